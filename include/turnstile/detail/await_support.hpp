@@ -1,0 +1,34 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_AWAIT_SUPPORT_HPP
+#define TURNSTILE_DETAIL_AWAIT_SUPPORT_HPP
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/version.hpp>
+#include <boost/version.hpp>
+
+// Whether co_await of an operation takes the short cut of frame_waiter.hpp, which relies on how
+// boost::asio::awaitable is made. It was read, and is tested, for the versions below; with any other
+// one, the same operation goes the documented way of every Asio operation, a little slower. Define
+// TURNSTILE_DISABLE_AWAIT_FAST_PATH to force that.
+
+#if !defined(TURNSTILE_DISABLE_AWAIT_FAST_PATH) && BOOST_VERSION >= 108800 &&                      \
+    BOOST_VERSION < 109300 && BOOST_ASIO_VERSION >= 103400 && BOOST_ASIO_VERSION < 103900
+#define TURNSTILE_HAS_AWAIT_FAST_PATH 1
+#else
+#define TURNSTILE_HAS_AWAIT_FAST_PATH 0
+#if !defined(TURNSTILE_DISABLE_AWAIT_FAST_PATH)
+#pragma message("turnstile: co_await fast path is off: not known for this version of Boost.Asio")
+#endif
+#endif
+
+namespace turnstile {
+
+/// Whether `co_await` takes the fast path with the Boost version in use.
+inline constexpr bool has_await_fast_path = TURNSTILE_HAS_AWAIT_FAST_PATH == 1;
+
+}  // namespace turnstile
+
+#endif

@@ -1,0 +1,185 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_FRAME_WAITER_HPP
+#define TURNSTILE_DETAIL_FRAME_WAITER_HPP
+
+#include <turnstile/detail/await_support.hpp>
+#include <turnstile/detail/wait_operation.hpp>
+
+#if TURNSTILE_HAS_AWAIT_FAST_PATH
+
+#include <boost/asio/detail/config.hpp>
+#include <optional>
+
+// co_await of a wait_operation in an awaitable<>.
+//
+// Asio would make a completion handler out of the coroutine, hand it to the initiating function, and
+// allocate an operation. Here the awaiter tries first, without suspending; and if it has to wait, it
+// is the waiter itself, in the frame of the coroutine, and nothing is allocated. What it uses of
+// Asio's insides is awaitable_frame_base (detach_thread, after_suspend) and the handler that resumes
+// a coroutine without a result, awaitable_async_op_handler<void(), Executor>.
+
+namespace turnstile::detail {
+
+/// What co_await of an attempt that is over yields.
+template <class Request>
+typename Request::result_type result_of(Request& request, ticket& attempt)
+{
+    if (const error_code error = to_error_code(attempt.result)) [[unlikely]]
+        request.throw_error(error, attempt);
+    if constexpr (!std::is_void_v<typename Request::result_type>)
+        return request.finish(attempt);
+}
+
+/// The awaiter of a request that never waits.
+template <class Request, class Executor>
+class frame_attempt
+{
+    using frame_type = boost::asio::detail::awaitable_frame_base<Executor>;
+
+public:
+    frame_attempt(const Request& request, frame_type* /*frame*/) noexcept
+        : request_(request)
+    {
+    }
+
+    bool await_ready() noexcept { return request_.try_start(attempt_); }
+
+    static void await_suspend(boost::asio::detail::coroutine_handle<void>) noexcept {}
+
+    typename Request::result_type await_resume() { return result_of(request_, attempt_); }
+
+private:
+    Request request_;
+    ticket attempt_;
+};
+
+/// The awaiter of a request that may wait.
+template <class Request, class Executor>
+class frame_waiter : private waiter
+{
+    using frame_type = boost::asio::detail::awaitable_frame_base<Executor>;
+    using resumer = boost::asio::detail::awaitable_async_op_handler<void(), Executor>;
+
+public:
+    using allocator_type = boost::asio::recycling_allocator<void>;
+
+    frame_waiter(const Request& request, frame_type* frame) noexcept
+        : request_(request)
+        , frame_(frame)
+    {
+    }
+
+    frame_waiter(const frame_waiter&) = delete;
+    frame_waiter& operator=(const frame_waiter&) = delete;
+
+    bool await_ready() noexcept { return request_.try_start(*this); }
+
+    void await_suspend(boost::asio::detail::coroutine_handle<void>) noexcept
+    {
+        // Parking has to wait until the coroutine is suspended: it may be resumed by another thread.
+        frame_->after_suspend([](void* self) { static_cast<frame_waiter*>(self)->park(); }, this);
+    }
+
+    typename Request::result_type await_resume() { return result_of(request_, *this); }
+
+    [[nodiscard]] static allocator_type get_allocator() noexcept { return {}; }
+
+    void deliver()
+    {
+        detail::arrive(request_, *this);
+        take_resumer()();
+    }
+
+    void abandon() noexcept
+    {
+        detail::abandon(request_, *this);
+        // Destroys the coroutine through its executor.
+        take_resumer();
+    }
+
+private:
+    void park()
+    {
+        static constexpr behaviour kind{&complete, &discard};
+        how = &kind;
+        queue = &request_.queue();
+        location = request_.location();
+        typename resumer::result_type nothing;
+        resumer_.emplace(frame_->detach_thread(), nothing);
+        const Executor executor = resumer_->get_executor();
+        plain = plain_context_of(executor);
+        auto slot = resumer_->get_cancellation_slot();
+        try
+        {
+            if (slot.is_connected())
+                slot.template emplace<canceller>(canceller{this});
+            if (request_.start(*this, context_of(executor)))
+                complete(*this);
+        }
+        catch (...)
+        {
+            if (slot.is_connected())
+                slot.clear();
+            take_resumer();
+            throw;
+        }
+    }
+
+    static void complete(waiter& w) noexcept
+    {
+        auto& self = static_cast<frame_waiter&>(w);
+        if (w.plain != nullptr)
+            boost::asio::post(w.plain->get_executor(), delivery<frame_waiter>(self));
+        else
+            boost::asio::post(self.resumer_->get_executor(), delivery<frame_waiter>(self));
+    }
+
+    static void discard(waiter& w) noexcept { static_cast<frame_waiter&>(w).take_resumer(); }
+
+    /// The resumer lives in the frame that it owns: it has to leave before it runs or dies.
+    resumer take_resumer() noexcept
+    {
+        resumer taken(std::move(*resumer_));
+        resumer_.reset();
+        return taken;
+    }
+
+    Request request_;
+    frame_type* frame_;
+    std::optional<resumer> resumer_;
+};
+
+template <class Request, class Executor>
+using frame_awaiter =
+    std::conditional_t<Request::never_waits, frame_attempt<Request, Executor>,
+                       frame_waiter<Request, Executor>>;
+
+template <class Operation>
+inline constexpr bool is_wait_operation = false;
+
+template <class Request>
+inline constexpr bool is_wait_operation<wait_operation<Request>> = true;
+
+}  // namespace turnstile::detail
+
+template <class Signature, class Operation, class Executor>
+    requires turnstile::detail::is_wait_operation<Operation>
+class boost::asio::detail::awaitable_async_op<Signature, Operation, Executor>
+    : public turnstile::detail::frame_awaiter<typename Operation::request_type, Executor>
+{
+public:
+    template <class... Location>
+    awaitable_async_op(const Operation& operation, awaitable_frame_base<Executor>* frame,
+                       const Location&...) noexcept
+        : turnstile::detail::frame_awaiter<typename Operation::request_type, Executor>(
+              operation.request(), frame)
+    {
+    }
+};
+
+#endif
+
+#endif

@@ -1,0 +1,420 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_MUTEX_STATE_HPP
+#define TURNSTILE_DETAIL_MUTEX_STATE_HPP
+
+#include <boost/asio/execution_context.hpp>
+#include <boost/assert.hpp>
+#include <cstdint>
+#include <string>
+#include <turnstile/detail/wait_queue.hpp>
+#include <turnstile/owner_token.hpp>
+#include <utility>
+
+namespace turnstile::detail {
+
+/**
+ * @brief The sleepers of one condition.
+ *
+ * Guarded by the lock of the mutex that the condition is bound to, so that moving a sleeper to the
+ * queue of the mutex is one step. Referred to by the condition, by each sleeper, and by each waiter
+ * that carries a signal and has not been delivered yet.
+ */
+struct condition_core
+{
+    waiter_list sleepers{};
+    std::uint64_t references = 1;
+    condition_core* next = nullptr;
+    condition_core* prev = nullptr;
+};
+
+/**
+ * @brief State of a mutex and of the conditions that are bound to it.
+ *
+ * The word: bit 4 `locked`; bit 5 `guarded`, set while a guard, or a grant on its way, refers to the
+ * state; from bit 6 on the number of the last grant. A *grant* is the word as it was stored when the
+ * lock was given, without the engine's bits. It is what a guard remembers: a release succeeds only if
+ * the word still says so, hence a stale owner is recognised by the same instruction that unlocks.
+ */
+template <class Synchronization>
+class mutex_state : public wait_queue<Synchronization>
+{
+    using queue = wait_queue<Synchronization>;
+    using queue::engine_bits;
+    using queue::orphaned;
+    using queue::parked_;
+    using queue::word_;
+
+    static constexpr std::uint64_t locked = 1 << 4;
+    static constexpr std::uint64_t guarded = 1 << 5;
+    static constexpr std::uint64_t held = locked | guarded;
+    static constexpr unsigned number_shift = 6;
+    static constexpr std::uint64_t unit = std::uint64_t{1} << number_shift;
+
+public:
+    explicit mutex_state(std::string name)
+        : queue(0, std::move(name))
+    {
+    }
+
+    /// The number of a grant, which is both the owner token and the fencing token.
+    [[nodiscard]] static constexpr std::uint64_t number(std::uint64_t grant) noexcept
+    {
+        return grant >> number_shift;
+    }
+
+    [[nodiscard]] bool is_locked() const noexcept { return (word_.peek() & locked) != 0; }
+
+    /// Takes the lock if it is free, for a guard. Writes the grant.
+    bool try_lock(std::uint64_t& grant) noexcept
+    {
+        // Looking first: a compare-and-swap that fails costs as much as one that succeeds.
+        const std::uint64_t word = word_.peek();
+        if ((word & (engine_bits | held)) == 0) [[likely]]
+        {
+            grant = word + (unit | held);
+            if (word_.take(word, grant)) [[likely]]
+                return true;
+        }
+        return (word_.peek() & locked) == 0 && try_lock_slowly(grant);
+    }
+
+    /// Takes the lock or parks the waiter. Returns whether the attempt is over.
+    bool lock_or_park(waiter& w, boost::asio::execution_context* context)
+    {
+        std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
+        const bool over = take_if_free(word, w.value) ? queue::take_at_once(w) : queue::park(w);
+        queue::unlock_queue(word);
+        return over;
+    }
+
+    /// Gives back what a guard holds, and hands it to the first waiter.
+    void unlock(std::uint64_t grant) noexcept
+    {
+        if (word_.peek() == grant && word_.give(grant, grant & ~held)) [[likely]]
+            return;
+        unlock_slowly(grant);
+    }
+
+    /// Turns a grant that a guard refers to into one that only its number refers to. Returns false if
+    /// the mutex is gone.
+    bool forget_guard(std::uint64_t grant) noexcept
+    {
+        if (word_.give(grant, grant & ~guarded))
+            return true;
+        const std::uint64_t word = queue::lock_queue();
+        if ((word & orphaned) != 0)
+        {
+            queue::drop_reference(word & ~held);
+            return false;
+        }
+        queue::unlock_queue(word & ~guarded);
+        return true;
+    }
+
+    /// The reverse: a guard takes over what @p token owns. Writes the grant. On a mismatch returns
+    /// false and writes who owns the lock instead.
+    bool adopt(owner_token token, std::uint64_t& grant, owner_token& expected) noexcept
+    {
+        std::uint64_t word = queue::lock_queue();
+        const bool owns = is_owned_by(word, token);
+        if (owns)
+        {
+            word |= guarded;
+            grant = word & ~engine_bits;
+        }
+        else
+        {
+            expected = token_owner(word);
+        }
+        queue::unlock_queue(word);
+        return owns;
+    }
+
+    /// Gives back what a token owns. Returns false, and writes who owns the lock, if it owns nothing.
+    bool leave(owner_token token, owner_token& expected) noexcept
+    {
+        const std::uint64_t free = token.value() << number_shift;
+        if (number(free) == token.value() && word_.give(free | locked, free)) [[likely]]
+            return true;
+        std::uint64_t word = queue::lock_queue();
+        const bool owns = is_owned_by(word, token);
+        waiter_chain ready;
+        if (owns)
+            word = settle(word & ~held, ready);
+        else
+            expected = token_owner(word);
+        queue::unlock_queue(word);
+        deliver(ready);
+        return owns;
+    }
+
+    // Conditions.
+
+    [[nodiscard]] condition_core* add_condition()
+    {
+        auto* core = new condition_core;
+        const std::uint64_t word = queue::lock_queue();
+        core->next = conditions_;
+        if (conditions_ != nullptr)
+            conditions_->prev = core;
+        conditions_ = core;
+        queue::add_reference();
+        queue::unlock_queue(word);
+        return core;
+    }
+
+    /// Aborts the sleepers, who still get the mutex back before they are told.
+    void remove_condition(condition_core& core) noexcept
+    {
+        queue::update(
+            [&](std::uint64_t word) noexcept
+            {
+                while (waiter* w = core.sleepers.front())
+                    stop_sleeping(*w, outcome::aborted);
+                drop_condition(core);
+                return word;
+            });
+        queue::release_reference();
+    }
+
+    /// Gives the lock back and lets the waiter sleep, in one step. Returns whether the attempt is over.
+    bool sleep(waiter& w, condition_core& core, boost::asio::execution_context* context,
+               std::uint64_t grant)
+    {
+        std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
+        BOOST_ASSERT((word & ~engine_bits) == grant);
+        static_cast<void>(grant);
+        if ((word & orphaned) != 0)
+        {
+            w.result = outcome::aborted;
+            w.pinned = true;
+            w.value = 0;
+            w.referenced = true;  // the reference that the guard had
+            queue::unlock_queue(word & ~held);
+            return true;
+        }
+        ++core.references;
+        w.condition = &core;
+        w.value = 0;
+        waiter_chain ready;
+        if (w.withdrawn)
+            start_contending(w);
+        else
+            queue::park_in(core.sleepers, w);
+        queue::unlock_queue(settle(word & ~held, ready));
+        deliver(ready);
+        return false;
+    }
+
+    /// Moves the first sleeper to the end of the queue of the mutex.
+    void notify_one(condition_core& core) noexcept
+    {
+        queue::update(
+            [&](std::uint64_t word) noexcept
+            {
+                signal(core);
+                return word;
+            });
+    }
+
+    /// Moves all sleepers to the end of the queue of the mutex, in their order.
+    void notify_all(condition_core& core) noexcept
+    {
+        queue::update(
+            [&](std::uint64_t word) noexcept
+            {
+                while (!core.sleepers.empty())
+                    signal(core);
+                return word;
+            });
+    }
+
+    /// The signal that the waiter carries has reached it.
+    void signal_received(waiter& w) noexcept
+    {
+        const std::uint64_t word = queue::lock_queue();
+        forget_condition(w);
+        queue::unlock_queue(word);
+    }
+
+    /// The signal that the waiter carries cannot reach it any more: the next sleeper gets it.
+    void signal_undelivered(waiter& w) noexcept
+    {
+        queue::update(
+            [&](std::uint64_t word) noexcept
+            {
+                pass_signal_on(w);
+                return word;
+            });
+    }
+
+private:
+    bool take_if_free(std::uint64_t& word, std::uint64_t& grant) noexcept
+    {
+        if ((word & locked) != 0)
+            return false;
+        word += unit | held;
+        grant = word & ~engine_bits;
+        return true;
+    }
+
+    bool try_lock_slowly(std::uint64_t& grant) noexcept
+    {
+        std::uint64_t word = queue::lock_queue();
+        const bool taken = take_if_free(word, grant);
+        queue::unlock_queue(word);
+        return taken;
+    }
+
+    void unlock_slowly(std::uint64_t grant) noexcept
+    {
+        std::uint64_t word = queue::lock_queue();
+        BOOST_ASSERT((word & ~engine_bits) == grant);
+        static_cast<void>(grant);
+        if ((word & orphaned) != 0)
+            return queue::drop_reference(word & ~held);
+        waiter_chain ready;
+        word = settle(word & ~held, ready);
+        queue::unlock_queue(word);
+        deliver(ready);
+    }
+
+    static bool is_owned_by(std::uint64_t word, owner_token token) noexcept
+    {
+        return (word & held) == locked && number(word) == token.value();
+    }
+
+    static owner_token token_owner(std::uint64_t word) noexcept
+    {
+        return (word & held) == locked ? owner_token(number(word)) : owner_token();
+    }
+
+    std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept final
+    {
+        waiter* next = parked_.front();
+        if (next == nullptr || !take_if_free(word, next->value))
+            return word;
+        parked_.erase(*next);
+        // A waiter that comes from a condition brings along how its sleep ended.
+        if (!next->pinned)
+            next->result = outcome::granted;
+        queue::make_ready(*next, ready);
+        return word;
+    }
+
+    [[nodiscard]] std::uint64_t live_grants(std::uint64_t word) const noexcept override
+    {
+        return (word & guarded) != 0 ? 1 : 0;
+    }
+
+    void take_out(waiter& w, outcome o, waiter_chain& ready) noexcept override
+    {
+        if (w.condition != nullptr)
+            stop_sleeping(w, o);
+        else
+            queue::take_out(w, o, ready);
+    }
+
+    void abort_all(waiter_chain& ready) noexcept override
+    {
+        for (waiter* w = parked_.front(); w != nullptr; w = w->next)
+            forget_condition(*w);
+        for (condition_core* core = conditions_; core != nullptr; core = core->next)
+        {
+            while (waiter* w = core->sleepers.front())
+            {
+                core->sleepers.erase(*w);
+                // Not the last reference: as long as a condition has sleepers, it exists.
+                forget_condition(*w);
+                queue::park(*w);
+            }
+        }
+        queue::abort_all(ready);
+    }
+
+    void evict_waiters(context_link& link, waiter_chain& evicted) noexcept override
+    {
+        for (condition_core* core = conditions_; core != nullptr;)
+        {
+            condition_core& each = *std::exchange(core, core->next);
+            ++each.references;
+            waiter_chain sleepers;
+            queue::evict_from(each.sleepers, link, sleepers);
+            while (waiter* w = sleepers.pop_front())
+            {
+                forget_condition(*w);
+                evicted.push_back(*w);
+            }
+            drop_condition(each);
+        }
+        waiter_chain contenders;
+        queue::evict_from(parked_, link, contenders);
+        while (waiter* w = contenders.pop_front())
+        {
+            pass_signal_on(*w);
+            evicted.push_back(*w);
+        }
+    }
+
+    /// Moves a sleeper to the queue of the mutex because it gave up.
+    void stop_sleeping(waiter& w, outcome o) noexcept
+    {
+        w.condition->sleepers.erase(w);
+        w.result = o;
+        start_contending(w);
+    }
+
+    /// Parks a waiter that has given up in the queue of the mutex, where it cannot give up any more.
+    void start_contending(waiter& w) noexcept
+    {
+        forget_condition(w);
+        w.withdrawn = false;
+        w.pinned = true;
+        queue::park(w);
+    }
+
+    /// Like stop_sleeping(), but the waiter stays tied to the condition: it carries a signal.
+    void signal(condition_core& core) noexcept
+    {
+        waiter* w = core.sleepers.front();
+        if (w == nullptr)
+            return;
+        core.sleepers.erase(*w);
+        w->result = outcome::granted;
+        w->pinned = true;
+        queue::park(*w);
+    }
+
+    void pass_signal_on(waiter& w) noexcept
+    {
+        if (w.condition == nullptr)
+            return;
+        signal(*w.condition);
+        forget_condition(w);
+    }
+
+    void forget_condition(waiter& w) noexcept
+    {
+        if (w.condition != nullptr)
+            drop_condition(*std::exchange(w.condition, nullptr));
+    }
+
+    void drop_condition(condition_core& core) noexcept
+    {
+        if (--core.references != 0)
+            return;
+        (core.prev != nullptr ? core.prev->next : conditions_) = core.next;
+        if (core.next != nullptr)
+            core.next->prev = core.prev;
+        delete &core;
+    }
+
+    condition_core* conditions_ = nullptr;
+};
+
+}  // namespace turnstile::detail
+
+#endif

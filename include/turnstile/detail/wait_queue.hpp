@@ -1,0 +1,364 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_WAIT_QUEUE_HPP
+#define TURNSTILE_DETAIL_WAIT_QUEUE_HPP
+
+#include <boost/asio/execution_context.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/assert.hpp>
+#include <boost/core/yield_primitives.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <turnstile/detail/context_registry.hpp>
+#include <turnstile/detail/waiter.hpp>
+#include <utility>
+
+// THE engine of waiting. Every primitive is a class derived from wait_queue that adds its own state
+// and says, in settle(), who of those that wait can go on now.
+//
+// One word. Its low four bits belong to the engine, the rest to the primitive, which can therefore
+// take and give without the queue by one compare-and-swap, as long as none of the four bits is set:
+//
+//   queue_locked   somebody works on the queue. Whoever sets it owns all of the word until the word
+//                  is stored again, since every fast path expects a word without it.
+//   has_waiters    somebody waits; a free unit belongs to the queue, not to a newcomer.
+//   orphaned       the public object is gone; the state lives on for the guards that refer to it.
+//   slow           something wants to be looked at on each operation (observation, closing, ...).
+//
+// Fairness. Strictly first in, first out. A release hands what it releases to the head of the queue
+// in the same critical section, so nobody can overtake; there is no "wake up and try again".
+//
+// Hand-over. Those who can go on are taken out of the queue under the lock, and posted to their
+// executors after it was dropped. No user code runs under the lock or inside a release.
+//
+// Races. A waiter leaves the queue exactly once, under the lock: by a grant, by being withdrawn
+// (cancellation, time-out), by eviction (its context dies) or by the end of the object. Whoever takes
+// it out decides how the wait ends; the others find `parked` false and do nothing.
+//
+// Lifetime. The state is on the heap. It is referred to by the public object, by everything that
+// `references_` counts, and by live grants (guards, permits, and grants on their way), which the
+// primitive counts in its word for nothing. When the object goes, live grants are converted into
+// references, and the last one deletes the state.
+
+namespace turnstile::detail {
+
+template <class Synchronization>
+class wait_queue : public wait_queue_base
+{
+public:
+    static constexpr std::uint64_t queue_locked = 1;
+    static constexpr std::uint64_t has_waiters = 2;
+    static constexpr std::uint64_t orphaned = 4;
+    static constexpr std::uint64_t slow = 8;
+    static constexpr std::uint64_t engine_bits = 15;
+
+    /// Whether the public object is gone.
+    [[nodiscard]] bool is_orphaned() const noexcept { return (word_.load() & orphaned) != 0; }
+
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+    /// Takes the lock of the queue and returns the word without the bit that locks it.
+    std::uint64_t lock_queue() noexcept
+    {
+        for (unsigned spins = 0;; ++spins)
+        {
+            const std::uint64_t word = word_.peek();
+            if ((word & queue_locked) == 0 && word_.take(word, word | queue_locked))
+                return word;
+            // The holder may have been preempted: do not burn its time slice.
+            if (spins < 64)
+                boost::core::sp_thread_pause();
+            else
+                boost::core::sp_thread_yield();
+        }
+    }
+
+    /// Drops the lock of the queue by storing the word.
+    void unlock_queue(std::uint64_t word) noexcept
+    {
+        word_.store(parked_.empty() ? word & ~has_waiters : word | has_waiters);
+    }
+
+    /// Runs f(word) -> word under the lock, then grants whatever has become possible.
+    template <class F>
+    void update(F f) noexcept
+    {
+        waiter_chain ready;
+        const std::uint64_t word = f(lock_queue());
+        unlock_queue(settle(word, ready));
+        deliver(ready);
+    }
+
+    /// Finds out by which link @p w is reached if its context shuts down. Called and returns with the
+    /// lock held, but may drop it in between: the word is read again.
+    std::uint64_t find_home(waiter& w, boost::asio::execution_context* context, std::uint64_t word)
+    {
+        if (context == nullptr)
+            return word;
+        w.home = link_to(*context);
+        if (w.home == nullptr) [[unlikely]]
+        {
+            unlock_queue(word);
+            make_home(*context);
+            word = lock_queue();
+            w.home = link_to(*context);
+        }
+        return word;
+    }
+
+    /// Parks a waiter at the end of the queue, unless it has been withdrawn before it got here.
+    /// Returns whether the attempt is over. The lock is held.
+    bool park(waiter& w) noexcept { return park_in(parked_, w); }
+
+    /// The attempt succeeded after all, without being parked. Returns true: it is over.
+    static bool take_at_once(waiter& w) noexcept
+    {
+        w.result = outcome::granted;
+        w.pinned = true;
+        return true;
+    }
+
+    void withdraw(waiter& w, outcome o) noexcept override
+    {
+        std::uint64_t word = lock_queue();
+        waiter_chain ready;
+        if (w.parked && !w.pinned)
+        {
+            take_out(w, o, ready);
+            word = settle(word, ready);
+        }
+        else if (!w.pinned)
+        {
+            w.withdrawn = true;
+            w.result = o;
+        }
+        unlock_queue(word);
+        deliver(ready);
+    }
+
+    void release_reference() noexcept override { drop_reference(lock_queue()); }
+
+    /// Called by the destructor of the public object.
+    void orphan() noexcept
+    {
+        std::uint64_t word = lock_queue();
+        BOOST_ASSERT((word & orphaned) == 0);
+        references_ += live_grants(word);
+        waiter_chain ready;
+        abort_all(ready);
+        unlock_queue(word | orphaned);
+        deliver(ready);
+        // Last, so that the state outlives the deliveries.
+        release_reference();
+    }
+
+protected:
+    wait_queue(std::uint64_t word, std::string name)
+        : word_(word)
+        , name_(std::move(name))
+    {
+    }
+
+    /// Takes those out of the queue who can go on; returns the word that results. The lock is held.
+    virtual std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept = 0;
+
+    /// The number of guards, permits and grants on their way that refer to this state.
+    [[nodiscard]] virtual std::uint64_t live_grants(std::uint64_t word) const noexcept = 0;
+
+    /// Takes one parked waiter out because it no longer wants to wait. The lock is held.
+    virtual void take_out(waiter& w, outcome o, waiter_chain& ready) noexcept
+    {
+        parked_.erase(w);
+        w.result = o;
+        refer(w);
+        make_ready(w, ready);
+    }
+
+    /// Takes all waiters of a link out without completing them. The lock is held.
+    virtual void evict_waiters(context_link& link, waiter_chain& evicted) noexcept
+    {
+        evict_from(parked_, link, evicted);
+    }
+
+    /// Aborts all waiters: the object is being destroyed. The lock is held.
+    virtual void abort_all(waiter_chain& ready) noexcept { fail_all(outcome::aborted, ready); }
+
+    /// Lets every parked waiter fail with @p o. The lock is held.
+    void fail_all(outcome o, waiter_chain& ready) noexcept
+    {
+        while (waiter* w = parked_.front())
+        {
+            parked_.erase(*w);
+            w->result = o;
+            refer(*w);
+            make_ready(*w, ready);
+        }
+    }
+
+    bool park_in(waiter_list& list, waiter& w) noexcept
+    {
+        if (w.withdrawn)
+        {
+            w.pinned = true;
+            refer(w);
+            return true;
+        }
+        w.parked = true;
+        list.push_back(w);
+        return false;
+    }
+
+    void evict_from(waiter_list& list, context_link& link, waiter_chain& evicted) noexcept
+    {
+        for (waiter* w = list.front(); w != nullptr;)
+        {
+            waiter& each = *std::exchange(w, w->next);
+            if (each.home != &link)
+                continue;
+            list.erase(each);
+            each.parked = false;
+            evicted.push_back(each);
+        }
+    }
+
+    /// Lets the waiter keep the state alive until it is delivered: its completion holds no grant.
+    void refer(waiter& w) noexcept
+    {
+        w.referenced = true;
+        ++references_;
+    }
+
+    /// Moves a waiter that has left its list to those that will be completed. The lock is held.
+    void make_ready(waiter& w, waiter_chain& ready) noexcept
+    {
+        w.parked = false;
+        w.pinned = true;
+        if constexpr (Synchronization::is_thread_safe)
+        {
+            // A context that runs this very thread cannot finish its shutdown meanwhile.
+            if (w.home != nullptr && !(w.plain != nullptr && runs_here(*w.plain)))
+            {
+                w.gated = true;
+                w.home->posting.enter();
+            }
+        }
+        ready.push_back(w);
+    }
+
+    /// Drops a reference and the lock; the last reference deletes the state.
+    void drop_reference(std::uint64_t word) noexcept
+    {
+        const bool last = --references_ == 0;
+        unlock_queue(word);
+        if (last)
+        {
+            context_registry::detach_all(*this);
+            delete this;
+        }
+    }
+
+    void add_reference() noexcept { ++references_; }
+
+    typename Synchronization::word word_;
+    waiter_list parked_;
+
+private:
+    static bool runs_here(boost::asio::io_context& context) noexcept
+    {
+        return context.get_executor().running_in_this_thread();
+    }
+
+    [[nodiscard]] context_link* link_to(boost::asio::execution_context& context) const noexcept
+    {
+        context_link* link = links_;
+        while (link != nullptr && link->context != &context)
+            link = link->next_of_queue;
+        return link;
+    }
+
+    void make_home(boost::asio::execution_context& context)
+    {
+        context_link* link = context_registry::make_link(*this, context);
+        bool added = false;
+        context_registry::attach(*link,
+                                 [&]
+                                 {
+                                     const std::uint64_t word = lock_queue();
+                                     if (link_to(context) == nullptr)
+                                     {
+                                         link->next_of_queue = std::exchange(links_, link);
+                                         added = true;
+                                     }
+                                     unlock_queue(word);
+                                     return added;
+                                 });
+        if (!added)
+            delete link;  // another thread was faster
+    }
+
+    void evict(context_link& link, waiter_chain& evicted, waiter_chain& ready) noexcept override
+    {
+        std::uint64_t word = lock_queue();
+        evict_waiters(link, evicted);
+        for (context_link** at = &links_; *at != nullptr; at = &(*at)->next_of_queue)
+        {
+            if (*at == &link)
+            {
+                *at = link.next_of_queue;
+                break;
+            }
+        }
+        word = settle(word, ready);
+        unlock_queue(word);
+    }
+
+    std::uint64_t references_ = 1;
+    std::string name_;
+};
+
+/// A state together with the executor of its public object, for handlers that have none.
+template <class State, class Executor>
+class hosted final : public State
+{
+public:
+    using executor_type = Executor;
+
+    template <class... Args>
+    explicit hosted(Executor executor, Args&&... args)
+        : State(std::forward<Args>(args)...)
+        , executor_(std::move(executor))
+    {
+    }
+
+    [[nodiscard]] const executor_type& executor() const noexcept { return executor_; }
+
+private:
+    Executor executor_;
+};
+
+/// How one part of the library reaches the state behind a public object of another part.
+struct state_access
+{
+    template <class Object>
+    static auto& state(Object& object) noexcept
+    {
+        return *object.state_;
+    }
+};
+
+/// Deleter of the state by its public object.
+struct orphan_state
+{
+    template <class State>
+    void operator()(State* state) const noexcept
+    {
+        state->orphan();
+    }
+};
+
+}  // namespace turnstile::detail
+
+#endif

@@ -1,0 +1,157 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_ERROR_HPP
+#define TURNSTILE_ERROR_HPP
+
+#include <boost/system/error_category.hpp>
+#include <boost/system/error_code.hpp>
+#include <boost/system/system_error.hpp>
+#include <string>
+#include <turnstile/owner_token.hpp>
+#include <type_traits>
+
+namespace turnstile {
+
+/// The error type of every operation, as in Boost.Asio.
+using error_code = boost::system::error_code;
+
+/// The base of every exception that Turnstile throws.
+using system_error = boost::system::system_error;
+
+/**
+ * @brief What can go wrong with a lock, besides cancellation.
+ *
+ * A cancelled operation, and one whose object is destroyed while it waits, completes with
+ * `boost::asio::error::operation_aborted` like every other Asio operation. The values are stable.
+ *
+ * @par Thread safety
+ * Distinct objects: Safe. Shared objects: Safe.
+ */
+enum class errc
+{
+    /// The token or guard that was presented does not own the lock.
+    not_owner = 1,
+    /// The object was closed; nothing can be acquired from it any more.
+    closed = 2,
+    /// A number of units below 1, or more than the object or permit can ever hold.
+    invalid_count = 3,
+    /// More units were released than had been taken.
+    over_release = 4,
+    /// The operation needs a guard that owns its lock.
+    empty_guard = 5,
+    /// The guard belongs to another mutex than the one that the object is bound to.
+    wrong_mutex = 6,
+    /// The lock was lost while it was held. Never happens to a local lock.
+    lost = 7,
+    /// Every participant has left the barrier.
+    no_participants = 8,
+};
+
+/// The category of @ref errc; its name is `turnstile`.
+[[nodiscard]] const boost::system::error_category& turnstile_category() noexcept;
+
+/// Makes an error code of the category @ref turnstile_category.
+[[nodiscard]] inline error_code make_error_code(errc e) noexcept
+{
+    return {static_cast<int>(e), turnstile_category()};
+}
+
+/**
+ * @brief Thrown when a lock is left with a token that does not own it.
+ *
+ * Its code is @ref errc::not_owner. Its text names both tokens:
+ * `Owner token mismatch. Expected 1 but received 7`.
+ *
+ * @par Thread safety
+ * Distinct objects: Safe. Shared objects: Unsafe.
+ */
+class owner_mismatch : public system_error
+{
+public:
+    /// Constructs the exception. An @p expected token that is empty means that no token owns the lock.
+    owner_mismatch(owner_token expected, owner_token received)
+        : system_error(make_error_code(errc::not_owner))
+        , expected_(expected)
+        , received_(received)
+        , text_(text(expected, received))
+    {
+    }
+
+    /// The text that names both tokens.
+    [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
+
+    /// The token that owns the lock, or an empty one if none does.
+    [[nodiscard]] owner_token expected() const noexcept { return expected_; }
+
+    /// The token that was presented.
+    [[nodiscard]] owner_token received() const noexcept { return received_; }
+
+private:
+    static std::string text(owner_token expected, owner_token received)
+    {
+        return "Owner token mismatch. Expected " +
+               (expected ? std::to_string(expected.value()) : std::string("none")) +
+               " but received " + std::to_string(received.value());
+    }
+
+    owner_token expected_;
+    owner_token received_;
+    std::string text_;
+};
+
+namespace detail {
+
+class turnstile_error_category final : public boost::system::error_category
+{
+public:
+    constexpr turnstile_error_category() noexcept
+        : error_category(0x7d0c51ce9a3b4e17ULL)
+    {
+    }
+
+    const char* name() const noexcept override { return "turnstile"; }
+
+    std::string message(int value) const override
+    {
+        switch (static_cast<errc>(value))
+        {
+        case errc::not_owner:
+            return "the token or guard does not own the lock";
+        case errc::closed:
+            return "the object is closed";
+        case errc::invalid_count:
+            return "the number of units must be at least 1 and at most what can ever be there";
+        case errc::over_release:
+            return "more units were released than had been taken";
+        case errc::empty_guard:
+            return "the operation needs a guard that owns its lock";
+        case errc::wrong_mutex:
+            return "the guard belongs to another mutex";
+        case errc::lost:
+            return "the lock was lost while it was held";
+        case errc::no_participants:
+            return "every participant has left the barrier";
+        }
+        return "unknown turnstile error " + std::to_string(value);
+    }
+};
+
+inline constexpr turnstile_error_category error_category_instance{};
+
+}  // namespace detail
+
+inline const boost::system::error_category& turnstile_category() noexcept
+{
+    return detail::error_category_instance;
+}
+
+}  // namespace turnstile
+
+template <>
+struct boost::system::is_error_code_enum<turnstile::errc> : std::true_type
+{
+};
+
+#endif
