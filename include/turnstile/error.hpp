@@ -41,8 +41,8 @@ enum class errc
     over_release = 4,
     /// The operation needs a guard that owns its lock.
     empty_guard = 5,
-    /// The guard belongs to another mutex than the one that the object is bound to.
-    wrong_mutex = 6,
+    /// The guard or permit belongs to another object than the one it is used with.
+    wrong_object = 6,
     /// The lock was lost while it was held. Never happens to a local lock.
     lost = 7,
     /// Every participant has left the barrier.
@@ -127,8 +127,8 @@ public:
             return "more units were released than had been taken";
         case errc::empty_guard:
             return "the operation needs a guard that owns its lock";
-        case errc::wrong_mutex:
-            return "the guard belongs to another mutex";
+        case errc::wrong_object:
+            return "the guard or permit belongs to another object";
         case errc::lost:
             return "the lock was lost while it was held";
         case errc::no_participants:

@@ -23,16 +23,6 @@
 
 namespace turnstile::detail {
 
-/// What co_await of an attempt that is over yields.
-template <class Request>
-typename Request::result_type result_of(Request& request, ticket& attempt)
-{
-    if (const error_code error = to_error_code(attempt.result)) [[unlikely]]
-        request.throw_error(error, attempt);
-    if constexpr (!std::is_void_v<typename Request::result_type>)
-        return request.finish(attempt);
-}
-
 /// The awaiter of a request that never waits.
 template <class Request, class Executor>
 class frame_attempt

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <source_location>
+#include <turnstile/detail/state_request.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/lock_guard.hpp>
@@ -130,33 +131,6 @@ public:
 private:
     State* state_ = nullptr;
     std::uint64_t grant_ = 0;
-};
-
-/// What all requests to one state have in common.
-template <class State>
-class state_request
-{
-public:
-    static constexpr bool never_waits = false;
-
-    state_request(State& state, const std::source_location& location) noexcept
-        : state_(&state)
-        , location_(location)
-    {
-    }
-
-    [[nodiscard]] const auto& executor() const noexcept { return state_->executor(); }
-    [[nodiscard]] State& queue() const noexcept { return *state_; }
-    [[nodiscard]] const std::source_location& location() const noexcept { return location_; }
-
-    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
-    {
-        boost::throw_exception(system_error(error));
-    }
-
-protected:
-    State* state_;
-    std::source_location location_;
 };
 
 /// Waits for the lock. @p Result is the guard, or an optional guard if the wait is limited in time.

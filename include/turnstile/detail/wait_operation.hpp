@@ -129,6 +129,16 @@ void with_result(Request& request, ticket& attempt, Use use)
         use(error, request.finish(attempt));
 }
 
+/// The result of an attempt that is over, as co_await and the synchronous functions yield it.
+template <class Request>
+typename Request::result_type result_of(Request& request, ticket& attempt)
+{
+    if (const error_code error = to_error_code(attempt.result)) [[unlikely]]
+        request.throw_error(error, attempt);
+    if constexpr (!std::is_void_v<typename Request::result_type>)
+        return request.finish(attempt);
+}
+
 /// Completes an attempt that is over before the initiating function returns.
 template <class Request, class Handler, class Executor>
 void complete_immediately(Request& request, ticket& attempt, Handler&& handler,

@@ -121,6 +121,15 @@ public:
         return true;
     }
 
+    /// The attempt failed without being parked. Returns true: it is over. The lock is held.
+    bool fail_at_once(waiter& w, outcome o) noexcept
+    {
+        w.result = o;
+        w.pinned = true;
+        refer(w);
+        return true;
+    }
+
     void withdraw(waiter& w, outcome o) noexcept override
     {
         std::uint64_t word = lock_queue();
@@ -201,11 +210,7 @@ protected:
     bool park_in(waiter_list& list, waiter& w) noexcept
     {
         if (w.withdrawn)
-        {
-            w.pinned = true;
-            refer(w);
-            return true;
-        }
+            return fail_at_once(w, w.result);
         w.parked = true;
         list.push_back(w);
         return false;

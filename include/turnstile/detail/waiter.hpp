@@ -31,7 +31,7 @@ enum class outcome : std::uint8_t
     invalid_count,
     over_release,
     empty_guard,
-    wrong_mutex,
+    wrong_object,
     no_participants,
 };
 
@@ -54,8 +54,8 @@ enum class outcome : std::uint8_t
         return errc::over_release;
     case outcome::empty_guard:
         return errc::empty_guard;
-    case outcome::wrong_mutex:
-        return errc::wrong_mutex;
+    case outcome::wrong_object:
+        return errc::wrong_object;
     case outcome::no_participants:
         return errc::no_participants;
     }

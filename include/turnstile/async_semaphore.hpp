@@ -1,0 +1,417 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_ASYNC_SEMAPHORE_HPP
+#define TURNSTILE_ASYNC_SEMAPHORE_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/execution_context.hpp>
+#include <boost/throw_exception.hpp>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <turnstile/detail/frame_waiter.hpp>
+#include <turnstile/detail/semaphore_requests.hpp>
+#include <turnstile/detail/semaphore_state.hpp>
+#include <turnstile/detail/timed_operation.hpp>
+#include <turnstile/error.hpp>
+#include <turnstile/permit.hpp>
+#include <turnstile/synchronization.hpp>
+#include <utility>
+
+namespace turnstile {
+
+/**
+ * @brief A counting semaphore that is awaited instead of blocking the thread.
+ *
+ * @code
+ * turnstile::async_semaphore connections{executor, 10};
+ *
+ * auto permit = co_await connections.async_acquire();
+ * co_await query(database);
+ * @endcode
+ *
+ * Use it to limit how many do something at once, weighted if they need different amounts. With
+ * @ref release it is the classic P/V semaphore that anybody may count up. For one at a time, a mutex
+ * says more.
+ *
+ * @par Fairness
+ * First in, first out, strictly. A large request at the head is not overtaken by smaller ones behind
+ * it, even if there is enough for them.
+ *
+ * @par Executors, Lifetime
+ * As with @ref basic_async_mutex.
+ *
+ * @tparam Executor the type of the fallback executor.
+ * @tparam Synchronization @ref synchronized or @ref unsynchronized.
+ *
+ * @par Thread safety
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
+ * @ref unsynchronized.
+ *
+ * @see permit, with_permit
+ */
+template <class Executor = boost::asio::any_io_executor, class Synchronization = synchronized>
+class basic_async_semaphore
+{
+    using state_type = detail::hosted<detail::semaphore_state<Synchronization>, Executor>;
+
+public:
+    /// The type of the fallback executor.
+    using executor_type = Executor;
+
+    /// What @ref permit stores; not for users.
+    using grant_type = detail::local_permit_grant<state_type>;
+
+    /// What @ref async_acquire yields.
+    using permit_type = permit<basic_async_semaphore>;
+
+    /// Whether a permit is a lease, limited in time. A local one is not.
+    static constexpr bool is_leased = false;
+
+    /// Whether a permit can be lost while it is held. A local one can not.
+    static constexpr bool can_be_lost = false;
+
+    /// The largest possible capacity: 268,435,455 units.
+    static constexpr std::ptrdiff_t max_capacity = state_type::max_capacity;
+
+    /// The same semaphore with another executor type.
+    template <class OtherExecutor>
+    struct rebind_executor
+    {
+        /// The rebound type.
+        using other = basic_async_semaphore<OtherExecutor, Synchronization>;
+    };
+
+    /**
+     * @brief Constructs a semaphore with all of its units available.
+     *
+     * @param executor runs the handlers that have no executor of their own.
+     * @param capacity the number of units, from 1 to @ref max_capacity.
+     * @param name     appears in snapshots and reports.
+     * @throws system_error with @ref errc::invalid_count.
+     */
+    basic_async_semaphore(const executor_type& executor, std::ptrdiff_t capacity,
+                          std::string name = {})
+        : basic_async_semaphore(executor, capacity, capacity, std::move(name))
+    {
+    }
+
+    /**
+     * @brief Constructs a semaphore of which some units are taken already, or not there yet.
+     *
+     * @param executor  runs the handlers that have no executor of their own.
+     * @param available the number of units that can be acquired at once, from 0 to @p capacity.
+     * @param capacity  the number of units that there can be, from 1 to @ref max_capacity.
+     * @param name      appears in snapshots and reports.
+     * @throws system_error with @ref errc::invalid_count.
+     */
+    basic_async_semaphore(const executor_type& executor, std::ptrdiff_t available,
+                          std::ptrdiff_t capacity, std::string name = {})
+        : state_(new state_type(executor, checked_available(available, checked_capacity(capacity)),
+                                capacity, std::move(name)))
+    {
+    }
+
+    /// Constructs a semaphore whose fallback executor is that of an execution context.
+    template <class ExecutionContext>
+        requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
+    basic_async_semaphore(ExecutionContext& context, std::ptrdiff_t capacity, std::string name = {})
+        : basic_async_semaphore(executor_type(context.get_executor()), capacity, std::move(name))
+    {
+    }
+
+    /// Constructs a semaphore of which some units are taken, on an execution context.
+    template <class ExecutionContext>
+        requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
+    basic_async_semaphore(ExecutionContext& context, std::ptrdiff_t available,
+                          std::ptrdiff_t capacity, std::string name = {})
+        : basic_async_semaphore(executor_type(context.get_executor()), available, capacity,
+                                std::move(name))
+    {
+    }
+
+    basic_async_semaphore(const basic_async_semaphore&) = delete;
+    basic_async_semaphore& operator=(const basic_async_semaphore&) = delete;
+
+    /// Completes all waiters with `operation_aborted`. Permits that are alive become inert.
+    ~basic_async_semaphore() = default;
+
+    /// The fallback executor.
+    [[nodiscard]] executor_type get_executor() const noexcept { return state_->executor(); }
+
+    /// The name that was given to the constructor.
+    [[nodiscard]] const std::string& name() const noexcept { return state_->name(); }
+
+    /**
+     * @brief Waits for units.
+     *
+     * @param units how many, from 1 to @ref capacity.
+     * @par Completion Signature
+     * @code void(error_code, permit<basic_async_semaphore>) @endcode
+     * @par Errors
+     * @ref errc::invalid_count if there can never be so many, be it that the capacity is lowered while
+     * the operation waits; @ref errc::closed; `boost::asio::error::operation_aborted` if cancelled, or
+     * if the semaphore is destroyed.
+     * @par Per-Operation Cancellation
+     * Total, partial and terminal: queueing has no effect that could be seen. The place in the queue is
+     * given up, and those behind it go on if they can. If the grant was faster, the operation succeeds.
+     * @par Fairness
+     * First in, first out; the head of the queue blocks smaller requests behind it.
+     * @par Immediate completion
+     * If the units are available and nobody waits, through the associated immediate executor; a
+     * coroutine is then not suspended at all.
+     * @par Complexity
+     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once, from the associated
+     * allocator, if it has to wait.
+     */
+    template <boost::asio::completion_token_for<void(error_code, permit_type)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_acquire(std::ptrdiff_t units, CompletionToken&& token = {},
+                       const std::source_location& location = std::source_location::current())
+    {
+        return detail::start_with(
+            detail::acquire_request<state_type, permit_type>(*state_, units, location),
+            std::forward<CompletionToken>(token));
+    }
+
+    /// Waits for one unit; see the other overload.
+    template <boost::asio::completion_token_for<void(error_code, permit_type)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_acquire(CompletionToken&& token = {},
+                       const std::source_location& location = std::source_location::current())
+    {
+        return async_acquire(1, std::forward<CompletionToken>(token), location);
+    }
+
+    /**
+     * @brief Takes units if they are available and nobody waits for them.
+     *
+     * @param units how many, from 1 to @ref capacity.
+     * @par Completion Signature
+     * @code void(error_code, std::optional<permit<basic_async_semaphore>>) @endcode
+     * The optional is empty if there are not enough.
+     * @par Errors
+     * @ref errc::invalid_count, @ref errc::closed.
+     * @par Per-Operation Cancellation
+     * None: it completes at once.
+     * @par Immediate completion
+     * Always, through the associated immediate executor.
+     * @par Complexity
+     * Constant; does not allocate.
+     */
+    template <boost::asio::completion_token_for<void(error_code, std::optional<permit_type>)>
+                  CompletionToken = boost::asio::deferred_t>
+    auto async_try_acquire(std::ptrdiff_t units, CompletionToken&& token = {},
+                           const std::source_location& location = std::source_location::current())
+    {
+        return detail::start_with(
+            detail::try_acquire_request<state_type, permit_type>(*state_, units, location),
+            std::forward<CompletionToken>(token));
+    }
+
+    /**
+     * @brief Waits for units, but not longer than a duration.
+     *
+     * The timer is armed only if the units are not available at once, and on the waiter's executor.
+     *
+     * @param units    how many, from 1 to @ref capacity.
+     * @param duration how long to wait, on the steady clock; every duration is accepted.
+     * @par Completion Signature
+     * @code void(error_code, std::optional<permit<basic_async_semaphore>>) @endcode
+     * The optional is empty if the time is up; that is not an error.
+     * @par Errors, Per-Operation Cancellation, Fairness, Immediate completion, Complexity
+     * As with @ref async_acquire, besides arming a timer if it has to wait.
+     */
+    template <class Rep, class Period,
+              boost::asio::completion_token_for<void(error_code, std::optional<permit_type>)>
+                  CompletionToken = boost::asio::deferred_t>
+    auto async_try_acquire_for(
+        std::ptrdiff_t units, const std::chrono::duration<Rep, Period>& duration,
+        CompletionToken&& token = {},
+        const std::source_location& location = std::source_location::current())
+    {
+        return detail::start_timed_with(timed_request(*state_, units, location),
+                                        detail::wait_for_limit(duration),
+                                        std::forward<CompletionToken>(token));
+    }
+
+    /**
+     * @brief Waits for units, but not longer than until a point of time.
+     *
+     * Like @ref async_try_acquire_for, for any clock that `boost::asio::basic_waitable_timer` takes.
+     */
+    template <class Clock, class Duration,
+              boost::asio::completion_token_for<void(error_code, std::optional<permit_type>)>
+                  CompletionToken = boost::asio::deferred_t>
+    auto async_try_acquire_until(
+        std::ptrdiff_t units, const std::chrono::time_point<Clock, Duration>& deadline,
+        CompletionToken&& token = {},
+        const std::source_location& location = std::source_location::current())
+    {
+        return detail::start_timed_with(timed_request(*state_, units, location),
+                                        detail::wait_until_limit<Clock>(deadline),
+                                        std::forward<CompletionToken>(token));
+    }
+
+    /**
+     * @brief Adds units that no permit holds (the V of P/V). Anybody may, at any time.
+     *
+     * The form of @ref release that exists on every backend.
+     *
+     * @par Completion Signature
+     * @code void(error_code) @endcode
+     * @par Errors
+     * @ref errc::invalid_count if @p units is less than 1; @ref errc::over_release if there would be
+     * more units than the capacity. Nothing changes then.
+     * @par Per-Operation Cancellation
+     * None: it completes at once.
+     * @par Immediate completion
+     * Always, through the associated immediate executor.
+     */
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_release(std::ptrdiff_t units, CompletionToken&& token = {})
+    {
+        return detail::start_with(detail::release_units_request<state_type>(*state_, units),
+                                  std::forward<CompletionToken>(token));
+    }
+
+    /**
+     * @brief Reads the number of available units.
+     *
+     * The form of @ref available that exists on every backend.
+     *
+     * @par Completion Signature
+     * @code void(error_code, std::ptrdiff_t) @endcode
+     * @par Errors
+     * None.
+     * @par Immediate completion
+     * Always, through the associated immediate executor.
+     */
+    template <boost::asio::completion_token_for<void(error_code, std::ptrdiff_t)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_value(CompletionToken&& token = {})
+    {
+        return detail::start_with(detail::value_request<state_type>(*state_),
+                                  std::forward<CompletionToken>(token));
+    }
+
+    /**
+     * @brief Takes units if they are available and nobody waits for them. Local semaphores only.
+     *
+     * @return The permit, or nothing if there are not enough.
+     * @throws system_error with @ref errc::invalid_count or @ref errc::closed.
+     * @par Complexity
+     * Constant; does not allocate.
+     */
+    [[nodiscard]] std::optional<permit_type> try_acquire(std::ptrdiff_t units = 1)
+    {
+        detail::try_acquire_request<state_type, permit_type> request(
+            *state_, units, std::source_location::current());
+        detail::ticket attempt;
+        request.try_start(attempt);
+        return detail::result_of(request, attempt);
+    }
+
+    /**
+     * @brief Adds units that no permit holds (the V of P/V), and lets those go on who can.
+     * Local semaphores only.
+     *
+     * @throws system_error with @ref errc::invalid_count if @p units is less than 1, or
+     *         @ref errc::over_release if there would be more units than the capacity; nothing changes
+     *         then.
+     * @par Complexity
+     * Linear in the number of waiters that can go on; does not allocate beyond posting them.
+     */
+    void release(std::ptrdiff_t units = 1)
+    {
+        detail::release_units_request<state_type> request(*state_, units);
+        detail::ticket attempt;
+        request.try_start(attempt);
+        detail::result_of(request, attempt);
+    }
+
+    /// Like @ref release(std::ptrdiff_t), but sets @p error instead of throwing.
+    void release(std::ptrdiff_t units, error_code& error) noexcept
+    {
+        detail::release_units_request<state_type> request(*state_, units);
+        detail::ticket attempt;
+        request.try_start(attempt);
+        error = detail::to_error_code(attempt.result);
+    }
+
+    /// The number of available units at the moment. Good for a report, not for a decision.
+    [[nodiscard]] std::ptrdiff_t available() const noexcept { return state_->available(); }
+
+    /// The number of units that there can be.
+    [[nodiscard]] std::ptrdiff_t capacity() const noexcept { return state_->capacity(); }
+
+    /**
+     * @brief Adds or removes units.
+     *
+     * Units that are taken stay taken: if more are than the new capacity, those that come back vanish
+     * until it is reached. Waiters that ask for more than the new capacity complete with
+     * @ref errc::invalid_count.
+     *
+     * @throws system_error with @ref errc::invalid_count unless `1 <= capacity <= max_capacity`.
+     * @par Complexity
+     * Linear in the number of waiters.
+     */
+    void set_capacity(std::ptrdiff_t capacity) { state_->set_capacity(checked_capacity(capacity)); }
+
+    /**
+     * @brief Completes all waiters, and all who come later, with @ref errc::closed.
+     *
+     * Permits that are alive stay what they are. There is no way back.
+     */
+    void close() noexcept { state_->close(); }
+
+    /// Whether @ref close was called.
+    [[nodiscard]] bool is_closed() const noexcept { return state_->is_closed(); }
+
+private:
+    friend struct detail::state_access;
+
+    using timed_request =
+        detail::acquire_request<state_type, permit_type, std::optional<permit_type>>;
+
+    static std::ptrdiff_t checked_capacity(std::ptrdiff_t capacity)
+    {
+        if (capacity < 1 || capacity > max_capacity)
+            boost::throw_exception(system_error(
+                errc::invalid_count, "semaphore capacity " + std::to_string(capacity) +
+                                         ", at least 1 and at most " +
+                                         std::to_string(max_capacity) + " are possible"));
+        return capacity;
+    }
+
+    static std::ptrdiff_t checked_available(std::ptrdiff_t available, std::ptrdiff_t capacity)
+    {
+        if (available < 0 || available > capacity)
+            boost::throw_exception(system_error(
+                errc::invalid_count, "semaphore with " + std::to_string(available) + " of " +
+                                         std::to_string(capacity) + " units available"));
+        return available;
+    }
+
+    std::unique_ptr<state_type, detail::orphan_state> state_;
+};
+
+/// A thread-safe semaphore for any executor: the one to start with.
+using async_semaphore = basic_async_semaphore<>;
+
+/// A semaphore that is used from one thread, or one strand, only.
+using unsynchronized_async_semaphore =
+    basic_async_semaphore<boost::asio::any_io_executor, unsynchronized>;
+
+}  // namespace turnstile
+
+#endif

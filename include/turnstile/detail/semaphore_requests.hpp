@@ -1,0 +1,317 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_SEMAPHORE_REQUESTS_HPP
+#define TURNSTILE_DETAIL_SEMAPHORE_REQUESTS_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <boost/throw_exception.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <turnstile/detail/state_request.hpp>
+#include <turnstile/detail/wait_operation.hpp>
+#include <turnstile/error.hpp>
+#include <turnstile/lock_guard.hpp>
+#include <utility>
+
+// The requests (see wait_operation.hpp) that a semaphore understands.
+
+namespace turnstile::detail {
+
+/// Returns what a permit owns, and reports it as an operation.
+template <class Grant>
+class release_permit_request
+{
+public:
+    using result_type = void;
+    static constexpr bool never_waits = true;
+
+    explicit release_permit_request(Grant& grant) noexcept
+        : grant_(&grant)
+    {
+    }
+
+    [[nodiscard]] boost::asio::any_io_executor executor() const { return grant_->executor(); }
+
+    bool try_start(ticket& attempt) noexcept
+    {
+        attempt.result = grant_->count() != 0 ? outcome::granted : outcome::empty_guard;
+        grant_->release();
+        return true;
+    }
+
+    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
+    {
+        boost::throw_exception(system_error(error, "async_release"));
+    }
+
+private:
+    Grant* grant_;
+};
+
+/// What a permit of a local semaphore holds: some units of one state, or nothing.
+template <class State>
+class local_permit_grant
+{
+public:
+    local_permit_grant() noexcept = default;
+
+    local_permit_grant(State& state, std::uint64_t units) noexcept
+        : state_(&state)
+        , units_(units)
+    {
+    }
+
+    local_permit_grant(local_permit_grant&& other) noexcept
+        : state_(std::exchange(other.state_, nullptr))
+        , units_(std::exchange(other.units_, 0))
+    {
+    }
+
+    local_permit_grant& operator=(local_permit_grant&& other) noexcept
+    {
+        state_ = std::exchange(other.state_, nullptr);
+        units_ = std::exchange(other.units_, 0);
+        return *this;
+    }
+
+    ~local_permit_grant() = default;
+
+    [[nodiscard]] std::ptrdiff_t count() const noexcept
+    {
+        return static_cast<std::ptrdiff_t>(units_);
+    }
+
+    [[nodiscard]] bool valid() const noexcept { return state_ != nullptr && !state_->is_orphaned(); }
+    [[nodiscard]] static boost::asio::cancellation_slot lost() noexcept { return {}; }
+
+    [[nodiscard]] bool is_of_same_object(const local_permit_grant& other) const noexcept
+    {
+        return state_ == other.state_;
+    }
+
+    [[nodiscard]] local_permit_grant split(std::ptrdiff_t units) noexcept
+    {
+        if (units == count())
+            return std::move(*this);
+        state_->add_permit();
+        units_ -= static_cast<std::uint64_t>(units);
+        return local_permit_grant(*state_, static_cast<std::uint64_t>(units));
+    }
+
+    void merge(local_permit_grant&& other) noexcept
+    {
+        if (state_ == nullptr)
+        {
+            *this = std::move(other);
+        }
+        else if (other.state_ != nullptr)
+        {
+            units_ += other.units_;
+            other.forget();
+        }
+    }
+
+    void forget() noexcept
+    {
+        units_ = 0;
+        if (state_ != nullptr)
+            std::exchange(state_, nullptr)->remove_permit();
+    }
+
+    void release() noexcept
+    {
+        if (state_ != nullptr)
+            std::exchange(state_, nullptr)->release_permit(std::exchange(units_, 0));
+    }
+
+    void release_now() noexcept { release(); }
+
+    [[nodiscard]] boost::asio::any_io_executor executor() const
+    {
+        if (state_ == nullptr)
+            return boost::asio::system_executor();
+        return state_->executor();
+    }
+
+    template <class CompletionToken>
+    static auto async_release(local_permit_grant& grant, CompletionToken&& token)
+    {
+        return start_with(release_permit_request<local_permit_grant>(grant),
+                          std::forward<CompletionToken>(token));
+    }
+
+private:
+    State* state_ = nullptr;
+    std::uint64_t units_ = 0;
+};
+
+/// Waits for units. @p Result is the permit, or an optional permit if the wait is limited in time.
+template <class State, class Permit, class Result = Permit>
+class acquire_request : public state_request<State>
+{
+protected:
+    using state_request<State>::state_;
+
+public:
+    using result_type = Result;
+
+    acquire_request(State& state, std::ptrdiff_t units, const std::source_location& location) noexcept
+        : state_request<State>(state, location)
+        , units_(units)
+    {
+    }
+
+    bool try_start(ticket& attempt) noexcept
+    {
+        if (is_refused(attempt))
+            return true;
+        attempt.value = units();
+        return state_->try_acquire_quickly(units());
+    }
+
+    bool start(waiter& w, boost::asio::execution_context* context)
+    {
+        return state_->acquire_or_park(w, units(), context);
+    }
+
+    void arrive(waiter& w) noexcept
+    {
+        if (w.result == outcome::granted && state_->is_orphaned())
+        {
+            state_->release_permit(w.value);
+            w.result = outcome::aborted;
+        }
+    }
+
+    result_type finish(ticket& attempt) noexcept
+    {
+        if (attempt.result == outcome::granted)
+            return result_type(guard_access::make<Permit>(
+                local_permit_grant<State>(*state_, attempt.value)));
+        return result_type();
+    }
+
+    void abandon(waiter& w) noexcept
+    {
+        if (w.result == outcome::granted)
+            state_->release_permit(w.value);
+    }
+
+    [[noreturn]] void throw_error(const error_code& error, const ticket& /*attempt*/) const
+    {
+        if (error == errc::invalid_count)
+            boost::throw_exception(system_error(
+                error, "acquire of " + std::to_string(units_) + " units, at least 1 and at most " +
+                           std::to_string(state_->capacity()) + " are possible"));
+        boost::throw_exception(system_error(error));
+    }
+
+protected:
+    [[nodiscard]] std::uint64_t units() const noexcept { return static_cast<std::uint64_t>(units_); }
+
+    bool is_refused(ticket& attempt) const noexcept
+    {
+        if (state_->is_possible(units_)) [[likely]]
+            return false;
+        attempt.result = outcome::invalid_count;
+        return true;
+    }
+
+private:
+    std::ptrdiff_t units_;
+};
+
+/// Takes units if they are available and nobody waits for them.
+template <class State, class Permit>
+class try_acquire_request : public acquire_request<State, Permit, std::optional<Permit>>
+{
+    using base = acquire_request<State, Permit, std::optional<Permit>>;
+
+public:
+    static constexpr bool never_waits = true;
+    using base::base;
+
+    bool try_start(ticket& attempt) noexcept
+    {
+        if (!base::is_refused(attempt))
+        {
+            attempt.value = base::units();
+            attempt.result = base::state_->try_acquire(attempt.value);
+        }
+        return true;
+    }
+};
+
+/// Adds units that no permit holds.
+template <class State>
+class release_units_request
+{
+public:
+    using result_type = void;
+    static constexpr bool never_waits = true;
+
+    release_units_request(State& state, std::ptrdiff_t units) noexcept
+        : state_(&state)
+        , units_(units)
+    {
+    }
+
+    [[nodiscard]] const auto& executor() const noexcept { return state_->executor(); }
+
+    bool try_start(ticket& attempt) noexcept
+    {
+        if (units_ < 1)
+            attempt.result = outcome::invalid_count;
+        else if (!state_->release_units(static_cast<std::uint64_t>(units_)))
+            attempt.result = outcome::over_release;
+        return true;
+    }
+
+    [[noreturn]] void throw_error(const error_code& error, const ticket& /*attempt*/) const
+    {
+        boost::throw_exception(system_error(
+            error, "release of " + std::to_string(units_) + " units, capacity " +
+                       std::to_string(state_->capacity())));
+    }
+
+private:
+    State* state_;
+    std::ptrdiff_t units_;
+};
+
+/// Reads the number of available units.
+template <class State>
+class value_request
+{
+public:
+    using result_type = std::ptrdiff_t;
+    static constexpr bool never_waits = true;
+
+    explicit value_request(State& state) noexcept
+        : state_(&state)
+    {
+    }
+
+    [[nodiscard]] const auto& executor() const noexcept { return state_->executor(); }
+    static bool try_start(ticket& /*attempt*/) noexcept { return true; }
+    result_type finish(ticket& /*attempt*/) const noexcept { return state_->available(); }
+
+    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
+    {
+        boost::throw_exception(system_error(error));
+    }
+
+private:
+    State* state_;
+};
+
+}  // namespace turnstile::detail
+
+#endif

@@ -1,0 +1,296 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_SEMAPHORE_STATE_HPP
+#define TURNSTILE_DETAIL_SEMAPHORE_STATE_HPP
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/execution_context.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <turnstile/detail/wait_queue.hpp>
+#include <utility>
+
+namespace turnstile::detail {
+
+/**
+ * @brief State of a counting semaphore.
+ *
+ * The word: from bit 4 on, 28 bits count the permits (and grants on their way) that refer to the
+ * state; from bit 32 on stand the available units. A permit is taken and returned by one
+ * compare-and-swap of both. The value of a waiter is the number of units that it asks for, or got.
+ *
+ * `slow` is set while the semaphore is closed, or owes units: the capacity was lowered below what is
+ * taken, and what comes back is destroyed until the debt is paid.
+ */
+template <class Synchronization>
+class semaphore_state : public wait_queue<Synchronization>
+{
+    using queue = wait_queue<Synchronization>;
+    using queue::engine_bits;
+    using queue::orphaned;
+    using queue::parked_;
+    using queue::slow;
+    using queue::word_;
+
+    static constexpr std::uint64_t one_permit = 1 << 4;
+    static constexpr unsigned available_shift = 32;
+    static constexpr std::uint64_t one_unit = std::uint64_t{1} << available_shift;
+    static constexpr std::uint64_t permits_mask = one_unit - one_permit;
+
+public:
+    /// So that the permits, which hold a unit at least, can be counted in their 28 bits.
+    static constexpr std::ptrdiff_t max_capacity = (1 << 28) - 1;
+
+    semaphore_state(std::ptrdiff_t available, std::ptrdiff_t capacity, std::string name)
+        : queue(static_cast<std::uint64_t>(available) << available_shift, std::move(name))
+        , capacity_(static_cast<std::uint32_t>(capacity))
+    {
+    }
+
+    [[nodiscard]] std::ptrdiff_t available() const noexcept
+    {
+        return static_cast<std::ptrdiff_t>(available_in(word_.peek()));
+    }
+
+    [[nodiscard]] std::ptrdiff_t capacity() const noexcept
+    {
+        return capacity_.load(std::memory_order_relaxed);
+    }
+
+    [[nodiscard]] bool is_possible(std::ptrdiff_t units) const noexcept
+    {
+        return units >= 1 && units <= capacity();
+    }
+
+    [[nodiscard]] bool is_closed() noexcept
+    {
+        if ((word_.peek() & slow) == 0)
+            return false;
+        const std::uint64_t word = queue::lock_queue();
+        const bool closed = closed_;
+        queue::unlock_queue(word);
+        return closed;
+    }
+
+    /// Takes units for a permit, if nobody waits and there are enough. Says "no" too often rather
+    /// than too seldom.
+    bool try_acquire_quickly(std::uint64_t units) noexcept
+    {
+        std::uint64_t word = word_.peek();
+        while ((word & engine_bits) == 0 && available_in(word) >= units)
+        {
+            if (word_.take(word, taken_from(word, units)))
+                return true;
+            word = word_.peek();
+        }
+        return false;
+    }
+
+    /// Takes units for a permit, or says exactly why not.
+    outcome try_acquire(std::uint64_t units) noexcept
+    {
+        if (try_acquire_quickly(units))
+            return outcome::granted;
+        std::uint64_t word = queue::lock_queue();
+        outcome result = outcome::timed_out;
+        if (closed_)
+        {
+            result = outcome::closed;
+        }
+        else if (can_take(word, units))
+        {
+            word = taken_from(word, units);
+            result = outcome::granted;
+        }
+        queue::unlock_queue(word);
+        return result;
+    }
+
+    /// Takes units for a permit or parks the waiter. Returns whether the attempt is over.
+    bool acquire_or_park(waiter& w, std::uint64_t units, boost::asio::execution_context* context)
+    {
+        std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
+        w.value = units;
+        bool over = true;
+        if (closed_)
+        {
+            queue::fail_at_once(w, outcome::closed);
+        }
+        else if (!is_possible(static_cast<std::ptrdiff_t>(units)))
+        {
+            queue::fail_at_once(w, outcome::invalid_count);
+        }
+        else if (can_take(word, units))
+        {
+            word = taken_from(word, units);
+            queue::take_at_once(w);
+        }
+        else
+        {
+            over = queue::park(w);
+        }
+        queue::unlock_queue(word);
+        return over;
+    }
+
+    /// Returns what a permit holds.
+    void release_permit(std::uint64_t units) noexcept
+    {
+        std::uint64_t word = word_.peek();
+        while ((word & engine_bits) == 0 && available_in(word) + units <= limit())
+        {
+            if (word_.give(word, word - one_permit + units * one_unit))
+                return;
+            word = word_.peek();
+        }
+        word = queue::lock_queue();
+        if ((word & orphaned) != 0)
+            return queue::drop_reference(word);
+        waiter_chain ready;
+        queue::unlock_queue(settle(returned_to(word - one_permit, units), ready));
+        deliver(ready);
+    }
+
+    /// Adds units that no permit holds. Returns false, and adds nothing, if they had not been taken.
+    bool release_units(std::uint64_t units) noexcept
+    {
+        std::uint64_t word = queue::lock_queue();
+        waiter_chain ready;
+        const bool possible = units >= 1 && units <= limit() - available_in(word) + debt_;
+        if (possible)
+            word = settle(returned_to(word, units), ready);
+        queue::unlock_queue(word);
+        deliver(ready);
+        return possible;
+    }
+
+    /// One more permit refers to the state: a permit was split.
+    void add_permit() noexcept
+    {
+        const std::uint64_t word = queue::lock_queue();
+        if ((word & orphaned) != 0)
+            queue::add_reference();
+        queue::unlock_queue((word & orphaned) != 0 ? word : word + one_permit);
+    }
+
+    /// One permit less refers to the state, and its units do not come back: it was merged or forgotten.
+    void remove_permit() noexcept
+    {
+        const std::uint64_t word = queue::lock_queue();
+        if ((word & orphaned) != 0)
+            queue::drop_reference(word);
+        else
+            queue::unlock_queue(word - one_permit);
+    }
+
+    /// Adds or removes units. Those who wait for more than there will ever be fail.
+    void set_capacity(std::ptrdiff_t capacity) noexcept
+    {
+        const auto wanted = static_cast<std::uint64_t>(capacity);
+        waiter_chain ready;
+        std::uint64_t word = queue::lock_queue();
+        const std::uint64_t current = limit();
+        capacity_.store(static_cast<std::uint32_t>(wanted), std::memory_order_relaxed);
+        if (wanted >= current)
+        {
+            word = returned_to(word, wanted - current);
+        }
+        else
+        {
+            const std::uint64_t removed = std::min(available_in(word), current - wanted);
+            debt_ += current - wanted - removed;
+            word = with_slow(word - removed * one_unit);
+            fail_impossible(ready);
+        }
+        queue::unlock_queue(settle(word, ready));
+        deliver(ready);
+    }
+
+    /// Lets all waiters, and all who come later, fail.
+    void close() noexcept
+    {
+        waiter_chain ready;
+        const std::uint64_t word = queue::lock_queue();
+        closed_ = true;
+        queue::fail_all(outcome::closed, ready);
+        queue::unlock_queue(word | slow);
+        deliver(ready);
+    }
+
+private:
+    static std::uint64_t available_in(std::uint64_t word) noexcept
+    {
+        return word >> available_shift;
+    }
+
+    static std::uint64_t taken_from(std::uint64_t word, std::uint64_t units) noexcept
+    {
+        return word - units * one_unit + one_permit;
+    }
+
+    [[nodiscard]] std::uint64_t limit() const noexcept
+    {
+        return capacity_.load(std::memory_order_relaxed);
+    }
+
+    [[nodiscard]] bool can_take(std::uint64_t word, std::uint64_t units) const noexcept
+    {
+        return parked_.empty() && available_in(word) >= units;
+    }
+
+    /// Units that come back pay the debt first. More than the capacity is never there, even if units
+    /// of a permit have been released behind its back.
+    [[nodiscard]] std::uint64_t returned_to(std::uint64_t word, std::uint64_t units) noexcept
+    {
+        const std::uint64_t paid = std::min(debt_, units);
+        debt_ -= paid;
+        const std::uint64_t added = std::min(units - paid, limit() - available_in(word));
+        return with_slow(word + added * one_unit);
+    }
+
+    [[nodiscard]] std::uint64_t with_slow(std::uint64_t word) const noexcept
+    {
+        return closed_ || debt_ != 0 ? word | slow : word & ~slow;
+    }
+
+    void fail_impossible(waiter_chain& ready) noexcept
+    {
+        for (waiter* w = parked_.front(); w != nullptr;)
+        {
+            waiter& each = *std::exchange(w, w->next);
+            if (each.value > limit())
+                queue::take_out(each, outcome::invalid_count, ready);
+        }
+    }
+
+    std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept final
+    {
+        // The head waits until all that it needs is there; nobody behind it goes first.
+        for (waiter* w = parked_.front(); w != nullptr && available_in(word) >= w->value;
+             w = parked_.front())
+        {
+            parked_.erase(*w);
+            word = taken_from(word, w->value);
+            w->result = outcome::granted;
+            queue::make_ready(*w, ready);
+        }
+        return word;
+    }
+
+    [[nodiscard]] std::uint64_t live_grants(std::uint64_t word) const noexcept override
+    {
+        return (word & permits_mask) / one_permit;
+    }
+
+    std::atomic<std::uint32_t> capacity_;
+    std::uint64_t debt_ = 0;
+    bool closed_ = false;
+};
+
+}  // namespace turnstile::detail
+
+#endif

@@ -1,0 +1,44 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_STATE_REQUEST_HPP
+#define TURNSTILE_DETAIL_STATE_REQUEST_HPP
+
+#include <boost/throw_exception.hpp>
+#include <source_location>
+#include <turnstile/detail/waiter.hpp>
+#include <turnstile/error.hpp>
+
+namespace turnstile::detail {
+
+/// What all requests to one state have in common.
+template <class State>
+class state_request
+{
+public:
+    static constexpr bool never_waits = false;
+
+    state_request(State& state, const std::source_location& location) noexcept
+        : state_(&state)
+        , location_(location)
+    {
+    }
+
+    [[nodiscard]] const auto& executor() const noexcept { return state_->executor(); }
+    [[nodiscard]] State& queue() const noexcept { return *state_; }
+    [[nodiscard]] const std::source_location& location() const noexcept { return location_; }
+
+    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
+    {
+        boost::throw_exception(system_error(error));
+    }
+
+protected:
+    State* state_;
+    std::source_location location_;
+};
+
+}  // namespace turnstile::detail
+
+#endif
