@@ -47,6 +47,8 @@ enum class errc
     lost = 7,
     /// Every participant has left the barrier.
     no_participants = 8,
+    /// The same object was given more than once.
+    duplicate = 9,
 };
 
 /// The category of @ref errc; its name is `turnstile`.
@@ -133,6 +135,8 @@ public:
             return "the lock was lost while it was held";
         case errc::no_participants:
             return "every participant has left the barrier";
+        case errc::duplicate:
+            return "the same object was given more than once";
         }
         return "unknown turnstile error " + std::to_string(value);
     }

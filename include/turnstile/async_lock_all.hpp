@@ -1,0 +1,196 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_ASYNC_LOCK_ALL_HPP
+#define TURNSTILE_ASYNC_LOCK_ALL_HPP
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/associated_immediate_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/cancellation_state.hpp>
+#include <boost/asio/compose.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/error.hpp>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <tuple>
+#include <turnstile/detail/wait_operation.hpp>
+#include <turnstile/error.hpp>
+#include <type_traits>
+#include <utility>
+
+namespace turnstile {
+
+namespace detail {
+
+/// Locks mutexes one after the other in the order of their addresses; a composed operation.
+template <class... Mutexes>
+class lock_all
+{
+    static constexpr std::size_t count = sizeof...(Mutexes);
+
+public:
+    using guards_type = std::tuple<typename Mutexes::guard_type...>;
+
+    explicit lock_all(Mutexes&... mutexes) noexcept
+        : mutexes_(&mutexes...)
+    {
+        std::array<const void*, count> address{&mutexes...};
+        for (std::size_t i = 0; i < count; ++i)
+            order_[i] = i;
+        std::sort(order_.begin(), order_.end(),
+                  [&](std::size_t a, std::size_t b)
+                  { return std::less<>()(address[a], address[b]); });
+        std::sort(address.begin(), address.end(), std::less<>());
+        has_duplicate_ =
+            std::adjacent_find(address.begin(), address.end()) != address.end();
+    }
+
+    template <class Self>
+    void operator()(Self& self)
+    {
+        self.reset_cancellation_state(boost::asio::enable_total_cancellation());
+        if (!has_duplicate_)
+            return lock_next(self);
+        const auto immediate =
+            boost::asio::get_associated_immediate_executor(self, self.get_executor());
+        boost::asio::dispatch(immediate, bound_completion<Self, error_code>(
+                                             std::move(self), make_error_code(errc::duplicate)));
+    }
+
+    template <class Self>
+    void operator()(Self& self, const error_code& error)
+    {
+        fail(self, error);
+    }
+
+    template <class Self, class Guard>
+    void operator()(Self& self, const error_code& error, Guard guard)
+    {
+        if (error)
+            return fail(self, error);
+        if (self.cancelled() != boost::asio::cancellation_type::none)
+            return fail(self, boost::asio::error::operation_aborted);
+        for_next(
+            [&]<std::size_t I>(std::integral_constant<std::size_t, I>)
+            {
+                if constexpr (std::is_same_v<Guard, std::tuple_element_t<I, guards_type>>)
+                    std::get<I>(guards_) = std::move(guard);
+            });
+        if (++locked_ == count)
+            self.complete(error_code(), std::move(guards_));
+        else
+            lock_next(self);
+    }
+
+private:
+    template <class Self>
+    void fail(Self& self, const error_code& error)
+    {
+        guards_ = guards_type();
+        self.complete(error, guards_type());
+    }
+
+    template <class Self>
+    void lock_next(Self& self)
+    {
+        for_next(
+            [&]<std::size_t I>(std::integral_constant<std::size_t, I>)
+            {
+                // The members move away together with the handler.
+                auto& mutex = *std::get<I>(mutexes_);
+                mutex.async_lock(std::move(self));
+            });
+    }
+
+    /// Calls f with the index of the mutex whose turn it is.
+    template <class F>
+    void for_next(F f)
+    {
+        const std::size_t next = order_[locked_];
+        [&]<std::size_t... I>(std::index_sequence<I...>)
+        {
+            static_cast<void>(
+                ((next == I && (f(std::integral_constant<std::size_t, I>()), true)) || ...));
+        }(std::make_index_sequence<count>());
+    }
+
+    std::tuple<Mutexes*...> mutexes_;
+    guards_type guards_;
+    std::array<std::size_t, count> order_{};
+    std::size_t locked_ = 0;
+    bool has_duplicate_ = false;
+};
+
+/// The operation that async_lock_all() returns.
+template <class... Mutexes>
+class lock_all_operation
+{
+    using guards_type = typename lock_all<Mutexes...>::guards_type;
+    using signature = void(error_code, guards_type);
+
+public:
+    explicit lock_all_operation(Mutexes&... mutexes) noexcept
+        : mutexes_(mutexes...)
+    {
+    }
+
+    template <boost::asio::completion_token_for<signature> CompletionToken>
+    auto operator()(CompletionToken&& token) const
+    {
+        return std::apply(
+            [&](Mutexes&... mutexes)
+            {
+                return boost::asio::async_compose<CompletionToken, signature>(
+                    lock_all<Mutexes...>(mutexes...), token, std::get<0>(mutexes_).get_executor());
+            },
+            mutexes_);
+    }
+
+private:
+    std::tuple<Mutexes&...> mutexes_;
+};
+
+}  // namespace detail
+
+/**
+ * @brief Waits for the locks of several mutexes, of any types, without the danger of a deadlock.
+ *
+ * @code
+ * auto [from, to] = co_await turnstile::async_lock_all(account_a, account_b);
+ * @endcode
+ *
+ * The locks are taken one after the other in an order that does not depend on that of the arguments, so
+ * two callers never wait for each other in a circle. Either all locks are owned in the end, or none.
+ *
+ * @return An operation: await it, or call it with a completion token,
+ *         `async_lock_all(a, b)(boost::asio::use_awaitable)`. The mutexes have to be alive until it is
+ *         complete.
+ * @par Completion Signature
+ * @code void(error_code, std::tuple<lock_guard<Mutexes>...>) @endcode
+ * The guards stand in the order of the arguments.
+ * @par Errors
+ * @ref errc::duplicate if a mutex was given twice; else those of locking each of them.
+ * @par Per-Operation Cancellation
+ * All types: the locks that are owned already are given back.
+ * @par Fairness
+ * That of each mutex. While it waits for one lock, it holds those before it.
+ * @par Thread safety
+ * As with the mutexes.
+ * @par Complexity
+ * Linear in the number of mutexes; one allocation for each that has to be waited for.
+ */
+template <class... Mutexes>
+    requires(sizeof...(Mutexes) > 0)
+auto async_lock_all(Mutexes&... mutexes)
+{
+    return detail::lock_all_operation<Mutexes...>(mutexes...);
+}
+
+}  // namespace turnstile
+
+#endif

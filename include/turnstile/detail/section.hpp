@@ -1,0 +1,307 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_SECTION_HPP
+#define TURNSTILE_DETAIL_SECTION_HPP
+
+#include <boost/asio/associated_allocator.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/cancellation_state.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <concepts>
+#include <exception>
+#include <optional>
+#include <turnstile/error.hpp>
+#include <type_traits>
+#include <utility>
+
+// A body that runs while something is owned: what with_lock, with_permit and monitor have in common.
+//
+// The ownership (a guard or a permit) is acquired by an operation that is started in the initiating
+// function, so the object need only be alive there. Then the body runs on the handler's executor: at
+// once if it is a plain function, in a coroutine of its own if it returns an awaitable.
+
+namespace turnstile::detail {
+
+template <class T>
+struct awaitable_traits
+{
+    static constexpr bool is_awaitable = false;
+    using value_type = T;
+};
+
+template <class T, class Executor>
+struct awaitable_traits<boost::asio::awaitable<T, Executor>>
+{
+    static constexpr bool is_awaitable = true;
+    using value_type = T;
+    using executor_type = Executor;
+};
+
+template <class Body, class Ownership>
+using section_traits = awaitable_traits<std::invoke_result_t<Body&, Ownership&>>;
+
+template <class Body, class Ownership>
+using section_result_t = typename section_traits<Body, Ownership>::value_type;
+
+template <class T>
+struct section_signature
+{
+    using type = void(std::exception_ptr, T);
+};
+
+template <>
+struct section_signature<void>
+{
+    using type = void(std::exception_ptr);
+};
+
+template <class Body, class Ownership>
+using section_signature_t = typename section_signature<section_result_t<Body, Ownership>>::type;
+
+/// Gives back what is owned and waits until that is done.
+template <class Ownership, class CompletionToken>
+auto async_give_back(Ownership& owned, CompletionToken&& token)
+{
+    if constexpr (requires { owned.async_unlock(std::forward<CompletionToken>(token)); })
+        return owned.async_unlock(std::forward<CompletionToken>(token));
+    else
+        return owned.async_release(std::forward<CompletionToken>(token));
+}
+
+/// Awaits the body, and cancels it if what is owned is lost meanwhile. A body that was overtaken by
+/// the loss is awaited to its end all the same, and fails even if it returned normally.
+template <class Ownership, class Body>
+boost::asio::awaitable<section_result_t<Body, Ownership>,
+                       typename section_traits<Body, Ownership>::executor_type>
+run_until_lost(Ownership& owned, Body& body)
+{
+    namespace asio = boost::asio;
+    using result_type = section_result_t<Body, Ownership>;
+    using executor_type = typename section_traits<Body, Ownership>::executor_type;
+
+    bool lost = false;
+    asio::cancellation_signal stop;
+    asio::cancellation_slot loss = owned.lost();
+    loss.assign(
+        [&](asio::cancellation_type_t)
+        {
+            lost = true;
+            stop.emit(asio::cancellation_type::terminal);
+        });
+    const asio::cancellation_state state = co_await asio::this_coro::cancellation_state;
+    asio::cancellation_slot outer = state.slot();
+    if (outer.is_connected())
+        outer.assign([&](asio::cancellation_type_t type) { stop.emit(type); });
+
+    auto cancellable = [&]() -> asio::awaitable<result_type, executor_type>
+    {
+        co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
+        co_return co_await body(owned);
+    };
+    auto check = [&]
+    {
+        loss.clear();
+        if (lost)
+            throw system_error(errc::lost);
+    };
+    const auto executor = co_await asio::this_coro::executor;
+    auto running = asio::co_spawn(executor, cancellable,
+                                  asio::bind_cancellation_slot(stop.slot(), asio::deferred));
+    std::exception_ptr failure;
+    try
+    {
+        if constexpr (std::is_void_v<result_type>)
+        {
+            co_await std::move(running);
+            check();
+            co_return;
+        }
+        else
+        {
+            result_type result = co_await std::move(running);
+            check();
+            co_return result;
+        }
+    }
+    catch (...)
+    {
+        failure = std::current_exception();
+    }
+    check();
+    std::rethrow_exception(failure);
+}
+
+/// Runs a body that returns an awaitable, and gives back what is owned whatever happens.
+template <class Ownership, class Body>
+boost::asio::awaitable<section_result_t<Body, Ownership>,
+                       typename section_traits<Body, Ownership>::executor_type>
+run_section(Ownership owned, Body body)
+{
+    namespace asio = boost::asio;
+    using result_type = section_result_t<Body, Ownership>;
+
+    co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
+    std::exception_ptr failure;
+    std::conditional_t<std::is_void_v<result_type>, std::optional<bool>,
+                       std::optional<result_type>>
+        result;
+    try
+    {
+        if constexpr (std::is_void_v<result_type>)
+        {
+            if (owned.lost().is_connected())
+                co_await run_until_lost(owned, body);
+            else
+                co_await body(owned);
+        }
+        else
+        {
+            if (owned.lost().is_connected())
+                result.emplace(co_await run_until_lost(owned, body));
+            else
+                result.emplace(co_await body(owned));
+        }
+    }
+    catch (...)
+    {
+        failure = std::current_exception();
+    }
+    // Giving back must happen even if the section was cancelled.
+    co_await asio::this_coro::throw_if_cancelled(false);
+    co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+    if (owned)
+        co_await async_give_back(owned, asio::deferred);
+    if (failure)
+        std::rethrow_exception(failure);
+    if constexpr (!std::is_void_v<result_type>)
+        co_return std::move(*result);
+}
+
+/// Waits for the ownership; then runs the body.
+template <class Handler, class Ownership, class Body, class Executor>
+class section_handler
+{
+    using result_type = section_result_t<Body, Ownership>;
+
+public:
+    using executor_type = boost::asio::associated_executor_t<Handler, Executor>;
+    using allocator_type = boost::asio::associated_allocator_t<Handler>;
+    using cancellation_slot_type = boost::asio::cancellation_slot;
+
+    section_handler(Handler&& handler, Body&& body, const Executor& executor)
+        : executor_(boost::asio::get_associated_executor(handler, executor))
+        , cancellation_(boost::asio::get_associated_cancellation_slot(handler),
+                        boost::asio::enable_total_cancellation())
+        , handler_(std::move(handler))
+        , body_(std::move(body))
+    {
+    }
+
+    [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
+
+    [[nodiscard]] allocator_type get_allocator() const noexcept
+    {
+        return boost::asio::get_associated_allocator(handler_);
+    }
+
+    [[nodiscard]] cancellation_slot_type get_cancellation_slot() const noexcept
+    {
+        return cancellation_.slot();
+    }
+
+    void operator()(error_code error, Ownership owned)
+    {
+        // A cancellation that lost against the grant still keeps the body from being started.
+        if (!error && cancellation_.cancelled() != boost::asio::cancellation_type::none)
+            error = boost::asio::error::operation_aborted;
+        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
+            slot.is_connected())
+            slot.clear();
+        if (error)
+            return fail(std::make_exception_ptr(system_error(error)), std::move(owned));
+        if constexpr (section_traits<Body, Ownership>::is_awaitable)
+            boost::asio::co_spawn(executor_,
+                                  run_section<Ownership, Body>(std::move(owned), std::move(body_)),
+                                  std::move(handler_));
+        else
+            run_plain(std::move(owned));
+    }
+
+private:
+    void fail(std::exception_ptr failure, Ownership owned)
+    {
+        owned = Ownership();
+        if constexpr (std::is_void_v<result_type>)
+            std::move(handler_)(std::move(failure));
+        else
+            std::move(handler_)(std::move(failure), result_type());
+    }
+
+    void run_plain(Ownership owned)
+    {
+        try
+        {
+            if constexpr (std::is_void_v<result_type>)
+            {
+                body_(owned);
+                owned = Ownership();
+            }
+            else
+            {
+                result_type result = body_(owned);
+                owned = Ownership();
+                return std::move(handler_)(std::exception_ptr(), std::move(result));
+            }
+        }
+        catch (...)
+        {
+            return fail(std::current_exception(), std::move(owned));
+        }
+        if constexpr (std::is_void_v<result_type>)
+            std::move(handler_)(std::exception_ptr());
+    }
+
+    executor_type executor_;
+    boost::asio::cancellation_state cancellation_;
+    Handler handler_;
+    Body body_;
+};
+
+/// Starts a section. Acquire(object, handler) starts the operation that yields the ownership.
+template <class Executor, class Ownership>
+class initiate_section
+{
+public:
+    using executor_type = Executor;
+
+    explicit initiate_section(Executor executor) noexcept
+        : executor_(std::move(executor))
+    {
+    }
+
+    [[nodiscard]] const executor_type& get_executor() const noexcept { return executor_; }
+
+    template <class Handler, class Acquire, class Body>
+    void operator()(Handler&& handler, Acquire acquire, Body body) const
+    {
+        acquire(section_handler<std::decay_t<Handler>, Ownership, Body, Executor>(
+            std::forward<Handler>(handler), std::move(body), executor_));
+    }
+
+private:
+    Executor executor_;
+};
+
+}  // namespace turnstile::detail
+
+#endif

@@ -1,0 +1,314 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_MONITOR_HPP
+#define TURNSTILE_MONITOR_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/execution_context.hpp>
+#include <chrono>
+#include <concepts>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <turnstile/async_mutex.hpp>
+#include <turnstile/condition.hpp>
+#include <turnstile/detail/section.hpp>
+#include <turnstile/synchronization.hpp>
+#include <utility>
+
+namespace turnstile {
+
+/**
+ * @brief State that several coroutines share, the mutex that guards it, and named conditions on it.
+ *
+ * @code
+ * struct room { int readers = 0; int writers = 0; };
+ *
+ * turnstile::monitor<room> monitor{executor};
+ * auto ok_to_read = monitor.make_condition("ok_to_read");
+ *
+ * co_await monitor.async_with([&](auto& section) -> asio::awaitable<void> {
+ *     co_await section.async_wait(ok_to_read, [](const room& r) { return r.writers == 0; });
+ *     ++section->readers;
+ *     section.notify_all(ok_to_read);
+ * });
+ * @endcode
+ *
+ * The state can only be reached inside of a section, so it cannot be touched without the lock. Use a
+ * monitor when waiting depends on the state; if nobody ever waits for a property of it, a mutex beside
+ * it will do.
+ *
+ * @par Fairness, Executors
+ * As with @ref basic_async_mutex.
+ *
+ * @par Lifetime
+ * The monitor may be destroyed while sections run or wait: those who wait complete with
+ * `operation_aborted`; the state lives until the last section that owns it ends.
+ *
+ * @tparam T the type of the state; any type locally.
+ * @tparam Executor the type of the fallback executor.
+ * @tparam Synchronization @ref synchronized or @ref unsynchronized.
+ *
+ * @par Thread safety
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
+ * @ref unsynchronized.
+ */
+template <class T, class Executor = boost::asio::any_io_executor,
+          class Synchronization = synchronized>
+class basic_monitor
+{
+    using mutex_type = basic_async_mutex<Executor, Synchronization>;
+    using guard_type = typename mutex_type::guard_type;
+
+public:
+    /// The type of the state.
+    using value_type = T;
+
+    /// The type of the fallback executor.
+    using executor_type = Executor;
+
+    /**
+     * @brief A named condition of one monitor. Made by @ref make_condition.
+     *
+     * @par Thread safety
+     * Distinct objects: Safe. Shared objects: Safe.
+     */
+    class condition_type
+    {
+    public:
+        /// The name that was given to make_condition().
+        [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+    private:
+        friend class basic_monitor;
+
+        condition_type(mutex_type& mutex, std::string name)
+            : condition_(mutex)
+            , name_(std::move(name))
+        {
+        }
+
+        condition<mutex_type> condition_;
+        std::string name_;
+    };
+
+    /**
+     * @brief What the body of a section works with: the state, and the conditions.
+     *
+     * Exists while the lock is owned. Do not keep a reference to the state beyond the body, nor across
+     * a wait what was read before it.
+     *
+     * @par Thread safety
+     * Distinct objects: Safe. Shared objects: Unsafe.
+     */
+    class section
+    {
+    public:
+        /// The state.
+        [[nodiscard]] T& operator*() const noexcept { return *value_; }
+
+        /// The state.
+        [[nodiscard]] T* operator->() const noexcept { return value_.get(); }
+
+        /**
+         * @brief Waits until a predicate of the state holds, for notifications of a condition.
+         *
+         * The lock is given back while it sleeps and owned again when it returns.
+         *
+         * @param condition  belongs to this monitor.
+         * @param predicate  a function `bool(const T&)`, evaluated under the lock; must not throw.
+         * @par Completion Signature
+         * @code void(error_code) @endcode
+         * @par Errors
+         * @ref errc::wrong_object if the condition belongs to another monitor; `operation_aborted` if
+         * cancelled, owning the lock, or if the monitor is destroyed.
+         * @par Per-Operation Cancellation
+         * All types end the sleep; see @ref condition.
+         */
+        template <std::predicate<const T&> Predicate,
+                  boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                      boost::asio::deferred_t>
+        auto async_wait(condition_type& condition, Predicate predicate, CompletionToken&& token = {},
+                        const std::source_location& location = std::source_location::current())
+        {
+            return condition.condition_.async_wait(*guard_, on_state(std::move(predicate)),
+                                                   std::forward<CompletionToken>(token), location);
+        }
+
+        /**
+         * @brief Like @ref async_wait, but sleeps no longer than a duration, on the steady clock.
+         *
+         * @par Completion Signature
+         * @code void(error_code, bool) @endcode
+         * The value of the predicate at the end; false means that the time is up.
+         */
+        template <class Rep, class Period, std::predicate<const T&> Predicate,
+                  boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
+                      boost::asio::deferred_t>
+        auto async_wait_for(condition_type& condition,
+                            const std::chrono::duration<Rep, Period>& duration,
+                            Predicate predicate, CompletionToken&& token = {},
+                            const std::source_location& location = std::source_location::current())
+        {
+            return condition.condition_.async_wait_for(
+                *guard_, duration, on_state(std::move(predicate)),
+                std::forward<CompletionToken>(token), location);
+        }
+
+        /// Like @ref async_wait_for, but until a point of time of any clock that Asio can wait for.
+        template <class Clock, class Duration, std::predicate<const T&> Predicate,
+                  boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
+                      boost::asio::deferred_t>
+        auto async_wait_until(
+            condition_type& condition, const std::chrono::time_point<Clock, Duration>& deadline,
+            Predicate predicate, CompletionToken&& token = {},
+            const std::source_location& location = std::source_location::current())
+        {
+            return condition.condition_.async_wait_until(
+                *guard_, deadline, on_state(std::move(predicate)),
+                std::forward<CompletionToken>(token), location);
+        }
+
+        /// Notifies the first who waits for the condition; it goes on after this section.
+        void notify_one(condition_type& condition) noexcept { condition.condition_.notify_one(); }
+
+        /// Notifies all who wait for the condition; they go on after this section, one by one.
+        void notify_all(condition_type& condition) noexcept { condition.condition_.notify_all(); }
+
+        /// The number of the grant under which the section runs.
+        [[nodiscard]] std::uint64_t fencing_token() const noexcept
+        {
+            return guard_->fencing_token();
+        }
+
+    private:
+        friend class basic_monitor;
+
+        section(guard_type& guard, std::shared_ptr<T> value) noexcept
+            : guard_(&guard)
+            , value_(std::move(value))
+        {
+        }
+
+        template <class Predicate>
+        auto on_state(Predicate predicate) const
+        {
+            return [predicate = std::move(predicate), value = value_]() mutable -> bool
+            { return predicate(std::as_const(*value)); };
+        }
+
+        guard_type* guard_;
+        std::shared_ptr<T> value_;
+    };
+
+    /**
+     * @brief Constructs a monitor.
+     *
+     * @param executor runs the handlers that have no executor of their own.
+     * @param value    the state at the beginning.
+     * @param name     appears in snapshots and reports.
+     */
+    explicit basic_monitor(const executor_type& executor, T value = T(), std::string name = {})
+        : value_(std::make_shared<T>(std::move(value)))
+        , mutex_(executor, std::move(name))
+    {
+    }
+
+    /// Constructs a monitor whose fallback executor is that of an execution context.
+    template <class ExecutionContext>
+        requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
+    explicit basic_monitor(ExecutionContext& context, T value = T(), std::string name = {})
+        : basic_monitor(executor_type(context.get_executor()), std::move(value), std::move(name))
+    {
+    }
+
+    basic_monitor(const basic_monitor&) = delete;
+    basic_monitor& operator=(const basic_monitor&) = delete;
+
+    /// Aborts those who wait; see the class.
+    ~basic_monitor() = default;
+
+    /// The fallback executor.
+    [[nodiscard]] executor_type get_executor() const noexcept { return mutex_.get_executor(); }
+
+    /// The name that was given to the constructor.
+    [[nodiscard]] const std::string& name() const noexcept { return mutex_.name(); }
+
+    /// Makes a condition of this monitor. It may outlive the monitor.
+    [[nodiscard]] condition_type make_condition(std::string name = {})
+    {
+        return condition_type(mutex_, std::move(name));
+    }
+
+    /**
+     * @brief Runs a body on the state, with the lock owned.
+     *
+     * As @ref with_lock does; the lock is given back when the body is over, however it ends.
+     *
+     * @param body a function of `section&` that returns an `awaitable<R>`, or an R at once.
+     * @par Completion Signature
+     * @code void(std::exception_ptr, R) @endcode
+     * or `void(std::exception_ptr)` if R is void.
+     * @par Errors
+     * What the body throws; a @ref system_error with `operation_aborted` if cancelled before the body
+     * began, or if the monitor was destroyed before.
+     * @par Per-Operation Cancellation
+     * All types. Before the lock is owned, the wait is aborted; afterwards, the signal is forwarded to
+     * the body.
+     */
+    template <class Body, class CompletionToken = boost::asio::deferred_t>
+        requires std::invocable<Body&, section&>
+    auto async_with(Body body, CompletionToken&& token = {})
+    {
+        using bound_body = section_body<Body>;
+        auto acquire = [this](auto handler) { mutex_.async_lock(std::move(handler)); };
+        return boost::asio::async_initiate<CompletionToken,
+                                           detail::section_signature_t<bound_body, guard_type>>(
+            detail::initiate_section<Executor, guard_type>(get_executor()), token,
+            std::move(acquire), bound_body(std::move(body), value_));
+    }
+
+private:
+    /// Makes the section when the guard is there, and keeps it for as long as the body runs.
+    template <class Body>
+    class section_body
+    {
+    public:
+        section_body(Body body, std::shared_ptr<T> value)
+            : body_(std::move(body))
+            , value_(std::move(value))
+        {
+        }
+
+        std::invoke_result_t<Body&, section&> operator()(guard_type& guard)
+        {
+            section_.emplace(section(guard, value_));
+            return body_(*section_);
+        }
+
+    private:
+        Body body_;
+        std::shared_ptr<T> value_;
+        std::optional<section> section_;
+    };
+
+    std::shared_ptr<T> value_;
+    mutex_type mutex_;
+};
+
+/// A thread-safe monitor for any executor: the one to start with.
+template <class T>
+using monitor = basic_monitor<T>;
+
+/// A monitor that is used from one thread, or one strand, only.
+template <class T>
+using unsynchronized_monitor = basic_monitor<T, boost::asio::any_io_executor, unsynchronized>;
+
+}  // namespace turnstile
+
+#endif
