@@ -181,7 +181,11 @@ public:
      *
      * @return The token; an empty one if the guard owned nothing, or its mutex is gone.
      */
-    [[nodiscard]] owner_token release() noexcept { return grant_.disown(); }
+    [[nodiscard]] owner_token release() noexcept
+        requires requires(grant_type& g) { g.disown(); }
+    {
+        return grant_.disown();
+    }
 
 private:
     friend struct detail::guard_access;

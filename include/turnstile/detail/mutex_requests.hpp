@@ -102,6 +102,7 @@ public:
     void unlock_now() noexcept { unlock(); }
 
     [[nodiscard]] owner_token disown() noexcept
+        requires requires(State& state) { state.forget_guard(0); }
     {
         if (state_ == nullptr || !std::exchange(state_, nullptr)->forget_guard(grant_))
             return owner_token();
@@ -137,6 +138,7 @@ private:
 template <class State, class Guard, class Result = Guard>
 class lock_request : public state_request<State>
 {
+protected:
     using state_request<State>::state_;
 
 public:
@@ -167,10 +169,10 @@ public:
         return result_type();
     }
 
-    void abandon(waiter& w) noexcept
+    void abandon(const ticket& attempt) noexcept
     {
-        if (w.result == outcome::granted)
-            state_->unlock(w.value);
+        if (attempt.result == outcome::granted)
+            state_->unlock(attempt.value);
     }
 };
 
@@ -200,10 +202,7 @@ public:
     using result_type = owner_token;
     using state_request<State>::state_request;
 
-    bool try_start(ticket& attempt) noexcept
-    {
-        return state_->try_lock(attempt.value) && state_->forget_guard(attempt.value);
-    }
+    bool try_start(ticket& attempt) noexcept { return state_->try_lock(attempt.value); }
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {
@@ -212,19 +211,25 @@ public:
 
     void arrive(waiter& w) noexcept
     {
-        if (w.result == outcome::granted && !state_->forget_guard(w.value))
-            w.result = outcome::aborted;
-    }
-
-    static result_type finish(ticket& attempt) noexcept
-    {
-        return owner_token(State::number(attempt.value));
-    }
-
-    void abandon(waiter& w) noexcept
-    {
-        if (w.result == outcome::granted)
+        if (w.result == outcome::granted && state_->is_orphaned())
+        {
             state_->unlock(w.value);
+            w.result = outcome::aborted;
+        }
+    }
+
+    /// Until here the grant belongs to the operation, which gives it back if it cannot be delivered.
+    result_type finish(ticket& attempt) noexcept
+    {
+        const owner_token token(State::number(attempt.value));
+        state_->forget_guard(attempt.value);
+        return token;
+    }
+
+    void abandon(const ticket& attempt) noexcept
+    {
+        if (attempt.result == outcome::granted)
+            state_->unlock(attempt.value);
     }
 };
 

@@ -198,10 +198,10 @@ public:
         return result_type();
     }
 
-    void abandon(waiter& w) noexcept
+    void abandon(const ticket& attempt) noexcept
     {
-        if (w.result == outcome::granted)
-            state_->release_permit(w.value);
+        if (attempt.result == outcome::granted)
+            state_->release_permit(attempt.value);
     }
 
     [[noreturn]] void throw_error(const error_code& error, const ticket& /*attempt*/) const

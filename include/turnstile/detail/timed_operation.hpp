@@ -66,6 +66,7 @@ public:
     /// The wait is over.
     void deliver()
     {
+        delivered_ = true;
         timer_.cancel();
         part_ended();
     }
@@ -174,7 +175,7 @@ private:
         if (parts_.fetch_sub(1, std::memory_order_acq_rel) == 1)
         {
             if (dropped_)
-                destroy_with_handler();
+                destroy_undelivered();
             else
                 finish();
         }
@@ -211,7 +212,14 @@ private:
     {
         dropped_ = true;
         if (parts_.fetch_sub(1, std::memory_order_acq_rel) == 1)
-            destroy_with_handler();
+            destroy_undelivered();
+    }
+
+    void destroy_undelivered() noexcept
+    {
+        if (delivered_)
+            detail::abandon(request_, *this);
+        destroy_with_handler();
     }
 
     void destroy_with_handler() noexcept
@@ -245,6 +253,7 @@ private:
     Handler handler_;
     std::atomic<int> parts_{2};
     std::atomic<bool> dropped_{false};
+    bool delivered_ = false;
 };
 
 /// The time limit "so much from the moment on at which the wait begins".
@@ -319,7 +328,7 @@ public:
     void operator()(Handler&& handler, Request request, Limit limit) const
     {
         ticket attempt;
-        if (request.try_start(attempt))
+        if (try_start_for_handler(request, attempt))
             complete_immediately(request, attempt, std::forward<Handler>(handler), executor_);
         else
             timed_waiter<Request, std::decay_t<Handler>, typename Limit::clock_type>::start(

@@ -37,7 +37,7 @@
 //   start(waiter&, context*)       try once more, else park the waiter; true if the attempt is over
 //   arrive(waiter&)                the waiter is about to be delivered, on its executor
 //   finish(ticket&) -> result      makes the result of an attempt that ended without an error
-//   abandon(waiter&)               the waiter was completed but can never be delivered
+//   abandon(ticket&)               the attempt was completed but can never be delivered
 //   throw_error(error, ticket&)    throws what co_await throws if there is an error
 //   location()                     where the operation was started
 //   never_waits                    true if try_start() always ends the attempt; then queue(), start(),
@@ -139,22 +139,79 @@ typename Request::result_type result_of(Request& request, ticket& attempt)
         return request.finish(attempt);
 }
 
+/// The completion of an attempt that is over before the initiating function returns. One that is
+/// destroyed instead of being run gives back what was granted.
+template <class Request, class Handler>
+class immediate_completion
+{
+public:
+    using allocator_type = boost::asio::associated_allocator_t<Handler>;
+
+    immediate_completion(const Request& request, const ticket& attempt, Handler&& handler)
+        : request_(request)
+        , attempt_(attempt)
+        , handler_(std::move(handler))
+    {
+    }
+
+    immediate_completion(immediate_completion&& other) noexcept
+        : request_(other.request_)
+        , attempt_(other.attempt_)
+        , pending_(std::exchange(other.pending_, false))
+        , handler_(std::move(other.handler_))
+    {
+    }
+
+    immediate_completion& operator=(immediate_completion&&) = delete;
+
+    ~immediate_completion()
+    {
+        if constexpr (requires { request_.abandon(attempt_); })
+            if (pending_)
+                request_.abandon(attempt_);
+    }
+
+    [[nodiscard]] allocator_type get_allocator() const noexcept
+    {
+        return boost::asio::get_associated_allocator(handler_);
+    }
+
+    void operator()()
+    {
+        pending_ = false;
+        with_result(request_, attempt_,
+                    [this]<class... Args>(const error_code& error, Args&&... yield)
+                    { std::move(handler_)(error, std::forward<Args>(yield)...); });
+    }
+
+private:
+    Request request_;
+    ticket attempt_;
+    bool pending_ = true;
+    Handler handler_;
+};
+
 /// Completes an attempt that is over before the initiating function returns.
 template <class Request, class Handler, class Executor>
-void complete_immediately(Request& request, ticket& attempt, Handler&& handler,
+void complete_immediately(const Request& request, const ticket& attempt, Handler&& handler,
                           const Executor& executor)
 {
     using handler_type = std::decay_t<Handler>;
     const auto immediate = boost::asio::get_associated_immediate_executor(
         handler, boost::asio::get_associated_executor(handler, executor));
-    with_result(request, attempt,
-                [&]<class... Args>(const error_code& error, Args&&... yield)
-                {
-                    boost::asio::dispatch(
-                        immediate,
-                        bound_completion<handler_type, error_code, std::decay_t<Args>...>(
-                            std::forward<Handler>(handler), error, std::forward<Args>(yield)...));
-                });
+    boost::asio::dispatch(immediate, immediate_completion<Request, handler_type>(
+                                         request, attempt, std::forward<Handler>(handler)));
+}
+
+/// Tries for a completion handler. A passage that uses something up, but whose completion holds nothing
+/// that could give it back, has to go through a waiter.
+template <class Request>
+bool try_start_for_handler(Request& request, ticket& attempt)
+{
+    if constexpr (requires { request.uses_something_up(); })
+        if (request.uses_something_up())
+            return false;
+    return request.try_start(attempt);
 }
 
 /// Submits a completion to the executor of a waiter.
@@ -180,10 +237,9 @@ void arrive(Request& request, waiter& w) noexcept
 template <class Request>
 void abandon(Request& request, waiter& w) noexcept
 {
+    request.abandon(w);
     if (std::exchange(w.referenced, false))
         w.queue->release_reference();
-    else
-        request.abandon(w);
 }
 
 /// The posted completion of an operation, which it owns: one that is destroyed instead of being run
@@ -369,7 +425,7 @@ public:
     void operator()(Handler&& handler, Request request) const
     {
         ticket attempt;
-        if (request.try_start(attempt))
+        if (try_start_for_handler(request, attempt))
             complete_immediately(request, attempt, std::forward<Handler>(handler), executor_);
         else if constexpr (!Request::never_waits)
             handler_waiter<Request, std::decay_t<Handler>, Executor>::start(

@@ -1,0 +1,182 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_BARRIER_HPP
+#define TURNSTILE_BARRIER_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/execution_context.hpp>
+#include <boost/throw_exception.hpp>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <turnstile/detail/event_state.hpp>
+#include <turnstile/detail/frame_waiter.hpp>
+#include <turnstile/error.hpp>
+#include <turnstile/synchronization.hpp>
+#include <utility>
+
+namespace turnstile {
+
+/**
+ * @brief A meeting point: everybody waits until all have arrived, again and again.
+ *
+ * @code
+ * turnstile::barrier round{executor, 4, [&] { swap(current, next); }};
+ *
+ * for (;;) {
+ *     compute(next);
+ *     co_await round.async_arrive_and_wait();
+ * }
+ * @endcode
+ *
+ * When the last one arrives, the completion step runs once, in the function in which the last one arrived;
+ * then all go on, and the next round begins.
+ *
+ * @par Executors, Lifetime
+ * As with @ref basic_async_mutex.
+ *
+ * @tparam Executor the type of the fallback executor.
+ * @tparam Synchronization @ref synchronized or @ref unsynchronized.
+ *
+ * @par Thread safety
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
+ * @ref unsynchronized.
+ */
+template <class Executor = boost::asio::any_io_executor, class Synchronization = synchronized>
+class basic_barrier
+{
+    using state_type = detail::hosted<detail::barrier_state<Synchronization>, Executor>;
+
+public:
+    /// The type of the fallback executor.
+    using executor_type = Executor;
+
+    /// The same object with another executor type.
+    template <class OtherExecutor>
+    struct rebind_executor
+    {
+        /// The rebound type.
+        using other = basic_barrier<OtherExecutor, Synchronization>;
+    };
+
+    /**
+     * @brief Constructs the object.
+     *
+     * @param executor runs the handlers that have no executor of their own.
+     * @param participants the number of those who have to arrive, at least 1.
+     * @param completion   runs at the end of each round, before anybody goes on; must not throw, nor use
+     *                     the barrier.
+     * @throws system_error with @ref errc::invalid_count.
+     * @param name     appears in snapshots and reports.
+     */
+    explicit basic_barrier(const executor_type& executor, std::ptrdiff_t participants, std::function<void()> completion = {}, std::string name = {})
+        : state_(new state_type(executor, checked(participants, 1), std::move(completion), std::move(name)))
+    {
+    }
+
+    /// Constructs the object with the executor of an execution context as the fallback.
+    template <class ExecutionContext>
+        requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
+    explicit basic_barrier(ExecutionContext& context, std::ptrdiff_t participants, std::function<void()> completion = {}, std::string name = {})
+        : basic_barrier(executor_type(context.get_executor()), participants, std::move(completion), std::move(name))
+    {
+    }
+
+    basic_barrier(const basic_barrier&) = delete;
+    basic_barrier& operator=(const basic_barrier&) = delete;
+
+    /// Completes all waiters with `operation_aborted`.
+    ~basic_barrier() = default;
+
+    /// The fallback executor.
+    [[nodiscard]] executor_type get_executor() const noexcept { return state_->executor(); }
+
+    /// The name that was given to the constructor.
+    [[nodiscard]] const std::string& name() const noexcept { return state_->name(); }
+
+    /**
+     * @brief Arrives, and waits until all others have arrived.
+     *
+     * @par Completion Signature
+     * @code void(error_code) @endcode
+     * @par Errors
+     * @ref errc::no_participants if all have dropped out; `operation_aborted` if cancelled, or if the
+     * barrier is destroyed.
+     * @par Per-Operation Cancellation
+     * Total, partial and terminal: the arrival is taken back. Once all have arrived, it is too late.
+     * @par Immediate completion
+     * For the last one who arrives, through the associated immediate executor.
+     * @par Complexity
+     * Constant; linear in the number of participants for the last one. Does not allocate if it is awaited
+     * in an `awaitable<>`; else once.
+     */
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_arrive_and_wait(
+        CompletionToken&& token = {},
+        const std::source_location& location = std::source_location::current())
+    {
+        return detail::start_with(detail::arrival_request<state_type>(*state_, location),
+                                  std::forward<CompletionToken>(token));
+    }
+
+    /**
+     * @brief Leaves for good: this round and those that follow need one arrival less. Local only.
+     *
+     * @throws system_error with @ref errc::no_participants if all have dropped out.
+     */
+    void arrive_and_drop()
+    {
+        if (!state_->arrive_and_drop())
+            boost::throw_exception(system_error(errc::no_participants, "barrier::arrive_and_drop"));
+    }
+
+    /// @ref arrive_and_drop in the form that exists on every backend. Completion signature
+    /// `void(error_code)`, with the same error; always completes at once, through the associated immediate
+    /// executor.
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_arrive_and_drop(CompletionToken&& token = {})
+    {
+        auto call = [](state_type& state) noexcept
+        {
+            return state.arrive_and_drop() ? detail::outcome::granted
+                                           : detail::outcome::no_participants;
+        };
+        return detail::start_with(detail::call_request(*state_, call),
+                                  std::forward<CompletionToken>(token));
+    }
+
+private:
+    friend struct detail::state_access;
+
+    static std::uint64_t checked(std::ptrdiff_t count, std::ptrdiff_t least)
+    {
+        if (count < least)
+            boost::throw_exception(
+                system_error(errc::invalid_count, "barrier of " + std::to_string(count) +
+                                                      ", at least " + std::to_string(least) +
+                                                      " is possible"));
+        return static_cast<std::uint64_t>(count);
+    }
+
+    std::unique_ptr<state_type, detail::orphan_state> state_;
+};
+
+/// A thread-safe barrier for any executor: the one to start with.
+using barrier = basic_barrier<>;
+
+/// A barrier that is used from one thread, or one strand, only.
+using unsynchronized_barrier = basic_barrier<boost::asio::any_io_executor, unsynchronized>;
+
+}  // namespace turnstile
+
+#endif

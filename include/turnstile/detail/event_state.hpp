@@ -1,0 +1,380 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_EVENT_STATE_HPP
+#define TURNSTILE_DETAIL_EVENT_STATE_HPP
+
+#include <boost/asio/execution_context.hpp>
+#include <boost/throw_exception.hpp>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <turnstile/detail/state_request.hpp>
+#include <turnstile/detail/wait_queue.hpp>
+#include <turnstile/error.hpp>
+#include <type_traits>
+#include <utility>
+
+// States of the objects that are waited for but not owned: event, latch, barrier.
+
+namespace turnstile::detail {
+
+/// State of an event. Bit 4 of the word says whether it is set.
+template <class Synchronization>
+class event_state : public wait_queue<Synchronization>
+{
+    using queue = wait_queue<Synchronization>;
+    using queue::engine_bits;
+    using queue::parked_;
+    using queue::word_;
+
+    static constexpr std::uint64_t is_set_bit = 1 << 4;
+
+public:
+    event_state(bool resets_itself, bool is_set, std::string name)
+        : queue(is_set ? is_set_bit : 0, std::move(name))
+        , resets_itself_(resets_itself)
+    {
+    }
+
+    [[nodiscard]] bool is_set() const noexcept { return (word_.load() & is_set_bit) != 0; }
+
+    /// Goes through if the event is set; resets it if that is its way.
+    bool try_wait() noexcept
+    {
+        if (!resets_itself_)
+            return is_set();
+        const std::uint64_t word = word_.peek();
+        return (word & (engine_bits | is_set_bit)) == is_set_bit &&
+               word_.take(word, word & ~is_set_bit);
+    }
+
+    bool wait_or_park(waiter& w, boost::asio::execution_context* context)
+    {
+        std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
+        bool over = true;
+        if ((word & is_set_bit) != 0)
+        {
+            queue::take_at_once(w);
+            queue::refer(w);
+            word = after_passage(word);
+        }
+        else
+        {
+            over = queue::park(w);
+        }
+        queue::unlock_queue(word);
+        return over;
+    }
+
+    void set() noexcept
+    {
+        queue::update([](std::uint64_t word) noexcept { return word | is_set_bit; });
+    }
+
+    void reset() noexcept
+    {
+        queue::update([](std::uint64_t word) noexcept { return word & ~is_set_bit; });
+    }
+
+    /// Whether a passage takes something that somebody else could have had.
+    [[nodiscard]] bool uses_something_up() const noexcept { return resets_itself_; }
+
+    /// Somebody went through but can never be told.
+    void passage_undelivered() noexcept
+    {
+        if (resets_itself_)
+            set();
+    }
+
+private:
+    [[nodiscard]] std::uint64_t after_passage(std::uint64_t word) const noexcept
+    {
+        return resets_itself_ ? word & ~is_set_bit : word;
+    }
+
+    std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept final
+    {
+        while ((word & is_set_bit) != 0 && !parked_.empty())
+        {
+            waiter& w = *parked_.front();
+            parked_.erase(w);
+            w.result = outcome::granted;
+            queue::refer(w);
+            queue::make_ready(w, ready);
+            word = after_passage(word);
+        }
+        return word;
+    }
+
+    [[nodiscard]] std::uint64_t live_grants(std::uint64_t /*word*/) const noexcept override
+    {
+        return 0;
+    }
+
+    bool resets_itself_;
+};
+
+/// State of a latch. From bit 4 on, the word is the number of arrivals that are missing.
+template <class Synchronization>
+class latch_state : public wait_queue<Synchronization>
+{
+    using queue = wait_queue<Synchronization>;
+    using queue::parked_;
+    using queue::word_;
+
+    static constexpr unsigned count_shift = 4;
+
+public:
+    latch_state(std::uint64_t count, std::string name)
+        : queue(count << count_shift, std::move(name))
+    {
+    }
+
+    [[nodiscard]] std::uint64_t count() const noexcept { return word_.load() >> count_shift; }
+
+    bool try_wait() noexcept { return count() == 0; }
+
+    bool wait_or_park(waiter& w, boost::asio::execution_context* context)
+    {
+        const std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
+        bool over = true;
+        if (word >> count_shift == 0)
+        {
+            queue::take_at_once(w);
+            queue::refer(w);
+        }
+        else
+        {
+            over = queue::park(w);
+        }
+        queue::unlock_queue(word);
+        return over;
+    }
+
+    /// Returns false, and changes nothing, if fewer arrivals are missing.
+    bool count_down(std::uint64_t n) noexcept
+    {
+        bool possible = false;
+        queue::update(
+            [&](std::uint64_t word) noexcept
+            {
+                possible = n <= word >> count_shift;
+                return possible ? word - (n << count_shift) : word;
+            });
+        return possible;
+    }
+
+    [[nodiscard]] static bool uses_something_up() noexcept { return false; }
+    static void passage_undelivered() noexcept {}
+
+private:
+    std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept final
+    {
+        if (word >> count_shift == 0)
+            queue::fail_all(outcome::granted, ready);
+        return word;
+    }
+
+    [[nodiscard]] std::uint64_t live_grants(std::uint64_t /*word*/) const noexcept override
+    {
+        return 0;
+    }
+};
+
+/// State of a cyclic barrier. Everything stands under the lock of the queue.
+template <class Synchronization>
+class barrier_state : public wait_queue<Synchronization>
+{
+    using queue = wait_queue<Synchronization>;
+    using queue::parked_;
+
+public:
+    barrier_state(std::uint64_t participants, std::function<void()> completion, std::string name)
+        : queue(0, std::move(name))
+        , participants_(participants)
+        , completion_(std::move(completion))
+    {
+    }
+
+    /// Arrives, if that ends the phase or is an error; else does nothing.
+    bool try_arrive(ticket& attempt) noexcept
+    {
+        const std::uint64_t word = queue::lock_queue();
+        const bool nobody = participants_ == 0;
+        if (!nobody && arrived_ + 1 == participants_)
+            return end_phase(word);
+        queue::unlock_queue(word);
+        if (nobody)
+            attempt.result = outcome::no_participants;
+        return nobody;
+    }
+
+    bool arrive_or_park(waiter& w, boost::asio::execution_context* context)
+    {
+        const std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
+        if (participants_ == 0)
+        {
+            queue::fail_at_once(w, outcome::no_participants);
+            queue::unlock_queue(word);
+            return true;
+        }
+        if (arrived_ + 1 == participants_)
+        {
+            queue::take_at_once(w);
+            queue::refer(w);
+            return end_phase(word);
+        }
+        const bool over = queue::park(w);
+        if (!over)
+            ++arrived_;
+        queue::unlock_queue(word);
+        return over;
+    }
+
+    /// Arrives and leaves for good. Returns false if there is nobody left who could.
+    bool arrive_and_drop() noexcept
+    {
+        const std::uint64_t word = queue::lock_queue();
+        if (participants_ == 0)
+        {
+            queue::unlock_queue(word);
+            return false;
+        }
+        --participants_;
+        if (arrived_ == participants_ && arrived_ != 0)
+            return end_phase(word);
+        queue::unlock_queue(word);
+        return true;
+    }
+
+    [[nodiscard]] static bool uses_something_up() noexcept { return false; }
+    static void passage_undelivered() noexcept {}
+
+private:
+    /// Runs the completion step without the lock, then lets everybody go. All have arrived, so nobody
+    /// can interfere, except that those who wait must not withdraw any more. Returns true.
+    bool end_phase(std::uint64_t word) noexcept
+    {
+        for (waiter* w = parked_.front(); w != nullptr; w = w->next)
+            w->pinned = true;
+        queue::unlock_queue(word);
+        if (completion_)
+            completion_();
+        word = queue::lock_queue();
+        arrived_ = 0;
+        waiter_chain ready;
+        queue::fail_all(outcome::granted, ready);
+        queue::unlock_queue(word);
+        deliver(ready);
+        return true;
+    }
+
+    void take_out(waiter& w, outcome o, waiter_chain& ready) noexcept override
+    {
+        --arrived_;
+        queue::take_out(w, o, ready);
+    }
+
+    std::uint64_t settle(std::uint64_t word, waiter_chain& /*ready*/) noexcept final { return word; }
+
+    [[nodiscard]] std::uint64_t live_grants(std::uint64_t /*word*/) const noexcept override
+    {
+        return 0;
+    }
+
+    std::uint64_t participants_;
+    std::uint64_t arrived_ = 0;
+    std::function<void()> completion_;
+};
+
+/// Waits for an event or a latch. @p Result is void, or std::cv_status if the wait is limited in time.
+template <class State, class Result = void>
+class passage_request : public state_request<State>
+{
+protected:
+    using state_request<State>::state_;
+
+public:
+    using result_type = Result;
+    using state_request<State>::state_request;
+
+    bool try_start(ticket& /*attempt*/) noexcept { return state_->try_wait(); }
+
+    bool start(waiter& w, boost::asio::execution_context* context)
+    {
+        return state_->wait_or_park(w, context);
+    }
+
+    static void arrive(waiter& /*w*/) noexcept {}
+
+    static result_type finish(ticket& attempt) noexcept
+        requires(!std::is_void_v<Result>)
+    {
+        return attempt.result == outcome::timed_out ? std::cv_status::timeout
+                                                    : std::cv_status::no_timeout;
+    }
+
+    [[nodiscard]] bool uses_something_up() const noexcept { return state_->uses_something_up(); }
+
+    void abandon(const waiter& w) noexcept
+    {
+        if (w.result == outcome::granted)
+            state_->passage_undelivered();
+    }
+};
+
+/// Arrives at a barrier and waits for the others.
+template <class State>
+class arrival_request : public passage_request<State>
+{
+    using base = passage_request<State>;
+
+public:
+    using base::base;
+
+    bool try_start(ticket& attempt) noexcept { return base::state_->try_arrive(attempt); }
+
+    bool start(waiter& w, boost::asio::execution_context* context)
+    {
+        return base::state_->arrive_or_park(w, context);
+    }
+};
+
+/// Calls a function of a state that never waits, as an operation.
+template <class State, class Call>
+class call_request
+{
+public:
+    using result_type = void;
+    static constexpr bool never_waits = true;
+
+    call_request(State& state, Call call) noexcept
+        : state_(&state)
+        , call_(call)
+    {
+    }
+
+    [[nodiscard]] const auto& executor() const noexcept { return state_->executor(); }
+
+    bool try_start(ticket& attempt) noexcept
+    {
+        attempt.result = call_(*state_);
+        return true;
+    }
+
+    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
+    {
+        boost::throw_exception(system_error(error));
+    }
+
+private:
+    State* state_;
+    Call call_;
+};
+
+}  // namespace turnstile::detail
+
+#endif

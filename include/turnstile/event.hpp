@@ -1,0 +1,219 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_EVENT_HPP
+#define TURNSTILE_EVENT_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/execution_context.hpp>
+#include <chrono>
+#include <concepts>
+#include <condition_variable>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <turnstile/detail/event_state.hpp>
+#include <turnstile/detail/frame_waiter.hpp>
+#include <turnstile/detail/timed_operation.hpp>
+#include <turnstile/error.hpp>
+#include <turnstile/synchronization.hpp>
+#include <utility>
+
+namespace turnstile {
+
+/// What happens to an event when somebody has gone through.
+enum class event_reset
+{
+    /// It stays set until reset() is called.
+    manual,
+    /// It is reset by the one whom it lets through.
+    automatic,
+};
+
+/**
+ * @brief A flag that is awaited.
+ *
+ * @code
+ * turnstile::event ready{executor};
+ *
+ * co_await ready.async_wait();  // until somebody calls ready.set()
+ * @endcode
+ *
+ * With @ref event_reset::manual everybody goes through while it is set; with
+ * @ref event_reset::automatic each set() lets one through, and sets do not add up. Use a semaphore if they
+ * should, a condition if what is waited for is a property of guarded state.
+ *
+ * A passage that cannot be told any more, because its context died, sets an automatic event again.
+ *
+ * @par Executors, Lifetime
+ * As with @ref basic_async_mutex.
+ *
+ * @tparam Executor the type of the fallback executor.
+ * @tparam Synchronization @ref synchronized or @ref unsynchronized.
+ *
+ * @par Thread safety
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
+ * @ref unsynchronized.
+ */
+template <class Executor = boost::asio::any_io_executor, class Synchronization = synchronized>
+class basic_event
+{
+    using state_type = detail::hosted<detail::event_state<Synchronization>, Executor>;
+
+public:
+    /// The type of the fallback executor.
+    using executor_type = Executor;
+
+    /// The same object with another executor type.
+    template <class OtherExecutor>
+    struct rebind_executor
+    {
+        /// The rebound type.
+        using other = basic_event<OtherExecutor, Synchronization>;
+    };
+
+    /**
+     * @brief Constructs the object.
+     *
+     * @param executor runs the handlers that have no executor of their own.
+     * @param reset    what happens when somebody has gone through.
+     * @param is_set   whether the event is set at the beginning.
+     * @param name     appears in snapshots and reports.
+     */
+    explicit basic_event(const executor_type& executor, event_reset reset = event_reset::manual, bool is_set = false, std::string name = {})
+        : state_(new state_type(executor, reset == event_reset::automatic, is_set, std::move(name)))
+    {
+    }
+
+    /// Constructs the object with the executor of an execution context as the fallback.
+    template <class ExecutionContext>
+        requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
+    explicit basic_event(ExecutionContext& context, event_reset reset = event_reset::manual, bool is_set = false, std::string name = {})
+        : basic_event(executor_type(context.get_executor()), reset, is_set, std::move(name))
+    {
+    }
+
+    basic_event(const basic_event&) = delete;
+    basic_event& operator=(const basic_event&) = delete;
+
+    /// Completes all waiters with `operation_aborted`.
+    ~basic_event() = default;
+
+    /// The fallback executor.
+    [[nodiscard]] executor_type get_executor() const noexcept { return state_->executor(); }
+
+    /// The name that was given to the constructor.
+    [[nodiscard]] const std::string& name() const noexcept { return state_->name(); }
+
+    /**
+     * @brief Waits until the event is set.
+     *
+     * @par Completion Signature
+     * @code void(error_code) @endcode
+     * @par Errors
+     * `boost::asio::error::operation_aborted` if cancelled, or if the object is destroyed.
+     * @par Per-Operation Cancellation
+     * Total, partial and terminal.
+     * @par Fairness
+     * First in, first out.
+     * @par Immediate completion
+     * If there is nothing to wait for, through the associated immediate executor; a coroutine is then not
+     * suspended.
+     * @par Complexity
+     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to wait.
+     */
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_wait(CompletionToken&& token = {},
+                    const std::source_location& location = std::source_location::current())
+    {
+        return detail::start_with(detail::passage_request<state_type>(*state_, location),
+                                  std::forward<CompletionToken>(token));
+    }
+
+    /// @ref async_wait, but no longer than a duration on the steady clock. Completion signature
+    /// `void(error_code, std::cv_status)`.
+    template <class Rep, class Period,
+              boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_wait_for(const std::chrono::duration<Rep, Period>& duration,
+                        CompletionToken&& token = {},
+                        const std::source_location& location = std::source_location::current())
+    {
+        return detail::start_timed_with(
+            detail::passage_request<state_type, std::cv_status>(*state_, location),
+            detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
+    }
+
+    /// @ref async_wait, but no longer than until a point of time of any clock that Asio can wait for.
+    /// Completion signature `void(error_code, std::cv_status)`.
+    template <class Clock, class Duration,
+              boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_wait_until(const std::chrono::time_point<Clock, Duration>& deadline,
+                          CompletionToken&& token = {},
+                          const std::source_location& location = std::source_location::current())
+    {
+        return detail::start_timed_with(
+            detail::passage_request<state_type, std::cv_status>(*state_, location),
+            detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
+    }
+
+    /// Sets the event, and lets those through who wait: all, or the first if the event is automatic. Local
+    /// only. Never runs user code. Linear in the number of those who go through.
+    void set() noexcept { state_->set(); }
+
+    /// Resets the event. Local only.
+    void reset() noexcept { state_->reset(); }
+
+    /// Whether the event is set at the moment.
+    [[nodiscard]] bool is_set() const noexcept { return state_->is_set(); }
+
+    /// @ref set in the form that exists on every backend. Completion signature `void(error_code)`; no errors; always completes at once, through the associated
+    /// immediate executor.
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_set(CompletionToken&& token = {})
+    {
+        auto call = [](state_type& state) noexcept
+        {
+            state.set();
+            return detail::outcome::granted;
+        };
+        return detail::start_with(detail::call_request(*state_, call),
+                                  std::forward<CompletionToken>(token));
+    }
+
+    /// @ref reset in the form that exists on every backend. Completion signature `void(error_code)`; no errors; always completes at once, through the associated
+    /// immediate executor.
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_reset(CompletionToken&& token = {})
+    {
+        auto call = [](state_type& state) noexcept
+        {
+            state.reset();
+            return detail::outcome::granted;
+        };
+        return detail::start_with(detail::call_request(*state_, call),
+                                  std::forward<CompletionToken>(token));
+    }
+
+private:
+    friend struct detail::state_access;
+
+    std::unique_ptr<state_type, detail::orphan_state> state_;
+};
+
+/// A thread-safe event for any executor: the one to start with.
+using event = basic_event<>;
+
+/// An event that is used from one thread, or one strand, only.
+using unsynchronized_event = basic_event<boost::asio::any_io_executor, unsynchronized>;
+
+}  // namespace turnstile
+
+#endif

@@ -1,0 +1,237 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_LATCH_HPP
+#define TURNSTILE_LATCH_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/execution_context.hpp>
+#include <boost/throw_exception.hpp>
+#include <chrono>
+#include <concepts>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <turnstile/detail/event_state.hpp>
+#include <turnstile/detail/frame_waiter.hpp>
+#include <turnstile/detail/timed_operation.hpp>
+#include <turnstile/error.hpp>
+#include <turnstile/synchronization.hpp>
+#include <utility>
+
+namespace turnstile {
+
+/**
+ * @brief A counter of things that have to happen before somebody goes on. Used once.
+ *
+ * @code
+ * turnstile::latch started{executor, 3};
+ *
+ * co_await started.async_wait();  // until count_down() was called three times
+ * @endcode
+ *
+ * Use a @ref barrier for rounds that repeat.
+ *
+ * @par Executors, Lifetime
+ * As with @ref basic_async_mutex.
+ *
+ * @tparam Executor the type of the fallback executor.
+ * @tparam Synchronization @ref synchronized or @ref unsynchronized.
+ *
+ * @par Thread safety
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
+ * @ref unsynchronized.
+ */
+template <class Executor = boost::asio::any_io_executor, class Synchronization = synchronized>
+class basic_latch
+{
+    using state_type = detail::hosted<detail::latch_state<Synchronization>, Executor>;
+
+public:
+    /// The type of the fallback executor.
+    using executor_type = Executor;
+
+    /// The same object with another executor type.
+    template <class OtherExecutor>
+    struct rebind_executor
+    {
+        /// The rebound type.
+        using other = basic_latch<OtherExecutor, Synchronization>;
+    };
+
+    /**
+     * @brief Constructs the object.
+     *
+     * @param executor runs the handlers that have no executor of their own.
+     * @param count    the number of arrivals that open the latch, at least 0.
+     * @throws system_error with @ref errc::invalid_count.
+     * @param name     appears in snapshots and reports.
+     */
+    basic_latch(const executor_type& executor, std::ptrdiff_t count, std::string name = {})
+        : state_(new state_type(executor, checked(count, 0), std::move(name)))
+    {
+    }
+
+    /// Constructs the object with the executor of an execution context as the fallback.
+    template <class ExecutionContext>
+        requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
+    basic_latch(ExecutionContext& context, std::ptrdiff_t count, std::string name = {})
+        : basic_latch(executor_type(context.get_executor()), count, std::move(name))
+    {
+    }
+
+    basic_latch(const basic_latch&) = delete;
+    basic_latch& operator=(const basic_latch&) = delete;
+
+    /// Completes all waiters with `operation_aborted`.
+    ~basic_latch() = default;
+
+    /// The fallback executor.
+    [[nodiscard]] executor_type get_executor() const noexcept { return state_->executor(); }
+
+    /// The name that was given to the constructor.
+    [[nodiscard]] const std::string& name() const noexcept { return state_->name(); }
+
+    /**
+     * @brief Waits until the latch is open.
+     *
+     * @par Completion Signature
+     * @code void(error_code) @endcode
+     * @par Errors
+     * `boost::asio::error::operation_aborted` if cancelled, or if the object is destroyed.
+     * @par Per-Operation Cancellation
+     * Total, partial and terminal.
+     * @par Fairness
+     * First in, first out.
+     * @par Immediate completion
+     * If there is nothing to wait for, through the associated immediate executor; a coroutine is then not
+     * suspended.
+     * @par Complexity
+     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to wait.
+     */
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_wait(CompletionToken&& token = {},
+                    const std::source_location& location = std::source_location::current())
+    {
+        return detail::start_with(detail::passage_request<state_type>(*state_, location),
+                                  std::forward<CompletionToken>(token));
+    }
+
+    /// @ref async_wait, but no longer than a duration on the steady clock. Completion signature
+    /// `void(error_code, std::cv_status)`.
+    template <class Rep, class Period,
+              boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_wait_for(const std::chrono::duration<Rep, Period>& duration,
+                        CompletionToken&& token = {},
+                        const std::source_location& location = std::source_location::current())
+    {
+        return detail::start_timed_with(
+            detail::passage_request<state_type, std::cv_status>(*state_, location),
+            detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
+    }
+
+    /// @ref async_wait, but no longer than until a point of time of any clock that Asio can wait for.
+    /// Completion signature `void(error_code, std::cv_status)`.
+    template <class Clock, class Duration,
+              boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_wait_until(const std::chrono::time_point<Clock, Duration>& deadline,
+                          CompletionToken&& token = {},
+                          const std::source_location& location = std::source_location::current())
+    {
+        return detail::start_timed_with(
+            detail::passage_request<state_type, std::cv_status>(*state_, location),
+            detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
+    }
+
+    /**
+     * @brief Counts arrivals, and opens the latch with the last one. Local only.
+     *
+     * @throws system_error with @ref errc::invalid_count if @p n is less than 1, or
+     *         @ref errc::over_release if fewer arrivals are missing; nothing changes then.
+     */
+    void count_down(std::ptrdiff_t n = 1)
+    {
+        const detail::outcome result = state_count_down(*state_, n);
+        if (result != detail::outcome::granted)
+            boost::throw_exception(system_error(detail::to_error_code(result),
+                                                "latch::count_down by " + std::to_string(n)));
+    }
+
+    /// Whether the latch is open.
+    [[nodiscard]] bool try_wait() const noexcept { return state_->try_wait(); }
+
+    /// @ref count_down in the form that exists on every backend. Completion signature
+    /// `void(error_code)`, with the same errors; always completes at once, through the associated immediate
+    /// executor.
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_count_down(std::ptrdiff_t n, CompletionToken&& token = {})
+    {
+        auto call = [n](state_type& state) noexcept { return state_count_down(state, n); };
+        return detail::start_with(detail::call_request(*state_, call),
+                                  std::forward<CompletionToken>(token));
+    }
+
+    /**
+     * @brief Counts one arrival at once, and waits until the latch is open.
+     *
+     * A cancelled wait does not take the arrival back.
+     *
+     * @throws system_error with @ref errc::over_release if the latch is open already.
+     * @par Completion Signature
+     * @code void(error_code) @endcode
+     * @par Errors, Per-Operation Cancellation
+     * As with @ref async_wait.
+     */
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_arrive_and_wait(
+        CompletionToken&& token = {},
+        const std::source_location& location = std::source_location::current())
+    {
+        count_down();
+        return async_wait(std::forward<CompletionToken>(token), location);
+    }
+
+private:
+    friend struct detail::state_access;
+
+    static std::uint64_t checked(std::ptrdiff_t count, std::ptrdiff_t least)
+    {
+        if (count < least)
+            boost::throw_exception(
+                system_error(errc::invalid_count, "latch of " + std::to_string(count) +
+                                                      ", at least " + std::to_string(least) +
+                                                      " is possible"));
+        return static_cast<std::uint64_t>(count);
+    }
+
+    static detail::outcome state_count_down(state_type& state, std::ptrdiff_t n) noexcept
+    {
+        if (n < 1)
+            return detail::outcome::invalid_count;
+        return state.count_down(static_cast<std::uint64_t>(n)) ? detail::outcome::granted
+                                                               : detail::outcome::over_release;
+    }
+
+    std::unique_ptr<state_type, detail::orphan_state> state_;
+};
+
+/// A thread-safe latch for any executor: the one to start with.
+using latch = basic_latch<>;
+
+/// A latch that is used from one thread, or one strand, only.
+using unsynchronized_latch = basic_latch<boost::asio::any_io_executor, unsynchronized>;
+
+}  // namespace turnstile
+
+#endif
