@@ -113,6 +113,11 @@ public:
         boost::throw_exception(system_error(error, "condition::async_wait"));
     }
 
+    [[nodiscard]] condition_reference<State> keep_condition() const noexcept
+    {
+        return condition_reference<State>(*state_, *core_);
+    }
+
 private:
     Guard make_guard(std::uint64_t grant) const noexcept
     {
@@ -160,13 +165,14 @@ private:
     bool all_;
 };
 
-/// Waits until a predicate holds; a composed operation. Sleep(self) sleeps once.
+/// Waits until a predicate holds; a composed operation. It may outlive the condition, which then ends it.
 template <class Request, class Predicate, class Limit>
 class predicate_wait
 {
 public:
     predicate_wait(const Request& request, Predicate predicate, const Limit& limit)
         : request_(request)
+        , condition_(request.keep_condition())
         , predicate_(std::move(predicate))
         , limit_(limit)
     {
@@ -181,6 +187,8 @@ public:
             complete_later(self, to_error_code(guard), false);
         else if (predicate_())
             complete_later(self, error_code(), true);
+        else if (self.cancelled() != boost::asio::cancellation_type::none)
+            complete_later(self, boost::asio::error::operation_aborted, false);
         else
             sleep(self);
     }
@@ -259,6 +267,7 @@ private:
     }
 
     Request request_;
+    decltype(std::declval<const Request&>().keep_condition()) condition_;
     Predicate predicate_;
     Limit limit_;
 };

@@ -97,9 +97,28 @@ struct canceller
     }
 };
 
+/// The waiters that this thread is completing; null if it is not completing any.
+inline waiter_chain*& chain_in_delivery() noexcept
+{
+    static constinit thread_local waiter_chain* chain = nullptr;
+    return chain;
+}
+
 /// Completes the waiters, which have left their queues. No lock is held.
+///
+/// An executor that is shutting down may destroy a completion while it is posted, which gives the grant
+/// to the next waiter, and so on. Such nested calls leave their waiters to the outermost one.
 inline void deliver(waiter_chain& ready) noexcept
 {
+    if (ready.empty())
+        return;
+    waiter_chain*& active = chain_in_delivery();
+    if (active != nullptr)
+    {
+        active->append(ready);
+        return;
+    }
+    active = &ready;
     while (waiter* w = ready.pop_front())
     {
         // The waiter may run, and be gone, before complete() returns.
@@ -108,6 +127,7 @@ inline void deliver(waiter_chain& ready) noexcept
         if (link != nullptr)
             link->posting.leave();
     }
+    active = nullptr;
 }
 
 /// The service that a context tells when it shuts down.

@@ -19,8 +19,8 @@ namespace turnstile::detail {
  * @brief The sleepers of one condition.
  *
  * Guarded by the lock of the mutex that the condition is bound to, so that moving a sleeper to the
- * queue of the mutex is one step. Referred to by the condition, by each sleeper, and by each waiter
- * that carries a signal and has not been delivered yet.
+ * queue of the mutex is one step. Referred to by the condition, by each sleeper, by each waiter that
+ * carries a signal and has not been delivered yet, and by each wait for a predicate.
  */
 struct condition_core
 {
@@ -28,6 +28,39 @@ struct condition_core
     std::uint64_t references = 1;
     condition_core* next = nullptr;
     condition_core* prev = nullptr;
+    /// Whether the condition is gone.
+    bool closed = false;
+};
+
+/// Keeps a condition, and the state of its mutex, for as long as a composed operation refers to them.
+template <class State>
+class condition_reference
+{
+public:
+    condition_reference(State& state, condition_core& core) noexcept
+        : state_(&state)
+        , core_(&core)
+    {
+        state.retain(core);
+    }
+
+    condition_reference(condition_reference&& other) noexcept
+        : state_(std::exchange(other.state_, nullptr))
+        , core_(other.core_)
+    {
+    }
+
+    condition_reference& operator=(condition_reference&&) = delete;
+
+    ~condition_reference()
+    {
+        if (state_ != nullptr)
+            state_->release(*core_);
+    }
+
+private:
+    State* state_;
+    condition_core* core_;
 };
 
 /**
@@ -172,12 +205,28 @@ public:
         queue::update(
             [&](std::uint64_t word) noexcept
             {
+                core.closed = true;
                 while (waiter* w = core.sleepers.front())
                     stop_sleeping(*w, outcome::aborted);
-                drop_condition(core);
                 return word;
             });
-        queue::release_reference();
+        release(core);
+    }
+
+    /// Keeps the condition, and the state, until release() is called.
+    void retain(condition_core& core) noexcept
+    {
+        const std::uint64_t word = queue::lock_queue();
+        ++core.references;
+        queue::add_reference();
+        queue::unlock_queue(word);
+    }
+
+    void release(condition_core& core) noexcept
+    {
+        const std::uint64_t word = queue::lock_queue();
+        drop_condition(core);
+        queue::drop_reference(word);
     }
 
     /// Gives the lock back and lets the waiter sleep, in one step. Returns whether the attempt is over.
@@ -186,7 +235,6 @@ public:
     {
         std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
         BOOST_ASSERT((word & ~engine_bits) == grant);
-        static_cast<void>(grant);
         if ((word & orphaned) != 0)
         {
             w.result = outcome::aborted;
@@ -194,6 +242,14 @@ public:
             w.value = 0;
             w.referenced = true;  // the reference that the guard had
             queue::unlock_queue(word & ~held);
+            return true;
+        }
+        if (core.closed)
+        {
+            w.result = outcome::aborted;
+            w.pinned = true;
+            w.value = grant;
+            queue::unlock_queue(word);
             return true;
         }
         ++core.references;

@@ -107,6 +107,8 @@ public:
 
     void merge(local_permit_grant&& other) noexcept
     {
+        if (this == &other)
+            return;
         if (state_ == nullptr)
         {
             *this = std::move(other);
@@ -204,12 +206,13 @@ public:
             state_->release_permit(attempt.value);
     }
 
-    [[noreturn]] void throw_error(const error_code& error, const ticket& /*attempt*/) const
+    /// The semaphore may be gone by now; a refused attempt has kept what was possible.
+    [[noreturn]] void throw_error(const error_code& error, const ticket& attempt) const
     {
         if (error == errc::invalid_count)
             boost::throw_exception(system_error(
                 error, "acquire of " + std::to_string(units_) + " units, at least 1 and at most " +
-                           std::to_string(state_->capacity()) + " are possible"));
+                           std::to_string(attempt.value) + " are possible"));
         boost::throw_exception(system_error(error));
     }
 
@@ -221,6 +224,7 @@ protected:
         if (state_->is_possible(units_)) [[likely]]
             return false;
         attempt.result = outcome::invalid_count;
+        attempt.value = static_cast<std::uint64_t>(state_->capacity());
         return true;
     }
 

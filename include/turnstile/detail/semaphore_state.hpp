@@ -122,6 +122,7 @@ public:
         }
         else if (!is_possible(static_cast<std::ptrdiff_t>(units)))
         {
+            refuse(w);
             queue::fail_at_once(w, outcome::invalid_count);
         }
         else if (can_take(word, units))
@@ -257,13 +258,18 @@ private:
         return closed_ || debt_ != 0 ? word | slow : word & ~slow;
     }
 
+    /// What is possible goes along with the error.
+    void refuse(waiter& w) const noexcept { w.value = limit(); }
+
     void fail_impossible(waiter_chain& ready) noexcept
     {
         for (waiter* w = parked_.front(); w != nullptr;)
         {
             waiter& each = *std::exchange(w, w->next);
-            if (each.value > limit())
-                queue::take_out(each, outcome::invalid_count, ready);
+            if (each.value <= limit())
+                continue;
+            refuse(each);
+            queue::take_out(each, outcome::invalid_count, ready);
         }
     }
 

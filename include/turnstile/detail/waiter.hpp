@@ -147,6 +147,18 @@ private:
 class waiter_chain
 {
 public:
+    [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+
+    /// Moves the waiters of another chain to the end of this one.
+    void append(waiter_chain& other) noexcept
+    {
+        if (other.empty())
+            return;
+        (last_ != nullptr ? last_->next : first_) = other.first_;
+        last_ = other.last_;
+        other = waiter_chain();
+    }
+
     void push_back(waiter& w) noexcept
     {
         w.next = nullptr;
