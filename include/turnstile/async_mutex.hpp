@@ -17,12 +17,14 @@
 #include <optional>
 #include <source_location>
 #include <string>
+#include <turnstile/concepts.hpp>
 #include <turnstile/detail/frame_waiter.hpp>
 #include <turnstile/detail/mutex_requests.hpp>
 #include <turnstile/detail/mutex_state.hpp>
 #include <turnstile/detail/timed_operation.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/lock_guard.hpp>
+#include <turnstile/observe.hpp>
 #include <turnstile/owner_token.hpp>
 #include <turnstile/synchronization.hpp>
 #include <utility>
@@ -102,17 +104,21 @@ public:
      *
      * @param executor runs the handlers that have no executor of their own.
      * @param name     appears in snapshots and reports.
+     * @param watch    counts, calls hooks and reports, if it is not null; see @ref lock_watch.
      */
-    explicit basic_async_mutex(const executor_type& executor, std::string name = {})
-        : state_(new state_type(executor, std::move(name)))
+    explicit basic_async_mutex(const executor_type& executor, std::string name = {},
+                               std::shared_ptr<lock_watch> watch = nullptr)
+        : state_(new state_type(executor, std::move(name), std::move(watch)))
     {
     }
 
     /// Constructs a mutex whose fallback executor is that of an execution context.
     template <class ExecutionContext>
         requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
-    explicit basic_async_mutex(ExecutionContext& context, std::string name = {})
-        : basic_async_mutex(executor_type(context.get_executor()), std::move(name))
+    explicit basic_async_mutex(ExecutionContext& context, std::string name = {},
+                               std::shared_ptr<lock_watch> watch = nullptr)
+        : basic_async_mutex(executor_type(context.get_executor()), std::move(name),
+                            std::move(watch))
     {
     }
 
@@ -282,10 +288,11 @@ public:
      * @par Complexity
      * Constant; does not allocate.
      */
-    [[nodiscard]] std::optional<guard_type> try_lock() noexcept
+    [[nodiscard]] std::optional<guard_type> try_lock(
+        const std::source_location& location = std::source_location::current()) noexcept
     {
         std::uint64_t grant = 0;
-        if (!state_->try_lock(grant))
+        if (!state_->try_lock(grant, location))
             return std::nullopt;
         return detail::guard_access::make<guard_type>(grant_type(*state_, grant));
     }
@@ -314,6 +321,16 @@ public:
     /// Whether somebody holds the lock at the moment. Good for a report, not for a decision.
     [[nodiscard]] bool is_locked() const noexcept { return state_->is_locked(); }
 
+    /**
+     * @brief Who holds the lock and who waits for it, at the moment.
+     *
+     * Ages, and where the holder got the lock, are there only if the mutex is watched. Local only.
+     *
+     * @par Complexity
+     * Linear in the number of waiters; the mutex stands still meanwhile.
+     */
+    [[nodiscard]] lock_snapshot snapshot() const { return state_->take_snapshot(); }
+
 private:
     friend guard_type;
     friend struct detail::state_access;
@@ -337,6 +354,8 @@ using async_mutex = basic_async_mutex<>;
 
 /// A mutex that is used from one thread, or one strand, only.
 using unsynchronized_async_mutex = basic_async_mutex<boost::asio::any_io_executor, unsynchronized>;
+
+static_assert(awaitable_mutex<async_mutex>);
 
 }  // namespace turnstile
 

@@ -17,11 +17,13 @@
 #include <optional>
 #include <source_location>
 #include <string>
+#include <turnstile/concepts.hpp>
 #include <turnstile/detail/frame_waiter.hpp>
 #include <turnstile/detail/semaphore_requests.hpp>
 #include <turnstile/detail/semaphore_state.hpp>
 #include <turnstile/detail/timed_operation.hpp>
 #include <turnstile/error.hpp>
+#include <turnstile/observe.hpp>
 #include <turnstile/permit.hpp>
 #include <turnstile/synchronization.hpp>
 #include <utility>
@@ -96,11 +98,12 @@ public:
      * @param executor runs the handlers that have no executor of their own.
      * @param capacity the number of units, from 1 to @ref max_capacity.
      * @param name     appears in snapshots and reports.
+     * @param watch    counts and calls hooks, if it is not null; see @ref lock_watch.
      * @throws system_error with @ref errc::invalid_count.
      */
     basic_async_semaphore(const executor_type& executor, std::ptrdiff_t capacity,
-                          std::string name = {})
-        : basic_async_semaphore(executor, capacity, capacity, std::move(name))
+                          std::string name = {}, std::shared_ptr<lock_watch> watch = nullptr)
+        : basic_async_semaphore(executor, capacity, capacity, std::move(name), std::move(watch))
     {
     }
 
@@ -111,20 +114,24 @@ public:
      * @param available the number of units that can be acquired at once, from 0 to @p capacity.
      * @param capacity  the number of units that there can be, from 1 to @ref max_capacity.
      * @param name      appears in snapshots and reports.
+     * @param watch     counts and calls hooks, if it is not null; see @ref lock_watch.
      * @throws system_error with @ref errc::invalid_count.
      */
     basic_async_semaphore(const executor_type& executor, std::ptrdiff_t available,
-                          std::ptrdiff_t capacity, std::string name = {})
+                          std::ptrdiff_t capacity, std::string name = {},
+                          std::shared_ptr<lock_watch> watch = nullptr)
         : state_(new state_type(executor, checked_available(available, checked_capacity(capacity)),
-                                capacity, std::move(name)))
+                                capacity, std::move(name), std::move(watch)))
     {
     }
 
     /// Constructs a semaphore whose fallback executor is that of an execution context.
     template <class ExecutionContext>
         requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
-    basic_async_semaphore(ExecutionContext& context, std::ptrdiff_t capacity, std::string name = {})
-        : basic_async_semaphore(executor_type(context.get_executor()), capacity, std::move(name))
+    basic_async_semaphore(ExecutionContext& context, std::ptrdiff_t capacity, std::string name = {},
+                          std::shared_ptr<lock_watch> watch = nullptr)
+        : basic_async_semaphore(executor_type(context.get_executor()), capacity, std::move(name),
+                                std::move(watch))
     {
     }
 
@@ -132,9 +139,10 @@ public:
     template <class ExecutionContext>
         requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
     basic_async_semaphore(ExecutionContext& context, std::ptrdiff_t available,
-                          std::ptrdiff_t capacity, std::string name = {})
+                          std::ptrdiff_t capacity, std::string name = {},
+                          std::shared_ptr<lock_watch> watch = nullptr)
         : basic_async_semaphore(executor_type(context.get_executor()), available, capacity,
-                                std::move(name))
+                                std::move(name), std::move(watch))
     {
     }
 
@@ -312,10 +320,11 @@ public:
      * @par Complexity
      * Constant; does not allocate.
      */
-    [[nodiscard]] std::optional<permit_type> try_acquire(std::ptrdiff_t units = 1)
+    [[nodiscard]] std::optional<permit_type> try_acquire(
+        std::ptrdiff_t units = 1,
+        const std::source_location& location = std::source_location::current())
     {
-        detail::try_acquire_request<state_type, permit_type> request(
-            *state_, units, std::source_location::current());
+        detail::try_acquire_request<state_type, permit_type> request(*state_, units, location);
         detail::ticket attempt;
         request.try_start(attempt);
         return detail::result_of(request, attempt);
@@ -374,6 +383,16 @@ public:
      */
     void close() noexcept { state_->close(); }
 
+    /**
+     * @brief How many units are available and who waits, at the moment.
+     *
+     * Ages are there only if the semaphore is watched. Local only.
+     *
+     * @par Complexity
+     * Linear in the number of waiters; the semaphore stands still meanwhile.
+     */
+    [[nodiscard]] lock_snapshot snapshot() const { return state_->take_snapshot(); }
+
     /// Whether @ref close was called.
     [[nodiscard]] bool is_closed() const noexcept { return state_->is_closed(); }
 
@@ -411,6 +430,8 @@ using async_semaphore = basic_async_semaphore<>;
 /// A semaphore that is used from one thread, or one strand, only.
 using unsynchronized_async_semaphore =
     basic_async_semaphore<boost::asio::any_io_executor, unsynchronized>;
+
+static_assert(awaitable_semaphore<async_semaphore>);
 
 }  // namespace turnstile
 

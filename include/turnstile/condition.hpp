@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <source_location>
 #include <turnstile/async_mutex.hpp>
+#include <turnstile/concepts.hpp>
 #include <turnstile/detail/condition_requests.hpp>
 #include <turnstile/error.hpp>
 #include <utility>
@@ -282,6 +283,8 @@ private:
     state_type* state_;
     detail::condition_core* core_;
 };
+
+static_assert(awaitable_condition<condition<async_mutex>>);
 
 }  // namespace turnstile
 

@@ -17,6 +17,7 @@
 #include <optional>
 #include <source_location>
 #include <string>
+#include <turnstile/concepts.hpp>
 #include <turnstile/detail/frame_waiter.hpp>
 #include <turnstile/detail/shared_mutex_state.hpp>
 #include <turnstile/detail/timed_operation.hpp>
@@ -471,6 +472,8 @@ using shared_mutex = basic_shared_mutex<>;
 /// A reader-writer mutex that is used from one thread, or one strand, only.
 using unsynchronized_shared_mutex =
     basic_shared_mutex<boost::asio::any_io_executor, unsynchronized>;
+
+static_assert(awaitable_shared_mutex<shared_mutex>);
 
 }  // namespace turnstile
 

@@ -145,7 +145,10 @@ public:
     using result_type = Result;
     using state_request<State>::state_request;
 
-    bool try_start(ticket& attempt) noexcept { return state_->try_lock(attempt.value); }
+    bool try_start(ticket& attempt) noexcept
+    {
+        return state_->try_lock(attempt.value, this->location_);
+    }
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {
@@ -186,7 +189,7 @@ public:
 
     bool try_start(ticket& attempt) noexcept
     {
-        if (!this->state_->try_lock(attempt.value))
+        if (!this->state_->try_lock(attempt.value, this->location_))
             attempt.result = outcome::timed_out;
         return true;
     }
@@ -202,7 +205,10 @@ public:
     using result_type = owner_token;
     using state_request<State>::state_request;
 
-    bool try_start(ticket& attempt) noexcept { return state_->try_lock(attempt.value); }
+    bool try_start(ticket& attempt) noexcept
+    {
+        return state_->try_lock(attempt.value, this->location_);
+    }
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {

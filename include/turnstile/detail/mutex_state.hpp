@@ -8,8 +8,11 @@
 #include <boost/asio/execution_context.hpp>
 #include <boost/assert.hpp>
 #include <cstdint>
+#include <memory>
+#include <source_location>
 #include <string>
 #include <turnstile/detail/wait_queue.hpp>
+#include <turnstile/detail/watch_log.hpp>
 #include <turnstile/owner_token.hpp>
 #include <utility>
 
@@ -78,6 +81,7 @@ class mutex_state : public wait_queue<Synchronization>
     using queue::engine_bits;
     using queue::orphaned;
     using queue::parked_;
+    using queue::settle;
     using queue::word_;
 
     static constexpr std::uint64_t locked = 1 << 4;
@@ -87,8 +91,8 @@ class mutex_state : public wait_queue<Synchronization>
     static constexpr std::uint64_t unit = std::uint64_t{1} << number_shift;
 
 public:
-    explicit mutex_state(std::string name)
-        : queue(0, std::move(name))
+    mutex_state(std::string name, std::shared_ptr<lock_watch> watch)
+        : queue(0, std::move(name), std::move(watch))
     {
     }
 
@@ -101,7 +105,7 @@ public:
     [[nodiscard]] bool is_locked() const noexcept { return (word_.peek() & locked) != 0; }
 
     /// Takes the lock if it is free, for a guard. Writes the grant.
-    bool try_lock(std::uint64_t& grant) noexcept
+    bool try_lock(std::uint64_t& grant, const std::source_location& location) noexcept
     {
         // Looking first: a compare-and-swap that fails costs as much as one that succeeds.
         const std::uint64_t word = word_.peek();
@@ -111,14 +115,20 @@ public:
             if (word_.take(word, grant)) [[likely]]
                 return true;
         }
-        return (word_.peek() & locked) == 0 && try_lock_slowly(grant);
+        return (word_.peek() & locked) == 0 && try_lock_slowly(grant, location);
     }
 
     /// Takes the lock or parks the waiter. Returns whether the attempt is over.
     bool lock_or_park(waiter& w, boost::asio::execution_context* context)
     {
+        watch_log log = queue::start_log();
         std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
-        const bool over = take_if_free(word, w.value) ? queue::take_at_once(w) : queue::park(w);
+        const bool taken = take_if_free(word, w.value);
+        const bool over = taken ? queue::take_at_once(w) : queue::park(w);
+        if (log.is_on() && taken)
+            log_grant(log, w.value, 0, w.location);
+        else if (log.is_on() && !over)
+            log.contended(0, w.location);
         queue::unlock_queue(word);
         return over;
     }
@@ -172,11 +182,12 @@ public:
         const std::uint64_t free = token.value() << number_shift;
         if (number(free) == token.value() && word_.give(free | locked, free)) [[likely]]
             return true;
+        watch_log log = queue::start_log();
         std::uint64_t word = queue::lock_queue();
         const bool owns = is_owned_by(word, token);
         waiter_chain ready;
         if (owns)
-            word = settle(word & ~held, ready);
+            word = pass_on(word, ready, log);
         else
             expected = token_owner(word);
         queue::unlock_queue(word);
@@ -233,7 +244,8 @@ public:
     bool sleep(waiter& w, condition_core& core, boost::asio::execution_context* context,
                std::uint64_t grant)
     {
-        std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
+        watch_log log = queue::start_log();
+        const std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
         BOOST_ASSERT((word & ~engine_bits) == grant);
         if ((word & orphaned) != 0)
         {
@@ -260,7 +272,7 @@ public:
             start_contending(w);
         else
             queue::park_in(core.sleepers, w);
-        queue::unlock_queue(settle(word & ~held, ready));
+        queue::unlock_queue(pass_on(word, ready, log));
         deliver(ready);
         return false;
     }
@@ -317,25 +329,45 @@ private:
         return true;
     }
 
-    bool try_lock_slowly(std::uint64_t& grant) noexcept
+    bool try_lock_slowly(std::uint64_t& grant, const std::source_location& location) noexcept
     {
+        watch_log log = queue::start_log();
         std::uint64_t word = queue::lock_queue();
         const bool taken = take_if_free(word, grant);
+        if (log.is_on() && taken)
+            log_grant(log, grant, 0, location);
         queue::unlock_queue(word);
         return taken;
     }
 
     void unlock_slowly(std::uint64_t grant) noexcept
     {
+        watch_log log = queue::start_log();
         std::uint64_t word = queue::lock_queue();
         BOOST_ASSERT((word & ~engine_bits) == grant);
         static_cast<void>(grant);
         if ((word & orphaned) != 0)
             return queue::drop_reference(word & ~held);
         waiter_chain ready;
-        word = settle(word & ~held, ready);
+        word = pass_on(word, ready, log);
         queue::unlock_queue(word);
         deliver(ready);
+    }
+
+    /// Gives the lock back and lets the next one have it. The lock of the queue is held.
+    std::uint64_t pass_on(std::uint64_t word, waiter_chain& ready, watch_log& log) noexcept
+    {
+        if (log.is_on())
+            log.released(number(word), watch_log::now() - held_since_, held_at_);
+        return settle(word & ~held, ready, log);
+    }
+
+    void log_grant(watch_log& log, std::uint64_t grant, std::int64_t waited,
+                   const std::source_location& location) noexcept override
+    {
+        held_since_ = watch_log::now();
+        held_at_ = location;
+        log.acquired(number(grant), waited, location);
     }
 
     static bool is_owned_by(std::uint64_t word, owner_token token) noexcept
@@ -364,6 +396,18 @@ private:
     [[nodiscard]] std::uint64_t live_grants(std::uint64_t word) const noexcept override
     {
         return (word & guarded) != 0 ? 1 : 0;
+    }
+
+    void describe(std::uint64_t word, std::int64_t now, lock_snapshot& snapshot) const override
+    {
+        snapshot.available = (word & locked) != 0 ? 0 : 1;
+        if ((word & locked) == 0)
+            return;
+        auto& holder = snapshot.holder.emplace();
+        holder.number = number(word);
+        holder.held_for = queue::age(held_since_, now);
+        if (queue::is_watched())
+            holder.where = held_at_;
     }
 
     void take_out(waiter& w, outcome o, waiter_chain& ready) noexcept override
@@ -469,6 +513,9 @@ private:
     }
 
     condition_core* conditions_ = nullptr;
+    /// Written only if the mutex is watched.
+    std::int64_t held_since_ = 0;
+    std::source_location held_at_;
 };
 
 }  // namespace turnstile::detail

@@ -247,7 +247,7 @@ public:
         if (!base::is_refused(attempt))
         {
             attempt.value = base::units();
-            attempt.result = base::state_->try_acquire(attempt.value);
+            attempt.result = base::state_->try_acquire(attempt.value, base::location());
         }
         return true;
     }

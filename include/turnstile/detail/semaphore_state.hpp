@@ -10,8 +10,11 @@
 #include <boost/asio/execution_context.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <source_location>
 #include <string>
 #include <turnstile/detail/wait_queue.hpp>
+#include <turnstile/detail/watch_log.hpp>
 #include <utility>
 
 namespace turnstile::detail {
@@ -33,6 +36,7 @@ class semaphore_state : public wait_queue<Synchronization>
     using queue::engine_bits;
     using queue::orphaned;
     using queue::parked_;
+    using queue::settle;
     using queue::slow;
     using queue::word_;
 
@@ -45,8 +49,10 @@ public:
     /// So that the permits, which hold a unit at least, can be counted in their 28 bits.
     static constexpr std::ptrdiff_t max_capacity = (1 << 28) - 1;
 
-    semaphore_state(std::ptrdiff_t available, std::ptrdiff_t capacity, std::string name)
-        : queue(static_cast<std::uint64_t>(available) << available_shift, std::move(name))
+    semaphore_state(std::ptrdiff_t available, std::ptrdiff_t capacity, std::string name,
+                    std::shared_ptr<lock_watch> watch)
+        : queue(static_cast<std::uint64_t>(available) << available_shift, std::move(name),
+                std::move(watch))
         , capacity_(static_cast<std::uint32_t>(capacity))
     {
     }
@@ -91,10 +97,11 @@ public:
     }
 
     /// Takes units for a permit, or says exactly why not.
-    outcome try_acquire(std::uint64_t units) noexcept
+    outcome try_acquire(std::uint64_t units, const std::source_location& location) noexcept
     {
         if (try_acquire_quickly(units))
             return outcome::granted;
+        watch_log log = queue::start_log();
         std::uint64_t word = queue::lock_queue();
         outcome result = outcome::timed_out;
         if (closed_)
@@ -105,6 +112,8 @@ public:
         {
             word = taken_from(word, units);
             result = outcome::granted;
+            if (log.is_on())
+                log_grant(log, units, 0, location);
         }
         queue::unlock_queue(word);
         return result;
@@ -113,6 +122,7 @@ public:
     /// Takes units for a permit or parks the waiter. Returns whether the attempt is over.
     bool acquire_or_park(waiter& w, std::uint64_t units, boost::asio::execution_context* context)
     {
+        watch_log log = queue::start_log();
         std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
         w.value = units;
         bool over = true;
@@ -129,10 +139,14 @@ public:
         {
             word = taken_from(word, units);
             queue::take_at_once(w);
+            if (log.is_on())
+                log_grant(log, units, 0, w.location);
         }
         else
         {
             over = queue::park(w);
+            if (log.is_on() && !over)
+                log.contended(units, w.location);
         }
         queue::unlock_queue(word);
         return over;
@@ -148,22 +162,24 @@ public:
                 return;
             word = word_.peek();
         }
+        watch_log log = queue::start_log();
         word = queue::lock_queue();
         if ((word & orphaned) != 0)
             return queue::drop_reference(word);
         waiter_chain ready;
-        queue::unlock_queue(settle(returned_to(word - one_permit, units), ready));
+        queue::unlock_queue(pass_on(word - one_permit, units, ready, log));
         deliver(ready);
     }
 
     /// Adds units that no permit holds. Returns false, and adds nothing, if they had not been taken.
     bool release_units(std::uint64_t units) noexcept
     {
+        watch_log log = queue::start_log();
         std::uint64_t word = queue::lock_queue();
         waiter_chain ready;
         const bool possible = units >= 1 && units <= limit() - available_in(word) + debt_;
         if (possible)
-            word = settle(returned_to(word, units), ready);
+            word = pass_on(word, units, ready, log);
         queue::unlock_queue(word);
         deliver(ready);
         return possible;
@@ -192,6 +208,7 @@ public:
     void set_capacity(std::ptrdiff_t capacity) noexcept
     {
         const auto wanted = static_cast<std::uint64_t>(capacity);
+        watch_log log = queue::start_log();
         waiter_chain ready;
         std::uint64_t word = queue::lock_queue();
         const std::uint64_t current = limit();
@@ -207,7 +224,7 @@ public:
             word = with_slow(word - removed * one_unit);
             fail_impossible(ready);
         }
-        queue::unlock_queue(settle(word, ready));
+        queue::unlock_queue(settle(word, ready, log));
         deliver(ready);
     }
 
@@ -255,7 +272,22 @@ private:
 
     [[nodiscard]] std::uint64_t with_slow(std::uint64_t word) const noexcept
     {
-        return closed_ || debt_ != 0 ? word | slow : word & ~slow;
+        return closed_ || debt_ != 0 || queue::is_watched() ? word | slow : word & ~slow;
+    }
+
+    /// Takes units back and lets those go on who now can. The lock is held.
+    std::uint64_t pass_on(std::uint64_t word, std::uint64_t units, waiter_chain& ready,
+                          watch_log& log) noexcept
+    {
+        if (log.is_on())
+            log.released(units, 0, {});
+        return settle(returned_to(word, units), ready, log);
+    }
+
+    void log_grant(watch_log& log, std::uint64_t units, std::int64_t waited,
+                   const std::source_location& location) noexcept override
+    {
+        log.acquired(units, waited, location);
     }
 
     /// What is possible goes along with the error.
@@ -290,6 +322,16 @@ private:
     [[nodiscard]] std::uint64_t live_grants(std::uint64_t word) const noexcept override
     {
         return (word & permits_mask) / one_permit;
+    }
+
+    void describe(std::uint64_t word, std::int64_t /*now*/, lock_snapshot& snapshot) const override
+    {
+        snapshot.available = available_in(word);
+    }
+
+    [[nodiscard]] std::uint64_t units_of(const waiter& w) const noexcept override
+    {
+        return w.value;
     }
 
     std::atomic<std::uint32_t> capacity_;

@@ -9,11 +9,16 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/assert.hpp>
 #include <boost/core/yield_primitives.hpp>
-#include <cstddef>
+#include <chrono>
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <source_location>
 #include <string>
 #include <turnstile/detail/context_registry.hpp>
 #include <turnstile/detail/waiter.hpp>
+#include <turnstile/detail/watch_log.hpp>
+#include <turnstile/observe.hpp>
 #include <utility>
 
 // THE engine of waiting. Every primitive is a class derived from wait_queue that adds its own state
@@ -46,7 +51,7 @@
 namespace turnstile::detail {
 
 template <class Synchronization>
-class wait_queue : public wait_queue_base
+class wait_queue : public wait_queue_base, private watched
 {
 public:
     static constexpr std::uint64_t queue_locked = 1;
@@ -86,9 +91,10 @@ public:
     template <class F>
     void update(F f) noexcept
     {
+        watch_log log = start_log();
         waiter_chain ready;
         const std::uint64_t word = f(lock_queue());
-        unlock_queue(settle(word, ready));
+        unlock_queue(settle(word, ready, log));
         deliver(ready);
     }
 
@@ -132,12 +138,13 @@ public:
 
     void withdraw(waiter& w, outcome o) noexcept override
     {
+        watch_log log = start_log();
         std::uint64_t word = lock_queue();
         waiter_chain ready;
         if (w.parked && !w.pinned)
         {
             take_out(w, o, ready);
-            word = settle(word, ready);
+            word = settle(word, ready, log);
         }
         else if (!w.pinned)
         {
@@ -153,6 +160,8 @@ public:
     /// Called by the destructor of the public object.
     void orphan() noexcept
     {
+        if (watch_ != nullptr)
+            watch_access::remove(*watch_, *this);
         std::uint64_t word = lock_queue();
         BOOST_ASSERT((word & orphaned) == 0);
         references_ += live_grants(word);
@@ -164,6 +173,20 @@ public:
         release_reference();
     }
 
+    /// Who holds the object and who waits for it.
+    [[nodiscard]] lock_snapshot take_snapshot() override
+    {
+        lock_snapshot snapshot;
+        snapshot.name = name_;
+        const std::uint64_t word = lock_queue();
+        const std::int64_t now = watch_ != nullptr ? watch_log::now() : 0;
+        describe(word, now, snapshot);
+        for (const waiter* w = parked_.front(); w != nullptr; w = w->next)
+            snapshot.waiters.push_back({units_of(*w), age(w->since, now), w->location});
+        unlock_queue(word);
+        return snapshot;
+    }
+
 protected:
     wait_queue(std::uint64_t word, std::string name)
         : word_(word)
@@ -171,8 +194,58 @@ protected:
     {
     }
 
+    wait_queue(std::uint64_t word, std::string name, std::shared_ptr<lock_watch> watch)
+        : word_(watch != nullptr ? word | slow : word)
+        , watch_(std::move(watch))
+        , name_(std::move(name))
+    {
+        if (watch_ != nullptr)
+            watch_access::add(*watch_, *this);
+    }
+
+    /// What this operation will tell the watch. Made before the lock is taken, so that it is told after.
+    [[nodiscard]] watch_log start_log() const { return watch_log(watch_, name_); }
+
+    [[nodiscard]] bool is_watched() const noexcept { return watch_ != nullptr; }
+
+    /// Fills in the holder and the available units. The lock is held.
+    virtual void describe(std::uint64_t /*word*/, std::int64_t /*now*/,
+                          lock_snapshot& /*snapshot*/) const
+    {
+    }
+
+    /// The number of units that a parked waiter asks for.
+    [[nodiscard]] virtual std::uint64_t units_of(const waiter& /*w*/) const noexcept { return 1; }
+
+    /// How long ago that was, if the queue is watched.
+    [[nodiscard]] std::optional<std::chrono::nanoseconds> age(std::int64_t since,
+                                                              std::int64_t now) const noexcept
+    {
+        if (watch_ == nullptr)
+            return std::nullopt;
+        return std::chrono::nanoseconds(now - since);
+    }
+
     /// Takes those out of the queue who can go on; returns the word that results. The lock is held.
     virtual std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept = 0;
+
+    /// Like the other overload; tells the watch of the grants.
+    std::uint64_t settle(std::uint64_t word, waiter_chain& ready, watch_log& log) noexcept
+    {
+        const waiter* before = ready.back();
+        word = settle(word, ready);
+        if (log.is_on()) [[unlikely]]
+            for (const waiter* w = before != nullptr ? before->next : ready.front(); w != nullptr;
+                 w = w->next)
+                log_grant(log, w->value, watch_log::now() - w->since, w->location);
+        return word;
+    }
+
+    /// Tells the watch that somebody was granted the object. The lock is held.
+    virtual void log_grant(watch_log& /*log*/, std::uint64_t /*value*/, std::int64_t /*waited*/,
+                           const std::source_location& /*location*/) noexcept
+    {
+    }
 
     /// The number of guards, permits and grants on their way that refer to this state.
     [[nodiscard]] virtual std::uint64_t live_grants(std::uint64_t word) const noexcept = 0;
@@ -211,6 +284,8 @@ protected:
     {
         if (w.withdrawn)
             return fail_at_once(w, w.result);
+        if (watch_ != nullptr) [[unlikely]]
+            w.since = watch_log::now();
         w.parked = true;
         list.push_back(w);
         return false;
@@ -306,6 +381,7 @@ private:
 
     void evict(context_link& link, waiter_chain& evicted, waiter_chain& ready) noexcept override
     {
+        watch_log log = start_log();
         std::uint64_t word = lock_queue();
         evict_waiters(link, evicted);
         for (context_link** at = &links_; *at != nullptr; at = &(*at)->next_of_queue)
@@ -316,11 +392,12 @@ private:
                 break;
             }
         }
-        word = settle(word, ready);
+        word = settle(word, ready, log);
         unlock_queue(word);
     }
 
     std::uint64_t references_ = 1;
+    std::shared_ptr<lock_watch> watch_;
     std::string name_;
 };
 

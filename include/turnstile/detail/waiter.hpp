@@ -148,6 +148,8 @@ class waiter_chain
 {
 public:
     [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+    [[nodiscard]] waiter* front() const noexcept { return first_; }
+    [[nodiscard]] waiter* back() const noexcept { return last_; }
 
     /// Moves the waiters of another chain to the end of this one.
     void append(waiter_chain& other) noexcept

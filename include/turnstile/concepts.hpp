@@ -1,0 +1,111 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_CONCEPTS_HPP
+#define TURNSTILE_CONCEPTS_HPP
+
+#include <boost/asio/detached.hpp>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <turnstile/owner_token.hpp>
+
+// What code that works on every backend may rely on. The syntax is checked by the compiler, the
+// semantics stand here and are tested by the conformance suites:
+//
+// - Fairness: whoever starts to wait first is granted first. A newcomer never overtakes.
+// - A release hands over in one step. It runs no code of the waiter, whose completion is posted to the
+//   waiter's associated executor.
+// - Every waiting operation accepts all cancellation types, and completes with operation_aborted; or the
+//   grant was faster, and it succeeds. Nothing is lost, nothing is granted twice.
+// - An object that is destroyed completes its waiters with operation_aborted.
+// - A guard or permit gives back what it owns when it is destroyed, without blocking and without throwing.
+//   Released means: the next one can be granted.
+// - A lock of a type with can_be_lost may end before it is given back; guard.lost() is triggered then.
+
+namespace turnstile {
+
+/// What owns a lock: @ref lock_guard, and every guard of another backend.
+template <class Guard>
+concept guard_of_lock = std::movable<Guard> && std::is_nothrow_move_constructible_v<Guard> &&
+                        std::default_initializable<Guard> && requires(Guard& guard) {
+                            { guard.owns_lock() } -> std::same_as<bool>;
+                            { guard.valid() } -> std::same_as<bool>;
+                            { guard.fencing_token() } -> std::same_as<std::uint64_t>;
+                            guard.lost().is_connected();
+                            guard.async_unlock(boost::asio::detached);
+                        };
+
+/// What owns units: @ref permit, and every permit of another backend.
+template <class Permit>
+concept permit_of_units = std::movable<Permit> && std::is_nothrow_move_constructible_v<Permit> &&
+                          std::default_initializable<Permit> &&
+                          requires(Permit& permit, std::ptrdiff_t units) {
+                              { permit.count() } -> std::same_as<std::ptrdiff_t>;
+                              { permit.valid() } -> std::same_as<bool>;
+                              { permit.split(units) } -> std::same_as<Permit>;
+                              permit.lost().is_connected();
+                              permit.forget();
+                              permit.async_release(boost::asio::detached);
+                          };
+
+/// A mutex whose lock can be awaited, on any backend.
+template <class Mutex>
+concept awaitable_mutex = guard_of_lock<typename Mutex::guard_type> &&
+                          requires(Mutex& mutex, owner_token token, std::chrono::milliseconds time,
+                                   std::chrono::steady_clock::time_point deadline) {
+                              { Mutex::is_leased } -> std::convertible_to<bool>;
+                              { Mutex::can_be_lost } -> std::convertible_to<bool>;
+                              mutex.get_executor();
+                              mutex.async_lock(boost::asio::detached);
+                              mutex.async_try_lock(boost::asio::detached);
+                              mutex.async_try_lock_for(time, boost::asio::detached);
+                              mutex.async_try_lock_until(deadline, boost::asio::detached);
+                              mutex.async_enter(boost::asio::detached);
+                              mutex.async_leave(token, boost::asio::detached);
+                          };
+
+/// A mutex that can also be held shared with others.
+template <class Mutex>
+concept awaitable_shared_mutex =
+    guard_of_lock<typename Mutex::guard_type> && guard_of_lock<typename Mutex::shared_guard_type> &&
+    requires(Mutex& mutex) {
+        mutex.async_lock(boost::asio::detached);
+        mutex.async_lock_shared(boost::asio::detached);
+    };
+
+/// A semaphore whose units can be awaited, on any backend.
+template <class Semaphore>
+concept awaitable_semaphore =
+    permit_of_units<typename Semaphore::permit_type> &&
+    requires(Semaphore& semaphore, std::ptrdiff_t units, std::chrono::milliseconds time,
+             std::chrono::steady_clock::time_point deadline) {
+        { Semaphore::is_leased } -> std::convertible_to<bool>;
+        { Semaphore::can_be_lost } -> std::convertible_to<bool>;
+        semaphore.get_executor();
+        semaphore.async_acquire(units, boost::asio::detached);
+        semaphore.async_try_acquire(units, boost::asio::detached);
+        semaphore.async_try_acquire_for(units, time, boost::asio::detached);
+        semaphore.async_try_acquire_until(units, deadline, boost::asio::detached);
+        semaphore.async_release(units, boost::asio::detached);
+        semaphore.async_value(boost::asio::detached);
+    };
+
+/// A condition of a mutex, on any backend.
+template <class Condition>
+concept awaitable_condition =
+    requires(Condition& condition, typename Condition::guard_type& guard, bool (*predicate)(),
+             std::chrono::milliseconds time) {
+        condition.async_wait(guard, boost::asio::detached);
+        condition.async_wait(guard, predicate, boost::asio::detached);
+        condition.async_wait_for(guard, time, boost::asio::detached);
+        condition.async_wait_for(guard, time, predicate, boost::asio::detached);
+        condition.async_notify_one(boost::asio::detached);
+        condition.async_notify_all(boost::asio::detached);
+    };
+
+}  // namespace turnstile
+
+#endif

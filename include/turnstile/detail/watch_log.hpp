@@ -1,0 +1,90 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_WATCH_LOG_HPP
+#define TURNSTILE_DETAIL_WATCH_LOG_HPP
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <turnstile/observe.hpp>
+#include <utility>
+#include <vector>
+
+namespace turnstile::detail {
+
+/// What one operation has to tell the watch of a lock: collected under the lock of the queue, told when
+/// the log is destroyed, after that lock was dropped. Does nothing for a lock that is not watched.
+class watch_log
+{
+public:
+    watch_log(const std::shared_ptr<lock_watch>& watch, const std::string& name)
+    {
+        if (watch != nullptr)
+            details_ = std::make_unique<details>(details{watch, name, {}});
+    }
+
+    watch_log(const watch_log&) = delete;
+    watch_log& operator=(const watch_log&) = delete;
+
+    ~watch_log()
+    {
+        if (details_ == nullptr)
+            return;
+        for (auto& [tell, event] : details_->events)
+        {
+            event.name = details_->name;
+            tell(*details_->watch, event);
+        }
+    }
+
+    [[nodiscard]] bool is_on() const noexcept { return details_ != nullptr; }
+
+    /// Steady clock, in nanoseconds.
+    [[nodiscard]] static std::int64_t now() noexcept
+    {
+        return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+    }
+
+    void contended(std::uint64_t number, const std::source_location& where)
+    {
+        add(&watch_access::contended, number, 0, where);
+    }
+
+    void acquired(std::uint64_t number, std::int64_t waited, const std::source_location& where)
+    {
+        add(&watch_access::acquired, number, waited, where);
+    }
+
+    void released(std::uint64_t number, std::int64_t held, const std::source_location& where)
+    {
+        add(&watch_access::released, number, held, where);
+    }
+
+private:
+    using teller = void (*)(lock_watch&, const lock_event&);
+
+    struct details
+    {
+        std::shared_ptr<lock_watch> watch;
+        // The lock may be gone when the log is told.
+        std::string name;
+        std::vector<std::pair<teller, lock_event>> events;
+    };
+
+    void add(teller tell, std::uint64_t number, std::int64_t duration,
+             const std::source_location& where)
+    {
+        details_->events.emplace_back(
+            tell, lock_event{{}, number, std::chrono::nanoseconds(duration), where});
+    }
+
+    std::unique_ptr<details> details_;
+};
+
+}  // namespace turnstile::detail
+
+#endif

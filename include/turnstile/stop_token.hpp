@@ -1,0 +1,262 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_STOP_TOKEN_HPP
+#define TURNSTILE_STOP_TOKEN_HPP
+
+#include <boost/asio/associated_allocator.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/associator.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+
+namespace turnstile {
+
+namespace detail {
+
+/// Connects a stop token with a cancellation signal for as long as an operation runs. Everything but the
+/// callback of the token happens on the executor of the handler.
+template <class Executor>
+class stop_link : public std::enable_shared_from_this<stop_link<Executor>>
+{
+public:
+    explicit stop_link(const Executor& executor)
+        : executor_(executor)
+    {
+    }
+
+    [[nodiscard]] boost::asio::cancellation_slot slot() noexcept { return signal_.slot(); }
+
+    void start(std::stop_token token) { callback_.emplace(std::move(token), notify{this}); }
+
+    void emit(boost::asio::cancellation_type_t type)
+    {
+        if (!over_)
+            signal_.emit(type);
+    }
+
+    /// The operation is over.
+    void stop() noexcept
+    {
+        over_ = true;
+        callback_.reset();
+    }
+
+private:
+    struct notify
+    {
+        stop_link* link;
+
+        void operator()() const
+        {
+            // On the thread that requests the stop, while the link is kept by the operation: resetting
+            // the callback waits until this has returned.
+            boost::asio::post(link->executor_,
+                              [weak = link->weak_from_this()]
+                              {
+                                  if (const auto self = weak.lock())
+                                      self->emit(boost::asio::cancellation_type::terminal);
+                              });
+        }
+    };
+
+    Executor executor_;
+    boost::asio::cancellation_signal signal_;
+    bool over_ = false;
+    std::optional<std::stop_callback<notify>> callback_;
+};
+
+/// The handler of an operation that a stop token can cancel.
+template <class Handler, class Executor>
+class stoppable_handler
+{
+public:
+    using cancellation_slot_type = boost::asio::cancellation_slot;
+
+    stoppable_handler(Handler&& handler, std::shared_ptr<stop_link<Executor>> link)
+        : handler_(std::move(handler))
+        , link_(std::move(link))
+    {
+    }
+
+    [[nodiscard]] cancellation_slot_type get_cancellation_slot() const noexcept
+    {
+        return link_->slot();
+    }
+
+    [[nodiscard]] const Handler& get() const noexcept { return handler_; }
+
+    template <class... Args>
+    void operator()(Args&&... args)
+    {
+        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_); slot.is_connected())
+            slot.clear();
+        link_->stop();
+        link_.reset();
+        std::move(handler_)(std::forward<Args>(args)...);
+    }
+
+private:
+    Handler handler_;
+    std::shared_ptr<stop_link<Executor>> link_;
+};
+
+/// Starts an operation that a stop token can cancel.
+template <class Initiation>
+class initiate_stoppable
+{
+public:
+    using executor_type = boost::asio::associated_executor_t<Initiation>;
+
+    explicit initiate_stoppable(Initiation initiation)
+        : initiation_(std::move(initiation))
+    {
+    }
+
+    [[nodiscard]] executor_type get_executor() const noexcept
+    {
+        return boost::asio::get_associated_executor(initiation_);
+    }
+
+    template <class Handler, class... Args>
+    void operator()(Handler&& handler, std::stop_token token, Args&&... args) &&
+    {
+        using handler_type = std::decay_t<Handler>;
+        const auto executor = boost::asio::get_associated_executor(handler);
+        using executor_type = std::decay_t<decltype(executor)>;
+        auto link = std::make_shared<stop_link<executor_type>>(executor);
+        // A cancellation of the operation itself goes the same way.
+        if (auto slot = boost::asio::get_associated_cancellation_slot(handler); slot.is_connected())
+            slot.assign([link](boost::asio::cancellation_type_t type) { link->emit(type); });
+        stoppable_handler<handler_type, executor_type> wrapped(std::forward<Handler>(handler), link);
+        link->start(std::move(token));
+        std::move(initiation_)(std::move(wrapped), std::forward<Args>(args)...);
+    }
+
+private:
+    Initiation initiation_;
+};
+
+}  // namespace detail
+
+/**
+ * @brief A completion token adapter: a `std::stop_token` cancels the operation.
+ *
+ * Made by @ref bind_stop_token.
+ */
+template <class CompletionToken>
+class stop_token_binder
+{
+public:
+    /// Constructs the adapter.
+    template <class T>
+    stop_token_binder(std::stop_token stop, T&& token)
+        : stop_(std::move(stop))
+        , token_(std::forward<T>(token))
+    {
+    }
+
+    /// The stop token.
+    [[nodiscard]] const std::stop_token& stop() const noexcept { return stop_; }
+
+    /// The adapted completion token.
+    [[nodiscard]] CompletionToken& token() noexcept { return token_; }
+
+    /// The adapted completion token.
+    [[nodiscard]] const CompletionToken& token() const noexcept { return token_; }
+
+private:
+    std::stop_token stop_;
+    CompletionToken token_;
+};
+
+/**
+ * @brief Lets a `std::stop_token` cancel an operation, of Turnstile or of Asio.
+ *
+ * @code
+ * auto guard = co_await mutex.async_lock(turnstile::bind_stop_token(stop, asio::deferred));
+ * @endcode
+ *
+ * A stop request emits a terminal cancellation on the associated executor of the handler; the operation
+ * completes as if its own slot had been triggered. Use it to connect code that was written for
+ * `std::jthread` with coroutines; inside of Asio, cancellation slots do the same with less.
+ *
+ * @param stop  the stop token; one that cannot be stopped has no effect.
+ * @param token the completion token of the operation.
+ * @par Thread safety
+ * The stop may be requested on any thread.
+ * @par Complexity
+ * One allocation, and one posted function if the stop is requested.
+ */
+template <class CompletionToken = boost::asio::deferred_t>
+[[nodiscard]] auto bind_stop_token(std::stop_token stop, CompletionToken&& token = {})
+{
+    return stop_token_binder<std::decay_t<CompletionToken>>(std::move(stop),
+                                                            std::forward<CompletionToken>(token));
+}
+
+}  // namespace turnstile
+
+/// Associates with a stoppable handler what its inner handler has; the slot is its own.
+template <template <class, class> class Associator, class Handler, class Executor, class Default>
+struct boost::asio::associator<Associator, turnstile::detail::stoppable_handler<Handler, Executor>,
+                               Default> : Associator<Handler, Default>
+{
+    /// The association of the inner handler.
+    static auto get(const turnstile::detail::stoppable_handler<Handler, Executor>& handler) noexcept
+    {
+        return Associator<Handler, Default>::get(handler.get());
+    }
+
+    /// The association of the inner handler.
+    static auto get(const turnstile::detail::stoppable_handler<Handler, Executor>& handler,
+                    const Default& fallback) noexcept
+    {
+        return Associator<Handler, Default>::get(handler.get(), fallback);
+    }
+};
+
+/// The slot of a stoppable handler is the one that the stop token triggers.
+template <class Handler, class Executor, class Slot>
+struct boost::asio::associated_cancellation_slot<
+    turnstile::detail::stoppable_handler<Handler, Executor>, Slot>
+{
+    /// The type of the slot.
+    using type = boost::asio::cancellation_slot;
+
+    /// The slot that the stop token triggers.
+    static type get(const turnstile::detail::stoppable_handler<Handler, Executor>& handler,
+                    const Slot& = Slot()) noexcept
+    {
+        return handler.get_cancellation_slot();
+    }
+};
+
+/// Adapts every operation for @ref turnstile::stop_token_binder.
+template <class CompletionToken, class... Signatures>
+class boost::asio::async_result<turnstile::stop_token_binder<CompletionToken>, Signatures...>
+{
+public:
+    /// Starts the operation with the adapted token.
+    template <class Initiation, class Token, class... Args>
+    static auto initiate(Initiation&& initiation, Token&& token, Args&&... args)
+    {
+        return boost::asio::async_initiate<CompletionToken, Signatures...>(
+            turnstile::detail::initiate_stoppable<std::decay_t<Initiation>>(
+                std::forward<Initiation>(initiation)),
+            token.token(), token.stop(), std::forward<Args>(args)...);
+    }
+};
+
+#endif
