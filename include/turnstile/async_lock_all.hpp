@@ -42,12 +42,10 @@ public:
         std::array<const void*, count> address{&mutexes...};
         for (std::size_t i = 0; i < count; ++i)
             order_[i] = i;
-        std::sort(order_.begin(), order_.end(),
-                  [&](std::size_t a, std::size_t b)
+        std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b)
                   { return std::less<>()(address[a], address[b]); });
         std::sort(address.begin(), address.end(), std::less<>());
-        has_duplicate_ =
-            std::adjacent_find(address.begin(), address.end()) != address.end();
+        has_duplicate_ = std::adjacent_find(address.begin(), address.end()) != address.end();
     }
 
     template <class Self>

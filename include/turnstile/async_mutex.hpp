@@ -335,8 +335,7 @@ private:
     friend guard_type;
     friend struct detail::state_access;
 
-    using timed_request =
-        detail::lock_request<state_type, guard_type, std::optional<guard_type>>;
+    using timed_request = detail::lock_request<state_type, guard_type, std::optional<guard_type>>;
 
     grant_type adopt(owner_token owner)
     {

@@ -77,16 +77,20 @@ public:
      * @throws system_error with @ref errc::invalid_count.
      * @param name     appears in snapshots and reports.
      */
-    explicit basic_barrier(const executor_type& executor, std::ptrdiff_t participants, std::function<void()> completion = {}, std::string name = {})
-        : state_(new state_type(executor, checked(participants, 1), std::move(completion), std::move(name)))
+    explicit basic_barrier(const executor_type& executor, std::ptrdiff_t participants,
+                           std::function<void()> completion = {}, std::string name = {})
+        : state_(new state_type(executor, checked(participants, 1), std::move(completion),
+                                std::move(name)))
     {
     }
 
     /// Constructs the object with the executor of an execution context as the fallback.
     template <class ExecutionContext>
         requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
-    explicit basic_barrier(ExecutionContext& context, std::ptrdiff_t participants, std::function<void()> completion = {}, std::string name = {})
-        : basic_barrier(executor_type(context.get_executor()), participants, std::move(completion), std::move(name))
+    explicit basic_barrier(ExecutionContext& context, std::ptrdiff_t participants,
+                           std::function<void()> completion = {}, std::string name = {})
+        : basic_barrier(executor_type(context.get_executor()), participants, std::move(completion),
+                        std::move(name))
     {
     }
 
@@ -120,9 +124,8 @@ public:
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
-    auto async_arrive_and_wait(
-        CompletionToken&& token = {},
-        const std::source_location& location = std::source_location::current())
+    auto async_arrive_and_wait(CompletionToken&& token = {}, const std::source_location& location =
+                                                                 std::source_location::current())
     {
         return detail::start_with(detail::arrival_request<state_type>(*state_, location),
                                   std::forward<CompletionToken>(token));
@@ -161,10 +164,9 @@ private:
     static std::uint64_t checked(std::ptrdiff_t count, std::ptrdiff_t least)
     {
         if (count < least)
-            boost::throw_exception(
-                system_error(errc::invalid_count, "barrier of " + std::to_string(count) +
-                                                      ", at least " + std::to_string(least) +
-                                                      " is possible"));
+            boost::throw_exception(system_error(
+                errc::invalid_count, "barrier of " + std::to_string(count) + ", at least " +
+                                         std::to_string(least) + " is possible"));
         return static_cast<std::uint64_t>(count);
     }
 

@@ -40,16 +40,16 @@ concept guard_of_lock = std::movable<Guard> && std::is_nothrow_move_constructibl
 
 /// What owns units: @ref permit, and every permit of another backend.
 template <class Permit>
-concept permit_of_units = std::movable<Permit> && std::is_nothrow_move_constructible_v<Permit> &&
-                          std::default_initializable<Permit> &&
-                          requires(Permit& permit, std::ptrdiff_t units) {
-                              { permit.count() } -> std::same_as<std::ptrdiff_t>;
-                              { permit.valid() } -> std::same_as<bool>;
-                              { permit.split(units) } -> std::same_as<Permit>;
-                              permit.lost().is_connected();
-                              permit.forget();
-                              permit.async_release(boost::asio::detached);
-                          };
+concept permit_of_units =
+    std::movable<Permit> && std::is_nothrow_move_constructible_v<Permit> &&
+    std::default_initializable<Permit> && requires(Permit& permit, std::ptrdiff_t units) {
+        { permit.count() } -> std::same_as<std::ptrdiff_t>;
+        { permit.valid() } -> std::same_as<bool>;
+        { permit.split(units) } -> std::same_as<Permit>;
+        permit.lost().is_connected();
+        permit.forget();
+        permit.async_release(boost::asio::detached);
+    };
 
 /// A mutex whose lock can be awaited, on any backend.
 template <class Mutex>
@@ -95,16 +95,15 @@ concept awaitable_semaphore =
 
 /// A condition of a mutex, on any backend.
 template <class Condition>
-concept awaitable_condition =
-    requires(Condition& condition, typename Condition::guard_type& guard, bool (*predicate)(),
-             std::chrono::milliseconds time) {
-        condition.async_wait(guard, boost::asio::detached);
-        condition.async_wait(guard, predicate, boost::asio::detached);
-        condition.async_wait_for(guard, time, boost::asio::detached);
-        condition.async_wait_for(guard, time, predicate, boost::asio::detached);
-        condition.async_notify_one(boost::asio::detached);
-        condition.async_notify_all(boost::asio::detached);
-    };
+concept awaitable_condition = requires(Condition& condition, typename Condition::guard_type& guard,
+                                       bool (*predicate)(), std::chrono::milliseconds time) {
+    condition.async_wait(guard, boost::asio::detached);
+    condition.async_wait(guard, predicate, boost::asio::detached);
+    condition.async_wait_for(guard, time, boost::asio::detached);
+    condition.async_wait_for(guard, time, predicate, boost::asio::detached);
+    condition.async_notify_one(boost::asio::detached);
+    condition.async_notify_all(boost::asio::detached);
+};
 
 }  // namespace turnstile
 

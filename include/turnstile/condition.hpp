@@ -135,9 +135,8 @@ public:
      * @par Complexity
      * Each sleep allocates once, from the associated allocator.
      */
-    template <std::predicate Predicate,
-              boost::asio::completion_token_for<void(error_code)> CompletionToken =
-                  boost::asio::deferred_t>
+    template <std::predicate Predicate, boost::asio::completion_token_for<void(error_code)>
+                                            CompletionToken = boost::asio::deferred_t>
     auto async_wait(guard_type& guard, Predicate predicate, CompletionToken&& token = {},
                     const std::source_location& location = std::source_location::current())
     {
@@ -214,9 +213,9 @@ public:
                           Predicate predicate, CompletionToken&& token = {},
                           const std::source_location& location = std::source_location::current())
     {
-        return compose<void(error_code, bool)>(
-            timed_request(guard, location), std::move(predicate),
-            detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
+        return compose<void(error_code, bool)>(timed_request(guard, location), std::move(predicate),
+                                               detail::wait_until_limit<Clock>(deadline),
+                                               std::forward<CompletionToken>(token));
     }
 
     /**

@@ -83,7 +83,8 @@ public:
      * @param is_set   whether the event is set at the beginning.
      * @param name     appears in snapshots and reports.
      */
-    explicit basic_event(const executor_type& executor, event_reset reset = event_reset::manual, bool is_set = false, std::string name = {})
+    explicit basic_event(const executor_type& executor, event_reset reset = event_reset::manual,
+                         bool is_set = false, std::string name = {})
         : state_(new state_type(executor, reset == event_reset::automatic, is_set, std::move(name)))
     {
     }
@@ -91,7 +92,8 @@ public:
     /// Constructs the object with the executor of an execution context as the fallback.
     template <class ExecutionContext>
         requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
-    explicit basic_event(ExecutionContext& context, event_reset reset = event_reset::manual, bool is_set = false, std::string name = {})
+    explicit basic_event(ExecutionContext& context, event_reset reset = event_reset::manual,
+                         bool is_set = false, std::string name = {})
         : basic_event(executor_type(context.get_executor()), reset, is_set, std::move(name))
     {
     }

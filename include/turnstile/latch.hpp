@@ -194,9 +194,8 @@ public:
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
-    auto async_arrive_and_wait(
-        CompletionToken&& token = {},
-        const std::source_location& location = std::source_location::current())
+    auto async_arrive_and_wait(CompletionToken&& token = {}, const std::source_location& location =
+                                                                 std::source_location::current())
     {
         count_down();
         return async_wait(std::forward<CompletionToken>(token), location);
@@ -208,10 +207,9 @@ private:
     static std::uint64_t checked(std::ptrdiff_t count, std::ptrdiff_t least)
     {
         if (count < least)
-            boost::throw_exception(
-                system_error(errc::invalid_count, "latch of " + std::to_string(count) +
-                                                      ", at least " + std::to_string(least) +
-                                                      " is possible"));
+            boost::throw_exception(system_error(
+                errc::invalid_count, "latch of " + std::to_string(count) + ", at least " +
+                                         std::to_string(least) + " is possible"));
         return static_cast<std::uint64_t>(count);
     }
 

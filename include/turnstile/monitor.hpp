@@ -133,7 +133,8 @@ public:
         template <std::predicate<const T&> Predicate,
                   boost::asio::completion_token_for<void(error_code)> CompletionToken =
                       boost::asio::deferred_t>
-        auto async_wait(condition_type& condition, Predicate predicate, CompletionToken&& token = {},
+        auto async_wait(condition_type& condition, Predicate predicate,
+                        CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
         {
             return condition.condition_.async_wait(*guard_, on_state(std::move(predicate)),
@@ -151,8 +152,8 @@ public:
                   boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                       boost::asio::deferred_t>
         auto async_wait_for(condition_type& condition,
-                            const std::chrono::duration<Rep, Period>& duration,
-                            Predicate predicate, CompletionToken&& token = {},
+                            const std::chrono::duration<Rep, Period>& duration, Predicate predicate,
+                            CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
         {
             return condition.condition_.async_wait_for(

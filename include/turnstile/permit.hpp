@@ -85,9 +85,9 @@ public:
     [[nodiscard]] permit split(std::ptrdiff_t units)
     {
         if (units < 1 || units > count())
-            boost::throw_exception(system_error(
-                errc::invalid_count, "permit::split: " + std::to_string(units) + " of " +
-                                         std::to_string(count()) + " units"));
+            boost::throw_exception(
+                system_error(errc::invalid_count, "permit::split: " + std::to_string(units) +
+                                                      " of " + std::to_string(count()) + " units"));
         return permit(grant_.split(units));
     }
 

@@ -164,12 +164,12 @@ public:
      */
     template <boost::asio::completion_token_for<void(error_code, guard_type)> CompletionToken =
                   boost::asio::deferred_t>
-    auto async_lock(
-        CompletionToken&& token = {},
-        const std::source_location& location = std::source_location::current())
+    auto async_lock(CompletionToken&& token = {},
+                    const std::source_location& location = std::source_location::current())
     {
         return detail::start_with(
-            detail::access_request<state_type, detail::access::exclusive, guard_type>(*state_, location),
+            detail::access_request<state_type, detail::access::exclusive, guard_type>(*state_,
+                                                                                      location),
             std::forward<CompletionToken>(token));
     }
 
@@ -178,12 +178,12 @@ public:
     /// associated immediate executor.
     template <boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
-    auto async_try_lock(
-        CompletionToken&& token = {},
-        const std::source_location& location = std::source_location::current())
+    auto async_try_lock(CompletionToken&& token = {},
+                        const std::source_location& location = std::source_location::current())
     {
         return detail::start_with(
-            detail::try_access_request<state_type, detail::access::exclusive, guard_type>(*state_, location),
+            detail::try_access_request<state_type, detail::access::exclusive, guard_type>(*state_,
+                                                                                          location),
             std::forward<CompletionToken>(token));
     }
 
@@ -192,13 +192,13 @@ public:
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
-    auto async_try_lock_for(
-        const std::chrono::duration<Rep, Period>& duration, CompletionToken&& token = {},
-        const std::source_location& location = std::source_location::current())
+    auto async_try_lock_for(const std::chrono::duration<Rep, Period>& duration,
+                            CompletionToken&& token = {},
+                            const std::source_location& location = std::source_location::current())
     {
         return detail::start_timed_with(
-            detail::access_request<state_type, detail::access::exclusive, guard_type, std::optional<guard_type>>(*state_,
-                                                                                       location),
+            detail::access_request<state_type, detail::access::exclusive, guard_type,
+                                   std::optional<guard_type>>(*state_, location),
             detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
     }
 
@@ -212,8 +212,8 @@ public:
         const std::source_location& location = std::source_location::current())
     {
         return detail::start_timed_with(
-            detail::access_request<state_type, detail::access::exclusive, guard_type, std::optional<guard_type>>(*state_,
-                                                                                       location),
+            detail::access_request<state_type, detail::access::exclusive, guard_type,
+                                   std::optional<guard_type>>(*state_, location),
             detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
     }
 
@@ -244,14 +244,14 @@ public:
      * @par Complexity
      * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to wait.
      */
-    template <boost::asio::completion_token_for<void(error_code, shared_guard_type)> CompletionToken =
-                  boost::asio::deferred_t>
-    auto async_lock_shared(
-        CompletionToken&& token = {},
-        const std::source_location& location = std::source_location::current())
+    template <boost::asio::completion_token_for<void(error_code, shared_guard_type)>
+                  CompletionToken = boost::asio::deferred_t>
+    auto async_lock_shared(CompletionToken&& token = {},
+                           const std::source_location& location = std::source_location::current())
     {
         return detail::start_with(
-            detail::access_request<state_type, detail::access::shared, shared_guard_type>(*state_, location),
+            detail::access_request<state_type, detail::access::shared, shared_guard_type>(*state_,
+                                                                                          location),
             std::forward<CompletionToken>(token));
     }
 
@@ -260,12 +260,12 @@ public:
     /// associated immediate executor.
     template <boost::asio::completion_token_for<void(error_code, std::optional<shared_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
-    auto async_try_lock_shared(
-        CompletionToken&& token = {},
-        const std::source_location& location = std::source_location::current())
+    auto async_try_lock_shared(CompletionToken&& token = {}, const std::source_location& location =
+                                                                 std::source_location::current())
     {
         return detail::start_with(
-            detail::try_access_request<state_type, detail::access::shared, shared_guard_type>(*state_, location),
+            detail::try_access_request<state_type, detail::access::shared, shared_guard_type>(
+                *state_, location),
             std::forward<CompletionToken>(token));
     }
 
@@ -279,8 +279,8 @@ public:
         const std::source_location& location = std::source_location::current())
     {
         return detail::start_timed_with(
-            detail::access_request<state_type, detail::access::shared, shared_guard_type, std::optional<shared_guard_type>>(*state_,
-                                                                                       location),
+            detail::access_request<state_type, detail::access::shared, shared_guard_type,
+                                   std::optional<shared_guard_type>>(*state_, location),
             detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
     }
 
@@ -294,8 +294,8 @@ public:
         const std::source_location& location = std::source_location::current())
     {
         return detail::start_timed_with(
-            detail::access_request<state_type, detail::access::shared, shared_guard_type, std::optional<shared_guard_type>>(*state_,
-                                                                                       location),
+            detail::access_request<state_type, detail::access::shared, shared_guard_type,
+                                   std::optional<shared_guard_type>>(*state_, location),
             detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
     }
 
@@ -326,14 +326,14 @@ public:
      * @par Complexity
      * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to wait.
      */
-    template <boost::asio::completion_token_for<void(error_code, upgrade_guard_type)> CompletionToken =
-                  boost::asio::deferred_t>
-    auto async_lock_upgrade(
-        CompletionToken&& token = {},
-        const std::source_location& location = std::source_location::current())
+    template <boost::asio::completion_token_for<void(error_code, upgrade_guard_type)>
+                  CompletionToken = boost::asio::deferred_t>
+    auto async_lock_upgrade(CompletionToken&& token = {},
+                            const std::source_location& location = std::source_location::current())
     {
         return detail::start_with(
-            detail::access_request<state_type, detail::access::upgrade, upgrade_guard_type>(*state_, location),
+            detail::access_request<state_type, detail::access::upgrade, upgrade_guard_type>(
+                *state_, location),
             std::forward<CompletionToken>(token));
     }
 
@@ -342,12 +342,12 @@ public:
     /// associated immediate executor.
     template <boost::asio::completion_token_for<void(error_code, std::optional<upgrade_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
-    auto async_try_lock_upgrade(
-        CompletionToken&& token = {},
-        const std::source_location& location = std::source_location::current())
+    auto async_try_lock_upgrade(CompletionToken&& token = {}, const std::source_location& location =
+                                                                  std::source_location::current())
     {
         return detail::start_with(
-            detail::try_access_request<state_type, detail::access::upgrade, upgrade_guard_type>(*state_, location),
+            detail::try_access_request<state_type, detail::access::upgrade, upgrade_guard_type>(
+                *state_, location),
             std::forward<CompletionToken>(token));
     }
 
@@ -361,8 +361,8 @@ public:
         const std::source_location& location = std::source_location::current())
     {
         return detail::start_timed_with(
-            detail::access_request<state_type, detail::access::upgrade, upgrade_guard_type, std::optional<upgrade_guard_type>>(*state_,
-                                                                                       location),
+            detail::access_request<state_type, detail::access::upgrade, upgrade_guard_type,
+                                   std::optional<upgrade_guard_type>>(*state_, location),
             detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
     }
 
@@ -376,8 +376,8 @@ public:
         const std::source_location& location = std::source_location::current())
     {
         return detail::start_timed_with(
-            detail::access_request<state_type, detail::access::upgrade, upgrade_guard_type, std::optional<upgrade_guard_type>>(*state_,
-                                                                                       location),
+            detail::access_request<state_type, detail::access::upgrade, upgrade_guard_type,
+                                   std::optional<upgrade_guard_type>>(*state_, location),
             detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
     }
 

@@ -100,7 +100,8 @@ public:
     template <class... Args>
     void operator()(Args&&... args)
     {
-        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_); slot.is_connected())
+        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
+            slot.is_connected())
             slot.clear();
         link_->stop();
         link_.reset();
@@ -139,7 +140,8 @@ public:
         // A cancellation of the operation itself goes the same way.
         if (auto slot = boost::asio::get_associated_cancellation_slot(handler); slot.is_connected())
             slot.assign([link](boost::asio::cancellation_type_t type) { link->emit(type); });
-        stoppable_handler<handler_type, executor_type> wrapped(std::forward<Handler>(handler), link);
+        stoppable_handler<handler_type, executor_type> wrapped(std::forward<Handler>(handler),
+                                                               link);
         link->start(std::move(token));
         std::move(initiation_)(std::move(wrapped), std::forward<Args>(args)...);
     }

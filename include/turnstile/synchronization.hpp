@@ -40,23 +40,20 @@ struct synchronized
         }
 
         /// Publishes @p value and what was written before it.
-        void store(std::uint64_t value) noexcept
-        {
-            value_.store(value, std::memory_order_release);
-        }
+        void store(std::uint64_t value) noexcept { value_.store(value, std::memory_order_release); }
 
         /// Replaces @p expected by @p desired and sees what its writer had written before.
         bool take(std::uint64_t expected, std::uint64_t desired) noexcept
         {
-            return value_.compare_exchange_strong(
-                expected, desired, std::memory_order_acquire, std::memory_order_relaxed);
+            return value_.compare_exchange_strong(expected, desired, std::memory_order_acquire,
+                                                  std::memory_order_relaxed);
         }
 
         /// Replaces @p expected by @p desired and publishes what was written before.
         bool give(std::uint64_t expected, std::uint64_t desired) noexcept
         {
-            return value_.compare_exchange_strong(
-                expected, desired, std::memory_order_release, std::memory_order_relaxed);
+            return value_.compare_exchange_strong(expected, desired, std::memory_order_release,
+                                                  std::memory_order_relaxed);
         }
 
     private:

@@ -74,7 +74,8 @@ auto with_lock(Mutex& mutex, Body body, CompletionToken&& token = {})
  */
 template <class Semaphore, class Body, class CompletionToken = boost::asio::deferred_t>
     requires std::invocable<Body&, typename Semaphore::permit_type&>
-auto with_permit(Semaphore& semaphore, std::ptrdiff_t units, Body body, CompletionToken&& token = {})
+auto with_permit(Semaphore& semaphore, std::ptrdiff_t units, Body body,
+                 CompletionToken&& token = {})
 {
     using permit_type = typename Semaphore::permit_type;
     auto acquire = [&semaphore, units](auto handler)

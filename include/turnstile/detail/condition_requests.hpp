@@ -51,7 +51,7 @@ public:
         if (!*guard_)
             return outcome::empty_guard;
         return guard_access::grant(*guard_).state() == state_ ? outcome::granted
-                                                               : outcome::wrong_object;
+                                                              : outcome::wrong_object;
     }
 
     bool try_start(ticket& attempt) const noexcept
@@ -251,10 +251,10 @@ private:
     template <class Self>
     static void complete_later(Self& self, const error_code& error, bool holds)
     {
-        const auto immediate = boost::asio::get_associated_immediate_executor(
-            self, self.get_executor());
-        boost::asio::dispatch(immediate, bound_completion<Self, error_code, bool>(
-                                             std::move(self), error, holds));
+        const auto immediate =
+            boost::asio::get_associated_immediate_executor(self, self.get_executor());
+        boost::asio::dispatch(
+            immediate, bound_completion<Self, error_code, bool>(std::move(self), error, holds));
     }
 
     template <class Self>

@@ -278,7 +278,10 @@ private:
         queue::take_out(w, o, ready);
     }
 
-    std::uint64_t settle(std::uint64_t word, waiter_chain& /*ready*/) noexcept final { return word; }
+    std::uint64_t settle(std::uint64_t word, waiter_chain& /*ready*/) noexcept final
+    {
+        return word;
+    }
 
     [[nodiscard]] std::uint64_t live_grants(std::uint64_t /*word*/) const noexcept override
     {

@@ -143,9 +143,8 @@ private:
 };
 
 template <class Request, class Executor>
-using frame_awaiter =
-    std::conditional_t<Request::never_waits, frame_attempt<Request, Executor>,
-                       frame_waiter<Request, Executor>>;
+using frame_awaiter = std::conditional_t<Request::never_waits, frame_attempt<Request, Executor>,
+                                         frame_waiter<Request, Executor>>;
 
 template <class Operation>
 inline constexpr bool is_wait_operation = false;

@@ -84,7 +84,10 @@ public:
 
     [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
     [[nodiscard]] State* state() const noexcept { return state_; }
-    [[nodiscard]] bool valid() const noexcept { return state_ != nullptr && !state_->is_orphaned(); }
+    [[nodiscard]] bool valid() const noexcept
+    {
+        return state_ != nullptr && !state_->is_orphaned();
+    }
 
     [[nodiscard]] std::uint64_t number() const noexcept
     {

@@ -152,8 +152,7 @@ run_section(Ownership owned, Body body)
 
     co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
     std::exception_ptr failure;
-    std::conditional_t<std::is_void_v<result_type>, std::optional<bool>,
-                       std::optional<result_type>>
+    std::conditional_t<std::is_void_v<result_type>, std::optional<bool>, std::optional<result_type>>
         result;
     try
     {

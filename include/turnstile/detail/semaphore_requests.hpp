@@ -88,7 +88,10 @@ public:
         return static_cast<std::ptrdiff_t>(units_);
     }
 
-    [[nodiscard]] bool valid() const noexcept { return state_ != nullptr && !state_->is_orphaned(); }
+    [[nodiscard]] bool valid() const noexcept
+    {
+        return state_ != nullptr && !state_->is_orphaned();
+    }
     [[nodiscard]] static boost::asio::cancellation_slot lost() noexcept { return {}; }
 
     [[nodiscard]] bool is_of_same_object(const local_permit_grant& other) const noexcept
@@ -164,7 +167,8 @@ protected:
 public:
     using result_type = Result;
 
-    acquire_request(State& state, std::ptrdiff_t units, const std::source_location& location) noexcept
+    acquire_request(State& state, std::ptrdiff_t units,
+                    const std::source_location& location) noexcept
         : state_request<State>(state, location)
         , units_(units)
     {
@@ -195,8 +199,8 @@ public:
     result_type finish(ticket& attempt) noexcept
     {
         if (attempt.result == outcome::granted)
-            return result_type(guard_access::make<Permit>(
-                local_permit_grant<State>(*state_, attempt.value)));
+            return result_type(
+                guard_access::make<Permit>(local_permit_grant<State>(*state_, attempt.value)));
         return result_type();
     }
 
@@ -217,7 +221,10 @@ public:
     }
 
 protected:
-    [[nodiscard]] std::uint64_t units() const noexcept { return static_cast<std::uint64_t>(units_); }
+    [[nodiscard]] std::uint64_t units() const noexcept
+    {
+        return static_cast<std::uint64_t>(units_);
+    }
 
     bool is_refused(ticket& attempt) const noexcept
     {
@@ -280,9 +287,9 @@ public:
 
     [[noreturn]] void throw_error(const error_code& error, const ticket& /*attempt*/) const
     {
-        boost::throw_exception(system_error(
-            error, "release of " + std::to_string(units_) + " units, capacity " +
-                       std::to_string(state_->capacity())));
+        boost::throw_exception(system_error(error, "release of " + std::to_string(units_) +
+                                                       " units, capacity " +
+                                                       std::to_string(state_->capacity())));
     }
 
 private:

@@ -299,7 +299,8 @@ class upgrade_request : public lock_request<State, Guard>
     using base = lock_request<State, Guard>;
 
 public:
-    upgrade_request(State& state, UpgradeGuard& guard, const std::source_location& location) noexcept
+    upgrade_request(State& state, UpgradeGuard& guard,
+                    const std::source_location& location) noexcept
         : base(state, location)
         , guard_(&guard)
     {

@@ -142,7 +142,8 @@ private:
     {
         const auto executor = timer_.get_executor();
         plain = plain_context_of(executor);
-        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_); slot.is_connected())
+        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
+            slot.is_connected())
             slot.template emplace<canceller>(canceller{this});
         // The timer first: once the waiter is parked, the operation may end at any moment, and its
         // end has to find the timer armed.
@@ -192,9 +193,8 @@ private:
                         std::tuple<std::decay_t<Args>...> kept(std::forward<Args>(yield)...);
                         const auto work = boost::asio::make_work_guard(timer_.get_executor());
                         destroy(rebind(get_allocator(handler)));
-                        std::apply(
-                            [&](auto&&... args)
-                            { std::move(handler)(error, std::move(args)...); }, kept);
+                        std::apply([&](auto&&... args)
+                                   { std::move(handler)(error, std::move(args)...); }, kept);
                     });
     }
 
@@ -230,7 +230,8 @@ private:
 
     void clear_slot() noexcept
     {
-        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_); slot.is_connected())
+        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
+            slot.is_connected())
             slot.clear();
     }
 

@@ -309,7 +309,8 @@ public:
 
     void deliver()
     {
-        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_); slot.is_connected())
+        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
+            slot.is_connected())
             slot.clear();
         detail::arrive(request_, *this);
         with_result(request_, *this,
@@ -320,9 +321,8 @@ public:
                         Handler handler(std::move(handler_));
                         std::tuple<std::decay_t<Args>...> kept(std::forward<Args>(yield)...);
                         destroy(rebind(get_allocator(handler)));
-                        std::apply(
-                            [&](auto&&... args)
-                            { std::move(handler)(error, std::move(args)...); }, kept);
+                        std::apply([&](auto&&... args)
+                                   { std::move(handler)(error, std::move(args)...); }, kept);
                     });
     }
 
