@@ -162,8 +162,9 @@ private:
  * auto [from, to] = co_await turnstile::async_lock_all(account_a, account_b);
  * @endcode
  *
- * The locks are taken one after the other in an order that does not depend on that of the arguments, so
- * two callers never wait for each other in a circle. Either all locks are owned in the end, or none.
+ * The locks are taken one after the other in an order that does not depend on that of the
+ * arguments, so two callers never wait for each other in a circle. Either all locks are owned in
+ * the end, or none.
  *
  * @return An operation: await it, or call it with a completion token,
  *         `async_lock_all(a, b)(boost::asio::use_awaitable)`. The mutexes have to be alive until it is

@@ -17,6 +17,7 @@
 #include <optional>
 #include <source_location>
 #include <string>
+#include <turnstile/await_fast_path.hpp>
 #include <turnstile/concepts.hpp>
 #include <turnstile/detail/frame_waiter.hpp>
 #include <turnstile/detail/mutex_requests.hpp>
@@ -47,24 +48,25 @@ namespace turnstile {
  * that you want is to keep handlers apart: a strand does that, for sections without a `co_await`.
  *
  * @par Fairness
- * First in, first out, strictly. A release hands the lock to the first waiter in the same step, so a
- * newcomer can not overtake.
+ * First in, first out, strictly. A release hands the lock to the first waiter in the same step, so
+ * a newcomer can not overtake.
  *
  * @par Executors
- * A waiter is resumed on its own associated executor; the executor of the mutex is only the fallback
- * for handlers that have none. The context of the mutex need not run.
+ * A waiter is resumed on its own associated executor; the executor of the mutex is only the
+ * fallback for handlers that have none. The context of the mutex need not run.
  *
  * @par Lifetime
  * The mutex may be destroyed while it is held or waited for: waiters complete with
- * `operation_aborted`, guards become inert. Contexts may be destroyed before or after it: waiters of
- * a context that shuts down are destroyed without being invoked, and the lock goes to the next one.
- * What is owned by a token only (see @ref async_enter) does not keep anything alive.
+ * `operation_aborted`, guards become inert. Contexts may be destroyed before or after it: waiters
+ * of a context that shuts down are destroyed without being invoked, and the lock goes to the next
+ * one. What is owned by a token only (see @ref async_enter) does not keep anything alive.
  *
  * @tparam Executor the type of the fallback executor.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe
+ * with
  * @ref unsynchronized. Cancellation signals are emitted on the waiter's executor, as everywhere in
  * Asio.
  *
@@ -142,8 +144,9 @@ public:
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the mutex is destroyed.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal: queueing has no effect that could be seen. The place in the queue
-     * is given up. If the grant was faster, the operation succeeds: the lock is owned, never lost.
+     * Total, partial and terminal: queueing has no effect that could be seen. The place in the
+     * queue is given up. If the grant was faster, the operation succeeds: the lock is owned, never
+     * lost.
      * @par Fairness
      * First in, first out.
      * @par Immediate completion
@@ -192,10 +195,11 @@ public:
     /**
      * @brief Waits for the lock, but not longer than a duration.
      *
-     * The timer is armed only if the lock is not free, and on the executor of the waiter. A duration
-     * of zero or less gives up the next time the executor of the waiter gets to it.
+     * The timer is armed only if the lock is not free, and on the executor of the waiter. A
+     * duration of zero or less gives up the next time the executor of the waiter gets to it.
      *
-     * @param duration how long to wait, on the steady clock, from the moment on at which the waiting
+     * @param duration how long to wait, on the steady clock, from the moment on at which the
+     *                 waiting
      *                 begins; every duration is accepted, and a too long one means for ever.
      * @par Completion Signature
      * @code void(error_code, std::optional<lock_guard<basic_async_mutex>>) @endcode
@@ -205,7 +209,8 @@ public:
      * @par Immediate completion
      * If the lock is free, through the associated immediate executor.
      * @par Complexity
-     * Constant, besides arming a timer. Allocates once, and what the timer needs, if it has to wait.
+     * Constant, besides arming a timer. Allocates once, and what the timer needs, if it has to
+     * wait.
      */
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
@@ -240,7 +245,8 @@ public:
      * @brief Waits for the lock, which a token will own.
      *
      * For code that cannot keep a guard, for instance because entering and leaving happen in
-     * different call-backs. Prefer @ref async_lock: nothing gives the lock back by itself here.
+     * different call-backs. Prefer @ref async_lock, since nothing gives the lock back by itself
+     * here.
      *
      * @par Completion Signature
      * @code void(error_code, owner_token) @endcode

@@ -41,12 +41,12 @@ namespace turnstile {
  * @endcode
  *
  * Use it to limit how many do something at once, weighted if they need different amounts. With
- * @ref release it is the classic P/V semaphore that anybody may count up. For one at a time, a mutex
- * says more.
+ * @ref release it is the classic P/V semaphore that anybody may count up. For one at a time, a
+ * mutex says more.
  *
  * @par Fairness
- * First in, first out, strictly. A large request at the head is not overtaken by smaller ones behind
- * it, even if there is enough for them.
+ * First in, first out, strictly. A large request at the head is not overtaken by smaller ones
+ * behind it, even if there is enough for them.
  *
  * @par Executors, Lifetime
  * As with @ref basic_async_mutex.
@@ -55,7 +55,8 @@ namespace turnstile {
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe
+ * with
  * @ref unsynchronized.
  *
  * @see permit, with_permit
@@ -165,20 +166,21 @@ public:
      * @par Completion Signature
      * @code void(error_code, permit<basic_async_semaphore>) @endcode
      * @par Errors
-     * @ref errc::invalid_count if there can never be so many, be it that the capacity is lowered while
-     * the operation waits; @ref errc::closed; `boost::asio::error::operation_aborted` if cancelled, or
-     * if the semaphore is destroyed.
+     * @ref errc::invalid_count if there can never be so many, be it that the capacity is lowered
+     * while the operation waits; @ref errc::closed; `boost::asio::error::operation_aborted` if
+     * cancelled, or if the semaphore is destroyed.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal: queueing has no effect that could be seen. The place in the queue is
-     * given up, and those behind it go on if they can. If the grant was faster, the operation succeeds.
+     * Total, partial and terminal: queueing has no effect that could be seen. The place in the
+     * queue is given up, and those behind it go on if they can. If the grant was faster, the
+     * operation succeeds.
      * @par Fairness
      * First in, first out; the head of the queue blocks smaller requests behind it.
      * @par Immediate completion
      * If the units are available and nobody waits, through the associated immediate executor; a
      * coroutine is then not suspended at all.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once, from the associated
-     * allocator, if it has to wait.
+     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once, from the
+     * associated allocator, if it has to wait.
      */
     template <boost::asio::completion_token_for<void(error_code, permit_type)> CompletionToken =
                   boost::asio::deferred_t>
@@ -254,7 +256,8 @@ public:
     /**
      * @brief Waits for units, but not longer than until a point of time.
      *
-     * Like @ref async_try_acquire_for, for any clock that `boost::asio::basic_waitable_timer` takes.
+     * Like @ref async_try_acquire_for, for any clock that `boost::asio::basic_waitable_timer`
+     * takes.
      */
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::optional<permit_type>)>
@@ -277,8 +280,8 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * @ref errc::invalid_count if @p units is less than 1; @ref errc::over_release if there would be
-     * more units than the capacity. Nothing changes then.
+     * @ref errc::invalid_count if @p units is less than 1; @ref errc::over_release if there would
+     * be more units than the capacity. Nothing changes then.
      * @par Per-Operation Cancellation
      * None: it completes at once.
      * @par Immediate completion
@@ -366,8 +369,8 @@ public:
     /**
      * @brief Adds or removes units.
      *
-     * Units that are taken stay taken: if more are than the new capacity, those that come back vanish
-     * until it is reached. Waiters that ask for more than the new capacity complete with
+     * Units that are taken stay taken: if more are than the new capacity, those that come back
+     * vanish until it is reached. Waiters that ask for more than the new capacity complete with
      * @ref errc::invalid_count.
      *
      * @throws system_error with @ref errc::invalid_count unless `1 <= capacity <= max_capacity`.

@@ -37,8 +37,8 @@ namespace turnstile {
  * }
  * @endcode
  *
- * When the last one arrives, the completion step runs once, in the function in which the last one arrived;
- * then all go on, and the next round begins.
+ * When the last one arrives, the completion step runs once, in the function in which the last one
+ * arrived; then all go on, and the next round begins.
  *
  * @par Executors, Lifetime
  * As with @ref basic_async_mutex.
@@ -47,7 +47,8 @@ namespace turnstile {
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe
+ * with
  * @ref unsynchronized.
  */
 template <class Executor = boost::asio::any_io_executor, class Synchronization = synchronized>
@@ -72,7 +73,8 @@ public:
      *
      * @param executor runs the handlers that have no executor of their own.
      * @param participants the number of those who have to arrive, at least 1.
-     * @param completion   runs at the end of each round, before anybody goes on; must not throw, nor use
+     * @param completion   runs at the end of each round, before anybody goes on; must not throw,
+     *                     nor use
      *                     the barrier.
      * @throws system_error with @ref errc::invalid_count.
      * @param name     appears in snapshots and reports.
@@ -112,15 +114,16 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * @ref errc::no_participants if all have dropped out; `operation_aborted` if cancelled, or if the
-     * barrier is destroyed.
+     * @ref errc::no_participants if all have dropped out; `operation_aborted` if cancelled, or if
+     * the barrier is destroyed.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal: the arrival is taken back. Once all have arrived, it is too late.
+     * Total, partial and terminal: the arrival is taken back. Once all have arrived, it is too
+     * late.
      * @par Immediate completion
      * For the last one who arrives, through the associated immediate executor.
      * @par Complexity
-     * Constant; linear in the number of participants for the last one. Does not allocate if it is awaited
-     * in an `awaitable<>`; else once.
+     * Constant; linear in the number of participants for the last one. Does not allocate if it is
+     * awaited in an `awaitable<>`; else once.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -143,8 +146,8 @@ public:
     }
 
     /// @ref arrive_and_drop in the form that exists on every backend. Completion signature
-    /// `void(error_code)`, with the same error; always completes at once, through the associated immediate
-    /// executor.
+    /// `void(error_code)`, with the same error; always completes at once, through the associated
+    /// immediate executor.
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_arrive_and_drop(CompletionToken&& token = {})

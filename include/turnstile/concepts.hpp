@@ -16,14 +16,18 @@
 // semantics stand here and are tested by the conformance suites:
 //
 // - Fairness: whoever starts to wait first is granted first. A newcomer never overtakes.
-// - A release hands over in one step. It runs no code of the waiter, whose completion is posted to the
+// - A release hands over in one step. It runs no code of the waiter, whose completion is posted to
+// the
 //   waiter's associated executor.
-// - Every waiting operation accepts all cancellation types, and completes with operation_aborted; or the
+// - Every waiting operation accepts all cancellation types, and completes with operation_aborted;
+// or the
 //   grant was faster, and it succeeds. Nothing is lost, nothing is granted twice.
 // - An object that is destroyed completes its waiters with operation_aborted.
-// - A guard or permit gives back what it owns when it is destroyed, without blocking and without throwing.
+// - A guard or permit gives back what it owns when it is destroyed, without blocking and without
+// throwing.
 //   Released means: the next one can be granted.
-// - A lock of a type with can_be_lost may end before it is given back; guard.lost() is triggered then.
+// - A lock of a type with can_be_lost may end before it is given back; guard.lost() is triggered
+// then.
 
 namespace turnstile {
 

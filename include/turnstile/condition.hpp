@@ -30,9 +30,9 @@ namespace turnstile {
  * co_await not_empty.async_wait(guard, [&] { return !queue.empty(); });
  * @endcode
  *
- * Bound to one mutex. Waiting gives the lock back and sleeps in one step, so no notification can slip
- * in between; whenever a wait returns, the lock is owned again. Use it if what is waited for is a
- * property of state that the mutex guards; @ref monitor bundles the three.
+ * Bound to one mutex. Waiting gives the lock back and sleeps in one step, so no notification can
+ * slip in between; whenever a wait returns, the lock is owned again. Use it if what is waited for
+ * is a property of state that the mutex guards; @ref monitor bundles the three.
  *
  * @par Signals
  * A notification moves a sleeper to the end of the queue of the mutex: it does not wake to find the
@@ -40,20 +40,20 @@ namespace turnstile {
  * cannot be told any more because its context dies, to the next.
  *
  * @par Cancellation
- * Of every wait: any type ends the sleep; then the lock is taken again, which can not be cancelled, and
- * the operation completes with `operation_aborted`, owning the lock. A wait that was signalled before is
- * not cancelled. Only if the mutex itself is destroyed does the guard come back empty.
+ * Of every wait: any type ends the sleep; then the lock is taken again, which can not be cancelled,
+ * and the operation completes with `operation_aborted`, owning the lock. A wait that was signalled
+ * before is not cancelled. Only if the mutex itself is destroyed does the guard come back empty.
  *
  * @par Lifetime
- * The condition may be destroyed before or after its mutex. Sleepers of a condition that is destroyed
- * complete with `operation_aborted`, owning the lock. The guard of a wait has to stay where it is until
- * the wait is over.
+ * The condition may be destroyed before or after its mutex. Sleepers of a condition that is
+ * destroyed complete with `operation_aborted`, owning the lock. The guard of a wait has to stay
+ * where it is until the wait is over.
  *
  * @tparam Mutex the type of the mutex.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction, if the mutex is
- * thread-safe. Notifying needs no lock.
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction, if the
+ * mutex is thread-safe. Notifying needs no lock.
  */
 template <class Mutex>
 class condition
@@ -90,15 +90,15 @@ public:
     /**
      * @brief Gives the lock back, sleeps until notified, and takes the lock again.
      *
-     * There are no spurious wake-ups, but what was true when the notification was sent need not be true
-     * any more when the lock is owned: prefer the form with a predicate.
+     * There are no spurious wake-ups, but what was true when the notification was sent need not be
+     * true any more when the lock is owned: prefer the form with a predicate.
      *
      * @param guard owns the mutex of this condition. It stays where it is until the wait is over.
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * @ref errc::empty_guard, @ref errc::wrong_object if @p guard is not a guard of the mutex, at once;
-     * `operation_aborted`, see the class.
+     * @ref errc::empty_guard, @ref errc::wrong_object if @p guard is not a guard of the mutex, at
+     * once; `operation_aborted`, see the class.
      * @par Per-Operation Cancellation
      * Total, partial and terminal; see the class.
      * @par Fairness
@@ -106,8 +106,8 @@ public:
      * @par Immediate completion
      * Only with an error.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once, from the associated
-     * allocator.
+     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once, from the
+     * associated allocator.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -124,7 +124,8 @@ public:
      * The predicate is evaluated with the lock owned: once before the first sleep, and after each
      * notification. It must not throw.
      *
-     * @param guard     owns the mutex of this condition. It stays where it is until the wait is over.
+     * @param guard     owns the mutex of this condition. It stays where it is until the wait is
+     *                  over.
      * @param predicate a function `bool()`; moved into the operation.
      * @par Completion Signature
      * @code void(error_code) @endcode
@@ -148,7 +149,8 @@ public:
      * @brief Like @ref async_wait, but sleeps no longer than a duration.
      *
      * @param guard    owns the mutex of this condition.
-     * @param duration how long to sleep, on the steady clock; every duration is accepted. Taking the lock
+     * @param duration how long to sleep, on the steady clock; every duration is accepted. Taking
+     *                 the lock
      *                 again is not limited.
      * @par Completion Signature
      * @code void(error_code, std::cv_status) @endcode
@@ -188,8 +190,8 @@ public:
      *
      * @par Completion Signature
      * @code void(error_code, bool) @endcode
-     * The value of the predicate at the end; false means that the time is up. The lock is owned in both
-     * cases.
+     * The value of the predicate at the end; false means that the time is up. The lock is owned in
+     * both cases.
      */
     template <class Rep, class Period, std::predicate Predicate,
               boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
@@ -229,7 +231,8 @@ public:
     void notify_one() noexcept { state_->notify_one(*core_); }
 
     /**
-     * @brief Moves all sleepers to the end of the queue of the mutex, in the order of their arrival.
+     * @brief Moves all sleepers to the end of the queue of the mutex, in the order of their
+     * arrival.
      *
      * Local conditions only. Needs no lock, and never runs user code.
      *

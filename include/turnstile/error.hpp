@@ -72,7 +72,8 @@ enum class errc
 class owner_mismatch : public system_error
 {
 public:
-    /// Constructs the exception. An @p expected token that is empty means that no token owns the lock.
+    /// Constructs the exception. An @p expected token that is empty means that no token owns the
+    /// lock.
     owner_mismatch(owner_token expected, owner_token received)
         : system_error(make_error_code(errc::not_owner))
         , expected_(expected)
@@ -153,9 +154,13 @@ inline const boost::system::error_category& turnstile_category() noexcept
 
 }  // namespace turnstile
 
+namespace boost::system {
+
 template <>
-struct boost::system::is_error_code_enum<turnstile::errc> : std::true_type
+struct is_error_code_enum<turnstile::errc> : std::true_type
 {
 };
+
+}  // namespace boost::system
 
 #endif

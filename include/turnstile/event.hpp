@@ -43,8 +43,8 @@ enum class event_reset
  * @endcode
  *
  * With @ref event_reset::manual everybody goes through while it is set; with
- * @ref event_reset::automatic each set() lets one through, and sets do not add up. Use a semaphore if they
- * should, a condition if what is waited for is a property of guarded state.
+ * @ref event_reset::automatic each set() lets one through, and sets do not add up. Use a semaphore
+ * if they should, a condition if what is waited for is a property of guarded state.
  *
  * A passage that cannot be told any more, because its context died, sets an automatic event again.
  *
@@ -55,7 +55,8 @@ enum class event_reset
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe
+ * with
  * @ref unsynchronized.
  */
 template <class Executor = boost::asio::any_io_executor, class Synchronization = synchronized>
@@ -122,10 +123,11 @@ public:
      * @par Fairness
      * First in, first out.
      * @par Immediate completion
-     * If there is nothing to wait for, through the associated immediate executor; a coroutine is then not
-     * suspended.
+     * If there is nothing to wait for, through the associated immediate executor; a coroutine is
+     * then not suspended.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to wait.
+     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to
+     * wait.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -150,8 +152,8 @@ public:
             detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_wait, but no longer than until a point of time of any clock that Asio can wait for.
-    /// Completion signature `void(error_code, std::cv_status)`.
+    /// @ref async_wait, but no longer than until a point of time of any clock that Asio can wait
+    /// for. Completion signature `void(error_code, std::cv_status)`.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
                   boost::asio::deferred_t>
@@ -164,8 +166,8 @@ public:
             detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
     }
 
-    /// Sets the event, and lets those through who wait: all, or the first if the event is automatic. Local
-    /// only. Never runs user code. Linear in the number of those who go through.
+    /// Sets the event, and lets those through who wait: all, or the first if the event is
+    /// automatic. Local only. Never runs user code. Linear in the number of those who go through.
     void set() noexcept { state_->set(); }
 
     /// Resets the event. Local only.
@@ -174,8 +176,8 @@ public:
     /// Whether the event is set at the moment.
     [[nodiscard]] bool is_set() const noexcept { return state_->is_set(); }
 
-    /// @ref set in the form that exists on every backend. Completion signature `void(error_code)`; no errors; always completes at once, through the associated
-    /// immediate executor.
+    /// @ref set in the form that exists on every backend. Completion signature `void(error_code)`;
+    /// no errors; always completes at once, through the associated immediate executor.
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_set(CompletionToken&& token = {})
@@ -189,8 +191,9 @@ public:
                                   std::forward<CompletionToken>(token));
     }
 
-    /// @ref reset in the form that exists on every backend. Completion signature `void(error_code)`; no errors; always completes at once, through the associated
-    /// immediate executor.
+    /// @ref reset in the form that exists on every backend. Completion signature
+    /// `void(error_code)`; no errors; always completes at once, through the associated immediate
+    /// executor.
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_reset(CompletionToken&& token = {})

@@ -45,7 +45,8 @@ namespace turnstile {
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe
+ * with
  * @ref unsynchronized.
  */
 template <class Executor = boost::asio::any_io_executor, class Synchronization = synchronized>
@@ -110,10 +111,11 @@ public:
      * @par Fairness
      * First in, first out.
      * @par Immediate completion
-     * If there is nothing to wait for, through the associated immediate executor; a coroutine is then not
-     * suspended.
+     * If there is nothing to wait for, through the associated immediate executor; a coroutine is
+     * then not suspended.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to wait.
+     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to
+     * wait.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -138,8 +140,8 @@ public:
             detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_wait, but no longer than until a point of time of any clock that Asio can wait for.
-    /// Completion signature `void(error_code, std::cv_status)`.
+    /// @ref async_wait, but no longer than until a point of time of any clock that Asio can wait
+    /// for. Completion signature `void(error_code, std::cv_status)`.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
                   boost::asio::deferred_t>
@@ -170,8 +172,8 @@ public:
     [[nodiscard]] bool try_wait() const noexcept { return state_->try_wait(); }
 
     /// @ref count_down in the form that exists on every backend. Completion signature
-    /// `void(error_code)`, with the same errors; always completes at once, through the associated immediate
-    /// executor.
+    /// `void(error_code)`, with the same errors; always completes at once, through the associated
+    /// immediate executor.
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_count_down(std::ptrdiff_t n, CompletionToken&& token = {})

@@ -48,12 +48,12 @@ inline constexpr adopt_lock_t adopt_lock{};
 /**
  * @brief Owns a lock and gives it back when it is destroyed.
  *
- * What `async_lock()` yields. A default-constructed or moved-from guard owns nothing. The destructor
- * never blocks and never throws: a local lock is handed to the next waiter in place, a Redis lock is
- * released in the background.
+ * What `async_lock()` yields. A default-constructed or moved-from guard owns nothing. The
+ * destructor never blocks and never throws: a local lock is handed to the next waiter in place, a
+ * Redis lock is released in the background.
  *
- * A guard may outlive its mutex: it then owns nothing that anybody could wait for, and giving it back
- * has no effect.
+ * A guard may outlive its mutex: it then owns nothing that anybody could wait for, and giving it
+ * back has no effect.
  *
  * @tparam Mutex the mutex type, for instance @ref async_mutex.
  *
@@ -115,8 +115,8 @@ public:
     /**
      * @brief Whether what the guard owns still protects anything.
      *
-     * False for an empty guard and for one that outlived its mutex. A Redis guard is not valid either
-     * once its lease was lost.
+     * False for an empty guard and for one that outlived its mutex. A Redis guard is not valid
+     * either once its lease was lost.
      */
     [[nodiscard]] bool valid() const noexcept { return grant_.valid(); }
 

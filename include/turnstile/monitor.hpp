@@ -39,9 +39,9 @@ namespace turnstile {
  * });
  * @endcode
  *
- * The state can only be reached inside of a section, so it cannot be touched without the lock. Use a
- * monitor when waiting depends on the state; if nobody ever waits for a property of it, a mutex beside
- * it will do.
+ * The state can only be reached inside of a section, so it cannot be touched without the lock. Use
+ * a monitor when waiting depends on the state; if nobody ever waits for a property of it, a mutex
+ * beside it will do.
  *
  * @par Fairness, Executors
  * As with @ref basic_async_mutex.
@@ -55,7 +55,8 @@ namespace turnstile {
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe
+ * with
  * @ref unsynchronized.
  */
 template <class T, class Executor = boost::asio::any_io_executor,
@@ -100,8 +101,8 @@ public:
     /**
      * @brief What the body of a section works with: the state, and the conditions.
      *
-     * Exists while the lock is owned. Do not keep a reference to the state beyond the body, nor across
-     * a wait what was read before it.
+     * Exists while the lock is owned. Do not keep a reference to the state beyond the body, nor
+     * across a wait what was read before it.
      *
      * @par Thread safety
      * Distinct objects: Safe. Shared objects: Unsafe.
@@ -125,8 +126,8 @@ public:
          * @par Completion Signature
          * @code void(error_code) @endcode
          * @par Errors
-         * @ref errc::wrong_object if the condition belongs to another monitor; `operation_aborted` if
-         * cancelled, owning the lock, or if the monitor is destroyed.
+         * @ref errc::wrong_object if the condition belongs to another monitor; `operation_aborted`
+         * if cancelled, owning the lock, or if the monitor is destroyed.
          * @par Per-Operation Cancellation
          * All types end the sleep; see @ref condition.
          */
@@ -256,11 +257,11 @@ public:
      * @code void(std::exception_ptr, R) @endcode
      * or `void(std::exception_ptr)` if R is void.
      * @par Errors
-     * What the body throws; a @ref system_error with `operation_aborted` if cancelled before the body
+     * What the body throws; a `system_error` with `operation_aborted` if cancelled before the body
      * began, or if the monitor was destroyed before.
      * @par Per-Operation Cancellation
-     * All types. Before the lock is owned, the wait is aborted; afterwards, the signal is forwarded to
-     * the body.
+     * All types. Before the lock is owned, the wait is aborted; afterwards, the signal is forwarded
+     * to the body.
      */
     template <class Body, class CompletionToken = boost::asio::deferred_t>
         requires std::invocable<Body&, section&>

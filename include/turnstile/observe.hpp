@@ -70,7 +70,8 @@ struct lock_event
 
 /// Functions that a @ref lock_watch calls. Those that are empty are not called.
 ///
-/// They run on the thread on which it happened, outside of every lock of the library, and must not throw.
+/// They run on the thread on which it happened, outside of every lock of the library, and must not
+/// throw.
 struct lock_hooks
 {
     /// Somebody has to wait.
@@ -121,8 +122,8 @@ protected:
  *     log(lock.name, lock.holder->where, lock.waiters.size());
  * @endcode
  *
- * A lock is watched from its construction on, or never. A lock that is not watched pays nothing for it; one
- * that is leaves the fast path and reads the clock.
+ * A lock is watched from its construction on, or never. A lock that is not watched pays nothing for
+ * it; one that is leaves the fast path and reads the clock.
  *
  * @par Lifetime
  * Shared by the locks that it watches.
@@ -156,13 +157,15 @@ public:
     }
 
     /**
-     * @brief The mutexes that have been held for longer than @p limit while somebody waits for them.
+     * @brief The mutexes that have been held for longer than @p limit while somebody waits for
+     * them.
      *
-     * With their holders, waiters, and where those operations were started: who looks at two such locks
-     * sees the circle. A report, not a proof.
+     * With their holders, waiters, and where those operations were started: who looks at two such
+     * locks sees the circle. A report, not a proof.
      *
      * @par Complexity
-     * Linear in the number of watched locks and their waiters; each lock stands still while it is read.
+     * Linear in the number of watched locks and their waiters; each lock stands still while it is
+     * read.
      */
     [[nodiscard]] std::vector<lock_snapshot> deadlock_report(std::chrono::nanoseconds limit) const
     {

@@ -72,7 +72,8 @@ public:
     /// Whether what the permit owns still counts: it is not empty, and the semaphore exists.
     [[nodiscard]] bool valid() const noexcept { return grant_.valid(); }
 
-    /// A cancellation slot that is triggered when the permit is lost. Not connected for a local one.
+    /// A cancellation slot that is triggered when the permit is lost. Not connected for a local
+    /// one.
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return grant_.lost(); }
 
     /**

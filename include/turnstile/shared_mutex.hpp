@@ -43,8 +43,8 @@ struct access_to
 template <class Mutex>
 using shared_lock_guard = lock_guard<detail::access_to<Mutex, detail::access::shared>>;
 
-/// Owns a share of a @ref shared_mutex that can become exclusive. Everything that @ref lock_guard says
-/// holds.
+/// Owns a share of a @ref shared_mutex that can become exclusive. Everything that @ref lock_guard
+/// says holds.
 template <class Mutex>
 using upgrade_lock_guard = lock_guard<detail::access_to<Mutex, detail::access::upgrade>>;
 
@@ -58,15 +58,15 @@ using upgrade_lock_guard = lock_guard<detail::access_to<Mutex, detail::access::u
  * auto writing = co_await mutex.async_lock();
  * @endcode
  *
- * Use it if reading takes long, because it contains a `co_await`, and is much more frequent than writing.
- * For short sections a plain mutex is faster.
+ * Use it if reading takes long, because it contains a `co_await`, and is much more frequent than
+ * writing. For short sections a plain mutex is faster.
  *
- * Besides shared and exclusive there is *upgrade*: one holder at a time, together with readers, who may
- * become exclusive without letting anybody write in between (@ref async_upgrade).
+ * Besides shared and exclusive there is *upgrade*: one holder at a time, together with readers, who
+ * may become exclusive without letting anybody write in between (@ref async_upgrade).
  *
  * @par Fairness
- * One queue, first in, first out: a reader does not overtake a writer who waits, so neither starves.
- * Neighbouring readers go together. Who upgrades goes first.
+ * One queue, first in, first out: a reader does not overtake a writer who waits, so neither
+ * starves. Neighbouring readers go together. Who upgrades goes first.
  *
  * @par Executors, Lifetime
  * As with @ref basic_async_mutex.
@@ -75,7 +75,8 @@ using upgrade_lock_guard = lock_guard<detail::access_to<Mutex, detail::access::u
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe
+ * with
  * @ref unsynchronized.
  */
 template <class Executor = boost::asio::any_io_executor, class Synchronization = synchronized>
@@ -157,10 +158,11 @@ public:
      * @par Fairness
      * First in, first out; see the class.
      * @par Immediate completion
-     * If nobody waits and it is possible, through the associated immediate executor; a coroutine is then
-     * not suspended.
+     * If nobody waits and it is possible, through the associated immediate executor; a coroutine is
+     * then not suspended.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to wait.
+     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to
+     * wait.
      */
     template <boost::asio::completion_token_for<void(error_code, guard_type)> CompletionToken =
                   boost::asio::deferred_t>
@@ -173,9 +175,9 @@ public:
             std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock if that is possible at once. Completion signature
-    /// `void(error_code, std::optional<guard_type>)`; no errors; always completes at once, through the
-    /// associated immediate executor.
+    /// @ref async_lock if that is possible at once. Completion signature `void(error_code,
+    /// std::optional<guard_type>)`; no errors; always completes at once, through the associated
+    /// immediate executor.
     template <boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
     auto async_try_lock(CompletionToken&& token = {},
@@ -188,7 +190,8 @@ public:
     }
 
     /// @ref async_lock, but waits no longer than a duration on the steady clock. Completion
-    /// signature `void(error_code, std::optional<guard_type>)`; the optional is empty if the time is up.
+    /// signature `void(error_code, std::optional<guard_type>)`; the optional is empty if the time
+    /// is up.
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -203,7 +206,8 @@ public:
     }
 
     /// @ref async_lock, but waits no longer than until a point of time of any clock. Completion
-    /// signature `void(error_code, std::optional<guard_type>)`; the optional is empty if the time is up.
+    /// signature `void(error_code, std::optional<guard_type>)`; the optional is empty if the time
+    /// is up.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -239,10 +243,11 @@ public:
      * @par Fairness
      * First in, first out; see the class.
      * @par Immediate completion
-     * If nobody waits and it is possible, through the associated immediate executor; a coroutine is then
-     * not suspended.
+     * If nobody waits and it is possible, through the associated immediate executor; a coroutine is
+     * then not suspended.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to wait.
+     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to
+     * wait.
      */
     template <boost::asio::completion_token_for<void(error_code, shared_guard_type)>
                   CompletionToken = boost::asio::deferred_t>
@@ -255,8 +260,8 @@ public:
             std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock_shared if that is possible at once. Completion signature
-    /// `void(error_code, std::optional<shared_guard_type>)`; no errors; always completes at once, through the
+    /// @ref async_lock_shared if that is possible at once. Completion signature `void(error_code,
+    /// std::optional<shared_guard_type>)`; no errors; always completes at once, through the
     /// associated immediate executor.
     template <boost::asio::completion_token_for<void(error_code, std::optional<shared_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -270,7 +275,8 @@ public:
     }
 
     /// @ref async_lock_shared, but waits no longer than a duration on the steady clock. Completion
-    /// signature `void(error_code, std::optional<shared_guard_type>)`; the optional is empty if the time is up.
+    /// signature `void(error_code, std::optional<shared_guard_type>)`; the optional is empty if the
+    /// time is up.
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<shared_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -284,8 +290,9 @@ public:
             detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock_shared, but waits no longer than until a point of time of any clock. Completion
-    /// signature `void(error_code, std::optional<shared_guard_type>)`; the optional is empty if the time is up.
+    /// @ref async_lock_shared, but waits no longer than until a point of time of any clock.
+    /// Completion signature `void(error_code, std::optional<shared_guard_type>)`; the optional is
+    /// empty if the time is up.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::optional<shared_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -299,7 +306,8 @@ public:
             detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
     }
 
-    /// Holds the mutex shared with others if that is possible at once, without an operation. Local only.
+    /// Holds the mutex shared with others if that is possible at once, without an operation. Local
+    /// only.
     [[nodiscard]] std::optional<shared_guard_type> try_lock_shared() noexcept
     {
         std::uint64_t grant = 0;
@@ -321,10 +329,11 @@ public:
      * @par Fairness
      * First in, first out; see the class.
      * @par Immediate completion
-     * If nobody waits and it is possible, through the associated immediate executor; a coroutine is then
-     * not suspended.
+     * If nobody waits and it is possible, through the associated immediate executor; a coroutine is
+     * then not suspended.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to wait.
+     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to
+     * wait.
      */
     template <boost::asio::completion_token_for<void(error_code, upgrade_guard_type)>
                   CompletionToken = boost::asio::deferred_t>
@@ -337,8 +346,8 @@ public:
             std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock_upgrade if that is possible at once. Completion signature
-    /// `void(error_code, std::optional<upgrade_guard_type>)`; no errors; always completes at once, through the
+    /// @ref async_lock_upgrade if that is possible at once. Completion signature `void(error_code,
+    /// std::optional<upgrade_guard_type>)`; no errors; always completes at once, through the
     /// associated immediate executor.
     template <boost::asio::completion_token_for<void(error_code, std::optional<upgrade_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -352,7 +361,8 @@ public:
     }
 
     /// @ref async_lock_upgrade, but waits no longer than a duration on the steady clock. Completion
-    /// signature `void(error_code, std::optional<upgrade_guard_type>)`; the optional is empty if the time is up.
+    /// signature `void(error_code, std::optional<upgrade_guard_type>)`; the optional is empty if
+    /// the time is up.
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<upgrade_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -366,8 +376,9 @@ public:
             detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock_upgrade, but waits no longer than until a point of time of any clock. Completion
-    /// signature `void(error_code, std::optional<upgrade_guard_type>)`; the optional is empty if the time is up.
+    /// @ref async_lock_upgrade, but waits no longer than until a point of time of any clock.
+    /// Completion signature `void(error_code, std::optional<upgrade_guard_type>)`; the optional is
+    /// empty if the time is up.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::optional<upgrade_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -381,7 +392,8 @@ public:
             detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
     }
 
-    /// Holds the mutex shared with readers, and upgradably if that is possible at once, without an operation. Local only.
+    /// Holds the mutex shared with readers, and upgradably if that is possible at once, without an
+    /// operation. Local only.
     [[nodiscard]] std::optional<upgrade_guard_type> try_lock_upgrade() noexcept
     {
         std::uint64_t grant = 0;
@@ -395,7 +407,8 @@ public:
      *
      * Nobody writes in between, and no new reader is let in while it waits.
      *
-     * @param guard owns this mutex upgradably; it stays where it is until the operation is complete. It is
+     * @param guard owns this mutex upgradably; it stays where it is until the operation is
+     *              complete. It is
      *              empty if that succeeds, and as it was if not.
      * @par Completion Signature
      * @code void(error_code, guard_type) @endcode

@@ -25,8 +25,8 @@ namespace turnstile {
 
 namespace detail {
 
-/// Connects a stop token with a cancellation signal for as long as an operation runs. Everything but the
-/// callback of the token happens on the executor of the handler.
+/// Connects a stop token with a cancellation signal for as long as an operation runs. Everything
+/// but the callback of the token happens on the executor of the handler.
 template <class Executor>
 class stop_link : public std::enable_shared_from_this<stop_link<Executor>>
 {
@@ -60,8 +60,8 @@ private:
 
         void operator()() const
         {
-            // On the thread that requests the stop, while the link is kept by the operation: resetting
-            // the callback waits until this has returned.
+            // On the thread that requests the stop, while the link is kept by the operation:
+            // resetting the callback waits until this has returned.
             boost::asio::post(link->executor_,
                               [weak = link->weak_from_this()]
                               {
@@ -190,9 +190,10 @@ private:
  * auto guard = co_await mutex.async_lock(turnstile::bind_stop_token(stop, asio::deferred));
  * @endcode
  *
- * A stop request emits a terminal cancellation on the associated executor of the handler; the operation
- * completes as if its own slot had been triggered. Use it to connect code that was written for
- * `std::jthread` with coroutines; inside of Asio, cancellation slots do the same with less.
+ * A stop request emits a terminal cancellation on the associated executor of the handler; the
+ * operation completes as if its own slot had been triggered. Use it to connect code that was
+ * written for `std::jthread` with coroutines; inside of Asio, cancellation slots do the same with
+ * less.
  *
  * @param stop  the stop token; one that cannot be stopped has no effect.
  * @param token the completion token of the operation.

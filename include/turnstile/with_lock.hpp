@@ -25,22 +25,23 @@ namespace turnstile {
  * @endcode
  *
  * The body is stored by value and runs on the associated executor of the handler. The lock is given
- * back when the body is over, however it ends, and the operation completes after that. GCC 12 destroys
- * the captures of a lambda twice if they are not trivial and the lambda is a temporary inside of a
- * `co_await` expression: capture by reference, or move a named lambda in.
+ * back when the body is over, however it ends, and the operation completes after that. GCC 12
+ * destroys the captures of a lambda twice if they are not trivial and the lambda is a temporary
+ * inside of a `co_await` expression: capture by reference, or move a named lambda in.
  *
  * @param mutex has to be alive until the operation is started.
- * @param body  a function of `lock_guard<Mutex>&` that returns an `awaitable<R>`, or an R at once. Its R
+ * @param body  a function of `lock_guard<Mutex>&` that returns an `awaitable<R>`, or an R at once.
+ *              Its R
  *              is default-constructible.
  * @par Completion Signature
  * @code void(std::exception_ptr, R) @endcode
  * or `void(std::exception_ptr)` if R is void.
  * @par Errors
- * What the body throws; a @ref system_error with `operation_aborted` if cancelled before the body began;
- * with @ref errc::lost if the lock was lost, even if the body returned normally.
+ * What the body throws; a `system_error` with `operation_aborted` if cancelled before the body
+ * began; with @ref errc::lost if the lock was lost, even if the body returned normally.
  * @par Per-Operation Cancellation
- * All types. Before the lock is owned, the wait is aborted; afterwards, the signal is forwarded to the
- * body. If the lock is lost, the body gets a terminal cancellation and is awaited to its end.
+ * All types. Before the lock is owned, the wait is aborted; afterwards, the signal is forwarded to
+ * the body. If the lock is lost, the body gets a terminal cancellation and is awaited to its end.
  * @par Thread safety
  * As with the mutex.
  * @par Complexity
@@ -65,7 +66,8 @@ auto with_lock(Mutex& mutex, Body body, CompletionToken&& token = {})
  *
  * @param semaphore has to be alive until the operation is started.
  * @param units     how many, from 1 to the capacity.
- * @param body      a function of `permit<Semaphore>&` that returns an `awaitable<R>`, or an R at once.
+ * @param body      a function of `permit<Semaphore>&` that returns an `awaitable<R>`, or an R at
+ *                  once.
  * @par Completion Signature
  * @code void(std::exception_ptr, R) @endcode
  * or `void(std::exception_ptr)` if R is void.

@@ -27,8 +27,8 @@
 
 namespace turnstile::detail {
 
-/// Gives the lock back, sleeps, and takes the lock again. @p Result is void, or std::cv_status if the
-/// sleep is limited in time.
+/// Gives the lock back, sleeps, and takes the lock again. @p Result is void, or std::cv_status if
+/// the sleep is limited in time.
 template <class State, class Guard, class Result = void>
 class condition_request : public state_request<State>
 {
@@ -165,7 +165,8 @@ private:
     bool all_;
 };
 
-/// Waits until a predicate holds; a composed operation. It may outlive the condition, which then ends it.
+/// Waits until a predicate holds; a composed operation. It may outlive the condition, which then
+/// ends it.
 template <class Request, class Predicate, class Limit>
 class predicate_wait
 {

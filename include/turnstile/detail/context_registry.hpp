@@ -16,10 +16,10 @@
 // Which contexts have waiters in which queues.
 //
 // A context may die while coroutines of its own are parked in the queue of an object that lives on,
-// perhaps on another context and in use by other threads. Asio tells services of the context, so one
-// service per context knows every queue that its waiters have ever stood in: a `context_link` stands
-// for such a pair. It is made when the first waiter of the context parks, so that a parked waiter
-// costs no more than a comparison of pointers.
+// perhaps on another context and in use by other threads. Asio tells services of the context, so
+// one service per context knows every queue that its waiters have ever stood in: a `context_link`
+// stands for such a pair. It is made when the first waiter of the context parks, so that a parked
+// waiter costs no more than a comparison of pointers.
 //
 // One mutex guards all links of the process. It is taken when a pair meets for the first time and
 // when a queue or a context dies, never in between. Lock order: registry mutex, then queue.
@@ -54,8 +54,9 @@ struct context_link
     context_link* next_of_queue = nullptr;
     context_link* next_of_context = nullptr;
     context_link* prev_of_context = nullptr;
-    /// A thread that grants enters it under the lock of the queue and leaves it after the waiter was
-    /// posted; the context does not finish its shutdown, nor the queue its destruction, before that.
+    /// A thread that grants enters it under the lock of the queue and leaves it after the waiter
+    /// was posted; the context does not finish its shutdown, nor the queue its destruction, before
+    /// that.
     gate posting{};
 };
 
@@ -106,8 +107,8 @@ inline waiter_chain*& chain_in_delivery() noexcept
 
 /// Completes the waiters, which have left their queues. No lock is held.
 ///
-/// An executor that is shutting down may destroy a completion while it is posted, which gives the grant
-/// to the next waiter, and so on. Such nested calls leave their waiters to the outermost one.
+/// An executor that is shutting down may destroy a completion while it is posted, which gives the
+/// grant to the next waiter, and so on. Such nested calls leave their waiters to the outermost one.
 inline void deliver(waiter_chain& ready) noexcept
 {
     if (ready.empty())

@@ -254,8 +254,8 @@ public:
     static void passage_undelivered() noexcept {}
 
 private:
-    /// Runs the completion step without the lock, then lets everybody go. All have arrived, so nobody
-    /// can interfere, except that those who wait must not withdraw any more. Returns true.
+    /// Runs the completion step without the lock, then lets everybody go. All have arrived, so
+    /// nobody can interfere, except that those who wait must not withdraw any more. Returns true.
     bool end_phase(std::uint64_t word) noexcept
     {
         for (waiter* w = parked_.front(); w != nullptr; w = w->next)
@@ -293,7 +293,8 @@ private:
     std::function<void()> completion_;
 };
 
-/// Waits for an event or a latch. @p Result is void, or std::cv_status if the wait is limited in time.
+/// Waits for an event or a latch. @p Result is void, or std::cv_status if the wait is limited in
+/// time.
 template <class State, class Result = void>
 class passage_request : public state_request<State>
 {

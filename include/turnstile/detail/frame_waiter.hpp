@@ -5,7 +5,7 @@
 #ifndef TURNSTILE_DETAIL_FRAME_WAITER_HPP
 #define TURNSTILE_DETAIL_FRAME_WAITER_HPP
 
-#include <turnstile/detail/await_support.hpp>
+#include <turnstile/await_fast_path.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 
 #if TURNSTILE_HAS_AWAIT_FAST_PATH
@@ -15,11 +15,11 @@
 
 // co_await of a wait_operation in an awaitable<>.
 //
-// Asio would make a completion handler out of the coroutine, hand it to the initiating function, and
-// allocate an operation. Here the awaiter tries first, without suspending; and if it has to wait, it
-// is the waiter itself, in the frame of the coroutine, and nothing is allocated. What it uses of
-// Asio's insides is awaitable_frame_base (detach_thread, after_suspend) and the handler that resumes
-// a coroutine without a result, awaitable_async_op_handler<void(), Executor>.
+// Asio would make a completion handler out of the coroutine, hand it to the initiating function,
+// and allocate an operation. Here the awaiter tries first, without suspending; and if it has to
+// wait, it is the waiter itself, in the frame of the coroutine, and nothing is allocated. What it
+// uses of Asio's insides is awaitable_frame_base (detach_thread, after_suspend) and the handler
+// that resumes a coroutine without a result, awaitable_async_op_handler<void(), Executor>.
 
 namespace turnstile::detail {
 
@@ -69,7 +69,8 @@ public:
 
     void await_suspend(boost::asio::detail::coroutine_handle<void>) noexcept
     {
-        // Parking has to wait until the coroutine is suspended: it may be resumed by another thread.
+        // Parking has to wait until the coroutine is suspended: it may be resumed by another
+        // thread.
         frame_->after_suspend([](void* self) { static_cast<frame_waiter*>(self)->park(); }, this);
     }
 

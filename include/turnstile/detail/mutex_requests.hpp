@@ -227,7 +227,8 @@ public:
         }
     }
 
-    /// Until here the grant belongs to the operation, which gives it back if it cannot be delivered.
+    /// Until here the grant belongs to the operation, which gives it back if it cannot be
+    /// delivered.
     result_type finish(ticket& attempt) noexcept
     {
         const owner_token token(State::number(attempt.value));

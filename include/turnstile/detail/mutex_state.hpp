@@ -22,8 +22,8 @@ namespace turnstile::detail {
  * @brief The sleepers of one condition.
  *
  * Guarded by the lock of the mutex that the condition is bound to, so that moving a sleeper to the
- * queue of the mutex is one step. Referred to by the condition, by each sleeper, by each waiter that
- * carries a signal and has not been delivered yet, and by each wait for a predicate.
+ * queue of the mutex is one step. Referred to by the condition, by each sleeper, by each waiter
+ * that carries a signal and has not been delivered yet, and by each wait for a predicate.
  */
 struct condition_core
 {
@@ -35,7 +35,8 @@ struct condition_core
     bool closed = false;
 };
 
-/// Keeps a condition, and the state of its mutex, for as long as a composed operation refers to them.
+/// Keeps a condition, and the state of its mutex, for as long as a composed operation refers to
+/// them.
 template <class State>
 class condition_reference
 {
@@ -69,10 +70,11 @@ private:
 /**
  * @brief State of a mutex and of the conditions that are bound to it.
  *
- * The word: bit 4 `locked`; bit 5 `guarded`, set while a guard, or a grant on its way, refers to the
- * state; from bit 6 on the number of the last grant. A *grant* is the word as it was stored when the
- * lock was given, without the engine's bits. It is what a guard remembers: a release succeeds only if
- * the word still says so, hence a stale owner is recognised by the same instruction that unlocks.
+ * The word: bit 4 `locked`; bit 5 `guarded`, set while a guard, or a grant on its way, refers to
+ * the state; from bit 6 on the number of the last grant. A *grant* is the word as it was stored
+ * when the lock was given, without the engine's bits. It is what a guard remembers: a release
+ * succeeds only if the word still says so, hence a stale owner is recognised by the same
+ * instruction that unlocks.
  */
 template <class Synchronization>
 class mutex_state : public wait_queue<Synchronization>
@@ -141,8 +143,8 @@ public:
         unlock_slowly(grant);
     }
 
-    /// Turns a grant that a guard refers to into one that only its number refers to. Returns false if
-    /// the mutex is gone.
+    /// Turns a grant that a guard refers to into one that only its number refers to. Returns false
+    /// if the mutex is gone.
     bool forget_guard(std::uint64_t grant) noexcept
     {
         if (word_.give(grant, grant & ~guarded))
@@ -176,7 +178,8 @@ public:
         return owns;
     }
 
-    /// Gives back what a token owns. Returns false, and writes who owns the lock, if it owns nothing.
+    /// Gives back what a token owns. Returns false, and writes who owns the lock, if it owns
+    /// nothing.
     bool leave(owner_token token, owner_token& expected) noexcept
     {
         const std::uint64_t free = token.value() << number_shift;
@@ -240,7 +243,8 @@ public:
         queue::drop_reference(word);
     }
 
-    /// Gives the lock back and lets the waiter sleep, in one step. Returns whether the attempt is over.
+    /// Gives the lock back and lets the waiter sleep, in one step. Returns whether the attempt is
+    /// over.
     bool sleep(waiter& w, condition_core& core, boost::asio::execution_context* context,
                std::uint64_t grant)
     {
@@ -467,7 +471,8 @@ private:
         start_contending(w);
     }
 
-    /// Parks a waiter that has given up in the queue of the mutex, where it cannot give up any more.
+    /// Parks a waiter that has given up in the queue of the mutex, where it cannot give up any
+    /// more.
     void start_contending(waiter& w) noexcept
     {
         forget_condition(w);

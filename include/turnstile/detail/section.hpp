@@ -24,11 +24,12 @@
 #include <type_traits>
 #include <utility>
 
-// A body that runs while something is owned: what with_lock, with_permit and monitor have in common.
+// A body that runs while something is owned: what with_lock, with_permit and monitor have in
+// common.
 //
 // The ownership (a guard or a permit) is acquired by an operation that is started in the initiating
-// function, so the object need only be alive there. Then the body runs on the handler's executor: at
-// once if it is a plain function, in a coroutine of its own if it returns an awaitable.
+// function, so the object need only be alive there. Then the body runs on the handler's executor:
+// at once if it is a plain function, in a coroutine of its own if it returns an awaitable.
 
 namespace turnstile::detail {
 

@@ -26,8 +26,8 @@ namespace turnstile::detail {
  * state; from bit 32 on stand the available units. A permit is taken and returned by one
  * compare-and-swap of both. The value of a waiter is the number of units that it asks for, or got.
  *
- * `slow` is set while the semaphore is closed, or owes units: the capacity was lowered below what is
- * taken, and what comes back is destroyed until the debt is paid.
+ * `slow` is set while the semaphore is closed, or owes units: the capacity was lowered below what
+ * is taken, and what comes back is destroyed until the debt is paid.
  */
 template <class Synchronization>
 class semaphore_state : public wait_queue<Synchronization>
@@ -171,7 +171,8 @@ public:
         deliver(ready);
     }
 
-    /// Adds units that no permit holds. Returns false, and adds nothing, if they had not been taken.
+    /// Adds units that no permit holds. Returns false, and adds nothing, if they had not been
+    /// taken.
     bool release_units(std::uint64_t units) noexcept
     {
         watch_log log = queue::start_log();
@@ -194,7 +195,8 @@ public:
         queue::unlock_queue((word & orphaned) != 0 ? word : word + one_permit);
     }
 
-    /// One permit less refers to the state, and its units do not come back: it was merged or forgotten.
+    /// One permit less refers to the state, and its units do not come back: it was merged or
+    /// forgotten.
     void remove_permit() noexcept
     {
         const std::uint64_t word = queue::lock_queue();
@@ -260,8 +262,8 @@ private:
         return parked_.empty() && available_in(word) >= units;
     }
 
-    /// Units that come back pay the debt first. More than the capacity is never there, even if units
-    /// of a permit have been released behind its back.
+    /// Units that come back pay the debt first. More than the capacity is never there, even if
+    /// units of a permit have been released behind its back.
     [[nodiscard]] std::uint64_t returned_to(std::uint64_t word, std::uint64_t units) noexcept
     {
         const std::uint64_t paid = std::min(debt_, units);

@@ -28,10 +28,10 @@ enum class access : std::uint8_t
 /**
  * @brief State of a reader-writer mutex.
  *
- * Everything stands under the lock of the queue. One queue holds all who wait, whatever they want; who
- * wants to upgrade waits apart and goes first, since it holds what the others wait for. A *grant* is the
- * number of the grant and, in its two lowest bits, how the mutex is held. The value of a waiter is what it
- * wants, and later its grant.
+ * Everything stands under the lock of the queue. One queue holds all who wait, whatever they want;
+ * who wants to upgrade waits apart and goes first, since it holds what the others wait for. A
+ * *grant* is the number of the grant and, in its two lowest bits, how the mutex is held. The value
+ * of a waiter is what it wants, and later its grant.
  */
 template <class Synchronization>
 class shared_mutex_state : public wait_queue<Synchronization>
@@ -112,8 +112,8 @@ public:
         return possible;
     }
 
-    /// Waits until the readers are gone, with the upgradable grant in the waiter. Returns whether the
-    /// attempt is over.
+    /// Waits until the readers are gone, with the upgradable grant in the waiter. Returns whether
+    /// the attempt is over.
     bool upgrade_or_park(std::uint64_t grant, waiter& w, boost::asio::execution_context* context)
     {
         const std::uint64_t word = queue::find_home(w, context, queue::lock_queue());

@@ -24,14 +24,15 @@
 
 // A wait that is limited in time.
 //
-// It tries before it arms anything, since arming a timer costs more than the lock. The timer runs on
-// the executor of the waiter, not on that of the object: the context of the object need not run.
+// It tries before it arms anything, since arming a timer costs more than the lock. The timer runs
+// on the executor of the waiter, not on that of the object: the context of the object need not run.
 // Time-out and grant meet on the waiter's executor; whoever takes the waiter out of the queue wins.
 
 namespace turnstile::detail {
 
-/// A parked attempt with a completion handler and a timer. Two completions are on their way, that of
-/// the wait and that of the timer; the last one to arrive frees the operation and invokes the handler.
+/// A parked attempt with a completion handler and a timer. Two completions are on their way, that
+/// of the wait and that of the timer; the last one to arrive frees the operation and invokes the
+/// handler.
 template <class Request, class Handler, class Clock>
 class timed_waiter final : public waiter
 {

@@ -40,8 +40,8 @@
 //   abandon(ticket&)               the attempt was completed but can never be delivered
 //   throw_error(error, ticket&)    throws what co_await throws if there is an error
 //   location()                     where the operation was started
-//   never_waits                    true if try_start() always ends the attempt; then queue(), start(),
-//                                  arrive(), abandon() and location() are not needed
+//   never_waits                    true if try_start() always ends the attempt: queue(), start(),
+//                                  arrive() and location() are not needed then
 //
 // `wait_operation` is what the initiating functions return: an Asio operation that accepts any
 // completion token, and that an awaitable<> can co_await without the detour through a handler.
@@ -89,8 +89,8 @@ boost::asio::io_context* plain_context_of(const Executor& executor) noexcept
         return nullptr;
 }
 
-/// A nullary function that invokes a handler with its arguments, and associates the allocator of the
-/// handler but not its executor: it is submitted to the right one already.
+/// A nullary function that invokes a handler with its arguments, and associates the allocator of
+/// the handler but not its executor: it is submitted to the right one already.
 template <class Handler, class... Args>
 class bound_completion
 {
@@ -203,8 +203,8 @@ void complete_immediately(const Request& request, const ticket& attempt, Handler
                                          request, attempt, std::forward<Handler>(handler)));
 }
 
-/// Tries for a completion handler. A passage that uses something up, but whose completion holds nothing
-/// that could give it back, has to go through a waiter.
+/// Tries for a completion handler. A passage that uses something up, but whose completion holds
+/// nothing that could give it back, has to go through a waiter.
 template <class Request>
 bool try_start_for_handler(Request& request, ticket& attempt)
 {
@@ -407,7 +407,8 @@ private:
     Handler handler_;
 };
 
-/// Starts a request for a completion handler. Named, and with an executor, as cancel_after wants it.
+/// Starts a request for a completion handler. Named, and with an executor, as cancel_after wants
+/// it.
 template <class Executor>
 class initiate_wait
 {
@@ -466,7 +467,8 @@ private:
     Request request_;
 };
 
-/// Starts a request with a token; with `deferred`, returns the operation, which co_await takes as it is.
+/// Starts a request with a token; with `deferred`, returns the operation, which co_await takes as
+/// it is.
 template <class Request, class CompletionToken>
 auto start_with(const Request& request, CompletionToken&& token)
 {

@@ -40,8 +40,8 @@
 // executors after it was dropped. No user code runs under the lock or inside a release.
 //
 // Races. A waiter leaves the queue exactly once, under the lock: by a grant, by being withdrawn
-// (cancellation, time-out), by eviction (its context dies) or by the end of the object. Whoever takes
-// it out decides how the wait ends; the others find `parked` false and do nothing.
+// (cancellation, time-out), by eviction (its context dies) or by the end of the object. Whoever
+// takes it out decides how the wait ends; the others find `parked` false and do nothing.
 //
 // Lifetime. The state is on the heap. It is referred to by the public object, by everything that
 // `references_` counts, and by live grants (guards, permits, and grants on their way), which the
@@ -98,8 +98,8 @@ public:
         deliver(ready);
     }
 
-    /// Finds out by which link @p w is reached if its context shuts down. Called and returns with the
-    /// lock held, but may drop it in between: the word is read again.
+    /// Finds out by which link @p w is reached if its context shuts down. Called and returns with
+    /// the lock held, but may drop it in between: the word is read again.
     std::uint64_t find_home(waiter& w, boost::asio::execution_context* context, std::uint64_t word)
     {
         if (context == nullptr)
@@ -203,7 +203,8 @@ protected:
             watch_access::add(*watch_, *this);
     }
 
-    /// What this operation will tell the watch. Made before the lock is taken, so that it is told after.
+    /// What this operation will tell the watch. Made before the lock is taken, so that it is told
+    /// after.
     [[nodiscard]] watch_log start_log() const { return watch_log(watch_, name_); }
 
     [[nodiscard]] bool is_watched() const noexcept { return watch_ != nullptr; }

@@ -74,12 +74,13 @@ struct ticket
  * @brief An attempt that may wait; an intrusive node of one queue at a time.
  *
  * It lives in the frame of the awaiting coroutine or in the operation that holds the completion
- * handler. It is written under the lock of its queue until it is taken out of the queue, and belongs
- * to its own executor from then on. The thread that grants touches neither the cancellation slot of
- * the waiter nor its memory once `complete` was called.
+ * handler. It is written under the lock of its queue until it is taken out of the queue, and
+ * belongs to its own executor from then on. The thread that grants touches neither the cancellation
+ * slot of the waiter nor its memory once `complete` was called.
  *
  * From the moment it is taken out until it is delivered it keeps the state of its queue alive, by
- * the grant that it carries or by a reference, so a late cancellation finds a queue that tells it so.
+ * the grant that it carries or by a reference, so a late cancellation finds a queue that tells it
+ * so.
  */
 struct waiter : ticket
 {

@@ -16,8 +16,9 @@
 
 namespace turnstile::detail {
 
-/// What one operation has to tell the watch of a lock: collected under the lock of the queue, told when
-/// the log is destroyed, after that lock was dropped. Does nothing for a lock that is not watched.
+/// What one operation has to tell the watch of a lock: collected under the lock of the queue, told
+/// when the log is destroyed, after that lock was dropped. Does nothing for a lock that is not
+/// watched.
 class watch_log
 {
 public:
