@@ -134,14 +134,14 @@ public:
     void operator()(Handler&& handler, std::stop_token token, Args&&... args) &&
     {
         using handler_type = std::decay_t<Handler>;
-        const auto executor = boost::asio::get_associated_executor(handler);
-        using executor_type = std::decay_t<decltype(executor)>;
-        auto link = std::make_shared<stop_link<executor_type>>(executor);
+        using handler_executor = boost::asio::associated_executor_t<handler_type>;
+        auto link = std::make_shared<stop_link<handler_executor>>(
+            boost::asio::get_associated_executor(handler));
         // A cancellation of the operation itself goes the same way.
         if (auto slot = boost::asio::get_associated_cancellation_slot(handler); slot.is_connected())
             slot.assign([link](boost::asio::cancellation_type_t type) { link->emit(type); });
-        stoppable_handler<handler_type, executor_type> wrapped(std::forward<Handler>(handler),
-                                                               link);
+        stoppable_handler<handler_type, handler_executor> wrapped(
+            handler_type(std::forward<Handler>(handler)), link);
         link->start(std::move(token));
         std::move(initiation_)(std::move(wrapped), std::forward<Args>(args)...);
     }

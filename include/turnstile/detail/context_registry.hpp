@@ -60,6 +60,19 @@ struct context_link
     gate posting{};
 };
 
+/// What a thread that completes waiters has still to do.
+struct delivery_in_progress
+{
+    waiter_chain* waiters = nullptr;
+    wait_queue_base* dead = nullptr;
+
+    [[nodiscard]] static delivery_in_progress& of_this_thread() noexcept
+    {
+        static constinit thread_local delivery_in_progress instance;
+        return instance;
+    }
+};
+
 /// What the registry and the cancellers need to know of a queue.
 class wait_queue_base
 {
@@ -70,6 +83,17 @@ public:
     /// Drops a reference that kept the state alive.
     virtual void release_reference() noexcept = 0;
 
+    /// Deletes the state, to which nobody refers any more: at once, or when this thread has completed
+    /// the waiters that it is completing.
+    void destroy_when_possible() noexcept
+    {
+        delivery_in_progress& progress = delivery_in_progress::of_this_thread();
+        if (progress.waiters == nullptr)
+            return destroy();
+        next_dead_ = progress.dead;
+        progress.dead = this;
+    }
+
 protected:
     wait_queue_base() = default;
     wait_queue_base(const wait_queue_base&) = delete;
@@ -77,6 +101,9 @@ protected:
     virtual ~wait_queue_base() = default;
 
     friend class context_registry;
+    friend void deliver(waiter_chain& ready) noexcept;
+
+    virtual void destroy() noexcept = 0;
 
     /// Removes the link and all waiters that came through it. Grants that this makes possible go to
     /// @p ready.
@@ -84,6 +111,9 @@ protected:
 
     /// The links of this queue; changed under the registry's mutex and the queue's lock.
     context_link* links_ = nullptr;
+
+private:
+    wait_queue_base* next_dead_ = nullptr;
 };
 
 /// What a cancellation slot holds while a waiter is parked.
@@ -98,28 +128,22 @@ struct canceller
     }
 };
 
-/// The waiters that this thread is completing; null if it is not completing any.
-inline waiter_chain*& chain_in_delivery() noexcept
-{
-    static constinit thread_local waiter_chain* chain = nullptr;
-    return chain;
-}
-
 /// Completes the waiters, which have left their queues. No lock is held.
 ///
-/// An executor that is shutting down may destroy a completion while it is posted, which gives the
-/// grant to the next waiter, and so on. Such nested calls leave their waiters to the outermost one.
+/// An executor that is shutting down may destroy a completion while it is posted. That gives the grant
+/// to the next waiter, and so on, or ends the life of the state. Such nested calls leave waiters and
+/// states to the outermost one: the stack stays flat, and no state dies while its gate is passed.
 inline void deliver(waiter_chain& ready) noexcept
 {
     if (ready.empty())
         return;
-    waiter_chain*& active = chain_in_delivery();
-    if (active != nullptr)
+    delivery_in_progress& progress = delivery_in_progress::of_this_thread();
+    if (progress.waiters != nullptr)
     {
-        active->append(ready);
+        progress.waiters->append(ready);
         return;
     }
-    active = &ready;
+    progress.waiters = &ready;
     while (waiter* w = ready.pop_front())
     {
         // The waiter may run, and be gone, before complete() returns.
@@ -128,7 +152,12 @@ inline void deliver(waiter_chain& ready) noexcept
         if (link != nullptr)
             link->posting.leave();
     }
-    active = nullptr;
+    progress.waiters = nullptr;
+    while (wait_queue_base* state = progress.dead)
+    {
+        progress.dead = state->next_dead_;
+        state->destroy();
+    }
 }
 
 /// The service that a context tells when it shuts down.

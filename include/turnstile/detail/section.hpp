@@ -295,7 +295,7 @@ public:
     void operator()(Handler&& handler, Acquire acquire, Body body) const
     {
         acquire(section_handler<std::decay_t<Handler>, Ownership, Body, Executor>(
-            std::forward<Handler>(handler), std::move(body), executor_));
+            std::decay_t<Handler>(std::forward<Handler>(handler)), std::move(body), executor_));
     }
 
 private:

@@ -311,8 +311,17 @@ public:
     }
 
     [[nodiscard]] const auto& executor() const noexcept { return state_->executor(); }
-    static bool try_start(ticket& /*attempt*/) noexcept { return true; }
-    result_type finish(ticket& /*attempt*/) const noexcept { return state_->available(); }
+
+    bool try_start(ticket& attempt) const noexcept
+    {
+        attempt.value = static_cast<std::uint64_t>(state_->available());
+        return true;
+    }
+
+    static result_type finish(ticket& attempt) noexcept
+    {
+        return static_cast<result_type>(attempt.value);
+    }
 
     [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
     {

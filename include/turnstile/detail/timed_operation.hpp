@@ -329,12 +329,15 @@ public:
     template <class Handler, class Request, class Limit>
     void operator()(Handler&& handler, Request request, Limit limit) const
     {
+        using handler_type = std::decay_t<Handler>;
+        // Users may pass handlers that are lvalues.
+        handler_type own(std::forward<Handler>(handler));
         ticket attempt;
         if (try_start_for_handler(request, attempt))
-            complete_immediately(request, attempt, std::forward<Handler>(handler), executor_);
+            complete_immediately(request, attempt, std::move(own), executor_);
         else
-            timed_waiter<Request, std::decay_t<Handler>, typename Limit::clock_type>::start(
-                request, std::forward<Handler>(handler), limit.deadline());
+            timed_waiter<Request, handler_type, typename Limit::clock_type>::start(
+                request, std::move(own), limit.deadline());
     }
 
 private:

@@ -196,11 +196,10 @@ template <class Request, class Handler, class Executor>
 void complete_immediately(const Request& request, const ticket& attempt, Handler&& handler,
                           const Executor& executor)
 {
-    using handler_type = std::decay_t<Handler>;
     const auto immediate = boost::asio::get_associated_immediate_executor(
         handler, boost::asio::get_associated_executor(handler, executor));
-    boost::asio::dispatch(immediate, immediate_completion<Request, handler_type>(
-                                         request, attempt, std::forward<Handler>(handler)));
+    boost::asio::dispatch(
+        immediate, immediate_completion<Request, Handler>(request, attempt, std::move(handler)));
 }
 
 /// Tries for a completion handler. A passage that uses something up, but whose completion holds
@@ -425,12 +424,15 @@ public:
     template <class Handler, class Request>
     void operator()(Handler&& handler, Request request) const
     {
+        using handler_type = std::decay_t<Handler>;
+        // Users may pass handlers that are lvalues.
+        handler_type own(std::forward<Handler>(handler));
         ticket attempt;
         if (try_start_for_handler(request, attempt))
-            complete_immediately(request, attempt, std::forward<Handler>(handler), executor_);
+            complete_immediately(request, attempt, std::move(own), executor_);
         else if constexpr (!Request::never_waits)
-            handler_waiter<Request, std::decay_t<Handler>, Executor>::start(
-                request, std::forward<Handler>(handler), executor_);
+            handler_waiter<Request, handler_type, Executor>::start(request, std::move(own),
+                                                                   executor_);
     }
 
 private:

@@ -335,10 +335,7 @@ protected:
         const bool last = --references_ == 0;
         unlock_queue(word);
         if (last)
-        {
-            context_registry::detach_all(*this);
-            delete this;
-        }
+            destroy_when_possible();
     }
 
     void add_reference() noexcept { ++references_; }
@@ -347,6 +344,12 @@ protected:
     waiter_list parked_;
 
 private:
+    void destroy() noexcept override
+    {
+        context_registry::detach_all(*this);
+        delete this;
+    }
+
     static bool runs_here(boost::asio::io_context& context) noexcept
     {
         return context.get_executor().running_in_this_thread();
