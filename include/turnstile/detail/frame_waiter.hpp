@@ -95,9 +95,7 @@ private:
     void park()
     {
         static constexpr behaviour kind{&complete, &discard};
-        how = &kind;
-        queue = &request_.queue();
-        location = request_.location();
+        prepare(kind, request_.queue(), request_.location());
         typename resumer::result_type nothing;
         resumer_.emplace(frame_->detach_thread(), nothing);
         const Executor executor = resumer_->get_executor();

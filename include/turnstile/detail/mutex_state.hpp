@@ -7,6 +7,7 @@
 
 #include <boost/asio/execution_context.hpp>
 #include <boost/assert.hpp>
+#include <boost/config.hpp>
 #include <cstdint>
 #include <memory>
 #include <source_location>
@@ -333,7 +334,9 @@ private:
         return true;
     }
 
-    bool try_lock_slowly(std::uint64_t& grant, const std::source_location& location) noexcept
+    /// Out of line, like all slow paths, so that the fast ones stay small.
+    BOOST_NOINLINE bool try_lock_slowly(std::uint64_t& grant,
+                                        const std::source_location& location) noexcept
     {
         watch_log log = queue::start_log();
         std::uint64_t word = queue::lock_queue();
@@ -344,7 +347,7 @@ private:
         return taken;
     }
 
-    void unlock_slowly(std::uint64_t grant) noexcept
+    BOOST_NOINLINE void unlock_slowly(std::uint64_t grant) noexcept
     {
         watch_log log = queue::start_log();
         std::uint64_t word = queue::lock_queue();

@@ -134,9 +134,7 @@ private:
         , handler_(std::move(handler))
     {
         static constexpr behaviour kind{&complete, &discard};
-        how = &kind;
-        queue = &request_.queue();
-        location = request_.location();
+        prepare(kind, request_.queue(), request_.location());
     }
 
     void park()

@@ -133,8 +133,8 @@ void with_result(Request& request, ticket& attempt, Use use)
 template <class Request>
 typename Request::result_type result_of(Request& request, ticket& attempt)
 {
-    if (const error_code error = to_error_code(attempt.result)) [[unlikely]]
-        request.throw_error(error, attempt);
+    if (!is_success(attempt.result)) [[unlikely]]
+        request.throw_error(to_error_code(attempt.result), attempt);
     if constexpr (!std::is_void_v<typename Request::result_type>)
         return request.finish(attempt);
 }
@@ -341,9 +341,7 @@ private:
         , handler_(std::move(handler))
     {
         static constexpr behaviour kind{&complete, &discard};
-        how = &kind;
-        queue = &request_.queue();
-        location = request_.location();
+        prepare(kind, request_.queue(), request_.location());
     }
 
     void park()

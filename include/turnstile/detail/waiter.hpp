@@ -24,8 +24,8 @@ struct condition_core;
 enum class outcome : std::uint8_t
 {
     granted,
-    aborted,
     timed_out,
+    aborted,
     closed,
     not_owner,
     invalid_count,
@@ -34,6 +34,12 @@ enum class outcome : std::uint8_t
     wrong_object,
     no_participants,
 };
+
+/// A time limit that was reached is not an error: the result says so.
+[[nodiscard]] constexpr bool is_success(outcome o) noexcept
+{
+    return o <= outcome::timed_out;
+}
 
 [[nodiscard]] inline error_code to_error_code(outcome o) noexcept
 {
@@ -93,29 +99,52 @@ struct waiter : ticket
         void (*discard)(waiter&) noexcept;
     };
 
-    waiter* next = nullptr;
-    waiter* prev = nullptr;
-    const behaviour* how = nullptr;
-    wait_queue_base* queue = nullptr;
-    context_link* home = nullptr;
+    /// Leaves the members below as they are, until prepare(): an attempt that succeeds at once does
+    /// not pay for them.
+    waiter() noexcept {}
+
+    waiter(const waiter&) = delete;
+    waiter& operator=(const waiter&) = delete;
+
+    /// Makes the waiter ready to be parked.
+    void prepare(const behaviour& kind, wait_queue_base& where,
+                 const std::source_location& from) noexcept
+    {
+        how = &kind;
+        queue = &where;
+        home = nullptr;
+        condition = nullptr;
+        location = from;
+        parked = false;
+        pinned = false;
+        withdrawn = false;
+        referenced = false;
+        gated = false;
+    }
+
+    waiter* next;
+    waiter* prev;
+    const behaviour* how;
+    wait_queue_base* queue;
+    context_link* home;
     /// Set if the waiter's executor is the plain one of an io_context, which is cheaper to post to.
-    boost::asio::io_context* plain = nullptr;
+    boost::asio::io_context* plain;
     /// The condition that the waiter sleeps on, or whose signal it carries.
-    condition_core* condition = nullptr;
-    /// Steady clock, in nanoseconds; written only if the queue is observed.
-    std::int64_t since = 0;
+    condition_core* condition;
+    /// Steady clock, in nanoseconds; written only if the queue is watched.
+    std::int64_t since;
     std::source_location location;
 
     /// Whether the waiter stands in a queue.
-    bool parked = false;
+    bool parked;
     /// Whether it is too late to withdraw.
-    bool pinned = false;
+    bool pinned;
     /// Whether the waiter was withdrawn before it was parked.
-    bool withdrawn = false;
+    bool withdrawn;
     /// Whether the waiter keeps the state alive until it is delivered.
-    bool referenced = false;
+    bool referenced;
     /// Whether the granting thread passes the gate of the waiter's context.
-    bool gated = false;
+    bool gated;
 };
 
 /// Waiters in the order of their arrival, doubly linked so that any of them can leave in O(1).
