@@ -73,7 +73,8 @@ public:
 
     /// Binds the condition to a mutex for good.
     explicit condition(Mutex& mutex)
-        : state_(&detail::state_access::state(mutex))
+        : executor_(mutex.get_executor())
+        , state_(&detail::state_access::state(mutex))
         , core_(state_->add_condition())
     {
     }
@@ -85,7 +86,7 @@ public:
     ~condition() { state_->remove_condition(*core_); }
 
     /// The fallback executor.
-    [[nodiscard]] executor_type get_executor() const noexcept { return state_->executor(); }
+    [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
     /**
      * @brief Gives the lock back, sleeps until notified, and takes the lock again.
@@ -247,8 +248,9 @@ public:
                   boost::asio::deferred_t>
     auto async_notify_one(CompletionToken&& token = {})
     {
-        return detail::start_with(detail::notify_request<state_type>(*state_, *core_, false),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_with(
+            detail::notify_request<state_type>(*state_, *core_, executor_, false),
+            std::forward<CompletionToken>(token));
     }
 
     /// @ref notify_all in the form that exists on every backend. Completion signature
@@ -257,20 +259,22 @@ public:
                   boost::asio::deferred_t>
     auto async_notify_all(CompletionToken&& token = {})
     {
-        return detail::start_with(detail::notify_request<state_type>(*state_, *core_, true),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_with(
+            detail::notify_request<state_type>(*state_, *core_, executor_, true),
+            std::forward<CompletionToken>(token));
     }
 
 private:
     auto request(guard_type& guard, const std::source_location& location) const noexcept
     {
-        return detail::condition_request<state_type, guard_type>(*state_, *core_, guard, location);
+        return detail::condition_request<state_type, guard_type>(*state_, *core_, executor_, guard,
+                                                                 location);
     }
 
     auto timed_request(guard_type& guard, const std::source_location& location) const noexcept
     {
-        return detail::condition_request<state_type, guard_type, std::cv_status>(*state_, *core_,
-                                                                                 guard, location);
+        return detail::condition_request<state_type, guard_type, std::cv_status>(
+            *state_, *core_, executor_, guard, location);
     }
 
     template <class Signature, class Request, class Predicate, class Limit, class CompletionToken>
@@ -279,9 +283,10 @@ private:
     {
         return boost::asio::async_compose<CompletionToken, Signature>(
             detail::predicate_wait<Request, Predicate, Limit>(request, std::move(predicate), limit),
-            token, state_->executor());
+            token, executor_);
     }
 
+    executor_type executor_;
     state_type* state_;
     detail::condition_core* core_;
 };

@@ -33,17 +33,22 @@ template <class State, class Guard, class Result = void>
 class condition_request : public state_request<State>
 {
     using state_request<State>::state_;
+    using executor_type = typename State::executor_type;
 
 public:
     using result_type = Result;
 
-    condition_request(State& state, condition_core& core, Guard& guard,
-                      const std::source_location& location) noexcept
+    condition_request(State& state, condition_core& core, const executor_type& executor,
+                      Guard& guard, const std::source_location& location) noexcept
         : state_request<State>(state, location)
         , core_(&core)
+        , executor_(&executor)
         , guard_(&guard)
     {
     }
+
+    /// The one of the condition: the mutex may be gone.
+    [[nodiscard]] const executor_type& executor() const noexcept { return *executor_; }
 
     /// What is wrong with the guard, if anything.
     [[nodiscard]] outcome check() const noexcept
@@ -125,6 +130,7 @@ private:
     }
 
     condition_core* core_;
+    const executor_type* executor_;
     Guard* guard_;
 };
 
@@ -136,14 +142,18 @@ public:
     using result_type = void;
     static constexpr bool never_waits = true;
 
-    notify_request(State& state, condition_core& core, bool all) noexcept
+    using executor_type = typename State::executor_type;
+
+    notify_request(State& state, condition_core& core, const executor_type& executor,
+                   bool all) noexcept
         : state_(&state)
         , core_(&core)
+        , executor_(&executor)
         , all_(all)
     {
     }
 
-    [[nodiscard]] const auto& executor() const noexcept { return state_->executor(); }
+    [[nodiscard]] const executor_type& executor() const noexcept { return *executor_; }
 
     bool try_start(ticket& /*attempt*/) noexcept
     {
@@ -162,6 +172,7 @@ public:
 private:
     State* state_;
     condition_core* core_;
+    const executor_type* executor_;
     bool all_;
 };
 
@@ -236,16 +247,18 @@ private:
     template <class Self>
     void sleep(Self& self)
     {
-        // The members move away together with the handler.
+        // The members move away together with the handler. The condition may be gone by now, but
+        // the handler has an executor.
         const Request request = request_;
+        const auto executor = self.get_executor();
         if constexpr (is_timed)
         {
             const Limit limit = limit_;
-            timed_operation<Request, Limit>(request, limit)(std::move(self));
+            initiate_timed_wait(executor)(std::move(self), request, limit);
         }
         else
         {
-            wait_operation<Request>{request}(std::move(self));
+            initiate_wait(executor)(std::move(self), request);
         }
     }
 

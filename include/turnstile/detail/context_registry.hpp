@@ -105,8 +105,8 @@ protected:
 
     virtual void destroy() noexcept = 0;
 
-    /// Removes the link and all waiters that came through it. Grants that this makes possible go to
-    /// @p ready.
+    /// Removes the link and all waiters that came through it, each with a reference that it keeps
+    /// until it was discarded. Grants that this makes possible go to @p ready.
     virtual void evict(context_link& link, waiter_chain& evicted, waiter_chain& ready) noexcept = 0;
 
     /// The links of this queue; changed under the registry's mutex and the queue's lock.
@@ -230,7 +230,11 @@ private:
         deliver(ready);
         // Runs destructors of handlers, so of arbitrary code.
         while (waiter* w = evicted.pop_front())
+        {
+            wait_queue_base& queue = *w->queue;
             w->how->discard(*w);
+            queue.release_reference();
+        }
     }
 
     void push(context_link& link) noexcept

@@ -123,7 +123,7 @@ public:
     {
         if (state_ == nullptr)
             return boost::asio::system_executor();
-        return state_->executor();
+        return state_->executor_or_system();
     }
 
     template <class CompletionToken>

@@ -33,11 +33,10 @@ namespace turnstile::detail {
 /// A parked attempt with a completion handler and a timer. Two completions are on their way, that
 /// of the wait and that of the timer; the last one to arrive frees the operation and invokes the
 /// handler.
-template <class Request, class Handler, class Clock>
+template <class Request, class Handler, class Clock, class OwnExecutor>
 class timed_waiter final : public waiter
 {
-    using own_executor = std::decay_t<decltype(std::declval<const Request&>().executor())>;
-    using executor_type = boost::asio::associated_executor_t<Handler, own_executor>;
+    using executor_type = boost::asio::associated_executor_t<Handler, OwnExecutor>;
     using timer_type =
         boost::asio::basic_waitable_timer<Clock, boost::asio::wait_traits<Clock>, executor_type>;
 
@@ -46,13 +45,13 @@ public:
         boost::asio::associated_allocator_t<Handler, boost::asio::recycling_allocator<void>>;
 
     static void start(const Request& request, Handler&& handler,
-                      const typename Clock::time_point& deadline)
+                      const typename Clock::time_point& deadline, const OwnExecutor& executor)
     {
         auto allocator = rebind(get_allocator(handler));
         timed_waiter* self = std::allocator_traits<rebound>::allocate(allocator, 1);
         try
         {
-            new (self) timed_waiter(request, std::move(handler), deadline);
+            new (self) timed_waiter(request, std::move(handler), deadline, executor);
         }
         catch (...)
         {
@@ -128,9 +127,9 @@ private:
     };
 
     timed_waiter(const Request& request, Handler&& handler,
-                 const typename Clock::time_point& deadline)
+                 const typename Clock::time_point& deadline, const OwnExecutor& executor)
         : request_(request)
-        , timer_(boost::asio::get_associated_executor(handler, request.executor()), deadline)
+        , timer_(boost::asio::get_associated_executor(handler, executor), deadline)
         , handler_(std::move(handler))
     {
         static constexpr behaviour kind{&complete, &discard};
@@ -334,8 +333,8 @@ public:
         if (try_start_for_handler(request, attempt))
             complete_immediately(request, attempt, std::move(own), executor_);
         else
-            timed_waiter<Request, handler_type, typename Limit::clock_type>::start(
-                request, std::move(own), limit.deadline());
+            timed_waiter<Request, handler_type, typename Limit::clock_type, Executor>::start(
+                request, std::move(own), limit.deadline(), executor_);
     }
 
 private:

@@ -5,8 +5,10 @@
 #ifndef TURNSTILE_DETAIL_WAIT_QUEUE_HPP
 #define TURNSTILE_DETAIL_WAIT_QUEUE_HPP
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <boost/assert.hpp>
 #include <boost/core/yield_primitives.hpp>
 #include <chrono>
@@ -167,6 +169,7 @@ public:
         references_ += live_grants(word);
         waiter_chain ready;
         abort_all(ready);
+        forget_executor();
         unlock_queue(word | orphaned);
         deliver(ready);
         // Last, so that the state outlives the deliveries.
@@ -226,6 +229,10 @@ protected:
             return std::nullopt;
         return std::chrono::nanoseconds(now - since);
     }
+
+    /// The executor of the public object is not needed any more, and may have to die before its
+    /// context. The lock is held.
+    virtual void forget_executor() noexcept = 0;
 
     /// Takes those out of the queue who can go on; returns the word that results. The lock is held.
     virtual std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept = 0;
@@ -301,6 +308,8 @@ protected:
                 continue;
             list.erase(each);
             each.parked = false;
+            each.pinned = true;
+            refer(each);
             evicted.push_back(each);
         }
     }
@@ -419,10 +428,24 @@ public:
     {
     }
 
-    [[nodiscard]] const executor_type& executor() const noexcept { return executor_; }
+    /// The executor; only as long as the public object exists.
+    [[nodiscard]] const executor_type& executor() const noexcept { return *executor_; }
+
+    /// The executor, or the system's if the public object is gone.
+    [[nodiscard]] boost::asio::any_io_executor executor_or_system() noexcept
+    {
+        const std::uint64_t word = State::lock_queue();
+        boost::asio::any_io_executor found = boost::asio::system_executor();
+        if (executor_)
+            found = *executor_;
+        State::unlock_queue(word);
+        return found;
+    }
 
 private:
-    Executor executor_;
+    void forget_executor() noexcept override { executor_.reset(); }
+
+    std::optional<executor_type> executor_;
 };
 
 /// How one part of the library reaches the state behind a public object of another part.
