@@ -254,11 +254,13 @@ private:
         if constexpr (is_timed)
         {
             const Limit limit = limit_;
-            initiate_timed_wait(executor)(std::move(self), request, limit);
+            const initiate_timed_wait start(executor);
+            start(std::move(self), request, limit);
         }
         else
         {
-            initiate_wait(executor)(std::move(self), request);
+            const initiate_wait start(executor);
+            start(std::move(self), request);
         }
     }
 
