@@ -12,6 +12,7 @@
 #include <boost/assert.hpp>
 #include <boost/core/yield_primitives.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -181,12 +182,9 @@ public:
     {
         lock_snapshot snapshot;
         snapshot.name = name_;
-        const std::uint64_t word = lock_queue();
-        const std::int64_t now = watch_ != nullptr ? watch_log::now() : 0;
-        describe(word, now, snapshot);
-        for (const waiter* w = parked_.front(); w != nullptr; w = w->next)
-            snapshot.waiters.push_back({units_of(*w), age(w->since, now), w->location});
-        unlock_queue(word);
+        while (!fill(snapshot))
+        {
+        }
         return snapshot;
     }
 
@@ -201,6 +199,11 @@ protected:
         : word_(watch != nullptr ? word | slow : word)
         , watch_(std::move(watch))
         , name_(std::move(name))
+    {
+    }
+
+    /// Called when the state is complete: from now on the watch may look at it.
+    void start_watching()
     {
         if (watch_ != nullptr)
             watch_access::add(*watch_, *this);
@@ -359,6 +362,27 @@ private:
         delete this;
     }
 
+    /// Returns false if there was too little room. Nothing is allocated while the lock is held.
+    bool fill(lock_snapshot& snapshot)
+    {
+        const std::uint64_t word = lock_queue();
+        std::size_t count = 0;
+        for (const waiter* w = parked_.front(); w != nullptr; w = w->next)
+            ++count;
+        const bool fits = count <= snapshot.waiters.capacity();
+        if (fits)
+        {
+            const std::int64_t now = watch_ != nullptr ? watch_log::now() : 0;
+            describe(word, now, snapshot);
+            for (const waiter* w = parked_.front(); w != nullptr; w = w->next)
+                snapshot.waiters.push_back({units_of(*w), age(w->since, now), w->location});
+        }
+        unlock_queue(word);
+        if (!fits)
+            snapshot.waiters.reserve(count);
+        return fits;
+    }
+
     static bool runs_here(boost::asio::io_context& context) noexcept
     {
         return context.get_executor().running_in_this_thread();
@@ -426,6 +450,7 @@ public:
         : State(std::forward<Args>(args)...)
         , executor_(std::move(executor))
     {
+        State::start_watching();
     }
 
     /// The executor; only as long as the public object exists.
