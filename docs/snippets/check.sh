@@ -1,0 +1,120 @@
+#!/bin/bash
+# Compares the code in the documentation with the programs that are compiled and run.
+#
+#   check.sh [FILE.md...]      default: all pages in the folder above
+#
+# A block of C++ in a page has the line
+#
+#   <!-- snippets/guide.cpp [try_now] -->
+#
+# before it, and is the text between the two lines `// [try_now]` of that file, moved to the left as a
+# whole. So no block can show what does not compile. A region that no page shows is an error as well
+# if all pages are checked.
+set -euo pipefail
+
+snippets=$(cd "$(dirname "$0")" && pwd)
+pages=("$@")
+((${#pages[@]})) || pages=("$snippets"/../*.md)
+
+exec awk -v snippets="$snippets" -v all="$#" '
+  function fail(line, text) {
+    print page ":" line ": " text > "/dev/stderr"
+    failures++
+  }
+
+  # Reads the regions of a source file, once; the spaces that all lines of one begin with are removed.
+  function read_regions(file,    line, name, indent, open, i, rest) {
+    if (file in known)
+      return
+    known[file] = 1
+    while ((getline line < (snippets "/" file)) > 0) {
+      if (match(line, /^ *\/\/ \[[a-z0-9_]+\]$/)) {
+        name = line
+        gsub(/^ *\/\/ \[|\]$/, "", name)
+        if (name == open) {
+          open = ""
+        } else if (open != "" || (file, name) in count) {
+          print snippets "/" file ": the mark [" name "] is in the wrong place" > "/dev/stderr"
+          failures++
+        } else {
+          open = name
+          count[file, name] = 0
+          narrowest[file, name] = 1000
+        }
+      } else if (open != "") {
+        text[file, open, ++count[file, open]] = line
+        match(line, /^ */)
+        if (line != "" && RLENGTH < narrowest[file, open])
+          narrowest[file, open] = RLENGTH
+      }
+    }
+    close(snippets "/" file)
+    if (open != "") {
+      print snippets "/" file ": the mark [" open "] is not closed" > "/dev/stderr"
+      failures++
+    }
+  }
+
+  FNR == 1 {
+    page = FILENAME
+    source = ""
+    inside = 0
+  }
+
+  !inside && match($0, /^<!-- snippets\/[a-z0-9_]+\.cpp \[[a-z0-9_]+\] -->$/) {
+    source = $0
+    sub(/^<!-- snippets\//, "", source)
+    sub(/ .*/, "", source)
+    region = $0
+    gsub(/^.*\[|\].*$/, "", region)
+    read_regions(source)
+    if (!((source, region) in count)) {
+      fail(FNR, "there is no region [" region "] in " source)
+      source = ""
+    }
+    shown[source, region] = 1
+    next
+  }
+
+  !inside && /^```(cpp|c\+\+)/ {
+    inside = 1
+    number = 0
+    if (source == "")
+      fail(FNR, "a block of C++ without a region")
+    else
+      blocks++
+    next
+  }
+
+  inside && /^```/ {
+    inside = 0
+    if (source != "" && number != count[source, region])
+      fail(FNR, "[" region "] of " source " has " count[source, region] " lines, not " number)
+    source = ""
+    next
+  }
+
+  inside && source != "" {
+    expected = text[source, region, ++number]
+    expected = substr(expected, narrowest[source, region] + 1)
+    if ($0 != expected && number <= count[source, region])
+      fail(FNR, "[" region "] of " source " says: " expected)
+  }
+
+  END {
+    if (all == 0) {
+      listing = "cd \"" snippets "\" && ls *.cpp"
+      while ((listing | getline file) > 0)
+        read_regions(file)
+      for (key in count) {
+        split(key, part, SUBSEP)
+        if (!((part[1], part[2]) in shown)) {
+          print snippets "/" part[1] ": no page shows [" part[2] "]" > "/dev/stderr"
+          failures++
+        }
+      }
+    }
+    print blocks + 0 " blocks of code compared, " failures + 0 " differences"
+    exit failures != 0
+  }
+' "${pages[@]}"

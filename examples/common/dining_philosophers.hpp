@@ -1,0 +1,173 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_EXAMPLES_COMMON_DINING_PHILOSOPHERS_HPP
+#define TURNSTILE_EXAMPLES_COMMON_DINING_PHILOSOPHERS_HPP
+
+#include "common/simulation.hpp"
+#include "common/timeline.hpp"
+#include <boost/asio/awaitable.hpp>
+#include <cstddef>
+#include <fmt/format.h>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// The dinner, for every kind of semaphore and of clock.
+//
+// It uses nothing but what every backend of Turnstile offers: `co_await fork.async_acquire()`, which
+// yields a permit, and `co_await permit.async_release()`. So it does not matter whether the forks lie
+// on a table of this process or on one that many processes share.
+
+namespace examples::dinner {
+
+enum class activity
+{
+    thinks,
+    waits,
+    has_one_fork,
+    eats,
+    leaves,
+};
+
+/// For the verbose.
+inline std::string_view sentence(activity what)
+{
+    switch (what)
+    {
+    case activity::thinks:
+        return "thinks";
+    case activity::waits:
+        return "wants to eat";
+    case activity::has_one_fork:
+        return "has one fork";
+    case activity::eats:
+        return "eats";
+    case activity::leaves:
+        return "leaves";
+    }
+    return "does something strange";
+}
+
+/// In which order a philosopher takes the two forks.
+enum class fork_order
+{
+    /// The one with the lower number first. Then not all can wait for each other in a circle, because
+    /// who has the fork with the highest number waits for none.
+    by_number,
+    /// The left one first, which looks just as good, until everybody holds one.
+    left_first,
+};
+
+/// The numbers of the forks, of the one to take first and of the other one. Fork i lies on the left of
+/// seat i, and the next one on its right.
+inline std::pair<std::size_t, std::size_t> forks_of(std::size_t seat, std::size_t seats,
+                                                    fork_order order)
+{
+    const std::size_t left = seat;
+    const std::size_t right = (seat + 1) % seats;
+    if (order == fork_order::by_number && right < left)
+        return {right, left};
+    return {left, right};
+}
+
+/// The evening of one philosopher.
+///
+/// @param random is rolled for how long everything takes.
+/// @param report a function `void(activity)`, called at each step. The end of a meal is reported
+///               before the forks are given back.
+template <class Semaphore, class Clock, class Report>
+boost::asio::awaitable<void> attend(int rounds, dice random, Semaphore& first_fork,
+                                    Semaphore& second_fork, Clock& clock, Report report)
+{
+    for (int round = 0; round != rounds; ++round)
+    {
+        report(activity::thinks);
+        co_await clock.async_pause(random.roll(1, 6));
+
+        report(activity::waits);
+        auto first = co_await first_fork.async_acquire();
+        report(activity::has_one_fork);
+        co_await clock.async_pause(1);  // as long as it takes to reach for the other one
+        auto second = co_await second_fork.async_acquire();
+
+        report(activity::eats);
+        co_await clock.async_pause(random.roll(1, 4));
+
+        report(activity::thinks);
+        co_await second.async_release();
+        co_await first.async_release();
+    }
+    report(activity::leaves);
+}
+
+/// Sees from outside what everybody does, and whether neighbours eat at once.
+class watch
+{
+public:
+    static constexpr std::string_view unit = "meals";
+    static constexpr std::string_view promise = "neighbours never ate at once";
+    static constexpr std::string_view legend =
+        ". thinks   - waits for a fork   = has one, waits for the other   # eats";
+
+    explicit watch(const std::vector<std::string>& names)
+        : seen_(names)
+        , now_(names.size(), activity::thinks)
+    {
+    }
+
+    [[nodiscard]] const timeline& seen() const noexcept { return seen_; }
+
+    /// The philosopher on @p seat begins something.
+    void note(std::size_t seat, int tick, activity what)
+    {
+        now_[seat] = what;
+        switch (what)
+        {
+        case activity::thinks:
+            return seen_.note(seat, tick, '.');
+        case activity::waits:
+            return seen_.note_wait(seat, tick, '-');
+        case activity::has_one_fork:
+            return seen_.note(seat, tick, '=');
+        case activity::eats:
+            check_neighbour(seat, (seat + 1) % now_.size(), tick);
+            check_neighbour(seat, (seat + now_.size() - 1) % now_.size(), tick);
+            return seen_.note_turn(seat, tick, '#');
+        case activity::leaves:
+            return seen_.note(seat, tick, ' ');
+        }
+    }
+
+    /// What is wrong, in sentences; nothing if everybody has left after so many meals.
+    [[nodiscard]] std::vector<std::string> complaints(int rounds) const
+    {
+        auto result = quarrels_;
+        for (std::size_t seat = 0; seat != now_.size(); ++seat)
+        {
+            if (now_[seat] != activity::leaves || seen_.turns(seat) != rounds)
+                result.push_back(fmt::format("{} had {} of {} meals, and in the end {}",
+                                             seen_.name(seat), seen_.turns(seat), rounds,
+                                             sentence(now_[seat])));
+        }
+        return result;
+    }
+
+private:
+    void check_neighbour(std::size_t seat, std::size_t neighbour, int tick)
+    {
+        if (now_[neighbour] == activity::eats)
+            quarrels_.push_back(fmt::format("at {} {} begins to eat while {} still does", tick,
+                                            seen_.name(seat), seen_.name(neighbour)));
+    }
+
+    timeline seen_;
+    std::vector<activity> now_;
+    std::vector<std::string> quarrels_;
+};
+
+}  // namespace examples::dinner
+
+#endif

@@ -1,0 +1,45 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_EXAMPLES_COMMON_PROGRAM_HPP
+#define TURNSTILE_EXAMPLES_COMMON_PROGRAM_HPP
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <exception>
+#include <fmt/format.h>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace examples {
+
+/// Accepts whole numbers from @p least to @p most. What it refuses is named in the error, and why:
+/// @p reason says it if the limits do not speak for themselves.
+inline CLI::Validator whole_number(int least, int most, std::string_view reason = {})
+{
+    const auto rule = fmt::format("a whole number from {} to {}{}{}", least, most,
+                                  reason.empty() ? "" : ", ", reason);
+    const auto check = [least, most, rule](const std::string& text)
+    {
+        int value = 0;
+        const char* const end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, value);
+        const bool accepted =
+            error == std::errc() && stop == end && value >= least && value <= most;
+        return accepted ? std::string() : fmt::format("'{}' is not {}", text, rule);
+    };
+    return {check, fmt::format("[{}..{}]", least, most), ""};
+}
+
+/// For `co_spawn`: an exception that nobody caught in a coroutine goes to who runs the context.
+inline void rethrow(const std::exception_ptr& error)
+{
+    if (error)
+        std::rethrow_exception(error);
+}
+
+}  // namespace examples
+
+#endif

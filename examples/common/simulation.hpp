@@ -1,0 +1,118 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_EXAMPLES_COMMON_SIMULATION_HPP
+#define TURNSTILE_EXAMPLES_COMMON_SIMULATION_HPP
+
+#include "common/program.hpp"
+#include "common/tick_clock.hpp"
+#include "common/timeline.hpp"
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstddef>
+#include <fmt/format.h>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace examples {
+
+/// Numbers that depend on nothing but what the generator is made of, on every platform.
+class dice
+{
+public:
+    dice(int seed, std::size_t who)
+    {
+        std::seed_seq mixed{static_cast<unsigned>(seed), static_cast<unsigned>(who)};
+        engine_.seed(mixed);
+    }
+
+    /// A number from @p least to @p most.
+    int roll(int least, int most)
+    {
+        return least + static_cast<int>(engine_() % static_cast<unsigned>(most - least + 1));
+    }
+
+private:
+    std::minstd_rand engine_;
+};
+
+/// The options that all simulations have.
+struct simulation_options
+{
+    int rounds = 5;
+    int seed = 1;
+    int time_unit = 5;
+    bool verbose = false;
+
+    void add_to(CLI::App& app)
+    {
+        app.add_option("--rounds", rounds, "How many turns everybody has")
+            ->check(whole_number(1, 1000))
+            ->capture_default_str();
+        app.add_option("--seed", seed, "For how long everything takes")
+            ->check(whole_number(0, 1'000'000'000))
+            ->capture_default_str();
+        app.add_option("--time-unit", time_unit,
+                       "How many ms a unit of time takes; 0 does not wait at all")
+            ->check(whole_number(0, 10'000))
+            ->capture_default_str();
+        app.add_flag("--verbose", verbose, "Tell each step as it happens");
+    }
+};
+
+/// What somebody calls at each step: tells the watch, and the user who wants to know.
+template <class Watch>
+class reporter
+{
+public:
+    reporter(Watch& watch, const tick_clock& clock, std::size_t who, bool verbose)
+        : watch_(watch)
+        , clock_(clock)
+        , who_(who)
+        , verbose_(verbose)
+    {
+    }
+
+    template <class Activity>
+    void operator()(Activity what) const
+    {
+        watch_.note(who_, clock_.now(), what);
+        if (verbose_)
+            fmt::print("{:4}  {} {}\n", clock_.now(), watch_.seen().name(who_), sentence(what));
+    }
+
+private:
+    Watch& watch_;
+    const tick_clock& clock_;
+    std::size_t who_;
+    bool verbose_;
+};
+
+/// Runs everything that was started on the context, and shows what @p watch saw of it.
+///
+/// @return What the program returns: 0, or 1 if the watch complains.
+template <class Watch>
+int run(tick_clock& clock, const Watch& watch, const simulation_options& options)
+{
+    clock.run();
+
+    if (options.verbose)
+        fmt::print("\n");
+    fmt::print("{}\n\n{}{}\n", Watch::legend, watch.seen().chart(clock.now()),
+               watch.seen().table(Watch::unit));
+
+    const auto complaints = watch.complaints(options.rounds);
+    for (const auto& complaint : complaints)
+        fmt::print("WRONG: {}\n", complaint);
+    if (complaints.empty())
+        fmt::print("Everybody had {} {} in {} units of time, and {}.\n", options.rounds, Watch::unit,
+                   clock.now(), Watch::promise);
+    return complaints.empty() ? 0 : 1;
+}
+
+}  // namespace examples
+
+#endif

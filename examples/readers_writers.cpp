@@ -1,0 +1,96 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Readers and writers share something that any number may read together, but that a writer must have
+// alone. A monitor with two conditions lets them in.
+//
+// The monitor and the people stand in common/readers_writers.hpp, for every kind of monitor. Here it
+// is local.
+
+#include "common/readers_writers.hpp"
+#include "common/program.hpp"
+#include "common/simulation.hpp"
+#include "common/tick_clock.hpp"
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <fmt/format.h>
+#include <string>
+#include <turnstile/monitor.hpp>
+#include <vector>
+
+namespace asio = boost::asio;
+namespace library = examples::library;
+
+namespace {
+
+struct library_options : examples::simulation_options
+{
+    int readers = 5;
+    int writers = 2;
+};
+
+std::vector<std::string> visitor_list(int readers, int writers)
+{
+    std::vector<std::string> names;
+    for (int i = 1; i <= readers; ++i)
+        names.push_back(fmt::format("reader {}", i));
+    for (int i = 1; i <= writers; ++i)
+        names.push_back(fmt::format("writer {}", i));
+    return names;
+}
+
+int open_library(const library_options& options)
+{
+    const auto names = visitor_list(options.readers, options.writers);
+
+    asio::io_context context;
+    examples::tick_clock clock{context, std::chrono::milliseconds(options.time_unit)};
+    library::watch watch{names};
+
+    turnstile::monitor<library::rw_state> monitor{context};
+    library::reading_room room{monitor};
+
+    for (std::size_t who = 0; who != names.size(); ++who)
+    {
+        const examples::reporter report{watch, clock, who, options.verbose};
+        const auto role = who < static_cast<std::size_t>(options.readers) ? library::role::reader
+                                                                          : library::role::writer;
+        asio::co_spawn(context,
+                       library::visit(role, options.rounds, examples::dice(options.seed, who), room,
+                                      clock, report),
+                       examples::rethrow);
+    }
+    const int result = examples::run(clock, watch, options);
+    fmt::print("At most {} read at once.\n", watch.most_readers());
+    return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv)
+try
+{
+    library_options options;
+
+    CLI::App app{"Many may read at once, a writer must be alone: a monitor with two conditions.",
+                 "readers_writers"};
+    app.add_option("--readers", options.readers, "How many read")
+        ->check(examples::whole_number(1, 100))
+        ->capture_default_str();
+    app.add_option("--writers", options.writers, "How many write")
+        ->check(examples::whole_number(1, 100))
+        ->capture_default_str();
+    options.add_to(app);
+    CLI11_PARSE(app, argc, argv);
+
+    return open_library(options);
+}
+catch (const std::exception& error)
+{
+    fmt::print(stderr, "readers_writers: {}\n", error.what());
+    return 1;
+}

@@ -1,0 +1,344 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Ends that async_mutex_lifetime.cpp does not generate: a mutex that belongs to its users, strands that
+// shut down before the library does, destruction from within, pools of threads.
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/test/unit_test.hpp>
+#include <future>
+#include <memory>
+#include <optional>
+#include <support/manual_clock.hpp>
+#include <turnstile/async_mutex.hpp>
+#include <utility>
+#include <vector>
+
+namespace {
+
+namespace asio = boost::asio;
+using turnstile::async_mutex;
+using turnstile::test::manual_clock;
+using turnstile::test::manual_timer;
+
+using shared_mutex_ptr = std::shared_ptr<async_mutex>;
+
+/// Waits for the lock of a mutex that belongs to those who use it, and then for ever.
+asio::awaitable<void> share(shared_mutex_ptr mutex, int& grants)
+{
+    const auto guard = co_await mutex->async_lock();
+    ++grants;
+    manual_timer timer(co_await asio::this_coro::executor, manual_clock::time_point::max());
+    co_await timer.async_wait(asio::deferred);
+}
+
+/// The same, with a guard that is given back after the last use of the mutex.
+asio::awaitable<void> share_late(shared_mutex_ptr mutex, int& grants)
+{
+    async_mutex::guard_type guard;
+    const shared_mutex_ptr inner = std::move(mutex);
+    guard = co_await inner->async_lock();
+    ++grants;
+    manual_timer timer(co_await asio::this_coro::executor, manual_clock::time_point::max());
+    co_await timer.async_wait(asio::deferred);
+}
+
+/// Makes the context know the library before its strands, so that they are shut down first.
+void wait_once(asio::io_context& context)
+{
+    async_mutex mutex(context);
+    const auto guard = mutex.try_lock();
+    mutex.async_lock([](const turnstile::error_code&, async_mutex::guard_type) {});
+    context.poll();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_context_destroys_the_mutex_that_its_coroutines_share)
+{
+    int grants = 0;
+    std::weak_ptr<async_mutex> observer;
+    {
+        asio::io_context context;
+        auto mutex = std::make_shared<async_mutex>(context);
+        observer = mutex;
+        for (int i = 0; i < 3; ++i)
+            asio::co_spawn(context, share(mutex, grants), asio::detached);
+        mutex.reset();
+        context.poll();
+        BOOST_TEST(!observer.expired());
+    }
+    BOOST_TEST(grants == 1);
+    BOOST_TEST(observer.expired());
+}
+
+BOOST_AUTO_TEST_CASE(a_strand_that_shuts_down_destroys_the_mutex_that_its_coroutines_share)
+{
+    for (const auto body : {share, share_late})
+    {
+        int grants = 0;
+        std::weak_ptr<async_mutex> observer;
+        {
+            asio::io_context context;
+            wait_once(context);
+            const auto strand = asio::make_strand(context);
+            auto mutex = std::make_shared<async_mutex>(context);
+            observer = mutex;
+            for (int i = 0; i < 3; ++i)
+                asio::co_spawn(strand, body(mutex, grants), asio::detached);
+            mutex.reset();
+            context.poll();
+            BOOST_TEST(!observer.expired());
+        }
+        BOOST_TEST(grants == 1);
+        BOOST_TEST(observer.expired());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_strand_that_shuts_down_does_not_recurse)
+{
+    constexpr int waiters = 100'000;
+    int invoked = 0;
+    {
+        auto context = std::make_unique<asio::io_context>();
+        wait_once(*context);
+        async_mutex mutex(*context);
+        auto guard = mutex.try_lock();
+        {
+            const auto strand = asio::make_strand(*context);
+            for (int i = 0; i < waiters; ++i)
+                mutex.async_lock(asio::bind_executor(
+                    strand, [&](const turnstile::error_code&, async_mutex::guard_type) { ++invoked; }));
+            // Dies with the strand, and gives the lock to the first of those who wait on it.
+            asio::post(strand, [g = std::move(*guard)] {});
+        }
+        context.reset();
+        BOOST_TEST(!mutex.is_locked());
+    }
+    BOOST_TEST(invoked == 0);
+}
+
+namespace {
+
+/// Ends by stopping what is still going on.
+struct session
+{
+    explicit session(asio::io_context& context)
+        : mutex(std::make_unique<async_mutex>(context))
+        , guard(mutex->try_lock())
+    {
+    }
+
+    session(const session&) = delete;
+    session& operator=(const session&) = delete;
+
+    ~session()
+    {
+        mutex.reset();
+        signal.emit(asio::cancellation_type::all);
+    }
+
+    std::unique_ptr<async_mutex> mutex;
+    std::optional<async_mutex::guard_type> guard;
+    asio::cancellation_signal signal;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_handler_that_dies_may_take_the_mutex_along_and_cancel_another_waiter)
+{
+    int invoked = 0;
+    {
+        asio::io_context context;
+        auto shared = std::make_shared<session>(context);
+        async_mutex& mutex = *shared->mutex;
+        mutex.async_lock([&, shared](const turnstile::error_code&, async_mutex::guard_type)
+                         { ++invoked; });
+        mutex.async_lock(asio::bind_cancellation_slot(
+            shared->signal.slot(),
+            [&](const turnstile::error_code&, async_mutex::guard_type) { ++invoked; }));
+    }
+    BOOST_TEST(invoked == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_guard_may_outlive_the_strand_that_its_mutex_was_made_with)
+{
+    async_mutex::guard_type guard;
+    {
+        asio::io_context context;
+        async_mutex mutex(asio::make_strand(context));
+        guard = *mutex.try_lock();
+        BOOST_TEST(guard.valid());
+    }
+    BOOST_TEST(guard.owns_lock());
+    BOOST_TEST(!guard.valid());
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_may_destroy_the_mutex)
+{
+    asio::io_context context;
+    auto mutex = std::make_unique<async_mutex>(context);
+    auto guard = mutex->try_lock();
+    std::vector<turnstile::error_code> told;
+    for (int i = 0; i < 3; ++i)
+        mutex->async_lock(
+            [&](const turnstile::error_code& error, async_mutex::guard_type)
+            {
+                told.push_back(error);
+                mutex.reset();
+            });
+    guard->unlock();
+    context.run();
+    const turnstile::error_code aborted = asio::error::operation_aborted;
+    const std::vector<turnstile::error_code> expected{{}, aborted, aborted};
+    BOOST_TEST(told == expected, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_coroutine_may_destroy_the_mutex_that_it_holds)
+{
+    asio::io_context context;
+    auto mutex = std::make_unique<async_mutex>(context);
+    bool was_valid = false;
+    bool is_valid = true;
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto guard = co_await mutex->async_lock();
+        was_valid = guard.valid();
+        mutex.reset();
+        is_valid = guard.valid();
+    };
+    asio::co_spawn(context, body(), asio::detached);
+    context.run();
+    BOOST_TEST(was_valid);
+    BOOST_TEST(!is_valid);
+}
+
+// --- a pool of threads --------------------------------------------------------------------------
+
+namespace {
+
+/// A thread that can be made to stand still, and dies so if it does.
+class one_thread
+{
+public:
+    one_thread() = default;
+    one_thread(const one_thread&) = delete;
+    one_thread& operator=(const one_thread&) = delete;
+
+    ~one_thread()
+    {
+        pool_.stop();
+        resume_.set_value();
+        pool_.join();
+    }
+
+    [[nodiscard]] auto get_executor() { return pool_.get_executor(); }
+
+    /// Waits until everything that was posted before has run.
+    void settle()
+    {
+        std::promise<void> done;
+        asio::post(pool_, [&] { done.set_value(); });
+        done.get_future().wait();
+    }
+
+    void pause()
+    {
+        asio::post(pool_, [resumed = resume_.get_future()] { resumed.wait(); });
+    }
+
+private:
+    std::promise<void> resume_;
+    asio::thread_pool pool_{1};
+};
+
+using life = std::shared_ptr<int>;
+
+asio::awaitable<void> wait_on_pool(async_mutex& mutex, life told)
+{
+    const auto guard = co_await mutex.async_lock();
+    ++*told;
+}
+
+void start_on_pool(async_mutex& mutex, one_thread& thread, bool coroutine, life told)
+{
+    if (coroutine)
+        asio::co_spawn(thread.get_executor(), wait_on_pool(mutex, told), asio::detached);
+    else
+        mutex.async_lock(asio::bind_executor(
+            thread.get_executor(),
+            [told](const turnstile::error_code&, async_mutex::guard_type) { ++*told; }));
+    thread.settle();
+}
+
+void destroy_pool_in_every_order(bool coroutine, bool granted)
+{
+    enum class victim
+    {
+        pool,
+        mutex,
+        guard,
+    };
+    std::array order{victim::pool, victim::mutex, victim::guard};
+    do
+    {
+        const life told = std::make_shared<int>(0);
+        auto thread = std::make_unique<one_thread>();
+        auto mutex = std::make_unique<async_mutex>(thread->get_executor());
+        auto guard = mutex->try_lock();
+        start_on_pool(*mutex, *thread, coroutine, told);
+        thread->pause();
+        if (granted)
+            guard.reset();
+        for (const victim each : order)
+        {
+            if (each == victim::pool)
+                thread.reset();
+            else if (each == victim::mutex)
+                mutex.reset();
+            else
+                guard.reset();
+            if (mutex && !thread)
+                BOOST_TEST(mutex->is_locked() == guard.has_value());
+        }
+        BOOST_TEST(*told == 0);
+        BOOST_TEST(told.use_count() == 1);
+    }
+    while (std::ranges::next_permutation(order).found);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(any_order_while_a_handler_waits_on_a_pool)
+{
+    destroy_pool_in_every_order(false, false);
+}
+
+BOOST_AUTO_TEST_CASE(any_order_while_a_coroutine_waits_on_a_pool)
+{
+    destroy_pool_in_every_order(true, false);
+}
+
+BOOST_AUTO_TEST_CASE(any_order_while_a_grant_for_a_handler_is_on_its_way_to_a_pool)
+{
+    destroy_pool_in_every_order(false, true);
+}
+
+BOOST_AUTO_TEST_CASE(any_order_while_a_grant_for_a_coroutine_is_on_its_way_to_a_pool)
+{
+    destroy_pool_in_every_order(true, true);
+}

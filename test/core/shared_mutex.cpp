@@ -1,0 +1,1490 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// What shared_mutex does on one thread, on each of the two paths on which one can wait. To see one of the
+// random schedules at the end again:
+//
+//   TURNSTILE_SEED=<seed> TURNSTILE_RANDOM_RUNS=1 test_shared_mutex
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/bind_immediate_executor.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <support/attempt.hpp>
+#include <support/expect.hpp>
+#include <support/manual_clock.hpp>
+#include <support/random_runs.hpp>
+#include <support/shared_mutex_world.hpp>
+#include <support/start.hpp>
+#include <turnstile/shared_mutex.hpp>
+#include <type_traits>
+#include <utility>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using namespace turnstile;
+using namespace turnstile::test;
+
+namespace {
+
+using write_guard = shared_mutex::guard_type;
+using read_guard = shared_mutex::shared_guard_type;
+using upgrade_guard = shared_mutex::upgrade_guard_type;
+using writing = attempt<write_guard>;
+using reading = attempt<read_guard>;
+using preparing = attempt<upgrade_guard>;
+constexpr asio::cancellation_type each_type[] = {
+    asio::cancellation_type::total, asio::cancellation_type::partial,
+    asio::cancellation_type::terminal};
+
+/// A mutex, and a context for everybody who wants something of it.
+struct scene
+{
+    explicit scene(path p)
+        : how(p)
+        , mutex(context)
+    {
+    }
+
+    /// Launches the operation that @p make returns, and runs what that makes ready.
+    template <class T, class Make>
+    void start(attempt<T>& a, Make make)
+    {
+        test::start(how, context, a, make);
+    }
+
+    void read(reading& a)
+    {
+        start(a, [this] { return mutex.async_lock_shared(); });
+    }
+
+    void write(writing& a)
+    {
+        start(a, [this] { return mutex.async_lock(); });
+    }
+
+    void prepare(preparing& a)
+    {
+        start(a, [this] { return mutex.async_lock_upgrade(); });
+    }
+
+    void upgrade(writing& a, upgrade_guard& guard)
+    {
+        start(a, [this, &guard] { return mutex.async_upgrade(guard); });
+    }
+
+    /// Lets time pass, and lets everybody notice.
+    void advance(manual_clock::duration by)
+    {
+        manual_clock::advance(by);
+        drain(context);
+    }
+
+    // What holds the mutex until it is destroyed.
+
+    [[nodiscard]] read_guard reader() { return taken(mutex.try_lock_shared()); }
+    [[nodiscard]] write_guard writer() { return taken(mutex.try_lock()); }
+    [[nodiscard]] upgrade_guard upgrader() { return taken(mutex.try_lock_upgrade()); }
+
+    template <class Guard>
+    static Guard taken(std::optional<Guard> guard)
+    {
+        BOOST_REQUIRE(guard);
+        return std::move(*guard);
+    }
+
+    // What a newcomer finds.
+
+    [[nodiscard]] bool is_free() { return mutex.try_lock().has_value(); }
+    [[nodiscard]] bool admits_readers() { return mutex.try_lock_shared().has_value(); }
+    [[nodiscard]] bool admits_upgrader() { return mutex.try_lock_upgrade().has_value(); }
+
+    path how;
+    std::string told;
+    asio::io_context context;
+    shared_mutex mutex;
+};
+
+/// Gives back what a guard owns, and runs what that makes ready.
+template <class Guard>
+void release(scene& t, Guard& guard)
+{
+    guard.unlock();
+    drain(t.context);
+}
+
+}  // namespace
+
+// --- construction -----------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(nobody_holds_a_new_mutex)
+{
+    scene t(path::handler);
+    BOOST_TEST(t.is_free());
+    BOOST_TEST(t.admits_readers());
+    BOOST_TEST(t.admits_upgrader());
+}
+
+BOOST_AUTO_TEST_CASE(a_mutex_has_a_name_and_an_executor)
+{
+    asio::io_context context;
+    const shared_mutex a(context, "a");
+    const shared_mutex b(context.get_executor(), "b");
+    const shared_mutex c(context);
+    BOOST_TEST(a.name() + b.name() + c.name() == "ab");
+    BOOST_CHECK(a.get_executor() == context.get_executor());
+    BOOST_CHECK(b.get_executor() == context.get_executor());
+}
+
+BOOST_AUTO_TEST_CASE(a_local_mutex_says_what_it_is)
+{
+    static_assert(!shared_mutex::is_leased);
+    static_assert(!shared_mutex::can_be_lost);
+    static_assert(!std::is_copy_constructible_v<shared_mutex>);
+    static_assert(!std::is_move_constructible_v<shared_mutex>);
+    static_assert(!std::is_same_v<write_guard, read_guard>);
+    static_assert(!std::is_same_v<write_guard, upgrade_guard>);
+    static_assert(!std::is_same_v<read_guard, upgrade_guard>);
+    static_assert(!std::is_copy_constructible_v<read_guard>);
+    static_assert(std::is_nothrow_move_constructible_v<read_guard>);
+    static_assert(std::is_nothrow_move_assignable_v<upgrade_guard>);
+    BOOST_TEST(true);
+}
+
+// --- who goes with whom -----------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(readers_hold_the_mutex_together)
+{
+    scene t(how);
+    reading a, b, c;
+    for (reading* each : {&a, &b, &c})
+    {
+        t.read(*each);
+        BOOST_TEST(each->state() == "done");
+        BOOST_TEST(each->value().owns_lock());
+    }
+    BOOST_TEST(!t.is_free());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_writer_is_alone)
+{
+    scene t(how);
+    writing first, second;
+    reading reader;
+    preparing upgrader;
+    t.write(first);
+    BOOST_TEST(first.state() == "done");
+    t.write(second);
+    t.read(reader);
+    t.prepare(upgrader);
+    BOOST_TEST(second.state() == "waiting");
+    BOOST_TEST(reader.state() == "waiting");
+    BOOST_TEST(upgrader.state() == "waiting");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_writer_waits_for_every_reader)
+{
+    scene t(how);
+    read_guard first = t.reader(), second = t.reader();
+    writing writer;
+    t.write(writer);
+    BOOST_TEST(writer.state() == "waiting");
+    release(t, first);
+    BOOST_TEST(writer.state() == "waiting");
+    // Handed over at once, told later.
+    second.unlock();
+    BOOST_TEST(!t.admits_readers());
+    BOOST_TEST(writer.state() == "waiting");
+    drain(t.context);
+    BOOST_TEST(writer.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(one_who_may_upgrade_goes_with_readers)
+{
+    scene t(how);
+    preparing upgrader;
+    reading before, after;
+    t.read(before);
+    t.prepare(upgrader);
+    t.read(after);
+    BOOST_TEST(before.state() == "done");
+    BOOST_TEST(upgrader.state() == "done");
+    BOOST_TEST(after.state() == "done");
+    BOOST_TEST(!t.is_free());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(only_one_may_upgrade_at_a_time)
+{
+    scene t(how);
+    preparing first, second;
+    t.prepare(first);
+    t.prepare(second);
+    BOOST_TEST(first.state() == "done");
+    BOOST_TEST(second.state() == "waiting");
+    release(t, first.value());
+    BOOST_TEST(second.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_writer_waits_for_the_one_who_may_upgrade)
+{
+    scene t(how);
+    upgrade_guard held = t.upgrader();
+    writing writer;
+    t.write(writer);
+    BOOST_TEST(writer.state() == "waiting");
+    release(t, held);
+    BOOST_TEST(writer.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(the_mutex_is_free_when_all_have_left)
+{
+    scene t(how);
+    reading reader;
+    preparing upgrader;
+    t.read(reader);
+    t.prepare(upgrader);
+    reader.value().unlock();
+    BOOST_TEST(!t.is_free());
+    upgrader.value().unlock();
+    BOOST_TEST(t.is_free());
+    writing writer;
+    t.write(writer);
+    BOOST_TEST(!t.is_free());
+    writer.value() = write_guard();
+    BOOST_TEST(t.is_free());
+}
+
+BOOST_AUTO_TEST_CASE(a_coroutine_that_need_not_wait_is_not_suspended)
+{
+    // Counts the handlers that a coroutine with so many locks needs.
+    const auto handlers = [](int locks)
+    {
+        asio::io_context context;
+        shared_mutex m(context);
+        const auto body = [&]() -> asio::awaitable<void>
+        {
+            for (int i = 0; i < locks; ++i)
+            {
+                const write_guard w = co_await m.async_lock();
+                BOOST_TEST(w.owns_lock());
+            }
+            for (int i = 0; i < locks; ++i)
+            {
+                const auto r = co_await m.async_try_lock_shared_for(1h);
+                upgrade_guard u = co_await m.async_lock_upgrade();
+                BOOST_TEST((r && u));
+            }
+            for (int i = 0; i < locks; ++i)
+            {
+                upgrade_guard u = co_await m.async_lock_upgrade();
+                const write_guard w = co_await m.async_upgrade(u);
+                BOOST_TEST(w.owns_lock());
+            }
+        };
+        asio::co_spawn(context, body(), rethrower{});
+        return context.poll();
+    };
+    BOOST_TEST(handlers(10) == handlers(0));
+}
+
+// --- order ------------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(a_reader_does_not_overtake_a_writer_who_waits)
+{
+    scene t(how);
+    read_guard held = t.reader();
+    writing writer(t.told, 'w');
+    reading reader(t.told, 'r');
+    t.write(writer);
+    t.read(reader);
+    BOOST_TEST(reader.state() == "waiting");
+    release(t, held);
+    BOOST_TEST(t.told == "w");
+    BOOST_TEST(reader.state() == "waiting");
+    release(t, writer.value());
+    BOOST_TEST(t.told == "wr");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(one_who_may_upgrade_does_not_overtake_a_writer_who_waits)
+{
+    scene t(how);
+    const read_guard held = t.reader();
+    writing writer;
+    preparing upgrader;
+    t.write(writer);
+    t.prepare(upgrader);
+    BOOST_TEST(upgrader.state() == "waiting");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_reader_does_not_overtake_one_who_waits_to_be_the_upgrader)
+{
+    scene t(how);
+    upgrade_guard held = t.upgrader();
+    preparing second;
+    reading reader;
+    t.prepare(second);
+    t.read(reader);
+    BOOST_TEST(reader.state() == "waiting");
+    release(t, held);
+    BOOST_TEST(second.state() == "done");
+    BOOST_TEST(reader.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(neighbouring_readers_are_let_in_together)
+{
+    scene t(how);
+    write_guard held = t.writer();
+    reading a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c'), late(t.told, 'l');
+    writing writer(t.told, 'w');
+    t.read(a);
+    t.read(b);
+    t.read(c);
+    t.write(writer);
+    t.read(late);
+    release(t, held);
+    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(writer.state() == "waiting");
+    BOOST_TEST(late.state() == "waiting");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(readers_and_the_upgrader_among_them_are_let_in_together)
+{
+    scene t(how);
+    write_guard held = t.writer();
+    reading a(t.told, 'a'), b(t.told, 'b');
+    preparing u(t.told, 'u'), v(t.told, 'v');
+    t.read(a);
+    t.prepare(u);
+    t.read(b);
+    t.prepare(v);
+    release(t, held);
+    BOOST_TEST(t.told == "aub");
+    BOOST_TEST(v.state() == "waiting");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(first_come_first_served)
+{
+    scene t(how);
+    write_guard held = t.writer();
+    writing first(t.told, '1'), second(t.told, '2'), third(t.told, '3');
+    reading a(t.told, 'a'), b(t.told, 'b');
+    t.write(first);
+    t.read(a);
+    t.write(second);
+    t.read(b);
+    t.write(third);
+    release(t, held);
+    release(t, first.value());
+    release(t, a.value());
+    release(t, second.value());
+    release(t, b.value());
+    BOOST_TEST(t.told == "1a2b3");
+    release(t, third.value());
+    BOOST_TEST(t.is_free());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_one_who_was_not_told_yet)
+{
+    scene t(how);
+    read_guard held = t.reader();
+    writing writer;
+    t.write(writer);
+    held.unlock();
+    BOOST_TEST(!t.admits_readers());
+    BOOST_TEST(!t.is_free());
+    drain(t.context);
+    BOOST_TEST(writer.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(when_a_writer_gives_up_the_readers_behind_go_on)
+{
+    scene t(how);
+    const read_guard held = t.reader();
+    writing writer(t.told, 'w');
+    reading a(t.told, 'a'), b(t.told, 'b');
+    t.write(writer);
+    t.read(a);
+    t.read(b);
+    writer.cancel();
+    drain(t.context);
+    BOOST_TEST(writer.state() == "aborted");
+    BOOST_TEST(t.told == "wab");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(when_the_time_of_a_writer_is_up_the_readers_behind_go_on)
+{
+    scene t(how);
+    const read_guard held = t.reader();
+    writing writer;
+    reading reader;
+    t.start(writer, [&] { return t.mutex.async_try_lock_until(manual_clock::now() + 5s); });
+    t.read(reader);
+    BOOST_TEST(reader.state() == "waiting");
+    t.advance(5s);
+    BOOST_TEST(writer.state() == "timed out");
+    BOOST_TEST(reader.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(when_a_reader_gives_up_the_writer_behind_goes_on_in_his_turn)
+{
+    scene t(how);
+    write_guard held = t.writer();
+    reading reader;
+    writing writer;
+    t.read(reader);
+    t.write(writer);
+    reader.cancel();
+    drain(t.context);
+    BOOST_TEST(reader.state() == "aborted");
+    BOOST_TEST(writer.state() == "waiting");
+    release(t, held);
+    BOOST_TEST(writer.state() == "done");
+}
+
+// --- trying -----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(trying_agrees_with_who_goes_with_whom)
+{
+    scene t(path::handler);
+    {
+        const read_guard held = t.reader();
+        BOOST_TEST(t.admits_readers());
+        BOOST_TEST(t.admits_upgrader());
+        BOOST_TEST(!t.is_free());
+    }
+    {
+        const upgrade_guard held = t.upgrader();
+        BOOST_TEST(t.admits_readers());
+        BOOST_TEST(!t.admits_upgrader());
+        BOOST_TEST(!t.is_free());
+    }
+    {
+        const write_guard held = t.writer();
+        BOOST_TEST(!t.admits_readers());
+        BOOST_TEST(!t.admits_upgrader());
+        BOOST_TEST(!t.is_free());
+    }
+    BOOST_TEST(t.is_free());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(trying_takes_what_is_free)
+{
+    scene t(how);
+    reading reader;
+    preparing upgrader;
+    t.start(reader, [&] { return t.mutex.async_try_lock_shared(); });
+    t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade(); });
+    BOOST_TEST(reader.state() == "done");
+    BOOST_TEST(upgrader.state() == "done");
+    BOOST_TEST(!t.is_free());
+    reader.value().unlock();
+    upgrader.value().unlock();
+    writing writer;
+    t.start(writer, [&] { return t.mutex.async_try_lock(); });
+    BOOST_TEST(writer.state() == "done");
+    BOOST_TEST(!t.admits_readers());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(trying_does_not_wait)
+{
+    scene t(how);
+    const write_guard held = t.writer();
+    reading reader;
+    preparing upgrader;
+    writing writer;
+    t.start(reader, [&] { return t.mutex.async_try_lock_shared(); });
+    t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade(); });
+    t.start(writer, [&] { return t.mutex.async_try_lock(); });
+    BOOST_TEST(reader.state() == "timed out");
+    BOOST_TEST(upgrader.state() == "timed out");
+    BOOST_TEST(writer.state() == "timed out");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(trying_does_not_overtake_those_who_wait)
+{
+    scene t(how);
+    const read_guard held = t.reader();
+    writing waiter;
+    t.write(waiter);
+    reading reader;
+    preparing upgrader;
+    t.start(reader, [&] { return t.mutex.async_try_lock_shared(); });
+    t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade(); });
+    BOOST_TEST(reader.state() == "timed out");
+    BOOST_TEST(upgrader.state() == "timed out");
+    BOOST_TEST(!t.admits_readers());
+    BOOST_TEST(!t.admits_upgrader());
+}
+
+// --- limited in time --------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_takes_at_once_what_is_free)
+{
+    scene t(how);
+    reading reader;
+    preparing upgrader;
+    t.start(reader, [&] { return t.mutex.async_try_lock_shared_until(manual_clock::now()); });
+    t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade_until(manual_clock::now()); });
+    BOOST_TEST(reader.state() == "done");
+    BOOST_TEST(upgrader.state() == "done");
+    reader.value().unlock();
+    upgrader.value().unlock();
+    writing writer;
+    t.start(writer, [&] { return t.mutex.async_try_lock_until(manual_clock::now()); });
+    BOOST_TEST(writer.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_gets_what_comes_in_time)
+{
+    scene t(how);
+    write_guard held = t.writer();
+    const auto deadline = manual_clock::now() + 5s;
+    reading reader;
+    preparing upgrader;
+    writing writer;
+    t.start(reader, [&] { return t.mutex.async_try_lock_shared_until(deadline); });
+    t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade_until(deadline); });
+    t.start(writer, [&] { return t.mutex.async_try_lock_until(deadline + 5s); });
+    t.advance(4s);
+    release(t, held);
+    BOOST_TEST(reader.state() == "done");
+    BOOST_TEST(upgrader.state() == "done");
+    BOOST_TEST(writer.state() == "waiting");
+    t.advance(4s);
+    release(t, reader.value());
+    release(t, upgrader.value());
+    BOOST_TEST(writer.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_gives_up_at_its_deadline)
+{
+    scene t(how);
+    write_guard held = t.writer();
+    const auto deadline = manual_clock::now() + 5s;
+    reading reader;
+    preparing upgrader;
+    writing writer;
+    t.start(reader, [&] { return t.mutex.async_try_lock_shared_until(deadline); });
+    t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade_until(deadline); });
+    t.start(writer, [&] { return t.mutex.async_try_lock_until(deadline); });
+    t.advance(4s);
+    BOOST_TEST(reader.state() == "waiting");
+    BOOST_TEST(upgrader.state() == "waiting");
+    BOOST_TEST(writer.state() == "waiting");
+    t.advance(1s);
+    BOOST_TEST(reader.state() == "timed out");
+    BOOST_TEST(upgrader.state() == "timed out");
+    BOOST_TEST(writer.state() == "timed out");
+    held.unlock();
+    BOOST_TEST(t.is_free());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_grant_that_was_faster_than_the_time_limit_counts)
+{
+    scene t(how);
+    write_guard held = t.writer();
+    reading reader;
+    t.start(reader, [&] { return t.mutex.async_try_lock_shared_until(manual_clock::now() + 5s); });
+    held.unlock();
+    t.advance(9s);
+    BOOST_TEST(reader.state() == "done");
+    BOOST_TEST(!t.is_free());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_duration_that_is_up_is_no_error)
+{
+    scene t(how);
+    write_guard held = t.writer();
+    reading reader;
+    preparing upgrader;
+    writing writer, patient;
+    t.start(reader, [&] { return t.mutex.async_try_lock_shared_for(-1h); });
+    t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade_for(0s); });
+    t.start(writer, [&] { return t.mutex.async_try_lock_for(std::chrono::hours::min()); });
+    t.start(patient, [&] { return t.mutex.async_try_lock_for(std::chrono::hours::max()); });
+    BOOST_TEST(reader.state() == "timed out");
+    BOOST_TEST(upgrader.state() == "timed out");
+    BOOST_TEST(writer.state() == "timed out");
+    BOOST_TEST(patient.state() == "waiting");
+    release(t, held);
+    BOOST_TEST(patient.state() == "done");
+}
+
+// --- upgrade ----------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(an_upgrade_without_readers_happens_at_once)
+{
+    scene t(how);
+    upgrade_guard guard = t.upgrader();
+    writing upgrade;
+    t.upgrade(upgrade, guard);
+    BOOST_TEST(upgrade.state() == "done");
+    BOOST_TEST(upgrade.value().owns_lock());
+    BOOST_TEST(!guard.owns_lock());
+    BOOST_TEST(!t.admits_readers());
+    upgrade.value().unlock();
+    BOOST_TEST(t.is_free());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(an_upgrade_waits_for_the_readers)
+{
+    scene t(how);
+    read_guard first = t.reader(), second = t.reader();
+    upgrade_guard guard = t.upgrader();
+    writing upgrade;
+    t.upgrade(upgrade, guard);
+    BOOST_TEST(upgrade.state() == "waiting");
+    release(t, first);
+    BOOST_TEST(upgrade.state() == "waiting");
+    release(t, second);
+    BOOST_TEST(upgrade.state() == "done");
+    BOOST_TEST(!guard.owns_lock());
+    BOOST_TEST(!t.admits_readers());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(no_new_reader_is_let_in_during_an_upgrade)
+{
+    scene t(how);
+    read_guard held = t.reader();
+    upgrade_guard guard = t.upgrader();
+    writing upgrade(t.told, 'u');
+    reading reader(t.told, 'r');
+    t.upgrade(upgrade, guard);
+    BOOST_TEST(!t.admits_readers());
+    t.read(reader);
+    BOOST_TEST(reader.state() == "waiting");
+    release(t, held);
+    BOOST_TEST(t.told == "u");
+    release(t, upgrade.value());
+    BOOST_TEST(t.told == "ur");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(who_upgrades_goes_before_writers_who_wait)
+{
+    scene t(how);
+    read_guard held = t.reader();
+    upgrade_guard guard = t.upgrader();
+    writing writer(t.told, 'w'), upgrade(t.told, 'u');
+    t.write(writer);
+    t.upgrade(upgrade, guard);
+    release(t, held);
+    BOOST_TEST(t.told == "u");
+    release(t, upgrade.value());
+    BOOST_TEST(t.told == "uw");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(who_upgrades_passes_a_writer_who_waits_for_him)
+{
+    scene t(how);
+    upgrade_guard guard = t.upgrader();
+    writing writer, upgrade;
+    t.write(writer);
+    t.upgrade(upgrade, guard);
+    BOOST_TEST(upgrade.state() == "done");
+    BOOST_TEST(writer.state() == "waiting");
+    release(t, upgrade.value());
+    BOOST_TEST(writer.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_cancelled_upgrade_leaves_the_guard_as_it_was)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        scene t(how);
+        read_guard held = t.reader();
+        upgrade_guard guard = t.upgrader();
+        const std::uint64_t number = guard.fencing_token();
+        writing upgrade;
+        t.upgrade(upgrade, guard);
+        upgrade.cancel(type);
+        drain(t.context);
+        BOOST_TEST(upgrade.state() == "aborted");
+        BOOST_TEST(!upgrade.value().owns_lock());
+        BOOST_TEST(guard.owns_lock());
+        BOOST_TEST(guard.valid());
+        BOOST_TEST(guard.fencing_token() == number);
+        // It is still the one who may.
+        BOOST_TEST(!t.admits_upgrader());
+        BOOST_TEST(t.admits_readers());
+        held.unlock();
+        writing again;
+        t.upgrade(again, guard);
+        BOOST_TEST(again.state() == "done");
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(when_an_upgrade_is_cancelled_the_readers_behind_go_on)
+{
+    scene t(how);
+    const read_guard held = t.reader();
+    upgrade_guard guard = t.upgrader();
+    writing upgrade(t.told, 'u'), writer(t.told, 'w');
+    reading a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    t.upgrade(upgrade, guard);
+    t.read(a);
+    t.read(b);
+    t.write(writer);
+    t.read(c);
+    upgrade.cancel();
+    drain(t.context);
+    BOOST_TEST(t.told == "uab");
+    BOOST_TEST(writer.state() == "waiting");
+    BOOST_TEST(c.state() == "waiting");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(an_upgrade_that_was_faster_than_the_cancellation_counts)
+{
+    scene t(how);
+    read_guard held = t.reader();
+    upgrade_guard guard = t.upgrader();
+    writing upgrade;
+    t.upgrade(upgrade, guard);
+    held.unlock();
+    upgrade.cancel();
+    drain(t.context);
+    BOOST_TEST(upgrade.state() == "done");
+    BOOST_TEST(!guard.owns_lock());
+    BOOST_TEST(!t.admits_readers());
+    upgrade.value().unlock();
+    BOOST_TEST(t.is_free());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(an_upgrade_needs_a_guard_that_owns_this_mutex)
+{
+    scene t(how), other(how);
+    const read_guard held = t.reader();
+    upgrade_guard empty, foreign = other.upgrader();
+    writing with_empty, with_foreign;
+    t.upgrade(with_empty, empty);
+    t.upgrade(with_foreign, foreign);
+    BOOST_TEST(with_empty.state() == "empty guard");
+    BOOST_TEST(with_foreign.state() == "wrong object");
+    // Nothing has changed.
+    BOOST_TEST(foreign.owns_lock());
+    BOOST_TEST(!other.admits_upgrader());
+    BOOST_TEST(t.admits_readers());
+    BOOST_TEST(t.admits_upgrader());
+    if (how == path::coroutine)
+    {
+        BOOST_TEST(contains(with_empty.text(), "async_upgrade"));
+        BOOST_TEST(contains(with_foreign.text(), "async_upgrade"));
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_guard_that_was_upgraded_can_not_be_upgraded_again)
+{
+    scene t(how);
+    upgrade_guard guard = t.upgrader();
+    writing first, second;
+    t.upgrade(first, guard);
+    t.upgrade(second, guard);
+    BOOST_TEST(second.state() == "empty guard");
+    BOOST_TEST(first.value().valid());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(when_the_context_of_an_upgrade_dies_the_hold_is_given_back)
+{
+    asio::io_context mine;
+    shared_mutex m(mine);
+    read_guard held = *m.try_lock_shared();
+    writing upgrade, writer;
+    // The coroutine keeps the guard where it can not be used any more.
+    auto guard = std::make_unique<upgrade_guard>(*m.try_lock_upgrade());
+    {
+        asio::io_context context;
+        start(how, context, upgrade, [&] { return m.async_upgrade(*guard); });
+        drain(context);
+        BOOST_TEST(upgrade.state() == "waiting");
+        BOOST_TEST(!m.try_lock_upgrade().has_value());
+    }
+    BOOST_TEST(upgrade.state() == "dropped");
+    BOOST_TEST(!guard->owns_lock());
+    BOOST_TEST(m.try_lock_shared().has_value());
+    BOOST_TEST(m.try_lock_upgrade().has_value());
+    start(how, mine, writer, [&] { return m.async_lock(); });
+    drain(mine);
+    BOOST_TEST(writer.state() == "waiting");
+    held.unlock();
+    drain(mine);
+    BOOST_TEST(writer.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(when_the_context_of_an_upgrade_dies_those_behind_go_on)
+{
+    asio::io_context mine;
+    shared_mutex m(mine);
+    const read_guard held = *m.try_lock_shared();
+    upgrade_guard guard = *m.try_lock_upgrade();
+    writing upgrade;
+    reading reader;
+    preparing next;
+    {
+        asio::io_context context;
+        start(how, context, upgrade, [&] { return m.async_upgrade(guard); });
+        drain(context);
+        start(how, mine, reader, [&] { return m.async_lock_shared(); });
+        start(how, mine, next, [&] { return m.async_lock_upgrade(); });
+        drain(mine);
+        BOOST_TEST(reader.state() == "waiting");
+    }
+    drain(mine);
+    BOOST_TEST(reader.state() == "done");
+    BOOST_TEST(next.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(an_upgrade_that_can_not_be_told_any_more_is_given_back)
+{
+    asio::io_context mine;
+    shared_mutex m(mine);
+    read_guard held = *m.try_lock_shared();
+    upgrade_guard guard = *m.try_lock_upgrade();
+    writing upgrade, writer;
+    {
+        asio::io_context context;
+        start(how, context, upgrade, [&] { return m.async_upgrade(guard); });
+        drain(context);
+        start(how, mine, writer, [&] { return m.async_lock(); });
+        drain(mine);
+        held.unlock();
+    }
+    BOOST_TEST(upgrade.state() == "dropped");
+    BOOST_TEST(!guard.owns_lock());
+    drain(mine);
+    BOOST_TEST(writer.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_cancelled_upgrade_that_can_not_be_told_any_more_is_given_back)
+{
+    asio::io_context mine;
+    shared_mutex m(mine);
+    read_guard held = *m.try_lock_shared();
+    upgrade_guard guard = *m.try_lock_upgrade();
+    writing upgrade;
+    {
+        asio::io_context context;
+        start(how, context, upgrade, [&] { return m.async_upgrade(guard); });
+        drain(context);
+        upgrade.cancel();
+    }
+    BOOST_TEST(upgrade.state() == "dropped");
+    BOOST_TEST(m.try_lock_upgrade().has_value());
+    held.unlock();
+    BOOST_TEST(m.try_lock().has_value());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(an_upgrade_ends_when_the_mutex_does)
+{
+    asio::io_context context;
+    std::optional<shared_mutex> m(context);
+    read_guard held = *m->try_lock_shared();
+    upgrade_guard guard = *m->try_lock_upgrade();
+    writing upgrade;
+    start(how, context, upgrade, [&] { return m->async_upgrade(guard); });
+    drain(context);
+    m.reset();
+    drain(context);
+    BOOST_TEST(upgrade.state() == "aborted");
+    // The guard has got back what it owned, for what it is worth.
+    BOOST_TEST(guard.owns_lock());
+    BOOST_TEST(!guard.valid());
+    BOOST_TEST(!held.valid());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(an_upgrade_that_was_not_told_before_the_mutex_ended_is_aborted)
+{
+    asio::io_context context;
+    std::optional<shared_mutex> m(context);
+    read_guard held = *m->try_lock_shared();
+    upgrade_guard guard = *m->try_lock_upgrade();
+    writing upgrade;
+    start(how, context, upgrade, [&] { return m->async_upgrade(guard); });
+    drain(context);
+    held.unlock();
+    m.reset();
+    drain(context);
+    BOOST_TEST(upgrade.state() == "aborted");
+    BOOST_TEST(!upgrade.value().valid());
+    BOOST_TEST(!guard.valid());
+}
+
+// --- downgrade --------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(a_writer_can_become_a_reader)
+{
+    scene t(how);
+    write_guard writer = t.writer();
+    reading a(t.told, 'a'), b(t.told, 'b'), late(t.told, 'l');
+    writing next(t.told, 'w');
+    t.read(a);
+    t.read(b);
+    t.write(next);
+    t.read(late);
+    read_guard reader = t.mutex.downgrade(std::move(writer));
+    BOOST_TEST(reader.owns_lock());
+    BOOST_TEST(!writer.owns_lock());
+    drain(t.context);
+    BOOST_TEST(t.told == "ab");
+    release(t, a.value());
+    release(t, b.value());
+    BOOST_TEST(next.state() == "waiting");
+    release(t, reader);
+    BOOST_TEST(t.told == "abw");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(no_writer_gets_in_while_a_writer_becomes_a_reader)
+{
+    scene t(how);
+    write_guard writer = t.writer();
+    writing next;
+    t.write(next);
+    const read_guard reader = t.mutex.downgrade(std::move(writer));
+    drain(t.context);
+    BOOST_TEST(next.state() == "waiting");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(one_who_may_upgrade_can_become_a_reader)
+{
+    scene t(how);
+    upgrade_guard upgrader = t.upgrader();
+    preparing next(t.told, 'u');
+    writing writer(t.told, 'w');
+    t.prepare(next);
+    t.write(writer);
+    read_guard reader = t.mutex.downgrade(std::move(upgrader));
+    BOOST_TEST(reader.owns_lock());
+    BOOST_TEST(!upgrader.owns_lock());
+    drain(t.context);
+    BOOST_TEST(t.told == "u");
+    release(t, reader);
+    BOOST_TEST(writer.state() == "waiting");
+    release(t, next.value());
+    BOOST_TEST(t.told == "uw");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_writer_can_become_the_one_who_may_upgrade)
+{
+    scene t(how);
+    write_guard writer = t.writer();
+    reading reader(t.told, 'r');
+    preparing other(t.told, 'o');
+    writing next(t.told, 'w'), again(t.told, 'a');
+    t.read(reader);
+    t.prepare(other);
+    t.write(next);
+    upgrade_guard upgrader = t.mutex.downgrade_to_upgrade(std::move(writer));
+    BOOST_TEST(upgrader.owns_lock());
+    BOOST_TEST(!writer.owns_lock());
+    drain(t.context);
+    BOOST_TEST(t.told == "r");
+    t.upgrade(again, upgrader);
+    release(t, reader.value());
+    BOOST_TEST(t.told == "ra");
+    release(t, again.value());
+    BOOST_TEST(t.told == "rao");
+    release(t, other.value());
+    BOOST_TEST(t.told == "raow");
+}
+
+BOOST_AUTO_TEST_CASE(a_downgrade_needs_a_guard_that_owns_this_mutex)
+{
+    scene t(path::handler), other(path::handler);
+    write_guard foreign = other.writer(), empty;
+    const auto downgrade = [&](auto& guard) { (void)t.mutex.downgrade(std::move(guard)); };
+    const auto to_upgrade = [&](auto& guard)
+    { (void)t.mutex.downgrade_to_upgrade(std::move(guard)); };
+    for (write_guard* each : {&foreign, &empty})
+    {
+        const errc code = each == &empty ? errc::empty_guard : errc::wrong_object;
+        BOOST_TEST(contains(text_of(code, [&] { downgrade(*each); }), "downgrade"));
+        text_of(code, [&] { to_upgrade(*each); });
+    }
+    BOOST_TEST(foreign.owns_lock());
+    BOOST_TEST(!other.admits_readers());
+    foreign.unlock();
+
+    upgrade_guard foreign_upgrader = other.upgrader(), no_upgrader;
+    text_of(errc::wrong_object, [&] { downgrade(foreign_upgrader); });
+    text_of(errc::empty_guard, [&] { downgrade(no_upgrader); });
+    BOOST_TEST(foreign_upgrader.owns_lock());
+    BOOST_TEST(!other.admits_upgrader());
+    BOOST_TEST(t.is_free());
+}
+
+// --- guards -----------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(the_numbers_of_the_grants_rise)
+{
+    scene t(how);
+    std::uint64_t last = 0;
+    const auto rises = [&](const auto& guard)
+    { return guard.fencing_token() > std::exchange(last, guard.fencing_token()); };
+    for (int round = 0; round < 3; ++round)
+    {
+        writing writer, upgrade, late;
+        reading first, second;
+        preparing upgrader;
+        t.write(writer);
+        BOOST_TEST(rises(writer.value()));
+        t.read(first);
+        t.read(second);
+        t.prepare(upgrader);
+        release(t, writer.value());
+        BOOST_TEST(rises(first.value()));
+        BOOST_TEST(rises(second.value()));
+        BOOST_TEST(rises(upgrader.value()));
+        t.upgrade(upgrade, upgrader.value());
+        release(t, first.value());
+        release(t, second.value());
+        BOOST_TEST(rises(upgrade.value()));
+        t.write(late);
+        release(t, upgrade.value());
+        BOOST_TEST(rises(late.value()));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_upgrade_at_once_has_a_new_number_and_a_downgrade_none_that_is_lower)
+{
+    scene t(path::handler);
+    upgrade_guard upgrader = t.upgrader();
+    const std::uint64_t before = upgrader.fencing_token();
+    writing upgrade;
+    t.upgrade(upgrade, upgrader);
+    BOOST_TEST(upgrade.value().fencing_token() > before);
+    const std::uint64_t written = upgrade.value().fencing_token();
+    upgrader = t.mutex.downgrade_to_upgrade(std::move(upgrade.value()));
+    BOOST_TEST(upgrader.fencing_token() >= written);
+    const read_guard reader = t.mutex.downgrade(std::move(upgrader));
+    BOOST_TEST(reader.fencing_token() >= written);
+    BOOST_TEST(upgrader.fencing_token() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_guard_gives_back_exactly_what_it_owns)
+{
+    scene t(path::handler);
+    read_guard first = t.reader(), second = t.reader();
+    upgrade_guard upgrader = t.upgrader();
+    first = std::move(second);
+    BOOST_TEST(!second.owns_lock());
+    BOOST_TEST(first.owns_lock());
+    upgrader = upgrade_guard();
+    BOOST_TEST(t.admits_upgrader());
+    BOOST_TEST(!t.is_free());
+    first = read_guard();
+    BOOST_TEST(t.is_free());
+    text_of(errc::empty_guard, [&] { first.unlock(); });
+    text_of(errc::empty_guard, [&] { upgrader.unlock(); });
+    BOOST_TEST(t.is_free());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_guard_can_be_given_back_with_an_operation)
+{
+    scene t(how);
+    read_guard reader = t.reader();
+    attempt<> once, twice;
+    writing writer;
+    t.write(writer);
+    t.start(once, [&] { return reader.async_unlock(); });
+    t.start(twice, [&] { return reader.async_unlock(); });
+    BOOST_TEST(once.state() == "done");
+    BOOST_TEST(twice.state() == "empty guard");
+    BOOST_TEST(!reader.owns_lock());
+    BOOST_TEST(writer.state() == "done");
+}
+
+BOOST_AUTO_TEST_CASE(a_local_lock_is_never_lost)
+{
+    scene t(path::handler);
+    const read_guard reader = t.reader();
+    const upgrade_guard upgrader = t.upgrader();
+    BOOST_TEST(!reader.lost().is_connected());
+    BOOST_TEST(!upgrader.lost().is_connected());
+    BOOST_TEST(reader.valid());
+    BOOST_TEST(upgrader.valid());
+    BOOST_TEST(!read_guard().valid());
+}
+
+BOOST_AUTO_TEST_CASE(guards_outlive_their_mutex)
+{
+    asio::io_context context;
+    std::optional<shared_mutex> m(context);
+    read_guard first = *m->try_lock_shared(), second = *m->try_lock_shared();
+    upgrade_guard upgrader = *m->try_lock_upgrade();
+    m.reset();
+    BOOST_TEST(first.owns_lock());
+    BOOST_TEST(!first.valid());
+    BOOST_TEST(!upgrader.valid());
+    first.unlock();
+    upgrader.unlock();
+    BOOST_TEST(!second.valid());
+    second = read_guard();
+
+    m.emplace(context);
+    write_guard writer = *m->try_lock();
+    m.reset();
+    BOOST_TEST(!writer.valid());
+    writer.unlock();
+    BOOST_TEST(!writer.owns_lock());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(who_waits_is_told_when_the_mutex_ends)
+{
+    asio::io_context context;
+    std::optional<shared_mutex> m(context);
+    const write_guard held = *m->try_lock();
+    reading reader, timed;
+    preparing upgrader;
+    writing writer;
+    start(how, context, reader, [&] { return m->async_lock_shared(); });
+    start(how, context, timed, [&] { return m->async_try_lock_shared_for(1h); });
+    start(how, context, upgrader, [&] { return m->async_lock_upgrade(); });
+    start(how, context, writer, [&] { return m->async_lock(); });
+    drain(context);
+    m.reset();
+    drain(context);
+    BOOST_TEST(reader.state() == "aborted");
+    BOOST_TEST(timed.state() == "aborted");
+    BOOST_TEST(upgrader.state() == "aborted");
+    BOOST_TEST(writer.state() == "aborted");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_grant_that_was_not_told_before_the_mutex_ended_is_aborted)
+{
+    asio::io_context context;
+    std::optional<shared_mutex> m(context);
+    write_guard held = *m->try_lock();
+    reading a, b;
+    start(how, context, a, [&] { return m->async_lock_shared(); });
+    start(how, context, b, [&] { return m->async_lock_shared(); });
+    drain(context);
+    held.unlock();
+    m.reset();
+    drain(context);
+    BOOST_TEST(a.state() == "aborted");
+    BOOST_TEST(b.state() == "aborted");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(when_a_context_dies_those_of_another_go_on)
+{
+    asio::io_context mine;
+    shared_mutex m(mine);
+    read_guard held = *m.try_lock_shared();
+    writing writer;
+    reading reader;
+    {
+        asio::io_context context;
+        start(how, context, writer, [&] { return m.async_lock(); });
+        drain(context);
+        start(how, mine, reader, [&] { return m.async_lock_shared(); });
+        drain(mine);
+        BOOST_TEST(reader.state() == "waiting");
+    }
+    drain(mine);
+    BOOST_TEST(writer.state() == "dropped");
+    BOOST_TEST(reader.state() == "done");
+    held.unlock();
+    reader.value().unlock();
+    BOOST_TEST(m.try_lock().has_value());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(grants_that_can_not_be_told_any_more_are_given_back)
+{
+    asio::io_context mine;
+    shared_mutex m(mine);
+    write_guard held = *m.try_lock();
+    reading reader;
+    preparing upgrader;
+    writing writer;
+    {
+        asio::io_context context;
+        start(how, context, reader, [&] { return m.async_lock_shared(); });
+        start(how, context, upgrader, [&] { return m.async_lock_upgrade(); });
+        drain(context);
+        start(how, mine, writer, [&] { return m.async_lock(); });
+        drain(mine);
+        held.unlock();
+    }
+    BOOST_TEST(reader.state() == "dropped");
+    BOOST_TEST(upgrader.state() == "dropped");
+    drain(mine);
+    BOOST_TEST(writer.state() == "done");
+}
+
+// --- cancellation -----------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_ends_the_waiting)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        scene t(how);
+        write_guard held = t.writer();
+        writing writer, timed;
+        reading reader;
+        preparing upgrader;
+        t.write(writer);
+        t.start(timed, [&] { return t.mutex.async_try_lock_until(manual_clock::now() + 5s); });
+        t.read(reader);
+        t.prepare(upgrader);
+        writer.cancel(type);
+        timed.cancel(type);
+        reader.cancel(type);
+        upgrader.cancel(type);
+        drain(t.context);
+        BOOST_TEST(writer.state() == "aborted");
+        BOOST_TEST(timed.state() == "aborted");
+        BOOST_TEST(reader.state() == "aborted");
+        BOOST_TEST(upgrader.state() == "aborted");
+        held.unlock();
+        BOOST_TEST(t.is_free());
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_grant_that_was_faster_than_the_cancellation_counts)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        scene t(how);
+        write_guard held = t.writer();
+        reading reader;
+        preparing upgrader;
+        t.read(reader);
+        t.prepare(upgrader);
+        held.unlock();
+        reader.cancel(type);
+        upgrader.cancel(type);
+        drain(t.context);
+        BOOST_TEST(reader.state() == "done");
+        BOOST_TEST(upgrader.state() == "done");
+        reader.value().unlock();
+        BOOST_TEST(!t.is_free());
+        upgrader.value().unlock();
+        BOOST_TEST(t.is_free());
+    }
+}
+
+// --- executors --------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(the_context_of_the_mutex_need_not_run)
+{
+    asio::io_context idle, context;
+    shared_mutex m(idle);
+    upgrade_guard guard = *m.try_lock_upgrade();
+    reading reader;
+    writing upgrade, timed;
+    start(how, context, reader, [&] { return m.async_lock_shared(); });
+    drain(context);
+    start(how, context, upgrade, [&] { return m.async_upgrade(guard); });
+    start(how, context, timed,
+           [&] { return m.async_try_lock_until(manual_clock::now() + 5s); });
+    drain(context);
+    manual_clock::advance(5s);
+    drain(context);
+    BOOST_TEST(timed.state() == "timed out");
+    reader.value().unlock();
+    drain(context);
+    BOOST_TEST(upgrade.state() == "done");
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_mutex)
+{
+    scene t(path::handler);
+    upgrade_guard guard = t.upgrader();
+    int told = 0;
+    const auto count = [&](error_code error, const auto& got)
+    {
+        BOOST_TEST(!error);
+        BOOST_TEST(got.owns_lock());
+        BOOST_TEST(t.context.get_executor().running_in_this_thread());
+        ++told;
+    };
+    t.mutex.async_lock_shared(count);
+    t.mutex.async_upgrade(guard, count);
+    t.mutex.async_lock(count);
+    BOOST_TEST(told == 0);
+    t.context.run();
+    BOOST_TEST(told == 3);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
+{
+    scene t(how);
+    write_guard held = t.writer();
+    const auto strand = asio::make_strand(t.context);
+    reading reader;
+    start(how, strand, reader, [&] { return t.mutex.async_lock_shared(); });
+    drain(t.context);
+    // The strand is busy while its handler runs, hence the reader is told only afterwards.
+    asio::post(strand,
+               [&]
+               {
+                   held.unlock();
+                   t.context.poll();
+                   BOOST_TEST(reader.state() == "waiting");
+               });
+    drain(t.context);
+    BOOST_TEST(reader.state() == "done");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_over_at_once_uses_the_immediate_executor)
+{
+    scene t(path::handler);
+    int told = 0;
+    read_guard reader;
+    upgrade_guard upgrader;
+    const auto here = [&](auto f)
+    { return asio::bind_immediate_executor(asio::system_executor(), std::move(f)); };
+    t.mutex.async_lock_upgrade(here(
+        [&](error_code, upgrade_guard g)
+        {
+            upgrader = std::move(g);
+            ++told;
+        }));
+    BOOST_TEST(told == 1);
+    t.mutex.async_upgrade(upgrader, here([&](error_code error, write_guard) { told += !error; }));
+    BOOST_TEST(told == 2);
+    t.mutex.async_upgrade(upgrader, here([&](error_code error, write_guard)
+                                         { told += error == errc::empty_guard; }));
+    BOOST_TEST(told == 3);
+    t.mutex.async_lock_shared(here(
+        [&](error_code, read_guard g)
+        {
+            reader = std::move(g);
+            ++told;
+        }));
+    BOOST_TEST(told == 4);
+    t.mutex.async_try_lock(
+        here([&](error_code, const std::optional<write_guard>& g) { told += !g.has_value(); }));
+    BOOST_TEST(told == 5);
+    reader.async_unlock(here([&](error_code error) { told += !error; }));
+    BOOST_TEST(told == 6);
+    t.mutex.async_lock(here([&](error_code error, write_guard) { told += !error; }));
+    BOOST_TEST(told == 7);
+}
+
+// --- tokens, flavours -------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(each_token_can_be_used)
+{
+    asio::io_context context;
+    shared_mutex m(context);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        read_guard reader = co_await m.async_lock_shared(asio::use_awaitable);
+        upgrade_guard upgrader = co_await m.async_lock_upgrade(asio::use_awaitable);
+        auto [late, none] = co_await m.async_lock(asio::cancel_after(1ms, asio::as_tuple));
+        BOOST_TEST(late == asio::error::operation_aborted);
+        BOOST_TEST(!none.owns_lock());
+        error_code error;
+        co_await m.async_upgrade(upgrader, asio::cancel_after(1ms, asio::redirect_error(error)));
+        BOOST_TEST(error == asio::error::operation_aborted);
+        BOOST_TEST(upgrader.owns_lock());
+        auto timed = co_await m.async_try_lock_for(1ms, asio::use_awaitable);
+        BOOST_TEST(!timed.has_value());
+        co_await reader.async_unlock(asio::use_awaitable);
+        write_guard writer = co_await m.async_upgrade(upgrader, asio::use_awaitable);
+        BOOST_TEST(writer.owns_lock());
+    };
+    run(context, body());
+
+    auto first = m.async_lock_shared(asio::use_future);
+    auto trying = m.async_try_lock(asio::use_future);
+    upgrade_guard empty;
+    auto wrong = m.async_upgrade(empty, asio::use_future);
+    context.restart();
+    context.run();
+    BOOST_TEST(first.get().owns_lock());
+    BOOST_TEST(!trying.get().has_value());
+    BOOST_CHECK_THROW(wrong.get(), system_error);
+}
+
+BOOST_AUTO_TEST_CASE(an_operation_that_was_not_started_is_a_value)
+{
+    scene t(path::handler);
+    const auto operation = t.mutex.async_lock();
+    BOOST_TEST(t.is_free());
+    writing a, b;
+    operation(receiver<write_guard>(a, t.context.get_executor(), true));
+    operation(receiver<write_guard>(b, t.context.get_executor(), true));
+    drain(t.context);
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(b.state() == "waiting");
+}
+
+BOOST_AUTO_TEST_CASE(an_unsynchronized_mutex_does_the_same)
+{
+    asio::io_context context;
+    using mutex_type = unsynchronized_shared_mutex;
+    mutex_type m(context);
+    for (const path how : {path::handler, path::coroutine})
+    {
+        auto held = m.try_lock_shared();
+        auto guard = m.try_lock_upgrade();
+        attempt<mutex_type::guard_type> upgrade, writer;
+        attempt<mutex_type::shared_guard_type> reader;
+        start(how, context, upgrade, [&] { return m.async_upgrade(*guard); });
+        drain(context);
+        start(how, context, reader, [&] { return m.async_lock_shared(); });
+        start(how, context, writer, [&] { return m.async_lock(); });
+        drain(context);
+        BOOST_TEST(reader.state() == "waiting");
+        upgrade.cancel();
+        drain(context);
+        BOOST_TEST(reader.state() == "done");
+        held.reset();
+        guard.reset();
+        drain(context);
+        BOOST_TEST(writer.state() == "waiting");
+        reader.value().unlock();
+        drain(context);
+        BOOST_TEST(writer.state() == "done");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
+{
+    using executor = asio::io_context::executor_type;
+    using typed = shared_mutex::rebind_executor<executor>::other;
+    static_assert(std::is_same_v<typed::executor_type, executor>);
+    asio::io_context context;
+    typed m(context);
+    int told = 0;
+    const auto body = [&]() -> asio::awaitable<void, executor>
+    {
+        typed::upgrade_guard_type upgrader = co_await m.async_lock_upgrade();
+        co_await asio::post(asio::deferred);
+        const typed::guard_type writer = co_await m.async_upgrade(upgrader);
+        co_await asio::post(asio::deferred);
+        ++told;
+    };
+    asio::co_spawn(context, body(), rethrower{});
+    asio::co_spawn(context, body(), rethrower{});
+    context.run();
+    BOOST_TEST(told == 2);
+    BOOST_TEST(m.try_lock().has_value());
+}
+
+// --- random schedules -------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(random_schedules_agree_with_a_model)
+{
+    run_seeds(1500, [](std::uint64_t seed) { walk<shared_mutex>(seed); });
+}
+
+BOOST_AUTO_TEST_CASE(random_schedules_of_an_unsynchronized_mutex_agree_with_a_model)
+{
+    run_seeds(500, [](std::uint64_t seed) { walk<unsynchronized_shared_mutex>(seed); });
+}

@@ -1,0 +1,165 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_MUTEX_MODEL_HPP
+#define TURNSTILE_TEST_SUPPORT_MUTEX_MODEL_HPP
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <ostream>
+#include <vector>
+
+namespace turnstile::test {
+
+/// What became of an attempt to take a lock.
+enum class fate
+{
+    /// It was not made yet.
+    unborn,
+    waiting,
+    granted,
+    aborted,
+    timed_out,
+    /// Its context died before it was told.
+    lost,
+};
+
+inline std::ostream& operator<<(std::ostream& stream, fate f)
+{
+    constexpr const char* names[] = {"unborn", "waiting", "granted", "aborted", "timed_out", "lost"};
+    return stream << names[static_cast<int>(f)];
+}
+
+/**
+ * @brief What a mutex is to do, in the plainest words: those who wait, in a row, and one who owns.
+ *
+ * Nothing here is asynchronous: the fate of an attempt is decided the moment its cause arises. A real
+ * mutex decides at the same moment, but tells later.
+ */
+class mutex_model
+{
+public:
+    using id = std::size_t;
+
+    /// A new attempt, which belongs to a context until it was told, or for as long as it stays there.
+    id add(int context)
+    {
+        attempts_.push_back({context});
+        return attempts_.size() - 1;
+    }
+
+    /// The attempt is made. One that must not wait gives up at once.
+    void arrive(id who, bool may_wait = true)
+    {
+        attempt& each = attempts_[who];
+        if (!alive_)
+            each.result = fate::aborted;
+        else if (!owner_)
+            grant(who, true);
+        else if (!may_wait)
+            each.result = fate::timed_out;
+        else
+            wait(who);
+    }
+
+    /// The attempt learned its fate; what it owns stays with its context or is moved out of it.
+    void told(id who, bool stays_in_context)
+    {
+        attempts_[who].told = true;
+        if (!stays_in_context)
+            attempts_[who].context = nowhere;
+    }
+
+    /// The lock is given back, which has no effect unless @p who owns it.
+    void release(id who)
+    {
+        if (owner_ == who)
+            pass_on();
+    }
+
+    /// The attempt does not want to wait any longer, which has no effect unless it waits.
+    void withdraw(id who, fate why)
+    {
+        if (attempts_[who].result != fate::waiting)
+            return;
+        std::erase(queue_, who);
+        attempts_[who].result = why;
+    }
+
+    /// Everything that belongs to the context vanishes.
+    void destroy_context(int context)
+    {
+        std::erase_if(queue_, [&](id who) { return attempts_[who].context == context; });
+        for (attempt& each : attempts_)
+            if (each.context == context && !each.told)
+                each.result = fate::lost;
+        if (owner_ && attempts_[*owner_].context == context)
+            pass_on();
+    }
+
+    /// Whoever waits, or was granted the lock and does not know it yet, is aborted.
+    void destroy_mutex()
+    {
+        alive_ = false;
+        for (const id who : queue_)
+            attempts_[who].result = fate::aborted;
+        queue_.clear();
+        if (owner_ && !attempts_[*owner_].told && !attempts_[*owner_].at_once)
+            attempts_[*owner_].result = fate::aborted;
+        owner_.reset();
+    }
+
+    [[nodiscard]] bool alive() const { return alive_; }
+    [[nodiscard]] bool locked() const { return owner_.has_value(); }
+    [[nodiscard]] bool owns(id who) const { return owner_ == who; }
+    [[nodiscard]] bool was_told(id who) const { return attempts_[who].told; }
+    [[nodiscard]] fate fate_of(id who) const { return attempts_[who].result; }
+    [[nodiscard]] std::size_t size() const { return attempts_.size(); }
+
+private:
+    static constexpr int nowhere = -1;
+
+    struct attempt
+    {
+        int context;
+        fate result = fate::unborn;
+        bool told = false;
+        /// Granted without having waited: then a guard exists from the start.
+        bool at_once = false;
+    };
+
+    void wait(id who)
+    {
+        attempts_[who].result = fate::waiting;
+        queue_.push_back(who);
+    }
+
+    void grant(id who, bool at_once)
+    {
+        owner_ = who;
+        attempts_[who].result = fate::granted;
+        attempts_[who].at_once = at_once;
+    }
+
+    void pass_on()
+    {
+        owner_.reset();
+        if (queue_.empty())
+            return;
+        const id next = queue_.front();
+        queue_.pop_front();
+        grant(next, false);
+    }
+
+    bool alive_ = true;
+    std::optional<id> owner_;
+    std::deque<id> queue_;
+    std::vector<attempt> attempts_;
+};
+
+}  // namespace turnstile::test
+
+#endif

@@ -1,0 +1,578 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_MUTEX_WORLD_HPP
+#define TURNSTILE_TEST_SUPPORT_MUTEX_WORLD_HPP
+
+#include <array>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <support/manual_clock.hpp>
+#include <support/mutex_model.hpp>
+#include <support/print.hpp>
+#include <turnstile/async_mutex.hpp>
+#include <utility>
+#include <vector>
+
+namespace turnstile::test {
+
+/// How somebody tries to get the lock.
+struct attempt_plan
+{
+    enum class request
+    {
+        lock,
+        timed,
+        enter,
+        try_once,
+    };
+
+    request what = request::lock;
+    /// In a coroutine, else with a call-back. A coroutine is born when its context runs it.
+    bool coroutine = false;
+    /// The guard is kept in the frame of the coroutine, else where it outlives all contexts.
+    bool stays = false;
+    /// On the strand of the context, else on the context itself.
+    bool strand = false;
+    int context = 0;
+    /// How long a timed attempt waits; at least 1.
+    manual_clock::duration patience{1};
+};
+
+inline std::ostream& operator<<(std::ostream& stream, const attempt_plan& how)
+{
+    constexpr const char* requests[] = {" lock", " timed", " enter", " try"};
+    return stream << requests[static_cast<int>(how.what)] << (how.coroutine ? " coroutine" : "")
+                  << (how.stays ? " stays" : "") << (how.strand ? " strand" : "") << " context "
+                  << how.context << " patience " << how.patience.count();
+}
+
+/// The ways to give a lock back.
+enum class manner
+{
+    unlock,
+    destroy,
+    replace,
+    asynchronously,
+    by_token,
+};
+
+/**
+ * @brief One mutex, two contexts, any number of attempts, and the model that predicts their fates.
+ *
+ * Everything runs on the thread of the test. Each function does to the mutex what it does to the
+ * model; check() compares them.
+ */
+template <class Mutex>
+class mutex_world
+{
+public:
+    using id = mutex_model::id;
+    static constexpr int contexts = 2;
+
+    /// @param early_strands whether the strand of a context is older than anything else in there.
+    explicit mutex_world(bool early_strands = true)
+        : early_strands_(early_strands)
+    {
+        for (int c = 0; c < contexts; ++c)
+            create_context(c);
+        mutex_ = std::make_unique<Mutex>(contexts_[0]->context.get_executor());
+    }
+
+    mutex_world(const mutex_world&) = delete;
+    mutex_world& operator=(const mutex_world&) = delete;
+
+    ~mutex_world()
+    {
+        for (auto& each : contexts_)
+            each.reset();
+        own_context_.restart();
+        own_context_.poll();
+        // Nobody is left who keeps a handler alive.
+        BOOST_TEST(life_.use_count() == 1);
+    }
+
+    /// @pre The mutex is alive, or the attempt is made by a coroutine.
+    id start(const attempt_plan& how)
+    {
+        const id who = model_.add(how.context);
+        records_.push_back(std::make_unique<record>(how));
+        story_ << "\nstart " << who << how;
+        if (how.coroutine)
+            spawn(who);
+        else
+            call(who);
+        return who;
+    }
+
+    /// Takes the lock without an operation. Returns the attempt if that worked.
+    std::optional<id> try_now()
+    {
+        const id who = model_.add(0);
+        records_.push_back(std::make_unique<record>(attempt_plan{}));
+        story_ << "\ntry_now " << who;
+        model_.arrive(who, false);
+        took(who, mutex_->try_lock());
+        if (!holds(who))
+            return {};
+        return who;
+    }
+
+    /// Emits the attempt's signal. One for a coroutine goes through its executor, hence the drain.
+    void cancel(id who, boost::asio::cancellation_type type)
+    {
+        const record& r = *records_[who];
+        story_ << "\ncancel " << who;
+        records_[who]->signal.emit(type);
+        if (r.how.coroutine)
+            drain(r.how.context);
+        model_.withdraw(who, fate::aborted);
+    }
+
+    /// Whether cancel() may be called for it. A coroutine that was not born yet would not notice, and
+    /// the strand in the slot of one would outlive its context.
+    [[nodiscard]] bool can_cancel(id who) const
+    {
+        const record& r = *records_[who];
+        return !r.gone &&
+               !(r.how.coroutine && (r.how.strand || model_.fate_of(who) == fate::unborn));
+    }
+
+    /// Whether the attempt has got a guard or a token that can be given back.
+    [[nodiscard]] bool holds(id who) const
+    {
+        const record& r = *records_[who];
+        return r.guard.owns_lock() || r.in_frame != nullptr || r.token;
+    }
+
+    void release(id who, manner how)
+    {
+        record& r = *records_[who];
+        story_ << "\nrelease " << who << " manner " << static_cast<int>(how);
+        model_.release(who);
+        if (r.in_frame != nullptr)
+            release_in_frame(r);
+        else if (r.token)
+            release_token(r, how);
+        else
+            release_guard(r, how);
+    }
+
+    /// Presents the number of the last grant, which no token owns at the moment.
+    void leave_wrongly()
+    {
+        error_code error;
+        mutex_->leave(owner_token(last_number_), error);
+        BOOST_TEST(error == errc::not_owner);
+    }
+
+    /// Whether the lock is owned by a token that has been handed out.
+    [[nodiscard]] bool is_owned_by_token() const
+    {
+        for (id who = 0; who < records_.size(); ++who)
+            if (model_.owns(who) && records_[who]->token)
+                return true;
+        return false;
+    }
+
+    /// Lets time pass, and lets everybody notice.
+    void advance(manual_clock::duration by)
+    {
+        story_ << "\nadvance " << by.count();
+        manual_clock::advance(by);
+        drain_all();
+        for (id who = 0; who < records_.size(); ++who)
+            if (records_[who]->deadline <= manual_clock::now())
+                model_.withdraw(who, fate::timed_out);
+    }
+
+    /// Runs one handler, if there is one.
+    void step(int c)
+    {
+        story_ << "\nstep " << c;
+        polling_ = true;
+        contexts_[c]->context.restart();
+        contexts_[c]->context.poll_one();
+        polling_ = false;
+    }
+
+    /// Runs all handlers of a context.
+    void drain(int c)
+    {
+        story_ << "\ndrain " << c;
+        polling_ = true;
+        do
+            contexts_[c]->context.restart();
+        while (contexts_[c]->context.poll() != 0);
+        polling_ = false;
+    }
+
+    void drain_all()
+    {
+        for (int c = 0; c < contexts; ++c)
+            if (contexts_[c])
+                drain(c);
+        own_context_.restart();
+        own_context_.poll();
+    }
+
+    void create_context(int c)
+    {
+        contexts_[c] = std::make_unique<host>();
+        if (early_strands_)
+            contexts_[c]->make_strand();
+    }
+
+    void destroy_context(int c)
+    {
+        story_ << "\ndestroy context " << c;
+        for (id who = 0; who < records_.size(); ++who)
+        {
+            record& r = *records_[who];
+            if (r.how.context != c)
+                continue;
+            r.gone = true;
+            r.in_frame = nullptr;
+        }
+        model_.destroy_context(c);
+        contexts_[c].reset();
+    }
+
+    void destroy_mutex()
+    {
+        story_ << "\ndestroy mutex";
+        model_.destroy_mutex();
+        mutex_.reset();
+    }
+
+    /// What was done and told so far, for somebody who looks for a fault.
+    [[nodiscard]] std::string story() const { return story_.str(); }
+
+    [[nodiscard]] bool has_context(int c) const { return contexts_[c] != nullptr; }
+    [[nodiscard]] Mutex* mutex() const { return mutex_.get(); }
+    [[nodiscard]] const mutex_model& model() const { return model_; }
+    [[nodiscard]] std::size_t attempts() const { return records_.size(); }
+
+    /// Compares what was told so far with the model.
+    void check() const
+    {
+        if (mutex_ && mutex_->is_locked() != model_.locked())
+            BOOST_ERROR("the lock is " << (model_.locked() ? "free" : "held"));
+        for (id who = 0; who < records_.size(); ++who)
+        {
+            const std::vector<fate>& told = records_[who]->told;
+            if (told.size() > 1)
+                BOOST_ERROR("attempt " << who << " was told twice");
+            if (!told.empty() && told.front() != model_.fate_of(who))
+                BOOST_ERROR("attempt " << who << " was told " << told.front() << ", not "
+                                       << model_.fate_of(who));
+        }
+    }
+
+    /// The same, when all contexts have run: everything that was decided has been told.
+    void check_settled() const
+    {
+        check();
+        for (id who = 0; who < records_.size(); ++who)
+        {
+            const fate f = model_.fate_of(who);
+            const bool told = !records_[who]->told.empty();
+            if (!records_[who]->gone && told == (f == fate::waiting))
+                BOOST_ERROR("attempt " << who << " is " << f << ", and was "
+                                       << (told ? "told so" : "not told"));
+        }
+    }
+
+private:
+    using guard_type = typename Mutex::guard_type;
+
+    struct host
+    {
+        boost::asio::io_context context;
+        std::optional<boost::asio::strand<boost::asio::io_context::executor_type>> strand;
+
+        auto& make_strand()
+        {
+            if (!strand)
+                strand.emplace(context.get_executor());
+            return *strand;
+        }
+    };
+
+    struct record
+    {
+        explicit record(const attempt_plan& plan)
+            : how(plan)
+        {
+        }
+
+        attempt_plan how;
+        boost::asio::cancellation_signal signal;
+        guard_type guard;
+        owner_token token;
+        /// The guard and the timer of a coroutine that stays.
+        guard_type* in_frame = nullptr;
+        manual_timer* hold = nullptr;
+        manual_clock::time_point deadline = manual_clock::time_point::max();
+        std::vector<fate> told;
+        /// Whether its context is.
+        bool gone = false;
+    };
+
+    boost::asio::any_io_executor executor_of(const attempt_plan& how)
+    {
+        host& h = *contexts_[how.context];
+        if (how.strand)
+            return h.make_strand();
+        return h.context.get_executor();
+    }
+
+    void arrive(id who)
+    {
+        record& r = *records_[who];
+        if (r.how.what == attempt_plan::request::timed)
+            r.deadline = manual_clock::now() + r.how.patience;
+        story_ << " arrived " << who;
+        model_.arrive(who, r.how.what != attempt_plan::request::try_once);
+    }
+
+    void call(id who)
+    {
+        arrive(who);
+        record& r = *records_[who];
+        switch (r.how.what)
+        {
+        case attempt_plan::request::lock:
+            return mutex_->async_lock(handler<guard_type>(who));
+        case attempt_plan::request::timed:
+            return mutex_->async_try_lock_until(r.deadline,
+                                                handler<std::optional<guard_type>>(who));
+        case attempt_plan::request::enter:
+            return mutex_->async_enter(handler<owner_token>(who));
+        case attempt_plan::request::try_once:
+            return mutex_->async_try_lock(handler<std::optional<guard_type>>(who));
+        }
+    }
+
+    template <class Result>
+    auto handler(id who)
+    {
+        return boost::asio::bind_executor(
+            executor_of(records_[who]->how),
+            boost::asio::bind_cancellation_slot(records_[who]->signal.slot(),
+                                                [this, who, life = life_](error_code error, Result got)
+                                                {
+                                                    // Not inside of what the driver does.
+                                                    BOOST_TEST(polling_);
+                                                    took(who, std::move(got), error);
+                                                }));
+    }
+
+    void spawn(id who)
+    {
+        const auto executor = executor_of(records_[who]->how);
+        if (!records_[who]->how.strand)
+            boost::asio::co_spawn(
+                executor, attempt(who, life_),
+                boost::asio::bind_cancellation_slot(records_[who]->signal.slot(), rethrow));
+        else
+            boost::asio::co_spawn(executor, attempt(who, life_), rethrow);
+    }
+
+    static void rethrow(const std::exception_ptr& error)
+    {
+        if (error)
+            std::rethrow_exception(error);
+    }
+
+    boost::asio::awaitable<void> attempt(id who, std::shared_ptr<int> /*life*/)
+    {
+        co_await boost::asio::this_coro::reset_cancellation_state(
+            boost::asio::enable_total_cancellation());
+        // A late signal is not to keep the coroutine from staying.
+        co_await boost::asio::this_coro::throw_if_cancelled(false);
+        arrive(who);
+        if (!mutex_)
+        {
+            took(who, guard_type(), boost::asio::error::operation_aborted);
+            co_return;
+        }
+        const record& r = *records_[who];
+        guard_type kept;
+        try
+        {
+            switch (r.how.what)
+            {
+            case attempt_plan::request::lock:
+                took(who, co_await mutex_->async_lock(), {}, kept);
+                break;
+            case attempt_plan::request::timed:
+                took(who, co_await mutex_->async_try_lock_until(r.deadline), {}, kept);
+                break;
+            case attempt_plan::request::enter:
+                took(who, co_await mutex_->async_enter());
+                break;
+            case attempt_plan::request::try_once:
+                took(who, co_await mutex_->async_try_lock(), {}, kept);
+                break;
+            }
+        }
+        catch (const system_error& failure)
+        {
+            took(who, guard_type(), failure.code());
+        }
+        if (kept)
+            co_await stay(who, kept);
+    }
+
+    boost::asio::awaitable<void> stay(id who, guard_type& kept)
+    {
+        record& r = *records_[who];
+        manual_timer timer(co_await boost::asio::this_coro::executor,
+                           manual_clock::time_point::max());
+        r.in_frame = &kept;
+        r.hold = &timer;
+        co_await timer.async_wait(boost::asio::as_tuple(boost::asio::deferred));
+        if (r.in_frame == nullptr)
+            co_return;
+        r.in_frame = nullptr;
+        model_.release(who);
+        kept.unlock();
+    }
+
+    // What the attempt was told.
+
+    void took(id who, guard_type guard, error_code error, guard_type& kept)
+    {
+        const std::uint64_t number = guard.fencing_token();
+        record& r = *records_[who];
+        (r.how.stays ? kept : r.guard) = std::move(guard);
+        told(who, error, number, r.how.stays);
+    }
+
+    void took(id who, guard_type guard, error_code error = {})
+    {
+        took(who, std::move(guard), error, records_[who]->guard);
+    }
+
+    void took(id who, std::optional<guard_type> guard, error_code error, guard_type& kept)
+    {
+        took(who, guard ? std::move(*guard) : guard_type(), error, kept);
+    }
+
+    void took(id who, std::optional<guard_type> guard, error_code error = {})
+    {
+        took(who, guard ? std::move(*guard) : guard_type(), error);
+    }
+
+    void took(id who, owner_token token, error_code error = {})
+    {
+        records_[who]->token = token;
+        told(who, error, token.value(), false);
+    }
+
+    void told(id who, error_code error, std::uint64_t number, bool stays)
+    {
+        if (error)
+            BOOST_TEST(error == boost::asio::error::operation_aborted);
+        if (number != 0)
+        {
+            BOOST_TEST(number > last_number_);
+            last_number_ = number;
+        }
+        records_[who]->told.push_back(error         ? fate::aborted
+                                      : number != 0 ? fate::granted
+                                                    : fate::timed_out);
+        story_ << " told " << who << ' ' << records_[who]->told.back();
+        model_.told(who, stays);
+    }
+
+    // Giving back.
+
+    static void release_in_frame(record& r)
+    {
+        std::exchange(r.in_frame, nullptr)->unlock();
+        r.hold->cancel();
+    }
+
+    void release_token(record& r, manner how)
+    {
+        const owner_token token = std::exchange(r.token, owner_token());
+        if (!mutex_)
+            return;
+        if (how == manner::asynchronously)
+            mutex_->async_leave(token, done());
+        else if (how == manner::destroy)
+            guard_type(*mutex_, token, adopt_lock);
+        else
+            mutex_->leave(token);
+    }
+
+    void release_guard(record& r, manner how)
+    {
+        switch (how)
+        {
+        case manner::unlock:
+            return r.guard.unlock();
+        case manner::destroy:
+        {
+            const guard_type last(std::move(r.guard));
+            return;
+        }
+        case manner::replace:
+            r.guard = guard_type();
+            return;
+        case manner::asynchronously:
+            return r.guard.async_unlock(done());
+        case manner::by_token:
+        {
+            const owner_token token = r.guard.release();
+            BOOST_TEST(static_cast<bool>(token) == static_cast<bool>(mutex_));
+            if (mutex_)
+                mutex_->leave(token);
+            return;
+        }
+        }
+    }
+
+    /// Runs on a context that is alive, or nowhere.
+    auto done()
+    {
+        boost::asio::any_io_executor executor = own_context_.get_executor();
+        return boost::asio::bind_executor(executor, [life = life_](error_code error)
+                                          { BOOST_TEST(!error); });
+    }
+
+    bool early_strands_;
+    bool polling_ = false;
+    std::ostringstream story_;
+    std::shared_ptr<int> life_ = std::make_shared<int>();
+    mutex_model model_;
+    std::uint64_t last_number_ = 0;
+    std::vector<std::unique_ptr<record>> records_;
+    std::unique_ptr<Mutex> mutex_;
+    boost::asio::io_context own_context_;
+    std::array<std::unique_ptr<host>, contexts> contexts_;
+};
+
+}  // namespace turnstile::test
+
+#endif
