@@ -58,6 +58,9 @@ public:
     /// The type of the fallback executor.
     using executor_type = Executor;
 
+    /// The largest possible number of arrivals.
+    static constexpr std::ptrdiff_t max_count = (std::ptrdiff_t{1} << 60) - 1;
+
     /// The same object with another executor type.
     template <class OtherExecutor>
     struct rebind_executor
@@ -70,12 +73,12 @@ public:
      * @brief Constructs the object.
      *
      * @param executor runs the handlers that have no executor of their own.
-     * @param count    the number of arrivals that open the latch, at least 0.
+     * @param count    the number of arrivals that open the latch, from 0 to @ref max_count.
      * @throws system_error with @ref errc::invalid_count.
      * @param name     appears in snapshots and reports.
      */
     basic_latch(const executor_type& executor, std::ptrdiff_t count, std::string name = {})
-        : state_(new state_type(executor, checked(count, 0), std::move(name)))
+        : state_(new state_type(executor, checked(count), std::move(name)))
     {
     }
 
@@ -206,12 +209,13 @@ public:
 private:
     friend struct detail::state_access;
 
-    static std::uint64_t checked(std::ptrdiff_t count, std::ptrdiff_t least)
+    static std::uint64_t checked(std::ptrdiff_t count)
     {
-        if (count < least)
-            boost::throw_exception(system_error(
-                errc::invalid_count, "latch of " + std::to_string(count) + ", at least " +
-                                         std::to_string(least) + " is possible"));
+        if (count < 0 || count > max_count)
+            boost::throw_exception(
+                system_error(errc::invalid_count, "latch of " + std::to_string(count) +
+                                                      ", at least 0 and at most " +
+                                                      std::to_string(max_count) + " are possible"));
         return static_cast<std::uint64_t>(count);
     }
 

@@ -23,6 +23,7 @@
 #include <turnstile/error.hpp>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 // A body that runs while something is owned: what with_lock, with_permit and monitor have in
 // common.
@@ -249,26 +250,28 @@ private:
 
     void run_plain(Ownership owned)
     {
+        using stored_type =
+            std::conditional_t<std::is_void_v<result_type>, std::monostate, result_type>;
+        std::exception_ptr failure;
+        std::optional<stored_type> result;
         try
         {
             if constexpr (std::is_void_v<result_type>)
-            {
                 body_(owned);
-                owned = Ownership();
-            }
             else
-            {
-                result_type result = body_(owned);
-                owned = Ownership();
-                return std::move(handler_)(std::exception_ptr(), std::move(result));
-            }
+                result.emplace(body_(owned));
         }
         catch (...)
         {
-            return fail(std::current_exception(), std::move(owned));
+            failure = std::current_exception();
         }
+        if (failure)
+            return fail(std::move(failure), std::move(owned));
+        owned = Ownership();
         if constexpr (std::is_void_v<result_type>)
             std::move(handler_)(std::exception_ptr());
+        else
+            std::move(handler_)(std::exception_ptr(), std::move(*result));
     }
 
     executor_type executor_;
