@@ -214,7 +214,7 @@ void measure_on(report& out, comparer& compare)
     for (const std::size_t coroutines : {2, 100})
         measure_threads<Executor>(compare, "two threads", two_threads, coroutines, 1.0);
     for (const std::size_t coroutines : {2, 100})
-        measure_threads<Executor>(compare, "two io_contexts in turns", two_contexts, coroutines,
+        measure_threads<Executor>(compare, "two io_contexts, in turns", two_contexts, coroutines,
                                   1.0);
     measure_threads<Executor>(compare, "two io_contexts, 50 in a row", two_contexts_in_a_row, 100,
                               0.2);
@@ -255,7 +255,7 @@ struct options
     std::string json{};
     unsigned repetitions = 21;
     bool strict = false;
-    std::string kind{};
+    std::string kind = "uncontended async_lock, any";
     std::int64_t pairs = 0;
     std::vector<std::string> instructions{};
 };
@@ -269,10 +269,9 @@ void declare(CLI::App& app, options& o)
     app.add_flag("--strict", o.strict, "Exit with 1 if a bar is missed");
     app.add_option("--pairs", o.pairs, "Only acquire and release this often, for bench/local.sh")
         ->check(CLI::PositiveNumber);
-    std::vector<std::string> names;
-    for (const auto& [name, function] : kinds)
-        names.push_back(name);
-    app.add_option("--kind", o.kind, "What --pairs acquires")->check(CLI::IsMember(names));
+    app.add_option("--kind", o.kind, "What --pairs acquires")
+        ->check(CLI::IsMember(kinds))
+        ->capture_default_str();
     app.add_option("--instructions", o.instructions,
                    "KIND=COUNT ...: report these instructions per pair");
 }

@@ -342,10 +342,10 @@ double chained_pairs()
 
 // --- contention -------------------------------------------------------------------------------
 
-/// Acquires, waits for a round of the context, and gives back.
+/// Acquires, waits for a round of the context, and gives back; then @p pause rounds outside.
 template <class Peer>
 asio::awaitable<void, typename Peer::executor_type> sections_in_a_loop(
-    typename Peer::executor_type executor, Peer& peer, stopwatch& watch)
+    typename Peer::executor_type executor, Peer& peer, stopwatch& watch, std::size_t pause)
 {
     for (bool more = true; more;)
     {
@@ -362,11 +362,13 @@ asio::awaitable<void, typename Peer::executor_type> sections_in_a_loop(
             co_await asio::post(executor, asio::deferred);
             peer.leave();
         }
+        for (std::size_t i = 0; i != pause; ++i)
+            co_await asio::post(executor, asio::deferred);
     }
 }
 
 /// Coroutines that take turns in a section; time per section. The coroutines are spread over the
-/// contexts.
+/// contexts. They pause if a context has several threads, to give all of them something to do.
 template <class Peer>
 double sections_on(stage::layout layout, std::size_t coroutines, std::int64_t operations)
 {
@@ -375,7 +377,8 @@ double sections_on(stage::layout layout, std::size_t coroutines, std::int64_t op
     Peer peer(executor_type(s.executor(0)));
     stopwatch watch(coroutines + 100, operations, layout.clock());
     for (std::size_t i = 0; i != coroutines; ++i)
-        s.spawn(i, sections_in_a_loop(executor_type(s.executor(i)), peer, watch));
+        s.spawn(i, sections_in_a_loop(executor_type(s.executor(i)), peer, watch,
+                                      layout.threads_per_context - 1));
     s.line_up();
     s.run();
     return watch.nanoseconds_per_operation();

@@ -9,6 +9,7 @@
 // forks are local.
 
 #include "common/dining_philosophers.hpp"
+#include "common/dice.hpp"
 #include "common/program.hpp"
 #include "common/simulation.hpp"
 #include "common/tick_clock.hpp"
@@ -83,7 +84,7 @@ try
         ->check(examples::whole_number(2, 100))
         ->capture_default_str();
     app.add_flag("--left-first", left_first,
-                 "Everybody takes the left fork first; with --seed 3 nobody gets a second one");
+                 "Everybody takes the left fork first; with --seed 2 nobody gets a second one");
     options.add_to(app);
     CLI11_PARSE(app, argc, argv);
 

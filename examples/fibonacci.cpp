@@ -97,7 +97,8 @@ try
     bool no_mutex = false;
     bool use_guard = false;
 
-    CLI::App app{"Several tasks extend one list of Fibonacci numbers, each in three steps.", "fibonacci"};
+    CLI::App app{"Several tasks extend one list of Fibonacci numbers, each in three steps.",
+                 "fibonacci"};
     app.add_option("--count", count, "How many tasks, each of which appends one number")
         ->check(examples::whole_number(1, most_numbers, "as later numbers do not fit into 64 bits"))
         ->capture_default_str();

@@ -9,6 +9,7 @@
 // is local.
 
 #include "common/readers_writers.hpp"
+#include "common/dice.hpp"
 #include "common/program.hpp"
 #include "common/simulation.hpp"
 #include "common/tick_clock.hpp"

@@ -19,11 +19,14 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/system/error_code.hpp>
 #include <boost/system/system_error.hpp>
 #include <cstddef>
 #include <exception>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -45,11 +48,13 @@ struct writer_options
     bool no_mutex = false;
 };
 
-/// The pieces of a message, as different parts of a program may produce them.
-std::array<std::string, 4> make_message(int writer, int number)
+/// The pieces of a message, as different parts of a program may produce them. It is one line.
+using message = std::array<std::string, 4>;
+
+message make_message(int writer, int number)
 {
     return {fmt::format("writer {}, ", writer), fmt::format("message {}: ", number),
-            "from the first byte to the last", "\n"};
+            "from the first byte ", "to the last\n"};
 }
 
 // --- the server -----------------------------------------------------------------------------
@@ -67,8 +72,7 @@ public:
     }
 
     /// Writes all pieces, and nobody else's in between.
-    template <class Pieces>
-    asio::awaitable<void> send(const Pieces& pieces)
+    asio::awaitable<void> send(const message& pieces)
     {
         turnstile::lock_guard<turnstile::async_mutex> guard;
         if (with_mutex_)
@@ -88,8 +92,8 @@ asio::awaitable<void> write_messages(std::shared_ptr<connection> to, int writer,
 {
     for (int number = 1; number <= count; ++number)
     {
-        const auto message = make_message(writer, number);
-        co_await to->send(message);
+        const auto pieces = make_message(writer, number);
+        co_await to->send(pieces);
     }
 }
 
@@ -118,36 +122,40 @@ asio::awaitable<void> read_everything(tcp::endpoint server, std::string& receive
         throw boost::system::system_error(error, "reading");
 }
 
-/// Which lines are those of whole messages, each counted once.
-struct inspection
+struct findings
 {
-    inspection(const std::string& received, const writer_options& options)
-    {
-        std::set<std::string> expected;
-        for (int writer = 1; writer <= options.writers; ++writer)
-            for (int number = 1; number <= options.messages; ++number)
-            {
-                const auto message = make_message(writer, number);
-                // Without the last piece, the end of the line.
-                expected.insert(fmt::format("{}", fmt::join(message.begin(), message.end() - 1, "")));
-            }
-
-        std::istringstream stream(received);
-        for (std::string line; std::getline(stream, line);)
-        {
-            const bool is_whole = expected.erase(line) == 1;
-            ++(is_whole ? whole : torn);
-            if (first_lines.size() < 5)
-                first_lines.push_back(line);
-        }
-        lost = expected.size();
-    }
-
     std::size_t whole = 0;
     std::size_t torn = 0;
-    std::size_t lost = 0;
-    std::vector<std::string> first_lines;
+    std::size_t missing = 0;
+    std::vector<std::string> first_lines{};
 };
+
+/// Compares the lines that arrived with those that were sent.
+findings inspect(const std::string& received, const writer_options& options)
+{
+    std::set<std::string> expected;
+    for (int writer = 1; writer <= options.writers; ++writer)
+    {
+        for (int number = 1; number <= options.messages; ++number)
+        {
+            auto line = fmt::format("{}", fmt::join(make_message(writer, number), ""));
+            line.pop_back();
+            expected.insert(std::move(line));
+        }
+    }
+
+    findings result;
+    std::istringstream stream(received);
+    for (std::string line; std::getline(stream, line);)
+    {
+        const bool is_whole = expected.erase(line) == 1;
+        ++(is_whole ? result.whole : result.torn);
+        if (result.first_lines.size() < 5)
+            result.first_lines.push_back(line);
+    }
+    result.missing = expected.size();
+    return result;
+}
 
 int run(const writer_options& options)
 {
@@ -160,7 +168,7 @@ int run(const writer_options& options)
                    examples::rethrow);
     context.run();
 
-    const inspection result{received, options};
+    const auto result = inspect(received, options);
     fmt::print("The first lines that arrived:\n");
     for (const auto& line : result.first_lines)
         fmt::print("  {:.76}{}\n", line, line.size() > 76 ? "..." : "");
@@ -169,7 +177,7 @@ int run(const writer_options& options)
                result.whole, result.torn);
     if (options.no_mutex)
         return 0;
-    return result.torn == 0 && result.lost == 0 ? 0 : 1;
+    return result.torn == 0 && result.missing == 0 ? 0 : 1;
 }
 
 }  // namespace

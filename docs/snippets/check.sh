@@ -14,11 +14,16 @@ set -euo pipefail
 
 snippets=$(cd "$(dirname "$0")" && pwd)
 pages=("$@")
-((${#pages[@]})) || pages=("$snippets"/../*.md)
+((${#pages[@]})) || pages=("${snippets%/*}"/*.md)
 
 exec awk -v snippets="$snippets" -v all="$#" '
   function fail(line, text) {
     print page ":" line ": " text > "/dev/stderr"
+    failures++
+  }
+
+  function complain(file, text) {
+    print snippets "/" file ": " text > "/dev/stderr"
     failures++
   }
 
@@ -33,14 +38,15 @@ exec awk -v snippets="$snippets" -v all="$#" '
         gsub(/^ *\/\/ \[|\]$/, "", name)
         if (name == open) {
           open = ""
-        } else if (open != "" || (file, name) in count) {
-          print snippets "/" file ": the mark [" name "] is in the wrong place" > "/dev/stderr"
-          failures++
-        } else {
-          open = name
-          count[file, name] = 0
-          narrowest[file, name] = 1000
+          continue
         }
+        if (open != "")
+          complain(file, "the mark [" open "] is not closed")
+        if ((file, name) in count)
+          complain(file, "the mark [" name "] is there twice")
+        open = name
+        count[file, name] = 0
+        narrowest[file, name] = 1000
       } else if (open != "") {
         text[file, open, ++count[file, open]] = line
         match(line, /^ */)
@@ -49,10 +55,8 @@ exec awk -v snippets="$snippets" -v all="$#" '
       }
     }
     close(snippets "/" file)
-    if (open != "") {
-      print snippets "/" file ": the mark [" open "] is not closed" > "/dev/stderr"
-      failures++
-    }
+    if (open != "")
+      complain(file, "the mark [" open "] is not closed")
   }
 
   FNR == 1 {
@@ -97,8 +101,10 @@ exec awk -v snippets="$snippets" -v all="$#" '
   inside && source != "" {
     expected = text[source, region, ++number]
     expected = substr(expected, narrowest[source, region] + 1)
-    if ($0 != expected && number <= count[source, region])
+    if ($0 != expected && number <= count[source, region]) {
       fail(FNR, "[" region "] of " source " says: " expected)
+      source = ""  # one complaint for each block
+    }
   }
 
   END {
@@ -108,10 +114,8 @@ exec awk -v snippets="$snippets" -v all="$#" '
         read_regions(file)
       for (key in count) {
         split(key, part, SUBSEP)
-        if (!((part[1], part[2]) in shown)) {
-          print snippets "/" part[1] ": no page shows [" part[2] "]" > "/dev/stderr"
-          failures++
-        }
+        if (!((part[1], part[2]) in shown))
+          complain(part[1], "no page shows [" part[2] "]")
       }
     }
     print blocks + 0 " blocks of code compared, " failures + 0 " differences"

@@ -11,21 +11,18 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <condition_variable>
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <iostream>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <turnstile/async_semaphore.hpp>
 #include <turnstile/barrier.hpp>
 #include <turnstile/event.hpp>
 #include <turnstile/latch.hpp>
-#include <turnstile/permit.hpp>
 #include <turnstile/shared_mutex.hpp>
-#include <turnstile/with_lock.hpp>
 #include <utility>
 #include <vector>
 
@@ -97,6 +94,8 @@ asio::awaitable<void> permits(asio::io_context& context)
 
 // --- shared mutex ---------------------------------------------------------------------------
 
+int loads = 0;
+
 // [shared_mutex]
 class cache
 {
@@ -127,10 +126,8 @@ private:
 
     turnstile::shared_mutex mutex_;
     std::map<std::string, std::string> values_;
-    // [shared_mutex]
-public:
-    int loads = 0;
 };
+// [shared_mutex]
 
 asio::awaitable<std::string> cache::load(std::string key)
 {
@@ -242,8 +239,7 @@ int main()
         asio::co_spawn(context, reader(), asio::detached);
     context.run();
     context.restart();
-    expect(got == std::vector<std::string>(3, "value of a") && values.loads == 1,
-           "one of them loads it");
+    expect(got == std::vector<std::string>(3, "value of a") && loads == 1, "one of them loads it");
 
     events(context);
     run(context, latches(context));

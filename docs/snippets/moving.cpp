@@ -14,15 +14,17 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_future.hpp>
-#include <functional>
 #include <iostream>
 #include <mutex>
+#include <stop_token>
 #include <string_view>
 #include <thread>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/async_semaphore.hpp>
+#include <turnstile/condition.hpp>
 #include <turnstile/error.hpp>
-#include <utility>
+#include <turnstile/owner_token.hpp>
+#include <turnstile/stop_token.hpp>
 
 namespace asio = boost::asio;
 
@@ -100,8 +102,8 @@ namespace ours {
 class client
 {
 public:
-    client(asio::any_io_executor executor, resource& shared)
-        : mutex_(std::move(executor))
+    client(const asio::any_io_executor& executor, resource& shared)
+        : mutex_(executor)
         , shared_(shared)
     {
     }
@@ -231,6 +233,38 @@ void from_unlock_by_hand()
     expect(in_section && !mutex.is_locked(), "the token gives back");
 }
 
+// --- what the tables say --------------------------------------------------------------------
+
+asio::awaitable<void> stop_a_condition(asio::io_context& context)
+{
+    turnstile::async_mutex m{context};
+    turnstile::condition c{m};
+    std::stop_source source;
+    source.request_stop();
+    const std::stop_token stop = source.get_token();
+    auto g = co_await m.async_lock();
+    bool aborted = false;
+    try
+    {
+        co_await c.async_wait(g, [] { return false; }, turnstile::bind_stop_token(stop));
+    }
+    catch (const turnstile::system_error& error)
+    {
+        aborted = error.code() == asio::error::operation_aborted;
+    }
+    expect(aborted && g.owns_lock(), "a stopped wait owns the lock");
+}
+
+asio::awaitable<void> fewer_units(asio::io_context& context)
+{
+    turnstile::async_semaphore s{context, 0, 2};
+    s.release(2);
+    auto p = co_await s.async_acquire(2);
+    p.forget();
+    s.release();
+    expect(s.available() == 1, "units without a permit");
+}
+
 }  // namespace
 
 int main()
@@ -239,5 +273,10 @@ int main()
     from_a_thread();
     from_a_channel();
     from_unlock_by_hand();
+
+    asio::io_context context;
+    asio::co_spawn(context, stop_a_condition(context), asio::detached);
+    asio::co_spawn(context, fewer_units(context), asio::detached);
+    context.run();
     return failures == 0 ? 0 : 1;
 }

@@ -5,13 +5,14 @@
 #ifndef TURNSTILE_EXAMPLES_COMMON_DINING_PHILOSOPHERS_HPP
 #define TURNSTILE_EXAMPLES_COMMON_DINING_PHILOSOPHERS_HPP
 
-#include "common/simulation.hpp"
-#include "common/timeline.hpp"
+#include "dice.hpp"
+#include "timeline.hpp"
 #include <boost/asio/awaitable.hpp>
 #include <cstddef>
 #include <fmt/format.h>
 #include <string>
 #include <string_view>
+#include <turnstile/concepts.hpp>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,7 @@
 //
 // It uses nothing but what every backend of Turnstile offers: `co_await fork.async_acquire()`, which
 // yields a permit, and `co_await permit.async_release()`. So it does not matter whether the forks lie
-// on a table of this process or on one that many processes share.
+// on a table of this process or on one that several processes share.
 
 namespace examples::dinner {
 
@@ -32,7 +33,7 @@ enum class activity
     leaves,
 };
 
-/// For the verbose.
+/// What `--verbose` says of it.
 inline std::string_view sentence(activity what)
 {
     switch (what)
@@ -78,7 +79,7 @@ inline std::pair<std::size_t, std::size_t> forks_of(std::size_t seat, std::size_
 /// @param random is rolled for how long everything takes.
 /// @param report a function `void(activity)`, called at each step. The end of a meal is reported
 ///               before the forks are given back.
-template <class Semaphore, class Clock, class Report>
+template <turnstile::awaitable_semaphore Semaphore, class Clock, class Report>
 boost::asio::awaitable<void> attend(int rounds, dice random, Semaphore& first_fork,
                                     Semaphore& second_fork, Clock& clock, Report report)
 {

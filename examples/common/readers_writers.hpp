@@ -5,8 +5,8 @@
 #ifndef TURNSTILE_EXAMPLES_COMMON_READERS_WRITERS_HPP
 #define TURNSTILE_EXAMPLES_COMMON_READERS_WRITERS_HPP
 
-#include "common/simulation.hpp"
-#include "common/timeline.hpp"
+#include "dice.hpp"
+#include "timeline.hpp"
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -119,7 +119,7 @@ private:
 
     /// Waits, and is counted meanwhile.
     template <class Section, class Predicate>
-    boost::asio::awaitable<void> wait(Section& section, int rw_state::*waiting,
+    boost::asio::awaitable<void> wait(Section& section, int rw_state::* waiting,
                                       typename Monitor::condition_type& condition,
                                       Predicate predicate)
     {
@@ -150,7 +150,7 @@ enum class activity
     leaves,
 };
 
-/// For the verbose.
+/// What `--verbose` says of it.
 inline std::string_view sentence(activity what)
 {
     switch (what)
@@ -254,8 +254,9 @@ private:
         const auto writers = std::count(now_.begin(), now_.end(), activity::writes);
         most_readers_ = std::max(most_readers_, readers);
         if (writers > 1 || (writers == 1 && readers != 0))
-            collisions_.push_back(fmt::format("at {} {} comes in and there are {} readers and {} writers",
-                                              tick, seen_.name(who), readers, writers));
+            collisions_.push_back(
+                fmt::format("at {} {} comes in and there are {} readers and {} writers", tick,
+                            seen_.name(who), readers, writers));
     }
 
     timeline seen_;

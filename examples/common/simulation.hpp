@@ -5,39 +5,12 @@
 #ifndef TURNSTILE_EXAMPLES_COMMON_SIMULATION_HPP
 #define TURNSTILE_EXAMPLES_COMMON_SIMULATION_HPP
 
-#include "common/program.hpp"
-#include "common/tick_clock.hpp"
-#include "common/timeline.hpp"
-#include <boost/asio/io_context.hpp>
-#include <chrono>
+#include "program.hpp"
+#include "tick_clock.hpp"
 #include <cstddef>
 #include <fmt/format.h>
-#include <random>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace examples {
-
-/// Numbers that depend on nothing but what the generator is made of, on every platform.
-class dice
-{
-public:
-    dice(int seed, std::size_t who)
-    {
-        std::seed_seq mixed{static_cast<unsigned>(seed), static_cast<unsigned>(who)};
-        engine_.seed(mixed);
-    }
-
-    /// A number from @p least to @p most.
-    int roll(int least, int most)
-    {
-        return least + static_cast<int>(engine_() % static_cast<unsigned>(most - least + 1));
-    }
-
-private:
-    std::minstd_rand engine_;
-};
 
 /// The options that all simulations have.
 struct simulation_options
@@ -108,8 +81,8 @@ int run(tick_clock& clock, const Watch& watch, const simulation_options& options
     for (const auto& complaint : complaints)
         fmt::print("WRONG: {}\n", complaint);
     if (complaints.empty())
-        fmt::print("Everybody had {} {} in {} units of time, and {}.\n", options.rounds, Watch::unit,
-                   clock.now(), Watch::promise);
+        fmt::print("Everybody had {} {} in {} units of time, and {}.\n", options.rounds,
+                   Watch::unit, clock.now(), Watch::promise);
     return complaints.empty() ? 0 : 1;
 }
 

@@ -41,8 +41,8 @@ public:
     {
         return boost::asio::async_initiate<CompletionToken, void()>(
             [](auto handler, tick_clock* self, int count)
-            { self->sleepers_.emplace(self->now_ + count, std::move(handler)); },
-            token, this, ticks);
+            { self->sleepers_.emplace(self->now_ + count, std::move(handler)); }, token, this,
+            ticks);
     }
 
     /// Runs the context until nobody has anything to do or to wait for, on this clock.
@@ -55,7 +55,8 @@ public:
             std::this_thread::sleep_for((next - now_) * tick_);
             now_ = next;
             while (!sleepers_.empty() && sleepers_.begin()->first == now_)
-                boost::asio::post(context_, std::move(sleepers_.extract(sleepers_.begin()).mapped()));
+                boost::asio::post(context_,
+                                  std::move(sleepers_.extract(sleepers_.begin()).mapped()));
             run_who_is_ready();
         }
     }

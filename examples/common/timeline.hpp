@@ -57,8 +57,7 @@ public:
     {
         note(row, tick, symbol);
         ++rows_[row].turns;
-        rows_[row].longest_wait =
-            std::max(rows_[row].longest_wait, tick - rows_[row].waits_since);
+        rows_[row].longest_wait = std::max(rows_[row].longest_wait, tick - rows_[row].waits_since);
     }
 
     /// The chart up to and with @p last, in pieces that fit into the usual terminal.

@@ -159,7 +159,7 @@ private:
  * @brief Waits for the locks of several mutexes, of any types, without the danger of a deadlock.
  *
  * @code
- * auto [from, to] = co_await turnstile::async_lock_all(account_a, account_b);
+ * auto guards = co_await turnstile::async_lock_all(account_a, account_b);
  * @endcode
  *
  * The locks are taken one after the other in an order that does not depend on that of the

@@ -77,7 +77,7 @@ public:
      *                     nor use
      *                     the barrier.
      * @throws system_error with @ref errc::invalid_count.
-     * @param name     appears in snapshots and reports.
+     * @param name     what name() returns, for logs.
      */
     explicit basic_barrier(const executor_type& executor, std::ptrdiff_t participants,
                            std::function<void()> completion = {}, std::string name = {})

@@ -17,21 +17,18 @@
 //
 // - Fairness: whoever starts to wait first is granted first. A newcomer never overtakes.
 // - A release hands over in one step. It runs no code of the waiter, whose completion is posted to
-// the
-//   waiter's associated executor.
-// - Every waiting operation accepts all cancellation types, and completes with operation_aborted;
-// or the
-//   grant was faster, and it succeeds. Nothing is lost, nothing is granted twice.
+//   the waiter's associated executor.
+// - Every waiting operation accepts all cancellation types, and completes with operation_aborted; or
+//   the grant was faster, and it succeeds. Nothing is lost, nothing is granted twice.
 // - An object that is destroyed completes its waiters with operation_aborted.
 // - A guard or permit gives back what it owns when it is destroyed, without blocking and without
-// throwing.
-//   Released means: the next one can be granted.
+//   throwing. Released means: the next one can be granted.
 // - A lock of a type with can_be_lost may end before it is given back; guard.lost() is triggered
-// then.
+//   then.
 
 namespace turnstile {
 
-/// What owns a lock: @ref lock_guard, and every guard of another backend.
+/// What owns a lock: `lock_guard`, and every guard of another backend.
 template <class Guard>
 concept guard_of_lock = std::movable<Guard> && std::is_nothrow_move_constructible_v<Guard> &&
                         std::default_initializable<Guard> && requires(Guard& guard) {
@@ -42,7 +39,7 @@ concept guard_of_lock = std::movable<Guard> && std::is_nothrow_move_constructibl
                             guard.async_unlock(boost::asio::detached);
                         };
 
-/// What owns units: @ref permit, and every permit of another backend.
+/// What owns units: `permit`, and every permit of another backend.
 template <class Permit>
 concept permit_of_units =
     std::movable<Permit> && std::is_nothrow_move_constructible_v<Permit> &&

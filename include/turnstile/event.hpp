@@ -82,7 +82,7 @@ public:
      * @param executor runs the handlers that have no executor of their own.
      * @param reset    what happens when somebody has gone through.
      * @param is_set   whether the event is set at the beginning.
-     * @param name     appears in snapshots and reports.
+     * @param name     what name() returns, for logs.
      */
     explicit basic_event(const executor_type& executor, event_reset reset = event_reset::manual,
                          bool is_set = false, std::string name = {})

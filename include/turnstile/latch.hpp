@@ -75,7 +75,7 @@ public:
      * @param executor runs the handlers that have no executor of their own.
      * @param count    the number of arrivals that open the latch, from 0 to @ref max_count.
      * @throws system_error with @ref errc::invalid_count.
-     * @param name     appears in snapshots and reports.
+     * @param name     what name() returns, for logs.
      */
     basic_latch(const executor_type& executor, std::ptrdiff_t count, std::string name = {})
         : state_(new state_type(executor, checked(count), std::move(name)))

@@ -213,7 +213,7 @@ public:
      *
      * @param executor runs the handlers that have no executor of their own.
      * @param value    the state at the beginning.
-     * @param name     appears in snapshots and reports.
+     * @param name     what name() returns, for logs.
      */
     explicit basic_monitor(const executor_type& executor, T value = T(), std::string name = {})
         : value_(std::make_shared<T>(std::move(value)))

@@ -118,7 +118,7 @@ public:
      * @brief Constructs a mutex that nobody holds.
      *
      * @param executor runs the handlers that have no executor of their own.
-     * @param name     appears in snapshots and reports.
+     * @param name     what name() returns, for logs.
      */
     explicit basic_shared_mutex(const executor_type& executor, std::string name = {})
         : state_(new state_type(executor, std::move(name)))

@@ -211,10 +211,12 @@ template <class CompletionToken = boost::asio::deferred_t>
 
 }  // namespace turnstile
 
+namespace boost::asio {
+
 /// Associates with a stoppable handler what its inner handler has; the slot is its own.
 template <template <class, class> class Associator, class Handler, class Executor, class Default>
-struct boost::asio::associator<Associator, turnstile::detail::stoppable_handler<Handler, Executor>,
-                               Default> : Associator<Handler, Default>
+struct associator<Associator, turnstile::detail::stoppable_handler<Handler, Executor>, Default>
+    : Associator<Handler, Default>
 {
     /// The association of the inner handler.
     static auto get(const turnstile::detail::stoppable_handler<Handler, Executor>& handler) noexcept
@@ -232,8 +234,7 @@ struct boost::asio::associator<Associator, turnstile::detail::stoppable_handler<
 
 /// The slot of a stoppable handler is the one that the stop token triggers.
 template <class Handler, class Executor, class Slot>
-struct boost::asio::associated_cancellation_slot<
-    turnstile::detail::stoppable_handler<Handler, Executor>, Slot>
+struct associated_cancellation_slot<turnstile::detail::stoppable_handler<Handler, Executor>, Slot>
 {
     /// The type of the slot.
     using type = boost::asio::cancellation_slot;
@@ -248,7 +249,7 @@ struct boost::asio::associated_cancellation_slot<
 
 /// Adapts every operation for @ref turnstile::stop_token_binder.
 template <class CompletionToken, class... Signatures>
-class boost::asio::async_result<turnstile::stop_token_binder<CompletionToken>, Signatures...>
+class async_result<turnstile::stop_token_binder<CompletionToken>, Signatures...>
 {
 public:
     /// Starts the operation with the adapted token.
@@ -261,5 +262,7 @@ public:
             token.token(), token.stop(), std::forward<Args>(args)...);
     }
 };
+
+}  // namespace boost::asio
 
 #endif

@@ -49,10 +49,9 @@ static_assert(!std::is_move_constructible_v<async_mutex>);
 static_assert(!async_mutex::is_leased);
 static_assert(!async_mutex::can_be_lost);
 static_assert(std::is_same_v<async_mutex::executor_type, asio::any_io_executor>);
-static_assert(
-    std::is_same_v<
-        unsynchronized_async_mutex::rebind_executor<asio::io_context::executor_type>::other,
-        basic_async_mutex<asio::io_context::executor_type, unsynchronized>>);
+static_assert(std::is_same_v<
+              unsynchronized_async_mutex::rebind_executor<asio::io_context::executor_type>::other,
+              basic_async_mutex<asio::io_context::executor_type, unsynchronized>>);
 
 }  // namespace
 
@@ -352,8 +351,8 @@ BOOST_AUTO_TEST_CASE(an_immediate_executor_may_run_a_handler_at_once)
                [&]
                {
                    s.mutex.async_lock(asio::bind_immediate_executor(
-                       s.context.get_executor(),
-                       [&](const error_code&, const guard_type& guard) { ran = guard.owns_lock(); }));
+                       s.context.get_executor(), [&](const error_code&, const guard_type& guard)
+                       { ran = guard.owns_lock(); }));
                    BOOST_TEST(ran);
                });
     drain(s.context);

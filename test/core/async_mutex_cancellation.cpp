@@ -327,8 +327,8 @@ using namespace asio::experimental::awaitable_operators;
 /// Waits for the lock or for a timer, whatever comes first.
 asio::awaitable<std::string> lock_or_time_out(async_mutex& mutex, manual_timer& timer)
 {
-    auto result = co_await (mutex.async_lock(asio::use_awaitable) ||
-                            timer.async_wait(asio::use_awaitable));
+    auto result =
+        co_await (mutex.async_lock(asio::use_awaitable) || timer.async_wait(asio::use_awaitable));
     if (result.index() == 1)
         co_return "timer";
     co_return std::get<0>(result).valid() ? "lock" : "nothing";
@@ -458,8 +458,9 @@ BOOST_AUTO_TEST_CASE(cancel_after_uses_the_context_of_the_mutex_unless_it_gets_a
     std::string told;
     const auto handler = [&](char name)
     {
-        return asio::bind_executor(s.context, [&told, name](const error_code& error, const guard_type&)
-                                   { told += error == asio::error::operation_aborted ? name : '!'; });
+        return asio::bind_executor(
+            s.context, [&told, name](const error_code& error, const guard_type&)
+            { told += error == asio::error::operation_aborted ? name : '!'; });
     };
     asio::steady_timer timer(s.context);
     mutex.async_lock(asio::cancel_after(0s, handler('a')));

@@ -105,8 +105,7 @@ void destroy_in_every_order(State state)
                             w.check_settled();
                         }
                     }
-                }
-                while (std::ranges::next_permutation(order).found);
+                } while (std::ranges::next_permutation(order).found);
             }
 }
 
@@ -201,8 +200,9 @@ BOOST_AUTO_TEST_CASE(any_order_while_a_time_out_is_near)
         [](world& w, const attempt_plan& how)
         {
             w.try_now();
-            start_in(w, {.what = how.what, .strand = how.strand, .patience = manual_clock::duration(9)},
-                     1);
+            start_in(
+                w, {.what = how.what, .strand = how.strand, .patience = manual_clock::duration(9)},
+                1);
             queue_three(w, how);
             w.advance(how.patience);
         });

@@ -121,8 +121,9 @@ BOOST_AUTO_TEST_CASE(a_strand_that_shuts_down_does_not_recurse)
         {
             const auto strand = asio::make_strand(*context);
             for (int i = 0; i < waiters; ++i)
-                mutex.async_lock(asio::bind_executor(
-                    strand, [&](const turnstile::error_code&, async_mutex::guard_type) { ++invoked; }));
+                mutex.async_lock(
+                    asio::bind_executor(strand, [&](const turnstile::error_code&,
+                                                    async_mutex::guard_type) { ++invoked; }));
             // Dies with the strand, and gives the lock to the first of those who wait on it.
             asio::post(strand, [g = std::move(*guard)] {});
         }
@@ -317,8 +318,7 @@ void destroy_pool_in_every_order(bool coroutine, bool granted)
         }
         BOOST_TEST(*told == 0);
         BOOST_TEST(told.use_count() == 1);
-    }
-    while (std::ranges::next_permutation(order).found);
+    } while (std::ranges::next_permutation(order).found);
 }
 
 }  // namespace

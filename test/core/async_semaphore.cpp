@@ -38,9 +38,9 @@ using permit_type = async_semaphore::permit_type;
 using acquisition = attempt<permit_type>;
 constexpr std::ptrdiff_t smallest = std::numeric_limits<std::ptrdiff_t>::min();
 constexpr std::ptrdiff_t largest = std::numeric_limits<std::ptrdiff_t>::max();
-constexpr asio::cancellation_type each_type[] = {
-    asio::cancellation_type::total, asio::cancellation_type::partial,
-    asio::cancellation_type::terminal};
+constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
+                                                 asio::cancellation_type::partial,
+                                                 asio::cancellation_type::terminal};
 
 /// A semaphore, and a context for everybody who wants something of it.
 struct scene
@@ -135,8 +135,8 @@ BOOST_AUTO_TEST_CASE(a_semaphore_has_a_name_and_an_executor)
 BOOST_AUTO_TEST_CASE(a_capacity_that_cannot_be_is_refused)
 {
     asio::io_context context;
-    for (const std::ptrdiff_t capacity :
-         {smallest, std::ptrdiff_t{-1}, std::ptrdiff_t{0}, async_semaphore::max_capacity + 1, largest})
+    for (const std::ptrdiff_t capacity : {smallest, std::ptrdiff_t{-1}, std::ptrdiff_t{0},
+                                          async_semaphore::max_capacity + 1, largest})
     {
         const auto text = text_of(errc::invalid_count, [&] { async_semaphore(context, capacity); });
         BOOST_TEST(contains(text, "capacity " + std::to_string(capacity)));
@@ -149,9 +149,11 @@ BOOST_AUTO_TEST_CASE(a_capacity_that_cannot_be_is_refused)
 BOOST_AUTO_TEST_CASE(an_initial_value_that_cannot_be_is_refused)
 {
     asio::io_context context;
-    for (const std::ptrdiff_t available : {smallest, std::ptrdiff_t{-1}, std::ptrdiff_t{4}, largest})
+    for (const std::ptrdiff_t available :
+         {smallest, std::ptrdiff_t{-1}, std::ptrdiff_t{4}, largest})
     {
-        const auto text = text_of(errc::invalid_count, [&] { async_semaphore(context, available, 3); });
+        const auto text =
+            text_of(errc::invalid_count, [&] { async_semaphore(context, available, 3); });
         BOOST_TEST(contains(text, std::to_string(available) + " of 3 units"));
     }
 }
@@ -313,7 +315,8 @@ TURNSTILE_TEST_BOTH_PATHS(a_large_request_at_the_head_is_not_overtaken)
     BOOST_TEST(t.told == "Ls");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_permit_that_comes_back_does_not_serve_a_small_request_behind_a_large_one)
+TURNSTILE_TEST_BOTH_PATHS(
+    a_permit_that_comes_back_does_not_serve_a_small_request_behind_a_large_one)
 {
     scene t(how, 3);
     permit_type first = t.take(1), second = t.take(2);
@@ -510,7 +513,8 @@ TURNSTILE_TEST_BOTH_PATHS(a_duration_may_be_short_long_or_negative)
     scene t(how, 1);
     const permit_type held = t.take(1);
     acquisition shortest, negative, longest;
-    t.start(longest, [&] { return t.semaphore.async_try_acquire_for(1, std::chrono::hours::max()); });
+    t.start(longest,
+            [&] { return t.semaphore.async_try_acquire_for(1, std::chrono::hours::max()); });
     t.start(shortest, [&] { return t.semaphore.async_try_acquire_for(1, 0s); });
     t.start(negative, [&] { return t.semaphore.async_try_acquire_for(1, -1h); });
     BOOST_TEST(longest.state() == "waiting");
@@ -571,7 +575,8 @@ TURNSTILE_TEST_BOTH_PATHS(anybody_may_add_units)
 TURNSTILE_TEST_BOTH_PATHS(adding_more_than_was_taken_is_an_error)
 {
     scene t(how, 2, 5);
-    for (const std::ptrdiff_t units : {std::ptrdiff_t{4}, std::ptrdiff_t{5}, std::ptrdiff_t{6}, largest})
+    for (const std::ptrdiff_t units :
+         {std::ptrdiff_t{4}, std::ptrdiff_t{5}, std::ptrdiff_t{6}, largest})
     {
         attempt<> a;
         t.release(a, units);
@@ -653,7 +658,8 @@ TURNSTILE_TEST_BOTH_PATHS(a_number_of_units_that_cannot_be_is_refused)
         t.acquire(plain, units);
         t.try_acquire(trying, units);
         t.acquire_until(timed, units, manual_clock::now() + 5s);
-        const auto text = text_of(errc::invalid_count, [&] { (void)t.semaphore.try_acquire(units); });
+        const auto text =
+            text_of(errc::invalid_count, [&] { (void)t.semaphore.try_acquire(units); });
         BOOST_TEST(contains(text, "acquire of " + std::to_string(units) +
                                       " units, at least 1 and at most 3 are possible"));
         for (const acquisition* each : {&plain, &trying, &timed})
@@ -798,7 +804,8 @@ TURNSTILE_TEST_BOTH_PATHS(who_waits_for_more_than_there_will_ever_be_fails)
     BOOST_TEST(timed.state() == "invalid count");
     BOOST_TEST(small.state() == "waiting");
     if (how == path::coroutine)
-        BOOST_TEST(contains(large.text(), "acquire of 4 units, at least 1 and at most 2 are possible"));
+        BOOST_TEST(
+            contains(large.text(), "acquire of 4 units, at least 1 and at most 2 are possible"));
     held.release();
     drain(t.context);
     BOOST_TEST(small.state() == "done");
@@ -821,8 +828,8 @@ TURNSTILE_TEST_BOTH_PATHS(those_behind_one_who_fails_go_on)
 BOOST_AUTO_TEST_CASE(a_new_capacity_that_cannot_be_is_refused)
 {
     scene t(path::handler, 3);
-    for (const std::ptrdiff_t capacity :
-         {smallest, std::ptrdiff_t{-1}, std::ptrdiff_t{0}, async_semaphore::max_capacity + 1, largest})
+    for (const std::ptrdiff_t capacity : {smallest, std::ptrdiff_t{-1}, std::ptrdiff_t{0},
+                                          async_semaphore::max_capacity + 1, largest})
     {
         const auto text = text_of(errc::invalid_count, [&] { t.semaphore.set_capacity(capacity); });
         BOOST_TEST(contains(text, "capacity " + std::to_string(capacity)));
@@ -1091,9 +1098,11 @@ BOOST_AUTO_TEST_CASE(what_is_over_at_once_uses_the_immediate_executor)
         1, here([&](error_code, const std::optional<permit_type>& p) { told += p.has_value(); }));
     BOOST_TEST(told == 2);
     t.semaphore.async_try_acquire_for(
-        1, 1h, here([&](error_code, const std::optional<permit_type>& p) { told += p.has_value(); }));
+        1, 1h,
+        here([&](error_code, const std::optional<permit_type>& p) { told += p.has_value(); }));
     BOOST_TEST(told == 3);
-    t.semaphore.async_release(3, here([&](error_code error) { told += error == errc::over_release; }));
+    t.semaphore.async_release(3,
+                              here([&](error_code error) { told += error == errc::over_release; }));
     BOOST_TEST(told == 4);
     t.semaphore.async_value(here([&](error_code, std::ptrdiff_t value) { told += value == 2; }));
     BOOST_TEST(told == 5);

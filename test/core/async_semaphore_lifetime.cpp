@@ -48,14 +48,14 @@ struct scene
     {
     }
 
-    void acquire(int context, acquisition& a, std::ptrdiff_t units = 1)
+    void acquire(std::size_t context, acquisition& a, std::ptrdiff_t units = 1)
     {
         launch(how, contexts[context]->get_executor(), a,
                [this, units] { return semaphore->async_acquire(units); });
         drain(*contexts[context]);
     }
 
-    void acquire_until(int context, acquisition& a, manual_clock::time_point deadline)
+    void acquire_until(std::size_t context, acquisition& a, manual_clock::time_point deadline)
     {
         launch(how, contexts[context]->get_executor(), a,
                [this, deadline] { return semaphore->async_try_acquire_until(1, deadline); });
@@ -93,7 +93,7 @@ constexpr role each_role[] = {role::nothing, role::waits,     role::waits_timed,
                               role::failed,  role::half_told, role::holds};
 
 /// Who dies, in the order of permutation.
-enum death
+enum death : std::size_t
 {
     of_context_0,
     of_context_1,
@@ -113,7 +113,7 @@ public:
     }
 
     /// @pre In this order for all that are granted, then for all others: grants go to the head.
-    void prepare(int context, role r)
+    void prepare(std::size_t context, role r)
     {
         context_ = context;
         switch (r)
@@ -163,9 +163,9 @@ public:
         for (const acquisition& a : attempts_)
         {
             const std::string state = a.state();
-            BOOST_TEST((state == "idle" || state == "dropped" || state == "done" ||
-                        state == "aborted"),
-                       state);
+            BOOST_TEST(
+                (state == "idle" || state == "dropped" || state == "done" || state == "aborted"),
+                state);
         }
     }
 
@@ -225,10 +225,7 @@ private:
     }
 
     /// The slot of a coroutine keeps its executor; a strand must not outlive its context.
-    [[nodiscard]] bool is_cancellable() const
-    {
-        return t_.how == path::handler || !strands_;
-    }
+    [[nodiscard]] bool is_cancellable() const { return t_.how == path::handler || !strands_; }
 
     asio::io_context& context() { return *t_.contexts[context_]; }
 
@@ -243,7 +240,7 @@ private:
     scene t_;
     bool strands_;
     bool drained_;
-    int context_ = 0;
+    std::size_t context_ = 0;
     std::array<bool, 4> dead_{};
 };
 
@@ -525,7 +522,8 @@ BOOST_AUTO_TEST_CASE(what_was_taken_at_once_from_a_semaphore_that_died_is_delive
     scene t(path::handler);
     t.permit.reset();
     acquisition granted;
-    t.semaphore->async_acquire(1, receiver<permit_type>(granted, t.contexts[1]->get_executor(), true));
+    t.semaphore->async_acquire(1,
+                               receiver<permit_type>(granted, t.contexts[1]->get_executor(), true));
     t.semaphore.reset();
     drain(*t.contexts[1]);
     BOOST_TEST(granted.state() == "done");

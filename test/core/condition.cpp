@@ -36,9 +36,9 @@ using namespace turnstile::test;
 namespace {
 
 using guard_type = async_mutex::guard_type;
-constexpr asio::cancellation_type each_type[] = {
-    asio::cancellation_type::total, asio::cancellation_type::partial,
-    asio::cancellation_type::terminal};
+constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
+                                                 asio::cancellation_type::partial,
+                                                 asio::cancellation_type::terminal};
 
 /// Somebody who waits, and the guard that is needed for it.
 template <class T = void>
@@ -114,8 +114,7 @@ struct scene
     void sleep_until(timed_sleeper& s, manual_clock::time_point deadline)
     {
         s.guard = lock();
-        start(s.wait,
-              [this, &s, deadline] { return changed.async_wait_until(s.guard, deadline); });
+        start(s.wait, [this, &s, deadline] { return changed.async_wait_until(s.guard, deadline); });
     }
 
     void sleep_until_ready_or(predicate_sleeper& s, manual_clock::time_point deadline)
@@ -390,7 +389,8 @@ TURNSTILE_TEST_BOTH_PATHS(the_context_of_the_mutex_need_not_run)
     launch(how, executor, plain, [&] { return changed.async_wait(first); });
     drain(context);
     second = *mutex.try_lock();
-    launch(how, executor, predicate, [&] { return changed.async_wait(second, [&] { return ready; }); });
+    launch(how, executor, predicate,
+           [&] { return changed.async_wait(second, [&] { return ready; }); });
     drain(context);
     third = *mutex.try_lock();
     launch(how, executor, timed,
@@ -662,9 +662,10 @@ BOOST_AUTO_TEST_CASE(a_predicate_that_holds_uses_the_immediate_executor)
     scene t(path::handler);
     guard_type guard = t.lock();
     int told = 0;
-    t.changed.async_wait(guard, [] { return true; },
-                         asio::bind_immediate_executor(asio::system_executor(),
-                                                       [&](error_code error) { told += !error; }));
+    t.changed.async_wait(
+        guard, [] { return true; },
+        asio::bind_immediate_executor(asio::system_executor(),
+                                      [&](error_code error) { told += !error; }));
     BOOST_TEST(told == 1);
     t.changed.async_wait(guard, [] { return true; }, [&](error_code) { ++told; });
     BOOST_TEST(told == 1);
@@ -827,8 +828,9 @@ BOOST_AUTO_TEST_CASE(a_predicate_may_be_move_only)
     a.guard = t.lock();
     auto value = std::make_unique<int>(0);
     int& number = *value;
-    t.changed.async_wait(a.guard, [v = std::move(value)] { return *v == 1; },
-                         receiver<void>(a.wait, t.context.get_executor(), true));
+    t.changed.async_wait(
+        a.guard, [v = std::move(value)] { return *v == 1; },
+        receiver<void>(a.wait, t.context.get_executor(), true));
     drain(t.context);
     t.changed.notify_one();
     drain(t.context);
@@ -962,8 +964,12 @@ TURNSTILE_TEST_BOTH_PATHS(a_duration_may_be_long)
     a.guard = t.lock();
     t.start(a.wait, [&] { return t.changed.async_wait_for(a.guard, std::chrono::hours::max()); });
     b.guard = t.lock();
-    t.start(b.wait, [&] { return t.changed.async_wait_for(b.guard, std::chrono::hours::max(),
-                                                          scene::is_ready{&t, &b.guard}); });
+    t.start(b.wait,
+            [&]
+            {
+                return t.changed.async_wait_for(b.guard, std::chrono::hours::max(),
+                                                scene::is_ready{&t, &b.guard});
+            });
     BOOST_TEST(a.state() == "waiting");
     BOOST_TEST(b.state() == "waiting");
     t.ready = true;
@@ -990,8 +996,8 @@ TURNSTILE_TEST_BOTH_PATHS(a_duration_is_measured_on_the_steady_clock)
     BOOST_TEST((std::chrono::steady_clock::now() - start >= 10ms));
     a.guard.unlock();
     b.guard = t.lock();
-    launch(how, t.context.get_executor(), b.wait, [&]
-           { return t.changed.async_wait_for(b.guard, 10ms, scene::is_ready{&t, &b.guard}); });
+    launch(how, t.context.get_executor(), b.wait,
+           [&] { return t.changed.async_wait_for(b.guard, 10ms, scene::is_ready{&t, &b.guard}); });
     t.context.restart();
     t.context.run();
     BOOST_TEST(b.owns());
@@ -1091,7 +1097,8 @@ asio::awaitable<void> use_each_token(scene& t)
     guard_type guard = co_await t.mutex.async_lock();
     const auto never = [] { return false; };
     const auto always = [] { return true; };
-    auto [cancelled] = co_await t.changed.async_wait(guard, asio::cancel_after(1ms, asio::as_tuple));
+    auto [cancelled] =
+        co_await t.changed.async_wait(guard, asio::cancel_after(1ms, asio::as_tuple));
     BOOST_TEST(cancelled == asio::error::operation_aborted);
     BOOST_TEST(guard.owns_lock());
     error_code error;

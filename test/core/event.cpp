@@ -36,9 +36,9 @@ namespace {
 using passage = attempt<>;
 using timed_passage = attempt<std::cv_status>;
 constexpr event_reset each_reset[] = {event_reset::manual, event_reset::automatic};
-constexpr asio::cancellation_type each_type[] = {
-    asio::cancellation_type::total, asio::cancellation_type::partial,
-    asio::cancellation_type::terminal};
+constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
+                                                 asio::cancellation_type::partial,
+                                                 asio::cancellation_type::terminal};
 
 /// An event, and a context for everybody who waits for it.
 struct scene
@@ -621,6 +621,14 @@ BOOST_AUTO_TEST_CASE(an_operation_that_was_not_started_does_nothing)
     drain(t.context);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(b.state() == "waiting");
+    passage c;
+    t.set();
+    t.set();
+    BOOST_TEST(t.flag.is_set());
+    reset(receiver<void>(c, t.context.get_executor(), true));
+    BOOST_TEST(!t.flag.is_set());
+    drain(t.context);
+    BOOST_TEST(c.state() == "done");
 }
 
 // --- executors --------------------------------------------------------------------------------
@@ -632,8 +640,10 @@ TURNSTILE_TEST_BOTH_PATHS(the_context_of_the_event_need_not_run)
     passage plain;
     timed_passage timed, late;
     test::start(how, context, plain, [&] { return flag.async_wait(); });
-    test::start(how, context, timed, [&] { return flag.async_wait_until(manual_clock::now() + 5s); });
-    test::start(how, context, late, [&] { return flag.async_wait_until(manual_clock::now() + 9s); });
+    test::start(how, context, timed,
+                [&] { return flag.async_wait_until(manual_clock::now() + 5s); });
+    test::start(how, context, late,
+                [&] { return flag.async_wait_until(manual_clock::now() + 9s); });
     manual_clock::advance(5s);
     drain(context);
     flag.set();

@@ -220,7 +220,8 @@ TURNSTILE_TEST_BOTH_PATHS(each_way_of_returning_serves_those_who_wait)
         permit_type p = t.take(10);
         attempt<permit_type> waiting;
         attempt<> released;
-        launch(how, t.context.get_executor(), waiting, [&] { return t.semaphore->async_acquire(10); });
+        launch(how, t.context.get_executor(), waiting,
+               [&] { return t.semaphore->async_acquire(10); });
         drain(t.context);
         switch (way)
         {
@@ -300,7 +301,8 @@ BOOST_AUTO_TEST_CASE(splitting_off_what_is_not_there_is_an_error)
     scene t;
     permit_type p = t.take(5), none;
     constexpr std::ptrdiff_t largest = std::numeric_limits<std::ptrdiff_t>::max();
-    for (const std::ptrdiff_t units : {std::ptrdiff_t{0}, std::ptrdiff_t{-1}, std::ptrdiff_t{6}, largest})
+    for (const std::ptrdiff_t units :
+         {std::ptrdiff_t{0}, std::ptrdiff_t{-1}, std::ptrdiff_t{6}, largest})
     {
         const auto refuses = [&](const system_error& error)
         {

@@ -48,9 +48,9 @@ using upgrade_guard = shared_mutex::upgrade_guard_type;
 using writing = attempt<write_guard>;
 using reading = attempt<read_guard>;
 using preparing = attempt<upgrade_guard>;
-constexpr asio::cancellation_type each_type[] = {
-    asio::cancellation_type::total, asio::cancellation_type::partial,
-    asio::cancellation_type::terminal};
+constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
+                                                 asio::cancellation_type::partial,
+                                                 asio::cancellation_type::terminal};
 
 /// A mutex, and a context for everybody who wants something of it.
 struct scene
@@ -1288,8 +1288,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_context_of_the_mutex_need_not_run)
     start(how, context, reader, [&] { return m.async_lock_shared(); });
     drain(context);
     start(how, context, upgrade, [&] { return m.async_upgrade(guard); });
-    start(how, context, timed,
-           [&] { return m.async_try_lock_until(manual_clock::now() + 5s); });
+    start(how, context, timed, [&] { return m.async_try_lock_until(manual_clock::now() + 5s); });
     drain(context);
     manual_clock::advance(5s);
     drain(context);
@@ -1356,8 +1355,8 @@ BOOST_AUTO_TEST_CASE(what_is_over_at_once_uses_the_immediate_executor)
     BOOST_TEST(told == 1);
     t.mutex.async_upgrade(upgrader, here([&](error_code error, write_guard) { told += !error; }));
     BOOST_TEST(told == 2);
-    t.mutex.async_upgrade(upgrader, here([&](error_code error, write_guard)
-                                         { told += error == errc::empty_guard; }));
+    t.mutex.async_upgrade(
+        upgrader, here([&](error_code error, write_guard) { told += error == errc::empty_guard; }));
     BOOST_TEST(told == 3);
     t.mutex.async_lock_shared(here(
         [&](error_code, read_guard g)

@@ -127,9 +127,9 @@ private:
     {
         if (error == boost::asio::error::operation_aborted)
             return "aborted";
-        static constexpr const char* names[] = {
-            "not owner",   "closed",       "invalid count", "over release",
-            "empty guard", "wrong object", "lost",          "no participants"};
+        static constexpr const char* names[] = {"not owner",    "closed",         "invalid count",
+                                                "over release", "empty guard",    "wrong object",
+                                                "lost",         "no participants"};
         if (error.category() == turnstile_category())
             return names[error.value() - 1];
         return error.message();
@@ -233,9 +233,8 @@ void launch_operation(path how, const boost::asio::any_io_executor& executor, at
     if (how == path::handler)
         make()(receiver<T>(a, executor, cancellable));
     else
-        boost::asio::co_spawn(
-            executor, attempt_in_coroutine(a, std::move(make), a.begin()),
-            rethrower{cancellable ? a.slot() : boost::asio::cancellation_slot()});
+        boost::asio::co_spawn(executor, attempt_in_coroutine(a, std::move(make), a.begin()),
+                              rethrower{cancellable ? a.slot() : boost::asio::cancellation_slot()});
 }
 
 /// Starts the operation that @p make returns. On the path of a coroutine that happens, and @p make is
@@ -245,8 +244,8 @@ void launch(path how, const boost::asio::any_io_executor& executor, attempt<T>& 
             bool cancellable = true)
 {
     // Erased, because the sanitizers make a coroutine for each type of function expensive.
-    launch_operation(how, executor, a, std::function<std::invoke_result_t<Make&>()>(std::move(make)),
-                     cancellable);
+    launch_operation(how, executor, a,
+                     std::function<std::invoke_result_t<Make&>()>(std::move(make)), cancellable);
 }
 
 }  // namespace turnstile::test
@@ -254,8 +253,14 @@ void launch(path how, const boost::asio::any_io_executor& executor, attempt<T>& 
 /// Defines a test that runs once for each path; the path is called @p how in it.
 #define TURNSTILE_TEST_BOTH_PATHS(name)                                                            \
     static void name(turnstile::test::path how);                                                   \
-    BOOST_AUTO_TEST_CASE(name##_by_a_handler) { name(turnstile::test::path::handler); }            \
-    BOOST_AUTO_TEST_CASE(name##_by_a_coroutine) { name(turnstile::test::path::coroutine); }        \
+    BOOST_AUTO_TEST_CASE(name##_by_a_handler)                                                      \
+    {                                                                                              \
+        name(turnstile::test::path::handler);                                                      \
+    }                                                                                              \
+    BOOST_AUTO_TEST_CASE(name##_by_a_coroutine)                                                    \
+    {                                                                                              \
+        name(turnstile::test::path::coroutine);                                                    \
+    }                                                                                              \
     static void name([[maybe_unused]] turnstile::test::path how)
 
 #endif

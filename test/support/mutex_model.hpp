@@ -29,7 +29,8 @@ enum class fate
 
 inline std::ostream& operator<<(std::ostream& stream, fate f)
 {
-    constexpr const char* names[] = {"unborn", "waiting", "granted", "aborted", "timed_out", "lost"};
+    constexpr const char* names[] = {"unborn",  "waiting",   "granted",
+                                     "aborted", "timed_out", "lost"};
     return stream << names[static_cast<int>(f)];
 }
 

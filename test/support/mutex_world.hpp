@@ -377,13 +377,14 @@ private:
     {
         return boost::asio::bind_executor(
             executor_of(records_[who]->how),
-            boost::asio::bind_cancellation_slot(records_[who]->signal.slot(),
-                                                [this, who, life = life_](error_code error, Result got)
-                                                {
-                                                    // Not inside of what the driver does.
-                                                    BOOST_TEST(polling_);
-                                                    took(who, std::move(got), error);
-                                                }));
+            boost::asio::bind_cancellation_slot(
+                records_[who]->signal.slot(),
+                [this, who, life = life_](error_code error, Result got)
+                {
+                    // Not inside of what the driver does.
+                    BOOST_TEST(polling_);
+                    took(who, std::move(got), error);
+                }));
     }
 
     void spawn(id who)
@@ -557,8 +558,8 @@ private:
     auto done()
     {
         boost::asio::any_io_executor executor = own_context_.get_executor();
-        return boost::asio::bind_executor(executor, [life = life_](error_code error)
-                                          { BOOST_TEST(!error); });
+        return boost::asio::bind_executor(executor,
+                                          [life = life_](error_code error) { BOOST_TEST(!error); });
     }
 
     bool early_strands_;

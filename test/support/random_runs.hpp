@@ -63,7 +63,7 @@ void run_seeds(std::uint64_t how_many, Run run)
     const std::uint64_t runs = number_from("TURNSTILE_RANDOM_RUNS", how_many);
     for (std::uint64_t seed = first; seed < first + runs && all_is_well(); ++seed)
         BOOST_TEST_CONTEXT("TURNSTILE_SEED=" << seed)
-            run(seed);
+    run(seed);
 }
 
 }  // namespace turnstile::test

@@ -6,9 +6,14 @@
 #define TURNSTILE_TEST_SUPPORT_SECTION_ATTEMPT_HPP
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
 #include <exception>
+#include <functional>
+#include <string>
 #include <support/attempt.hpp>
 #include <turnstile/error.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace turnstile::test {
@@ -61,7 +66,7 @@ private:
         }
         catch (const system_error& error)
         {
-            to_->tell(error.code(), error.what());
+            to_->tell(error.code(), std::string(error.what()));
         }
     }
 
@@ -69,14 +74,25 @@ private:
     receiver<T> base_;
 };
 
-/// Like launch(), for an operation that fails with an exception.
+/// Like start(), for an operation that fails with an exception.
 template <class T, class Make>
-void launch_section(path how, const boost::asio::any_io_executor& executor, attempt<T>& a, Make make)
+void start_section(path how, const boost::asio::any_io_executor& executor, attempt<T>& a, Make make)
 {
     if (how == path::handler)
         make()(section_receiver<T>(a, executor));
     else
-        launch(how, executor, a, std::move(make));
+        boost::asio::co_spawn(
+            executor,
+            attempt_in_coroutine(a, std::function<std::invoke_result_t<Make&>()>(make), a.begin()),
+            rethrower{a.slot()});
+}
+
+/// The same on a context, of which everything that is ready is run afterwards.
+template <class T, class Make>
+void start_section(path how, boost::asio::io_context& context, attempt<T>& a, Make make)
+{
+    start_section(how, boost::asio::any_io_executor(context.get_executor()), a, make);
+    drain(context);
 }
 
 }  // namespace turnstile::test

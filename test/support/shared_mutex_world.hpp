@@ -129,20 +129,21 @@ private:
         const id who = records_.size() - 1;
         const bool timed = dice_.below(4) == 0;
         if (timed)
-            r.deadline = last_deadline_ = std::max(last_deadline_, manual_clock::now()) +
-                                          manual_clock::duration(1);
+            r.deadline = last_deadline_ =
+                std::max(last_deadline_, manual_clock::now()) + manual_clock::duration(1);
         model_.arrive(who, true);
         const auto until = r.deadline;
         Mutex& m = *mutex_;
         switch (r.asked_for)
         {
         case hold::shared:
-            return timed ? go(r, r.shared, [&m, until] { return m.async_try_lock_shared_until(until); })
+            return timed ? go(r, r.shared,
+                              [&m, until] { return m.async_try_lock_shared_until(until); })
                          : go(r, r.shared, [&m] { return m.async_lock_shared(); });
         case hold::upgrade:
-            return timed
-                       ? go(r, r.upgrade, [&m, until] { return m.async_try_lock_upgrade_until(until); })
-                       : go(r, r.upgrade, [&m] { return m.async_lock_upgrade(); });
+            return timed ? go(r, r.upgrade,
+                              [&m, until] { return m.async_try_lock_upgrade_until(until); })
+                         : go(r, r.upgrade, [&m] { return m.async_lock_upgrade(); });
         case hold::exclusive:
             return timed ? go(r, r.exclusive, [&m, until] { return m.async_try_lock_until(until); })
                          : go(r, r.exclusive, [&m] { return m.async_lock(); });
@@ -406,7 +407,8 @@ private:
         if (r.coroutine)
             test::start(path::coroutine, context, a, make);
         else
-            test::start(path::handler, boost::asio::any_io_executor(context.get_executor()), a, make);
+            test::start(path::handler, boost::asio::any_io_executor(context.get_executor()), a,
+                        make);
     }
 
     template <class Guard>

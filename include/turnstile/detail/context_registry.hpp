@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <mutex>
 #include <turnstile/detail/waiter.hpp>
+#include <turnstile/detail/watch_log.hpp>
+#include <vector>
 
 // Which contexts have waiters in which queues.
 //
@@ -106,8 +108,10 @@ protected:
     virtual void destroy() noexcept = 0;
 
     /// Removes the link and all waiters that came through it, each with a reference that it keeps
-    /// until it was discarded. Grants that this makes possible go to @p ready.
-    virtual void evict(context_link& link, waiter_chain& evicted, waiter_chain& ready) noexcept = 0;
+    /// until it was discarded. Grants that this makes possible go to @p ready, what is to be told of
+    /// them to @p logs.
+    virtual void evict(context_link& link, waiter_chain& evicted, waiter_chain& ready,
+                       std::vector<watch_log>& logs) noexcept = 0;
 
     /// The links of this queue; changed under the registry's mutex and the queue's lock.
     context_link* links_ = nullptr;
@@ -219,14 +223,16 @@ private:
     {
         waiter_chain evicted;
         waiter_chain ready;
+        std::vector<watch_log> logs;
         {
             const std::lock_guard hold(mutex());
             while (context_link* link = first_)
             {
-                link->queue->evict(*link, evicted, ready);
+                link->queue->evict(*link, evicted, ready, logs);
                 destroy(*link);
             }
         }
+        logs.clear();
         deliver(ready);
         // Runs destructors of handlers, so of arbitrary code.
         while (waiter* w = evicted.pop_front())

@@ -160,7 +160,8 @@ class boost::asio::detail::awaitable_async_op<Signature, Operation, Executor>
 {
 public:
     template <class... Location>
-    awaitable_async_op(const Operation& operation, awaitable_frame_base<Executor>* frame,
+    awaitable_async_op(const Operation& operation,
+                       boost::asio::detail::awaitable_frame_base<Executor>* frame,
                        const Location&...) noexcept
         : turnstile::detail::frame_awaiter<typename Operation::request_type, Executor>(
               operation.request(), frame)

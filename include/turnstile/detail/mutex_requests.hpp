@@ -8,6 +8,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/system_executor.hpp>
+#include <boost/config.hpp>
 #include <boost/throw_exception.hpp>
 #include <cstdint>
 #include <optional>
@@ -96,7 +97,7 @@ public:
 
     [[nodiscard]] static boost::asio::cancellation_slot lost() noexcept { return {}; }
 
-    void unlock() noexcept
+    BOOST_FORCEINLINE void unlock() noexcept
     {
         if (state_ != nullptr)
             std::exchange(state_, nullptr)->unlock(grant_);

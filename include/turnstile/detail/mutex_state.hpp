@@ -108,7 +108,8 @@ public:
     [[nodiscard]] bool is_locked() const noexcept { return (word_.peek() & locked) != 0; }
 
     /// Takes the lock if it is free, for a guard. Writes the grant.
-    bool try_lock(std::uint64_t& grant, const std::source_location& location) noexcept
+    BOOST_FORCEINLINE bool try_lock(std::uint64_t& grant,
+                                    const std::source_location& location) noexcept
     {
         // Looking first: a compare-and-swap that fails costs as much as one that succeeds.
         const std::uint64_t word = word_.peek();
@@ -137,7 +138,7 @@ public:
     }
 
     /// Gives back what a guard holds, and hands it to the first waiter.
-    void unlock(std::uint64_t grant) noexcept
+    BOOST_FORCEINLINE void unlock(std::uint64_t grant) noexcept
     {
         if (word_.peek() == grant && word_.give(grant, grant & ~held)) [[likely]]
             return;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/execution_context.hpp>
+#include <boost/config.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -84,7 +85,7 @@ public:
 
     /// Takes units for a permit, if nobody waits and there are enough. Says "no" too often rather
     /// than too seldom.
-    bool try_acquire_quickly(std::uint64_t units) noexcept
+    BOOST_FORCEINLINE bool try_acquire_quickly(std::uint64_t units) noexcept
     {
         std::uint64_t word = word_.peek();
         while ((word & engine_bits) == 0 && available_in(word) >= units)
@@ -153,7 +154,7 @@ public:
     }
 
     /// Returns what a permit holds.
-    void release_permit(std::uint64_t units) noexcept
+    BOOST_FORCEINLINE void release_permit(std::uint64_t units) noexcept
     {
         std::uint64_t word = word_.peek();
         while ((word & engine_bits) == 0 && available_in(word) + units <= limit())
@@ -162,13 +163,7 @@ public:
                 return;
             word = word_.peek();
         }
-        watch_log log = queue::start_log();
-        word = queue::lock_queue();
-        if ((word & orphaned) != 0)
-            return queue::drop_reference(word);
-        waiter_chain ready;
-        queue::unlock_queue(pass_on(word - one_permit, units, ready, log));
-        deliver(ready);
+        release_permit_slowly(units);
     }
 
     /// Adds units that no permit holds. Returns false, and adds nothing, if they had not been
@@ -242,6 +237,17 @@ public:
     }
 
 private:
+    BOOST_NOINLINE void release_permit_slowly(std::uint64_t units) noexcept
+    {
+        watch_log log = queue::start_log();
+        const std::uint64_t word = queue::lock_queue();
+        if ((word & orphaned) != 0)
+            return queue::drop_reference(word);
+        waiter_chain ready;
+        queue::unlock_queue(pass_on(word - one_permit, units, ready, log));
+        deliver(ready);
+    }
+
     static std::uint64_t available_in(std::uint64_t word) noexcept
     {
         return word >> available_shift;

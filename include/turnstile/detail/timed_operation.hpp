@@ -399,7 +399,8 @@ class boost::asio::detail::awaitable_async_op<
 
 public:
     template <class... Location>
-    awaitable_async_op(const operation_type& operation, awaitable_frame_base<Executor>* frame,
+    awaitable_async_op(const operation_type& operation,
+                       boost::asio::detail::awaitable_frame_base<Executor>* frame,
                        const Location&...) noexcept
         : operation_(operation)
         , request_(operation.request())
@@ -426,7 +427,7 @@ private:
 
     operation_type operation_;
     Request request_;
-    awaitable_frame_base<Executor>* frame_;
+    boost::asio::detail::awaitable_frame_base<Executor>* frame_;
     turnstile::detail::ticket attempt_;
     bool over_ = false;
     typename handler_type::result_type result_{};

@@ -14,9 +14,12 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/execution/context.hpp>
+#include <boost/asio/execution/executor.hpp>
+#include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/prefer.hpp>
 #include <boost/asio/query.hpp>
 #include <boost/asio/recycling_allocator.hpp>
 #include <concepts>
@@ -278,6 +281,34 @@ private:
     Operation* operation_;
 };
 
+/// An executor that counts as outstanding work; half the size of an executor_work_guard.
+template <class Executor>
+class work_executor
+{
+    using tracked_type = std::decay_t<boost::asio::prefer_result_t<
+        Executor, boost::asio::execution::outstanding_work_t::tracked_t>>;
+
+public:
+    explicit work_executor(const Executor& executor)
+        : executor_(boost::asio::prefer(executor, boost::asio::execution::outstanding_work.tracked))
+    {
+    }
+
+    [[nodiscard]] const tracked_type& get_executor() const noexcept { return executor_; }
+
+private:
+    tracked_type executor_;
+};
+
+/// An executor of the kind that Asio had before its properties.
+template <class Executor>
+    requires(!boost::asio::execution::is_executor<Executor>::value)
+class work_executor<Executor> : public boost::asio::executor_work_guard<Executor>
+{
+public:
+    using boost::asio::executor_work_guard<Executor>::executor_work_guard;
+};
+
 /// A parked attempt with a completion handler; allocated with the handler's allocator.
 template <class Request, class Handler, class OwnExecutor>
 class handler_waiter final : public waiter
@@ -340,21 +371,20 @@ private:
         , request_(request)
         , handler_(std::move(handler))
     {
+        plain = plain_context_of(boost::asio::get_associated_executor(handler_, executor));
         static constexpr behaviour kind{&complete, &discard};
         prepare(kind, request_.queue(), request_.location());
     }
 
     void park()
     {
-        const auto executor = work_.get_executor();
-        plain = plain_context_of(executor);
         auto slot = boost::asio::get_associated_cancellation_slot(handler_);
         try
         {
             // Before parking: afterwards the handler may run, and be gone, at any moment.
             if (slot.is_connected())
                 slot.template emplace<canceller>(canceller{this});
-            if (request_.start(*this, context_of(executor)))
+            if (request_.start(*this, context_of(work_.get_executor())))
                 complete(*this);
         }
         catch (...)
@@ -399,7 +429,7 @@ private:
 
     static rebound rebind(const allocator_type& allocator) noexcept { return rebound(allocator); }
 
-    boost::asio::executor_work_guard<executor_type> work_;
+    work_executor<executor_type> work_;
     Request request_;
     Handler handler_;
 };

@@ -23,6 +23,7 @@
 #include <turnstile/detail/watch_log.hpp>
 #include <turnstile/observe.hpp>
 #include <utility>
+#include <vector>
 
 // THE engine of waiting. Every primitive is a class derived from wait_queue that adds its own state
 // and says, in settle(), who of those that wait can go on now.
@@ -416,7 +417,8 @@ private:
             delete link;  // another thread was faster
     }
 
-    void evict(context_link& link, waiter_chain& evicted, waiter_chain& ready) noexcept override
+    void evict(context_link& link, waiter_chain& evicted, waiter_chain& ready,
+               std::vector<watch_log>& logs) noexcept override
     {
         watch_log log = start_log();
         std::uint64_t word = lock_queue();
@@ -431,6 +433,8 @@ private:
         }
         word = settle(word, ready, log);
         unlock_queue(word);
+        if (log.is_on())
+            logs.push_back(std::move(log));
     }
 
     std::uint64_t references_ = 1;

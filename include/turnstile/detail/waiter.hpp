@@ -122,6 +122,19 @@ struct waiter : ticket
         gated = false;
     }
 
+    // First, so that they fill the padding of the ticket.
+
+    /// Whether the waiter stands in a queue.
+    bool parked;
+    /// Whether it is too late to withdraw.
+    bool pinned;
+    /// Whether the waiter was withdrawn before it was parked.
+    bool withdrawn;
+    /// Whether the waiter keeps the state alive until it is delivered.
+    bool referenced;
+    /// Whether the granting thread passes the gate of the waiter's context.
+    bool gated;
+
     waiter* next;
     waiter* prev;
     const behaviour* how;
@@ -134,17 +147,6 @@ struct waiter : ticket
     /// Steady clock, in nanoseconds; written only if the queue is watched.
     std::int64_t since;
     std::source_location location;
-
-    /// Whether the waiter stands in a queue.
-    bool parked;
-    /// Whether it is too late to withdraw.
-    bool pinned;
-    /// Whether the waiter was withdrawn before it was parked.
-    bool withdrawn;
-    /// Whether the waiter keeps the state alive until it is delivered.
-    bool referenced;
-    /// Whether the granting thread passes the gate of the waiter's context.
-    bool gated;
 };
 
 /// Waiters in the order of their arrival, doubly linked so that any of them can leave in O(1).

@@ -28,8 +28,8 @@ public:
             details_ = std::make_unique<details>(details{watch, name, {}});
     }
 
-    watch_log(const watch_log&) = delete;
-    watch_log& operator=(const watch_log&) = delete;
+    watch_log(watch_log&&) noexcept = default;
+    watch_log& operator=(watch_log&&) = delete;
 
     ~watch_log()
     {

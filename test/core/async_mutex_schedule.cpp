@@ -5,7 +5,7 @@
 // Random interleavings of everything that can happen to a mutex, compared with a model step by step.
 // One thread and a clock that stands still: a seed always gives the same run. To see one again:
 //
-//   TURNSTILE_SEED=<seed> TURNSTILE_RANDOM_RUNS=1 test_async_mutex_random_schedule
+//   TURNSTILE_SEED=<seed> TURNSTILE_RANDOM_RUNS=1 test_async_mutex_schedule
 
 #include <array>
 #include <boost/asio/cancellation_type.hpp>

@@ -1,0 +1,504 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// What async_lock_all does on one thread, with a handler and in a coroutine. To see one of the random
+// schedules at the end again:
+//
+//   TURNSTILE_SEED=<seed> TURNSTILE_RANDOM_RUNS=1 test_async_lock_all
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/bind_immediate_executor.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <support/attempt.hpp>
+#include <support/expect.hpp>
+#include <support/random_runs.hpp>
+#include <support/start.hpp>
+#include <support/tracker_executor.hpp>
+#include <tuple>
+#include <turnstile/async_lock_all.hpp>
+#include <turnstile/async_mutex.hpp>
+#include <turnstile/shared_mutex.hpp>
+#include <utility>
+#include <vector>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using namespace turnstile;
+using namespace turnstile::test;
+
+namespace {
+
+using guard_type = async_mutex::guard_type;
+using two_guards = std::tuple<guard_type, guard_type>;
+using both = attempt<two_guards>;
+constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
+                                                 asio::cancellation_type::partial,
+                                                 asio::cancellation_type::terminal};
+
+/// Two mutexes, of which the first has the lower address.
+struct scene
+{
+    explicit scene(path p)
+        : how(p)
+    {
+    }
+
+    void lock(both& a, async_mutex& one, async_mutex& other)
+    {
+        test::start(how, context, a, [&] { return async_lock_all(one, other); });
+    }
+
+    void lock(both& a) { lock(a, first, second); }
+
+    [[nodiscard]] bool is_free() const { return !first.is_locked() && !second.is_locked(); }
+
+    path how;
+    asio::io_context context;
+    async_mutex first{context};
+    async_mutex second{context};
+};
+
+}  // namespace
+
+// --- locking ----------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(all_locks_are_taken)
+{
+    scene t(how);
+    both a;
+    t.lock(a);
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(t.first.is_locked());
+    BOOST_TEST(t.second.is_locked());
+    a.value() = {};
+    BOOST_TEST(t.is_free());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(the_guards_stand_in_the_order_of_the_arguments)
+{
+    scene t(how);
+    for (const bool turned : {false, true})
+    {
+        both a;
+        async_mutex& one = turned ? t.second : t.first;
+        async_mutex& other = turned ? t.first : t.second;
+        t.lock(a, one, other);
+        BOOST_TEST(a.state() == "done");
+        std::get<0>(a.value()).unlock();
+        BOOST_TEST(!one.is_locked());
+        BOOST_TEST(other.is_locked());
+        std::get<1>(a.value()).unlock();
+        BOOST_TEST(t.is_free());
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(one_lock_will_do)
+{
+    scene t(how);
+    attempt<std::tuple<guard_type>> a, b;
+    test::start(how, t.context, a, [&] { return async_lock_all(t.first); });
+    test::start(how, t.context, b, [&] { return async_lock_all(t.first); });
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(b.state() == "waiting");
+    std::get<0>(a.value()).unlock();
+    drain(t.context);
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(!t.second.is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(four_mutexes_of_different_types_can_be_locked)
+{
+    using typed = async_mutex::rebind_executor<asio::io_context::executor_type>::other;
+    asio::io_context context;
+    async_mutex a(context);
+    shared_mutex b(context);
+    unsynchronized_async_mutex c(context);
+    typed d(context);
+    using guards = std::tuple<typed::guard_type, unsynchronized_async_mutex::guard_type,
+                              shared_mutex::guard_type, async_mutex::guard_type>;
+    attempt<guards> all;
+    auto reader = b.try_lock_shared();
+    test::start(how, context, all, [&] { return async_lock_all(d, c, b, a); });
+    BOOST_TEST(all.state() == "waiting");
+    reader.reset();
+    drain(context);
+    BOOST_TEST(all.state() == "done");
+    BOOST_TEST(a.is_locked());
+    BOOST_TEST(!b.try_lock_shared().has_value());
+    BOOST_TEST(c.is_locked());
+    BOOST_TEST(d.is_locked());
+    all.value() = {};
+    BOOST_TEST(!a.is_locked());
+    BOOST_TEST(b.try_lock().has_value());
+    BOOST_TEST(!c.is_locked());
+    BOOST_TEST(!d.is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(who_finds_a_lock_taken_waits_for_it)
+{
+    for (const bool second_is_held : {false, true})
+    {
+        scene t(how);
+        guard_type held = *(second_is_held ? t.second : t.first).try_lock();
+        both a;
+        t.lock(a);
+        BOOST_TEST(a.state() == "waiting");
+        held.unlock();
+        drain(t.context);
+        BOOST_TEST(a.state() == "done");
+        BOOST_TEST(std::get<0>(a.value()).owns_lock());
+        BOOST_TEST(std::get<1>(a.value()).owns_lock());
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(the_order_of_the_arguments_does_not_matter)
+{
+    // Both begin with the same mutex, so the second has nothing that the first could wait for.
+    scene t(how);
+    guard_type held_first = *t.first.try_lock();
+    guard_type held_second = *t.second.try_lock();
+    both a, b;
+    t.lock(a, t.first, t.second);
+    t.lock(b, t.second, t.first);
+    held_first.unlock();
+    held_second.unlock();
+    drain(t.context);
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(b.state() == "waiting");
+    a.value() = {};
+    drain(t.context);
+    BOOST_TEST(b.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(who_waits_stands_in_the_queue_of_the_mutex)
+{
+    scene t(how);
+    guard_type held = *t.first.try_lock();
+    std::string told;
+    attempt<guard_type> before(told, 'b'), after(told, 'a');
+    both all(told, '*');
+    test::start(how, t.context, before, [&] { return t.first.async_lock(); });
+    t.lock(all);
+    test::start(how, t.context, after, [&] { return t.first.async_lock(); });
+    held.unlock();
+    drain(t.context);
+    before.value().unlock();
+    drain(t.context);
+    BOOST_TEST(told == "b*");
+    all.value() = {};
+    drain(t.context);
+    BOOST_TEST(told == "b*a");
+}
+
+BOOST_AUTO_TEST_CASE(an_operation_that_was_not_started_does_nothing)
+{
+    scene t(path::handler);
+    const auto operation = async_lock_all(t.first, t.second);
+    BOOST_TEST(t.is_free());
+    both a;
+    operation(receiver<two_guards>(a, t.context.get_executor(), true));
+    drain(t.context);
+    BOOST_TEST(a.state() == "done");
+}
+
+// --- errors -----------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(a_mutex_can_not_be_given_twice)
+{
+    scene t(how);
+    both a;
+    t.lock(a, t.first, t.first);
+    BOOST_TEST(a.is_told());
+    BOOST_TEST(a.error() == errc::duplicate);
+    BOOST_TEST(t.is_free());
+    attempt<std::tuple<guard_type, guard_type, guard_type>> b;
+    test::start(how, t.context, b, [&] { return async_lock_all(t.second, t.first, t.second); });
+    BOOST_TEST(b.is_told());
+    BOOST_TEST(b.error() == errc::duplicate);
+    BOOST_TEST(t.is_free());
+    // Nothing waits, either.
+    const guard_type held = *t.first.try_lock();
+    both c;
+    t.lock(c, t.first, t.first);
+    BOOST_TEST(c.is_told());
+    BOOST_TEST(c.error() == errc::duplicate);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(when_a_mutex_ends_the_others_are_given_back)
+{
+    asio::io_context context;
+    std::vector<std::unique_ptr<async_mutex>> m;
+    for (int i = 0; i < 3; ++i)
+        m.push_back(std::make_unique<async_mutex>(context));
+    // The last one in the order of locking is held by somebody.
+    std::sort(m.begin(), m.end());
+    const guard_type held = *m[2]->try_lock();
+    attempt<std::tuple<guard_type, guard_type, guard_type>> a;
+    test::start(how, context, a, [&] { return async_lock_all(*m[2], *m[0], *m[1]); });
+    BOOST_TEST(a.state() == "waiting");
+    BOOST_TEST(m[0]->is_locked());
+    BOOST_TEST(m[1]->is_locked());
+    m[2].reset();
+    drain(context);
+    BOOST_TEST(a.state() == "aborted");
+    BOOST_TEST(!m[0]->is_locked());
+    BOOST_TEST(!m[1]->is_locked());
+}
+
+// --- cancellation -----------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_gives_back_what_is_owned)
+{
+    for (const asio::cancellation_type type : each_type)
+        for (const bool second_is_held : {false, true})
+        {
+            scene t(how);
+            guard_type held = *(second_is_held ? t.second : t.first).try_lock();
+            both a;
+            t.lock(a);
+            BOOST_TEST(t.first.is_locked());
+            a.cancel(type);
+            drain(t.context);
+            BOOST_TEST(a.state() == "aborted");
+            BOOST_TEST(t.first.is_locked() == !second_is_held);
+            held.unlock();
+            drain(t.context);
+            BOOST_TEST(t.is_free());
+        }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_that_meets_a_grant_gives_it_back)
+{
+    for (const asio::cancellation_type type : each_type)
+        for (const bool second_is_held : {false, true})
+        {
+            scene t(how);
+            guard_type held = *(second_is_held ? t.second : t.first).try_lock();
+            both a;
+            attempt<guard_type> next;
+            t.lock(a);
+            test::start(how, t.context, next,
+                        [&] { return (second_is_held ? t.second : t.first).async_lock(); });
+            // The signal for a coroutine goes through its executor; it would come after the grant.
+            if (how == path::coroutine)
+                a.cancel(type);
+            held.unlock();
+            if (how == path::handler)
+                a.cancel(type);
+            drain(t.context);
+            BOOST_TEST(a.state() == "aborted");
+            BOOST_TEST(next.state() == "done");
+            next.value().unlock();
+            BOOST_TEST(t.is_free());
+        }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(when_the_context_dies_what_is_owned_is_given_back)
+{
+    for (const bool granted : {false, true})
+    {
+        scene t(how);
+        guard_type held = *t.second.try_lock();
+        both a;
+        {
+            asio::io_context context;
+            test::start(how, context, a, [&] { return async_lock_all(t.second, t.first); });
+            BOOST_TEST(t.first.is_locked());
+            if (granted)
+                held.unlock();
+        }
+        BOOST_TEST(a.state() == "dropped");
+        BOOST_TEST(!t.first.is_locked());
+        BOOST_TEST(t.second.is_locked() == !granted);
+    }
+}
+
+// --- executors, tokens ------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(the_handler_is_called_on_its_executor)
+{
+    asio::io_context idle, context;
+    async_mutex a(idle), b(idle);
+    int told = 0;
+    const auto handler = [&](error_code error, const two_guards&)
+    {
+        told += !error;
+        BOOST_TEST(tracker_executor::current() == 7);
+    };
+    guard_type held = *b.try_lock();
+    async_lock_all(a, b)(asio::bind_executor(tracker_executor(context.get_executor(), 7), handler));
+    held.unlock();
+    drain(context);
+    BOOST_TEST(told == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_mutexes)
+{
+    scene t(path::handler);
+    int told = 0;
+    async_lock_all(t.first, t.second)(
+        [&](error_code error, const two_guards&)
+        {
+            told += !error;
+            BOOST_TEST(t.context.get_executor().running_in_this_thread());
+        });
+    BOOST_TEST(told == 0);
+    t.context.run();
+    BOOST_TEST(told == 1);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_over_at_once_uses_the_immediate_executor)
+{
+    scene t(path::handler);
+    int told = 0;
+    const auto here = [&](auto f)
+    { return asio::bind_immediate_executor(asio::system_executor(), std::move(f)); };
+    async_lock_all(t.first,
+                   t.second)(here([&](error_code error, const two_guards&) { told += !error; }));
+    BOOST_TEST(told == 1);
+    async_lock_all(t.first, t.first)(
+        here([&](error_code error, const two_guards&) { told += error == errc::duplicate; }));
+    BOOST_TEST(told == 2);
+}
+
+BOOST_AUTO_TEST_CASE(each_token_can_be_used)
+{
+    scene t(path::handler);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        {
+            const auto [one, other] = co_await async_lock_all(t.first, t.second);
+            BOOST_TEST(one.owns_lock());
+            BOOST_TEST(other.owns_lock());
+            const auto [late, none] =
+                co_await async_lock_all(t.second, t.first)(asio::cancel_after(1ms, asio::as_tuple));
+            BOOST_TEST(late == asio::error::operation_aborted);
+            BOOST_TEST(!std::get<0>(none).owns_lock());
+        }
+        const auto guards = co_await async_lock_all(t.second, t.first)(asio::use_awaitable);
+        BOOST_TEST(std::get<1>(guards).owns_lock());
+    };
+    run(t.context, body());
+    auto future = async_lock_all(t.first, t.second)(asio::use_future);
+    auto wrong = async_lock_all(t.first, t.first)(asio::use_future);
+    t.context.restart();
+    t.context.run();
+    BOOST_TEST(std::get<0>(future.get()).owns_lock());
+    BOOST_CHECK_THROW(wrong.get(), system_error);
+}
+
+// --- random schedules -------------------------------------------------------------------------
+
+namespace {
+
+/// Some tasks that lock some of four mutexes in any order, hold them for a while, and give up now and
+/// then.
+class crowd
+{
+public:
+    explicit crowd(std::uint64_t seed)
+        : dice_(seed)
+    {
+        for (auto& each : mutexes_)
+            each.emplace(context_);
+    }
+
+    void run()
+    {
+        constexpr int tasks = 5;
+        std::array<asio::cancellation_signal, tasks> signals;
+        for (auto& signal : signals)
+            asio::co_spawn(context_, work(), rethrower{signal.slot()});
+        context_.restart();
+        while (context_.poll_one() != 0)
+        {
+            if (dice_.below(40) == 0)
+                dice_.one_of(signals).emit(asio::cancellation_type::total);
+        }
+        // Nobody waits for anybody.
+        BOOST_TEST(ended_ == tasks);
+        for (const auto& each : mutexes_)
+            BOOST_TEST(!each->is_locked());
+    }
+
+private:
+    asio::awaitable<void> work()
+    {
+        co_await asio::this_coro::throw_if_cancelled(false);
+        for (int round = 0; round < 6; ++round)
+        {
+            // A task that was cancelled goes on as if nothing had happened.
+            co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
+            co_await lock_some();
+        }
+        ++ended_;
+    }
+
+    asio::awaitable<void> lock_some()
+    {
+        std::array<std::size_t, 4> order{0, 1, 2, 3};
+        for (std::size_t i = order.size(); i > 1; --i)
+            std::swap(order[i - 1], order[dice_.below(static_cast<unsigned>(i))]);
+        async_mutex& a = *mutexes_[order[0]];
+        async_mutex& b = *mutexes_[order[1]];
+        async_mutex& c = *mutexes_[order[2]];
+        if (dice_.coin())
+        {
+            const auto [error, guards] =
+                co_await async_lock_all(a, b)(asio::as_tuple(asio::deferred));
+            if (!error)
+                co_await use(order[0], order[1]);
+        }
+        else
+        {
+            const auto [error, guards] =
+                co_await async_lock_all(a, b, c)(asio::as_tuple(asio::deferred));
+            if (!error)
+                co_await use(order[0], order[1], order[2]);
+        }
+    }
+
+    /// Nobody else has any of these.
+    template <class... Which>
+    asio::awaitable<void> use(Which... which)
+    {
+        (take(which), ...);
+        for (unsigned steps = dice_.below(3); steps > 0; --steps)
+            co_await asio::post(asio::deferred);
+        ((used_[which] = false), ...);
+    }
+
+    void take(std::size_t which) { BOOST_TEST(!std::exchange(used_[which], true)); }
+
+    dice dice_;
+    asio::io_context context_;
+    std::array<std::optional<async_mutex>, 4> mutexes_;
+    std::array<bool, 4> used_{};
+    int ended_ = 0;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(tasks_with_different_orders_never_block_each_other)
+{
+    run_seeds(300, [](std::uint64_t seed) { crowd(seed).run(); });
+}

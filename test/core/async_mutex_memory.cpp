@@ -1,0 +1,501 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// What waiting costs in memory: allocations, the size of a waiter, the depth of the stack.
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <new>
+#include <optional>
+#include <support/attempt.hpp>
+#include <support/counting_allocator.hpp>
+#include <support/expect.hpp>
+#include <support/manual_clock.hpp>
+#include <support/mutex_scene.hpp>
+#include <turnstile/async_mutex.hpp>
+#include <utility>
+
+namespace asio = boost::asio;
+using namespace turnstile;
+using namespace turnstile::test;
+
+// --- the allocations of the whole program -----------------------------------------------------
+
+// The thread sanitizer of clang++ brings along operators of its own that cannot be replaced.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TURNSTILE_TEST_COUNTS_ALLOCATIONS 0
+#endif
+#endif
+#ifndef TURNSTILE_TEST_COUNTS_ALLOCATIONS
+#define TURNSTILE_TEST_COUNTS_ALLOCATIONS 1
+#endif
+
+namespace {
+
+/// Whether allocations are counted, and there is something that does without.
+constexpr bool counts = TURNSTILE_TEST_COUNTS_ALLOCATIONS == 1 && has_await_fast_path;
+
+std::atomic<std::size_t> heap_allocations{0};
+
+}  // namespace
+
+#if TURNSTILE_TEST_COUNTS_ALLOCATIONS
+
+namespace {
+
+void* allocate(std::size_t size, std::size_t alignment)
+{
+    heap_allocations.fetch_add(1, std::memory_order_relaxed);
+    const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
+    if (void* p = std::aligned_alloc(alignment, std::max(rounded, alignment)))
+        return p;
+    throw std::bad_alloc();
+}
+
+}  // namespace
+
+// Not inline, lest g++ takes the pairs apart and warns of halves that do not match.
+[[gnu::noinline]] void* operator new(std::size_t size)
+{
+    return allocate(size, alignof(std::max_align_t));
+}
+
+[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment)
+{
+    return allocate(size, static_cast<std::size_t>(alignment));
+}
+
+[[gnu::noinline]] void operator delete(void* p) noexcept
+{
+    std::free(p);
+}
+
+[[gnu::noinline]] void operator delete(void* p, std::size_t /*size*/) noexcept
+{
+    std::free(p);
+}
+
+[[gnu::noinline]] void operator delete(void* p, std::align_val_t /*alignment*/) noexcept
+{
+    std::free(p);
+}
+
+[[gnu::noinline]] void operator delete(void* p, std::size_t /*size*/,
+                                       std::align_val_t /*alignment*/) noexcept
+{
+    std::free(p);
+}
+
+#endif
+
+namespace {
+
+using scene = mutex_scene;
+using guard_type = mutex_scene::guard_type;
+using typed_mutex = basic_async_mutex<asio::io_context::executor_type>;
+
+/// Runs two coroutines that take turns, and returns how many allocations all turns but the first few
+/// cost.
+template <class Mutex, class Executor>
+std::size_t allocations_of_turns(asio::io_context& context, Mutex& mutex, const Executor& executor)
+{
+    constexpr int warm_up = 100;
+    constexpr int turns = 10'000;
+    std::size_t start = 0;
+    std::size_t end = 0;
+    int waits = 0;
+    const auto body = [&](bool measures) -> asio::awaitable<void>
+    {
+        for (int i = 0; i < turns; ++i)
+        {
+            if (measures && i == warm_up)
+                start = heap_allocations;
+            waits += mutex.is_locked() ? 1 : 0;
+            const auto guard = co_await mutex.async_lock();
+            // Lets the other one come, and wait.
+            co_await asio::post(executor, asio::deferred);
+        }
+        if (measures)
+            end = heap_allocations;
+    };
+    asio::co_spawn(executor, body(true), rethrower());
+    asio::co_spawn(executor, body(false), rethrower());
+    drain(context);
+    BOOST_TEST(waits > turns);
+    return end - start;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(waiting_in_a_coroutine_does_not_allocate,
+                     *boost::unit_test::enable_if<counts>())
+{
+    asio::io_context context;
+    async_mutex mutex(context);
+    BOOST_TEST(allocations_of_turns(context, mutex, context.get_executor()) == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(waiting_in_a_coroutine_on_a_strand_does_not_allocate,
+                     *boost::unit_test::enable_if<counts>())
+{
+    asio::io_context context;
+    async_mutex mutex(context);
+    BOOST_TEST(allocations_of_turns(context, mutex, asio::make_strand(context)) == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(waiting_for_an_unsynchronized_mutex_does_not_allocate,
+                     *boost::unit_test::enable_if<counts>())
+{
+    asio::io_context context;
+    unsynchronized_async_mutex mutex(context);
+    BOOST_TEST(allocations_of_turns(context, mutex, context.get_executor()) == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(taking_a_free_lock_does_not_allocate, *boost::unit_test::enable_if<counts>())
+{
+    scene s;
+    std::size_t allocations = 1;
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const std::size_t start = heap_allocations;
+        for (int i = 0; i < 1000; ++i)
+        {
+            guard_type guard = co_await s.mutex.async_lock();
+            co_await guard.async_unlock();
+            guard = (co_await s.mutex.async_try_lock()).value();
+            guard.unlock();
+            guard = (co_await s.mutex.async_try_lock_for(std::chrono::hours(1))).value();
+            guard.unlock();
+            co_await s.mutex.async_leave(co_await s.mutex.async_enter());
+            s.mutex.leave(s.hold().release());
+        }
+        allocations = heap_allocations - start;
+    };
+    run(s.context, body());
+    BOOST_TEST(allocations == 0u);
+}
+
+// --- the associated allocator -----------------------------------------------------------------
+
+namespace {
+
+/// A handler of any operation, with an allocator of its own.
+class counted_handler
+{
+public:
+    using allocator_type = counting_allocator<void>;
+
+    counted_handler(allocation_count& count, int& told)
+        : count_(&count)
+        , told_(&told)
+    {
+    }
+
+    [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_type(*count_); }
+
+    template <class... Result>
+    void operator()(const error_code& /*error*/, const Result&... /*result*/)
+    {
+        ++*told_;
+        // Everything is free again for the next operation.
+        BOOST_TEST(count_->live == 0u);
+    }
+
+private:
+    allocation_count* count_;
+    int* told_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_waiting_handler_uses_its_allocator_and_frees_before_it_runs)
+{
+    constexpr auto never = manual_clock::time_point::max();
+    scene s;
+    allocation_count count;
+    int told = 0;
+    const counted_handler handler(count, told);
+    const auto wait = [&](auto start)
+    {
+        count = {};
+        std::optional<guard_type> holder = s.mutex.try_lock();
+        start();
+        BOOST_TEST(count.allocations >= 1u);
+        BOOST_TEST(count.live > 0u);
+        holder.reset();
+        drain(s.context);
+        BOOST_TEST(count.live == 0u);
+    };
+    wait([&] { s.mutex.async_lock(handler); });
+    wait([&] { s.mutex.async_try_lock_until(never, handler); });
+    wait([&] { s.mutex.async_enter(handler); });
+    BOOST_TEST(told == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_that_need_not_wait_uses_its_allocator_too)
+{
+    // An any_io_executor does not take an allocator, neither from us nor from anybody else.
+    asio::io_context context;
+    typed_mutex mutex(context);
+    allocation_count count;
+    int told = 0;
+    mutex.async_lock(counted_handler(count, told));
+    BOOST_TEST(count.allocations == 1u);
+    drain(context);
+    BOOST_TEST(told == 1);
+    BOOST_TEST(count.live == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_that_times_out_or_is_aborted_frees_before_it_runs)
+{
+    asio::io_context context;
+    auto mutex = std::make_unique<async_mutex>(context);
+    const std::optional<guard_type> holder = mutex->try_lock();
+    allocation_count timed, aborted;
+    int told = 0;
+    mutex->async_try_lock_until(manual_clock::now(), counted_handler(timed, told));
+    mutex->async_lock(counted_handler(aborted, told));
+    drain(context);
+    BOOST_TEST(told == 1);
+    mutex.reset();
+    drain(context);
+    BOOST_TEST(told == 2);
+    BOOST_TEST(timed.live == 0u);
+    BOOST_TEST(aborted.live == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_that_is_never_invoked_frees_all_the_same)
+{
+    allocation_count waiting, timed, granted, at_once;
+    int told = 0;
+    {
+        asio::io_context context;
+        typed_mutex mutex(context);
+        mutex.async_lock(counted_handler(at_once, told));
+        async_mutex other(context);
+        std::optional<guard_type> holder = other.try_lock();
+        other.async_lock(counted_handler(granted, told));
+        other.async_lock(counted_handler(waiting, told));
+        other.async_try_lock_for(std::chrono::hours(1), counted_handler(timed, told));
+        holder.reset();
+        for (const allocation_count* each : {&waiting, &timed, &granted, &at_once})
+            BOOST_TEST(each->live > 0u);
+    }
+    for (const allocation_count* each : {&waiting, &timed, &granted, &at_once})
+        BOOST_TEST(each->live == 0u);
+    BOOST_TEST(told == 0);
+}
+
+namespace {
+
+/// What a waiting handler takes besides itself.
+template <class Mutex>
+std::size_t size_of_waiting_handler()
+{
+    asio::io_context context;
+    Mutex mutex(context);
+    const auto holder = mutex.try_lock();
+    allocation_count count;
+    int told = 0;
+    mutex.async_lock(counted_handler(count, told));
+    BOOST_TEST(count.allocations == 1u);
+    return count.live - sizeof(counted_handler);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_waiting_handler_is_small)
+{
+    BOOST_TEST(size_of_waiting_handler<typed_mutex>() <= 160u);
+}
+
+BOOST_AUTO_TEST_CASE(a_waiting_handler_is_small_for_any_executor)
+{
+    BOOST_TEST(size_of_waiting_handler<async_mutex>() <= 160u);
+}
+
+#if TURNSTILE_HAS_AWAIT_FAST_PATH
+
+BOOST_AUTO_TEST_CASE(a_waiting_coroutine_is_small)
+{
+    using state = detail::hosted<detail::mutex_state<synchronized>, asio::any_io_executor>;
+    using request = detail::lock_request<state, guard_type>;
+    BOOST_TEST((sizeof(detail::frame_waiter<request, asio::any_io_executor>)) <= 160u);
+    BOOST_TEST((sizeof(detail::frame_waiter<request, asio::io_context::executor_type>)) <= 160u);
+}
+
+#endif
+
+// --- the stack --------------------------------------------------------------------------------
+
+namespace {
+
+/// How far the places are apart that called look().
+class depth_gauge
+{
+public:
+    [[gnu::noinline]] void look()
+    {
+        const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+        lowest_ = std::min(lowest_, here);
+        highest_ = std::max(highest_, here);
+        ++looks_;
+    }
+
+    [[nodiscard]] int looks() const { return looks_; }
+    [[nodiscard]] std::size_t range() const { return highest_ - lowest_; }
+
+private:
+    int looks_ = 0;
+    std::uintptr_t lowest_ = std::numeric_limits<std::uintptr_t>::max();
+    std::uintptr_t highest_ = 0;
+};
+
+/// More than ways through a context differ, far less than anything that grows with the number of locks.
+constexpr std::size_t flat = 8192;
+constexpr int many_locks = 1'000'000;
+constexpr int many_waiters = 100'000;
+
+/// A handler that locks again and again.
+struct lock_again
+{
+    void operator()(const error_code& /*error*/, guard_type guard)
+    {
+        gauge->look();
+        guard.unlock();
+        if (gauge->looks() < many_locks)
+            mutex->async_lock(*this);
+    }
+
+    async_mutex* mutex;
+    depth_gauge* gauge;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_stack_is_flat_for_many_locks_of_a_coroutine)
+{
+    scene s;
+    depth_gauge gauge;
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        for (int i = 0; i < many_locks; ++i)
+        {
+            const guard_type guard = co_await s.mutex.async_lock();
+            gauge.look();
+        }
+    };
+    run(s.context, body());
+    BOOST_TEST(gauge.looks() == many_locks);
+    BOOST_TEST(gauge.range() <= flat);
+}
+
+BOOST_AUTO_TEST_CASE(the_stack_is_flat_for_many_locks_of_handlers)
+{
+    scene s;
+    depth_gauge gauge;
+    s.mutex.async_lock(lock_again{&s.mutex, &gauge});
+    drain(s.context);
+    BOOST_TEST(gauge.looks() == many_locks);
+    BOOST_TEST(gauge.range() <= flat);
+}
+
+BOOST_AUTO_TEST_CASE(the_stack_is_flat_for_a_chain_of_coroutines)
+{
+    scene s;
+    depth_gauge gauge;
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const guard_type guard = co_await s.mutex.async_lock();
+        gauge.look();
+    };
+    std::optional<guard_type> holder = s.mutex.try_lock();
+    for (int i = 0; i < many_waiters; ++i)
+        asio::co_spawn(s.context, body(), rethrower());
+    drain(s.context);
+    BOOST_TEST(gauge.looks() == 0);
+    holder.reset();
+    drain(s.context);
+    BOOST_TEST(gauge.looks() == many_waiters);
+    BOOST_TEST(gauge.range() <= flat);
+}
+
+BOOST_AUTO_TEST_CASE(the_stack_is_flat_for_a_chain_of_handlers)
+{
+    scene s;
+    depth_gauge gauge;
+    std::optional<guard_type> holder = s.mutex.try_lock();
+    for (int i = 0; i < many_waiters; ++i)
+        s.mutex.async_lock([&](const error_code&, const guard_type&) { gauge.look(); });
+    holder.reset();
+    drain(s.context);
+    BOOST_TEST(gauge.looks() == many_waiters);
+    BOOST_TEST(gauge.range() <= flat);
+}
+
+BOOST_AUTO_TEST_CASE(the_stack_is_flat_when_a_mutex_with_many_waiters_is_destroyed)
+{
+    asio::io_context context;
+    depth_gauge gauge;
+    auto mutex = std::make_unique<async_mutex>(context);
+    const std::optional<guard_type> holder = mutex->try_lock();
+    for (int i = 0; i < many_waiters; ++i)
+        mutex->async_lock([&](const error_code&, const guard_type&) { gauge.look(); });
+    mutex.reset();
+    drain(context);
+    BOOST_TEST(gauge.looks() == many_waiters);
+    BOOST_TEST(gauge.range() <= flat);
+}
+
+BOOST_AUTO_TEST_CASE(the_stack_is_flat_when_a_context_with_many_waiters_is_destroyed)
+{
+    depth_gauge gauge;
+    /// Looks when its coroutine is destroyed.
+    struct dying
+    {
+        explicit dying(depth_gauge& g)
+            : gauge(&g)
+        {
+        }
+
+        dying(const dying&) = delete;
+        dying& operator=(const dying&) = delete;
+
+        ~dying() { gauge->look(); }
+
+        depth_gauge* gauge;
+    };
+    const auto body = [&](async_mutex& mutex) -> asio::awaitable<void>
+    {
+        const dying witness(gauge);
+        const guard_type guard = co_await mutex.async_lock();
+    };
+    {
+        asio::io_context context;
+        async_mutex mutex(context);
+        std::optional<guard_type> holder = mutex.try_lock();
+        for (int i = 0; i < many_waiters; ++i)
+            asio::co_spawn(context, body(mutex), rethrower());
+        drain(context);
+        // The first one owns the lock when the context dies.
+        holder.reset();
+    }
+    BOOST_TEST(gauge.looks() == many_waiters);
+    BOOST_TEST(gauge.range() <= flat);
+}

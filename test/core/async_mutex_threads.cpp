@@ -1,0 +1,607 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// A mutex between threads. What is written under the lock is not atomic, so that the thread sanitizer
+// would see two who think that they own it; and the races have several ends, of which each has to be a
+// good one.
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <future>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <support/random_runs.hpp>
+#include <thread>
+#include <turnstile/async_mutex.hpp>
+#include <utility>
+#include <vector>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using namespace turnstile;
+
+namespace {
+
+using guard_type = async_mutex::guard_type;
+using optional_guard = std::optional<guard_type>;
+
+/// A context that some threads run until it is destroyed.
+class running_context
+{
+public:
+    explicit running_context(int threads)
+    {
+        for (int i = 0; i < threads; ++i)
+            threads_.emplace_back([this] { context_.run(); });
+    }
+
+    running_context(const running_context&) = delete;
+    running_context& operator=(const running_context&) = delete;
+
+    /// What is not done is not done any more.
+    ~running_context()
+    {
+        work_.reset();
+        context_.stop();
+        join();
+    }
+
+    /// Waits until all is done.
+    void finish()
+    {
+        work_.reset();
+        join();
+    }
+
+    [[nodiscard]] auto get_executor() { return context_.get_executor(); }
+
+private:
+    void join()
+    {
+        for (std::thread& each : threads_)
+            if (each.joinable())
+                each.join();
+    }
+
+    asio::io_context context_;
+    asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
+    std::vector<std::thread> threads_;
+};
+
+/// Waits until everything has run that was posted to an executor before.
+template <class Executor>
+void settle(const Executor& executor)
+{
+    std::promise<void> done;
+    asio::post(executor, [&] { done.set_value(); });
+    done.get_future().wait();
+}
+
+/// What a mutex protects.
+struct treasure
+{
+    void begin()
+    {
+        violations += is_used ? 1 : 0;
+        is_used = true;
+        ++uses;
+    }
+
+    void end() { is_used = false; }
+
+    void use()
+    {
+        begin();
+        end();
+    }
+
+    bool is_used = false;
+    int uses = 0;
+    int violations = 0;
+};
+
+/// Uses it in turn under a guard, under one that was got in time, and under a token.
+asio::awaitable<void> use_often(async_mutex& mutex, treasure& t, int times)
+{
+    for (int i = 0; i < times; i += 3)
+    {
+        {
+            const guard_type guard = co_await mutex.async_lock();
+            t.begin();
+            // Others come meanwhile, and another thread may go on.
+            co_await asio::post(co_await asio::this_coro::executor, asio::deferred);
+            t.end();
+        }
+        {
+            const optional_guard guard = co_await mutex.async_try_lock_for(1h);
+            t.use();
+        }
+        const owner_token token = co_await mutex.async_enter();
+        t.use();
+        co_await mutex.async_leave(token);
+    }
+}
+
+/// Uses it with a handler, and again, some times.
+void use_with_handlers(async_mutex& mutex, const asio::any_io_executor& executor, treasure& t,
+                       int times)
+{
+    if (times == 0)
+        return;
+    mutex.async_lock(
+        asio::bind_executor(executor,
+                            [&mutex, executor, &t, times](const error_code&, guard_type guard)
+                            {
+                                t.use();
+                                guard.unlock();
+                                use_with_handlers(mutex, executor, t, times - 1);
+                            }));
+}
+
+void check(const treasure& t, int uses)
+{
+    BOOST_TEST(t.uses == uses);
+    BOOST_TEST(t.violations == 0);
+}
+
+constexpr int users = 6;
+constexpr int times = 600;
+
+}  // namespace
+
+// --- exclusion --------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(several_threads_of_one_context)
+{
+    running_context context(3);
+    async_mutex mutex(context.get_executor());
+    treasure t;
+    for (int i = 0; i < users; ++i)
+    {
+        asio::co_spawn(context.get_executor(), use_often(mutex, t, times), asio::detached);
+        use_with_handlers(mutex, context.get_executor(), t, times);
+    }
+    context.finish();
+    check(t, 2 * users * times);
+    BOOST_TEST(!mutex.is_locked());
+}
+
+BOOST_AUTO_TEST_CASE(several_contexts)
+{
+    running_context contexts[]{running_context(1), running_context(1), running_context(1)};
+    async_mutex mutex(contexts[0].get_executor());
+    treasure t;
+    for (int i = 0; i < users; ++i)
+    {
+        const asio::any_io_executor executor = contexts[i % 3].get_executor();
+        asio::co_spawn(executor, use_often(mutex, t, times), asio::detached);
+        use_with_handlers(mutex, executor, t, times);
+    }
+    for (running_context& each : contexts)
+        each.finish();
+    check(t, 2 * users * times);
+    BOOST_TEST(!mutex.is_locked());
+}
+
+BOOST_AUTO_TEST_CASE(strands_and_pools)
+{
+    asio::thread_pool pool(2);
+    running_context context(2);
+    async_mutex mutex(pool.get_executor());
+    treasure t;
+    for (int i = 0; i < users; ++i)
+    {
+        const auto strand = asio::make_strand(context.get_executor());
+        asio::co_spawn(strand, use_often(mutex, t, times), asio::detached);
+        asio::co_spawn(pool, use_often(mutex, t, times), asio::detached);
+    }
+    context.finish();
+    pool.join();
+    check(t, 2 * users * times);
+}
+
+BOOST_AUTO_TEST_CASE(threads_without_a_context)
+{
+    asio::io_context context;
+    async_mutex mutex(context);
+    treasure t;
+    const auto body = [&]
+    {
+        for (int done = 0; done < 1000;)
+        {
+            if (optional_guard guard = mutex.try_lock())
+            {
+                t.use();
+                ++done;
+                if (done % 2 == 0)
+                    mutex.leave(guard->release());
+            }
+            else
+            {
+                std::this_thread::yield();
+            }
+        }
+    };
+    std::thread other(body);
+    body();
+    other.join();
+    check(t, 2000);
+}
+
+// --- races ------------------------------------------------------------------------------------
+
+namespace {
+
+enum class ending
+{
+    granted,
+    aborted,
+    timed_out,
+};
+
+/// One attempt on a strand, which a thread waits for. What it gets it gives back at once.
+struct contender
+{
+    enum class kind
+    {
+        lock,
+        timed,
+        enter,
+        lock_in_coroutine,
+        timed_in_coroutine,
+        enter_in_coroutine,
+    };
+
+    static constexpr kind kinds[] = {kind::lock,
+                                     kind::timed,
+                                     kind::enter,
+                                     kind::lock_in_coroutine,
+                                     kind::timed_in_coroutine,
+                                     kind::enter_in_coroutine};
+
+    contender(async_mutex& m, std::chrono::nanoseconds t)
+        : mutex(m)
+        , patience(t)
+    {
+    }
+
+    void tell(const error_code& error, bool got)
+    {
+        told.set_value(error ? ending::aborted : got ? ending::granted : ending::timed_out);
+    }
+
+    /// Called on the strand.
+    template <class Executor>
+    void start(kind how, const Executor& executor)
+    {
+        const auto bind = [&](auto handler)
+        {
+            return asio::bind_executor(executor,
+                                       asio::bind_cancellation_slot(signal.slot(), handler));
+        };
+        switch (how)
+        {
+        case kind::lock:
+            return mutex.async_lock(bind([this](const error_code& error, guard_type guard)
+                                         { lock_told(error, std::move(guard)); }));
+        case kind::timed:
+            return mutex.async_try_lock_for(
+                patience, bind([this](const error_code& error, optional_guard guard)
+                               { lock_told(error, guard ? std::move(*guard) : guard_type()); }));
+        case kind::enter:
+            return mutex.async_enter(bind([this](const error_code& error, owner_token token)
+                                          { enter_told(error, token); }));
+        default:
+            asio::co_spawn(executor, attempt(how),
+                           asio::bind_cancellation_slot(signal.slot(), asio::detached));
+        }
+    }
+
+    asio::awaitable<void> attempt(kind how)
+    {
+        co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
+        co_await asio::this_coro::throw_if_cancelled(false);
+        error_code aborted;
+        try
+        {
+            if (how == kind::lock_in_coroutine)
+                lock_told({}, co_await mutex.async_lock());
+            else if (how == kind::timed_in_coroutine)
+            {
+                optional_guard guard = co_await mutex.async_try_lock_for(patience);
+                lock_told({}, guard ? std::move(*guard) : guard_type());
+            }
+            else
+                enter_told({}, co_await mutex.async_enter());
+        }
+        catch (const system_error& error)
+        {
+            aborted = error.code();
+        }
+        if (aborted)
+            tell(aborted, false);
+    }
+
+    void lock_told(const error_code& error, guard_type guard)
+    {
+        const bool got = guard.owns_lock();
+        if (got)
+            guard.unlock();
+        tell(error, got);
+    }
+
+    void enter_told(const error_code& error, owner_token token)
+    {
+        if (token)
+            mutex.leave(token);
+        tell(error, static_cast<bool>(token));
+    }
+
+    async_mutex& mutex;
+    std::chrono::nanoseconds patience;
+    asio::cancellation_signal signal;
+    std::promise<ending> told;
+};
+
+/// How often a race is run: TURNSTILE_RANDOM_RUNS, within reason.
+const int rounds = static_cast<int>(
+    std::min<std::uint64_t>(test::number_from("TURNSTILE_RANDOM_RUNS", 500), 20'000));
+
+/// Starts a contender on a strand and waits until it waits.
+template <class Strand>
+std::unique_ptr<contender> start_contender(async_mutex& mutex, const Strand& strand,
+                                           contender::kind how, std::chrono::nanoseconds patience)
+{
+    auto c = std::make_unique<contender>(mutex, patience);
+    asio::post(strand, [&, how] { c->start(how, strand); });
+    settle(strand);
+    settle(strand);
+    return c;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_cancellation_on_the_strand_against_a_grant_of_another_thread)
+{
+    running_context context(2);
+    async_mutex mutex(context.get_executor());
+    for (const contender::kind how : contender::kinds)
+        for (int i = 0; i < rounds; ++i)
+        {
+            const auto strand = asio::make_strand(context.get_executor());
+            optional_guard holder = mutex.try_lock();
+            BOOST_REQUIRE(holder.has_value());
+            const auto c = start_contender(mutex, strand, how, 1h);
+            std::latch both(2);
+            asio::post(strand,
+                       [&]
+                       {
+                           both.arrive_and_wait();
+                           c->signal.emit(asio::cancellation_type::total);
+                       });
+            both.arrive_and_wait();
+            holder.reset();
+            BOOST_CHECK(c->told.get_future().get() != ending::timed_out);
+            BOOST_REQUIRE(!mutex.is_locked());
+            settle(strand);
+        }
+}
+
+BOOST_AUTO_TEST_CASE(a_time_out_against_a_cancellation_and_a_grant)
+{
+    running_context context(2);
+    async_mutex mutex(context.get_executor());
+    for (const auto how : {contender::kind::timed, contender::kind::timed_in_coroutine})
+        for (int i = 0; i < rounds; ++i)
+        {
+            const auto strand = asio::make_strand(context.get_executor());
+            optional_guard holder = mutex.try_lock();
+            BOOST_REQUIRE(holder.has_value());
+            const auto c = std::make_unique<contender>(mutex, std::chrono::microseconds(i % 50));
+            auto told = c->told.get_future();
+            std::latch both(2);
+            asio::post(strand, [&, how] { c->start(how, strand); });
+            asio::post(strand,
+                       [&]
+                       {
+                           both.arrive_and_wait();
+                           if (i % 2 == 0)
+                               c->signal.emit(asio::cancellation_type::terminal);
+                       });
+            both.arrive_and_wait();
+            holder.reset();
+            told.wait();
+            BOOST_REQUIRE(!mutex.is_locked());
+            settle(strand);
+        }
+}
+
+BOOST_AUTO_TEST_CASE(several_cancellations_while_the_lock_goes_from_one_to_the_next)
+{
+    running_context context(3);
+    async_mutex mutex(context.get_executor());
+    const auto strand = asio::make_strand(context.get_executor());
+    for (int i = 0; i < rounds; ++i)
+    {
+        optional_guard holder = mutex.try_lock();
+        BOOST_REQUIRE(holder.has_value());
+        std::vector<std::unique_ptr<contender>> all;
+        for (const contender::kind how : contender::kinds)
+            all.push_back(start_contender(mutex, strand, how, 1h));
+        asio::post(strand,
+                   [&]
+                   {
+                       for (const auto& each : all)
+                           each->signal.emit(asio::cancellation_type::total);
+                   });
+        holder.reset();
+        for (const auto& each : all)
+            BOOST_CHECK(each->told.get_future().get() != ending::timed_out);
+        BOOST_REQUIRE(!mutex.is_locked());
+        settle(strand);
+    }
+}
+
+// --- destruction ------------------------------------------------------------------------------
+
+namespace {
+
+/// Does two things at the same time, one of them on this thread.
+template <class Here, class There>
+void race(Here here, There there)
+{
+    std::latch both(2);
+    std::thread other(
+        [&]
+        {
+            both.arrive_and_wait();
+            there();
+        });
+    both.arrive_and_wait();
+    here();
+    other.join();
+}
+
+/// Lets one of each kind wait on a context. None of them is ever told.
+template <class Executor>
+void wait_in_all_ways(async_mutex& mutex, asio::io_context& context, const Executor& executor,
+                      std::atomic<int>& granted)
+{
+    const auto note = [&](const error_code& error, const auto&) { granted += error ? 0 : 1; };
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const guard_type guard = co_await mutex.async_lock();
+        ++granted;
+    };
+    asio::co_spawn(executor, body(), asio::detached);
+    asio::co_spawn(executor, body(), asio::detached);
+    context.poll();
+    mutex.async_lock(asio::bind_executor(executor, note));
+    mutex.async_try_lock_for(1h, asio::bind_executor(executor, note));
+    mutex.async_enter(asio::bind_executor(executor, note));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_context_dies_while_another_thread_gives_the_lock_back)
+{
+    asio::io_context own;
+    async_mutex mutex(own);
+    std::atomic<int> granted{0};
+    for (int i = 0; i < rounds; ++i)
+    {
+        auto context = std::make_unique<asio::io_context>();
+        optional_guard holder = mutex.try_lock();
+        BOOST_REQUIRE(holder.has_value());
+        if (i % 2 == 0)
+            wait_in_all_ways(mutex, *context, context->get_executor(), granted);
+        else
+            wait_in_all_ways(mutex, *context, asio::make_strand(*context), granted);
+        race([&] { context.reset(); }, [&] { holder.reset(); });
+        BOOST_REQUIRE(!mutex.is_locked());
+    }
+    BOOST_TEST(granted == 0);
+}
+
+BOOST_AUTO_TEST_CASE(two_contexts_die_at_the_same_time)
+{
+    asio::io_context own;
+    async_mutex mutex(own);
+    std::atomic<int> granted{0};
+    for (int i = 0; i < rounds; ++i)
+    {
+        auto one = std::make_unique<asio::io_context>();
+        auto other = std::make_unique<asio::io_context>();
+        optional_guard holder = mutex.try_lock();
+        BOOST_REQUIRE(holder.has_value());
+        for (int k = 0; k < 2; ++k)
+        {
+            wait_in_all_ways(mutex, *one, one->get_executor(), granted);
+            wait_in_all_ways(mutex, *other, other->get_executor(), granted);
+        }
+        // Somebody of one of them owns the lock by now.
+        holder.reset();
+        race([&] { one.reset(); }, [&] { other.reset(); });
+        BOOST_REQUIRE(!mutex.is_locked());
+    }
+    BOOST_TEST(granted == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_context_dies_while_the_mutex_does)
+{
+    asio::io_context own;
+    std::atomic<int> granted{0};
+    for (int i = 0; i < rounds; ++i)
+    {
+        auto mutex = std::make_unique<async_mutex>(own);
+        auto context = std::make_unique<asio::io_context>();
+        optional_guard holder = mutex->try_lock();
+        wait_in_all_ways(*mutex, *context, context->get_executor(), granted);
+        if (i % 2 == 0)
+            holder.reset();
+        race([&] { context.reset(); }, [&] { mutex.reset(); });
+    }
+    BOOST_TEST(granted == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_mutex_dies_while_another_thread_destroys_the_guard)
+{
+    running_context context(1);
+    for (int i = 0; i < rounds; ++i)
+    {
+        auto mutex = std::make_unique<async_mutex>(context.get_executor());
+        optional_guard holder = mutex->try_lock();
+        std::promise<bool> told;
+        mutex->async_lock([&](const error_code& error, const guard_type& guard)
+                          { told.set_value(guard.owns_lock() != error.failed()); });
+        race([&] { mutex.reset(); }, [&] { holder.reset(); });
+        BOOST_REQUIRE(told.get_future().get());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_mutex_dies_while_a_waiter_is_cancelled)
+{
+    running_context context(2);
+    for (int i = 0; i < rounds; ++i)
+    {
+        const auto strand = asio::make_strand(context.get_executor());
+        auto mutex = std::make_unique<async_mutex>(context.get_executor());
+        const optional_guard holder = mutex->try_lock();
+        const auto how =
+            contender::kinds[static_cast<std::size_t>(i) % std::size(contender::kinds)];
+        const auto c = start_contender(*mutex, strand, how, 1h);
+        std::latch both(2);
+        asio::post(strand,
+                   [&]
+                   {
+                       both.arrive_and_wait();
+                       c->signal.emit(asio::cancellation_type::total);
+                   });
+        both.arrive_and_wait();
+        mutex.reset();
+        BOOST_CHECK(c->told.get_future().get() == ending::aborted);
+        settle(strand);
+    }
+}

@@ -1,0 +1,411 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Each completion token with each operation: that it compiles, and what it yields. Every test waits once
+// for a lock that is held and finds it free once.
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/append.hpp>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/experimental/coro.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/experimental/promise.hpp>
+#include <boost/asio/experimental/use_promise.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <support/attempt.hpp>
+#include <support/expect.hpp>
+#include <support/mutex_scene.hpp>
+#include <tuple>
+#include <turnstile/async_mutex.hpp>
+#include <utility>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using namespace turnstile;
+using namespace turnstile::test;
+
+namespace {
+
+using guard_type = async_mutex::guard_type;
+using optional_guard = std::optional<guard_type>;
+
+/// A context, a mutex, and somebody who holds it until everything else is done.
+struct contended_scene : mutex_scene
+{
+    contended_scene()
+        : holder(hold())
+    {
+    }
+
+    /// Runs the context until nothing is ready, gives the lock back, and goes on.
+    void run_contended()
+    {
+        drain(context);
+        holder.unlock();
+        drain(context);
+        BOOST_TEST(!mutex.is_locked());
+    }
+
+    template <class Awaitable>
+    void run_contended(Awaitable awaitable)
+    {
+        bool ended = false;
+        asio::co_spawn(context, std::move(awaitable),
+                       [&](const std::exception_ptr& error)
+                       {
+                           rethrower{}(error);
+                           ended = true;
+                       });
+        drain(context);
+        BOOST_TEST(!ended);
+        run_contended();
+        BOOST_TEST(ended);
+    }
+
+    guard_type holder;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_plain_call_back)
+{
+    contended_scene s;
+    std::string told;
+    const auto note = [&](char name)
+    {
+        return [&told, name](const error_code& error, const auto&...)
+        { told += error ? '!' : name; };
+    };
+    s.mutex.async_lock(note('a'));
+    s.mutex.async_try_lock_for(1h, note('b'));
+    s.mutex.async_try_lock_until(std::chrono::steady_clock::now() + 1h, note('c'));
+    s.mutex.async_enter([&](const error_code& error, owner_token token)
+                        { s.mutex.async_leave(token, note(error ? '!' : 'd')); });
+    s.mutex.async_try_lock(note('e'));
+    s.holder.async_unlock(note('f'));
+    drain(s.context);
+    s.mutex.async_lock(note('g'));
+    drain(s.context);
+    std::ranges::sort(told);
+    BOOST_TEST(told == "abcdefg");
+}
+
+BOOST_AUTO_TEST_CASE(a_call_back_that_can_only_be_moved)
+{
+    contended_scene s;
+    bool valid = false;
+    s.mutex.async_lock(
+        [&valid, own = std::make_unique<int>(1)](const error_code&, const guard_type& guard)
+        { valid = guard.valid() && *own == 1; });
+    s.run_contended();
+    BOOST_TEST(valid);
+}
+
+BOOST_AUTO_TEST_CASE(a_std_function)
+{
+    contended_scene s;
+    int told = 0;
+    const std::function<void(error_code, guard_type)> handler = [&](const error_code&,
+                                                                    const guard_type&) { ++told; };
+    s.mutex.async_lock(handler);
+    s.run_contended();
+    s.mutex.async_lock(handler);
+    drain(s.context);
+    BOOST_TEST(told == 2);
+}
+
+BOOST_AUTO_TEST_CASE(detached)
+{
+    contended_scene s;
+    s.mutex.async_lock(asio::detached);
+    s.mutex.async_try_lock(asio::detached);
+    s.mutex.async_try_lock_for(1h, asio::detached);
+    s.run_contended();
+}
+
+BOOST_AUTO_TEST_CASE(deferred)
+{
+    contended_scene s;
+    bool told = false;
+    auto lock = s.mutex.async_lock(asio::deferred);
+    std::move(lock)([&](const error_code&, const guard_type& guard) { told = guard.valid(); });
+    s.run_contended();
+    BOOST_TEST(told);
+}
+
+BOOST_AUTO_TEST_CASE(deferred_chained)
+{
+    contended_scene s;
+    std::uint64_t number = 0;
+    auto chain =
+        s.mutex.async_lock(asio::deferred) | asio::deferred(
+                                                 [](const error_code& error, guard_type guard)
+                                                 {
+                                                     const std::uint64_t n = guard.fencing_token();
+                                                     return asio::deferred.values(error, n);
+                                                 });
+    std::move(chain)([&](const error_code&, std::uint64_t n) { number = n; });
+    s.run_contended();
+    BOOST_TEST(number == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(awaited_as_it_is)
+{
+    contended_scene s;
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        guard_type guard = co_await s.mutex.async_lock();
+        BOOST_TEST(guard.valid());
+        BOOST_TEST(!(co_await s.mutex.async_try_lock()));
+        BOOST_TEST(!(co_await s.mutex.async_try_lock_for(0s)));
+        BOOST_TEST(!(co_await s.mutex.async_try_lock_until(std::chrono::steady_clock::now())));
+        co_await guard.async_unlock();
+        const owner_token token = co_await s.mutex.async_enter();
+        co_await s.mutex.async_leave(token);
+    };
+    s.run_contended(body());
+}
+
+BOOST_AUTO_TEST_CASE(use_awaitable)
+{
+    contended_scene s;
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        guard_type guard = co_await s.mutex.async_lock(asio::use_awaitable);
+        BOOST_TEST(guard.valid());
+        BOOST_TEST(!(co_await s.mutex.async_try_lock(asio::use_awaitable)));
+        BOOST_TEST(!(co_await s.mutex.async_try_lock_for(0s, asio::use_awaitable)));
+        co_await guard.async_unlock(asio::use_awaitable);
+        const owner_token token = co_await s.mutex.async_enter(asio::use_awaitable);
+        co_await s.mutex.async_leave(token, asio::use_awaitable);
+    };
+    s.run_contended(body());
+}
+
+BOOST_AUTO_TEST_CASE(use_future)
+{
+    contended_scene s;
+    std::future<guard_type> lock = s.mutex.async_lock(asio::use_future);
+    std::future<optional_guard> refused = s.mutex.async_try_lock(asio::use_future);
+    std::future<owner_token> enter = s.mutex.async_enter(asio::use_future);
+    std::future<void> unlock = s.holder.async_unlock(asio::use_future);
+    drain(s.context);
+    unlock.get();
+    BOOST_TEST(!refused.get());
+    {
+        const guard_type guard = lock.get();
+        BOOST_TEST(guard.valid());
+    }
+    drain(s.context);
+    std::future<void> leave = s.mutex.async_leave(enter.get(), asio::use_future);
+    std::future<void> wrong = s.mutex.async_leave(owner_token(7), asio::use_future);
+    std::future<optional_guard> timed = s.mutex.async_try_lock_for(0s, asio::use_future);
+    drain(s.context);
+    leave.get();
+    BOOST_CHECK_EXCEPTION(wrong.get(), system_error, [](const system_error& error)
+                          { return error.code() == errc::not_owner; });
+    BOOST_TEST(timed.get().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(as_tuple)
+{
+    contended_scene s;
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto [error, guard] = co_await s.mutex.async_lock(asio::as_tuple);
+        BOOST_TEST(!error);
+        BOOST_TEST(guard.valid());
+        const auto [unlock_error] = co_await guard.async_unlock(asio::as_tuple);
+        BOOST_TEST(!unlock_error);
+        const auto [again] = co_await guard.async_unlock(asio::as_tuple(asio::use_awaitable));
+        BOOST_TEST(again == error_code(errc::empty_guard));
+        const auto [enter_error, token] =
+            co_await s.mutex.async_enter(asio::as_tuple(asio::deferred));
+        BOOST_TEST(!enter_error);
+        const auto [timed_error, none] = co_await s.mutex.async_try_lock_for(0s, asio::as_tuple);
+        BOOST_TEST(!timed_error);
+        BOOST_TEST(!none);
+        const auto [leave_error] = co_await s.mutex.async_leave(token, asio::as_tuple);
+        BOOST_TEST(!leave_error);
+    };
+    s.run_contended(body());
+}
+
+BOOST_AUTO_TEST_CASE(redirect_error)
+{
+    contended_scene s;
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        error_code error = errc::closed;
+        guard_type guard = co_await s.mutex.async_lock(asio::redirect_error(error));
+        BOOST_TEST(!error);
+        BOOST_TEST(guard.valid());
+        co_await guard.async_unlock(asio::redirect_error(asio::use_awaitable, error));
+        BOOST_TEST(!error);
+        co_await guard.async_unlock(asio::redirect_error(asio::use_awaitable, error));
+        BOOST_TEST(error == error_code(errc::empty_guard));
+        guard = (co_await s.mutex.async_try_lock_for(1h, asio::redirect_error(error))).value();
+        BOOST_TEST(!error);
+    };
+    s.run_contended(body());
+}
+
+BOOST_AUTO_TEST_CASE(append)
+{
+    contended_scene s;
+    int extra = 0;
+    s.mutex.async_lock(asio::append([&](const error_code&, const guard_type&, int appended)
+                                    { extra = appended; }, 42));
+    s.run_contended();
+    BOOST_TEST(extra == 42);
+}
+
+BOOST_AUTO_TEST_CASE(cancel_after)
+{
+    contended_scene s;
+    std::string told;
+    const auto note = [&](char name)
+    {
+        return [&told, name](const error_code& error, const auto&)
+        { told += error == asio::error::operation_aborted ? '-' : name; };
+    };
+    s.mutex.async_lock(asio::cancel_after(0s, note('a')));
+    s.mutex.async_enter(asio::cancel_after(0s, note('b')));
+    s.mutex.async_try_lock_for(1h, asio::cancel_after(0s, note('c')));
+    drain(s.context);
+    BOOST_TEST(told == "---");
+    s.mutex.async_lock(asio::cancel_after(1h, note('d')));
+    s.mutex.async_try_lock_for(1h, asio::cancel_after(1h, note('e')));
+    s.run_contended();
+    s.mutex.async_lock(asio::cancel_after(0s, note('f')));
+    drain(s.context);
+    BOOST_TEST(told == "---def");
+}
+
+BOOST_AUTO_TEST_CASE(cancel_after_awaited)
+{
+    contended_scene s;
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto [error, none] =
+            co_await s.mutex.async_lock(asio::as_tuple(asio::cancel_after(0s)));
+        BOOST_TEST(error == asio::error::operation_aborted);
+        const guard_type guard = co_await s.mutex.async_lock(asio::cancel_after(1h));
+        BOOST_TEST(guard.valid());
+    };
+    s.run_contended(body());
+}
+
+BOOST_AUTO_TEST_CASE(parallel_group_that_waits_for_one)
+{
+    contended_scene s;
+    async_mutex other(s.context);
+    std::array<std::size_t, 2> order{9, 9};
+    error_code errors[2];
+    bool owned = false;
+    asio::experimental::make_parallel_group(s.mutex.async_lock(), other.async_lock())
+        .async_wait(asio::experimental::wait_for_one(),
+                    [&](std::array<std::size_t, 2> o, const error_code& e0, const guard_type&,
+                        const error_code& e1, const guard_type& g1)
+                    {
+                        order = o;
+                        errors[0] = e0;
+                        errors[1] = e1;
+                        owned = g1.valid();
+                    });
+    drain(s.context);
+    BOOST_TEST(order[0] == 1u);
+    BOOST_TEST(errors[0] == asio::error::operation_aborted);
+    BOOST_TEST(!errors[1]);
+    BOOST_TEST(owned);
+    BOOST_TEST(!other.is_locked());
+    s.run_contended();
+}
+
+BOOST_AUTO_TEST_CASE(parallel_group_that_waits_for_all)
+{
+    contended_scene s;
+    async_mutex other(s.context);
+    bool both = false;
+    asio::experimental::make_parallel_group(s.mutex.async_try_lock_for(1h), other.async_enter())
+        .async_wait(asio::experimental::wait_for_all(),
+                    [&](std::array<std::size_t, 2>, const error_code&, const optional_guard& guard,
+                        const error_code&, owner_token token) { both = guard && token; });
+    s.run_contended();
+    BOOST_TEST(both);
+    BOOST_TEST(other.is_locked());
+}
+
+BOOST_AUTO_TEST_CASE(awaitable_operators)
+{
+    using namespace asio::experimental::awaitable_operators;
+    contended_scene s;
+    async_mutex other(s.context);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto either = co_await (s.mutex.async_enter(asio::use_awaitable) ||
+                                      other.async_lock(asio::use_awaitable));
+        BOOST_TEST(either.index() == 1u);
+        const auto both = co_await (s.mutex.async_lock(asio::use_awaitable) &&
+                                    other.async_try_lock(asio::use_awaitable));
+        BOOST_TEST(std::get<0>(both).valid());
+        // The first one's guard still has it.
+        BOOST_TEST(!std::get<1>(both));
+    };
+    s.run_contended(body());
+}
+
+BOOST_AUTO_TEST_CASE(experimental_coro)
+{
+    using coro = asio::experimental::coro<void, std::uint64_t>;
+    contended_scene s;
+    const auto body = [&](asio::any_io_executor) -> coro
+    {
+        guard_type guard = co_await s.mutex.async_lock(asio::deferred);
+        const std::uint64_t number = guard.fencing_token();
+        co_await guard.async_unlock(asio::deferred);
+        const optional_guard again = co_await s.mutex.async_try_lock_for(1h, asio::deferred);
+        co_return again ? number : 0;
+    };
+    coro c = body(s.context.get_executor());
+    std::uint64_t number = 0;
+    c.async_resume([&](const std::exception_ptr& error, std::uint64_t n)
+                   { number = error ? 0 : n; });
+    s.run_contended();
+    BOOST_TEST(number == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(experimental_use_promise)
+{
+    contended_scene s;
+    bool owned = false;
+    auto promise = s.mutex.async_lock(asio::experimental::use_promise);
+    drain(s.context);
+    s.holder.unlock();
+    drain(s.context);
+    std::move(promise)([&](const error_code&, const guard_type& guard) { owned = guard.valid(); });
+    drain(s.context);
+    BOOST_TEST(owned);
+}

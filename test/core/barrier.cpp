@@ -1,0 +1,709 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// What barrier does on one thread, on each of the two paths on which one can wait.
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_immediate_executor.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <support/attempt.hpp>
+#include <support/expect.hpp>
+#include <support/start.hpp>
+#include <turnstile/async_mutex.hpp>
+#include <turnstile/barrier.hpp>
+#include <turnstile/event.hpp>
+#include <turnstile/latch.hpp>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using namespace turnstile;
+using namespace turnstile::test;
+
+namespace {
+
+using arrival = attempt<>;
+constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
+                                                 asio::cancellation_type::partial,
+                                                 asio::cancellation_type::terminal};
+
+/// A barrier that counts its rounds, and a context for everybody who arrives.
+struct scene
+{
+    scene(path p, std::ptrdiff_t participants)
+        : scene(p, participants, [] {})
+    {
+    }
+
+    scene(path p, std::ptrdiff_t participants, std::function<void()> step)
+        : how(p)
+        , meeting(context, participants,
+                  [this, also = std::move(step)]
+                  {
+                      ++rounds;
+                      also();
+                  })
+    {
+    }
+
+    void arrive(arrival& a)
+    {
+        test::start(how, context, a, [this] { return meeting.async_arrive_and_wait(); });
+    }
+
+    path how;
+    int rounds = 0;
+    std::string told;
+    asio::io_context context;
+    barrier meeting;
+};
+
+}  // namespace
+
+// --- construction -----------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_barrier_has_a_name_and_an_executor)
+{
+    asio::io_context context;
+    const barrier a(context, 1, [] {}, "a");
+    const barrier b(context.get_executor(), 1, {}, "b");
+    const barrier c(context, 1);
+    BOOST_TEST(a.name() + b.name() + c.name() == "ab");
+    BOOST_CHECK(a.get_executor() == context.get_executor());
+    BOOST_CHECK(b.get_executor() == context.get_executor());
+    static_assert(!std::is_copy_constructible_v<barrier>);
+    static_assert(!std::is_move_constructible_v<barrier>);
+}
+
+BOOST_AUTO_TEST_CASE(a_number_of_participants_that_cannot_be_is_refused)
+{
+    asio::io_context context;
+    for (const std::ptrdiff_t n :
+         {std::numeric_limits<std::ptrdiff_t>::min(), std::ptrdiff_t{-1}, std::ptrdiff_t{0}})
+    {
+        const auto text = text_of(errc::invalid_count, [&] { barrier(context, n); });
+        BOOST_TEST(contains(text, "barrier of " + std::to_string(n)));
+        BOOST_TEST(contains(text, "at least 1"));
+        text_of(errc::invalid_count, [&] { barrier(context.get_executor(), n); });
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(there_may_be_more_participants_than_ever_arrive)
+{
+    scene t(how, std::numeric_limits<std::ptrdiff_t>::max());
+    arrival a, b;
+    t.arrive(a);
+    t.arrive(b);
+    BOOST_TEST(a.state() == "waiting");
+    BOOST_TEST(b.state() == "waiting");
+    BOOST_TEST(t.rounds == 0);
+}
+
+// --- rounds -----------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(everybody_waits_until_all_have_arrived)
+{
+    scene t(how, 3);
+    arrival a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    t.arrive(a);
+    t.arrive(b);
+    BOOST_TEST(a.state() == "waiting");
+    BOOST_TEST(b.state() == "waiting");
+    BOOST_TEST(t.rounds == 0);
+    t.arrive(c);
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(c.state() == "done");
+    BOOST_TEST(t.rounds == 1);
+    // Those who waited go on in the order in which they came.
+    BOOST_TEST(t.told.find('a') < t.told.find('b'));
+}
+
+TURNSTILE_TEST_BOTH_PATHS(who_is_alone_never_waits)
+{
+    scene t(how, 1);
+    for (int round = 1; round <= 3; ++round)
+    {
+        arrival a;
+        t.arrive(a);
+        BOOST_TEST(a.state() == "done");
+        BOOST_TEST(t.rounds == round);
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(the_rounds_repeat)
+{
+    scene t(how, 2);
+    for (int round = 1; round <= 4; ++round)
+    {
+        arrival a, b;
+        t.arrive(a);
+        BOOST_TEST(a.state() == "waiting");
+        BOOST_TEST(t.rounds == round - 1);
+        t.arrive(b);
+        BOOST_TEST(a.state() == "done");
+        BOOST_TEST(b.state() == "done");
+        BOOST_TEST(t.rounds == round);
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(who_arrives_after_the_round_belongs_to_the_next)
+{
+    scene t(how, 2);
+    arrival a, b, early;
+    t.arrive(a);
+    test::start(t.how, asio::any_io_executor(t.context.get_executor()), b,
+                [&] { return t.meeting.async_arrive_and_wait(); });
+    test::start(t.how, asio::any_io_executor(t.context.get_executor()), early,
+                [&] { return t.meeting.async_arrive_and_wait(); });
+    drain(t.context);
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(early.state() == "waiting");
+    BOOST_TEST(t.rounds == 1);
+}
+
+BOOST_AUTO_TEST_CASE(who_arrives_last_is_not_suspended)
+{
+    asio::io_context context;
+    barrier meeting(context, 2);
+    std::string story;
+    const auto body = [&](char name) -> asio::awaitable<void>
+    {
+        co_await meeting.async_arrive_and_wait();
+        story += name;
+    };
+    asio::co_spawn(context, body('a'), rethrower{});
+    drain(context);
+    asio::co_spawn(context, body('b'), rethrower{});
+    // One handler starts b, which does not stop before its end.
+    context.restart();
+    context.poll_one();
+    BOOST_TEST(story == "b");
+    drain(context);
+    BOOST_TEST(story == "ba");
+}
+
+BOOST_AUTO_TEST_CASE(who_is_fast_does_not_get_through_the_next_round_alone)
+{
+    asio::io_context context;
+    int rounds = 0;
+    barrier meeting(context, 3, [&] { ++rounds; });
+    std::vector<int> done(3);
+    const auto body = [&](int& mine) -> asio::awaitable<void>
+    {
+        for (int round = 0; round < 50; ++round)
+        {
+            co_await meeting.async_arrive_and_wait();
+            // Nobody is ahead of the others by more than the round that is under way.
+            BOOST_REQUIRE(rounds == round + 1);
+            ++mine;
+            for (const int each : done)
+                BOOST_REQUIRE(std::abs(each - mine) <= 1);
+        }
+    };
+    for (int& each : done)
+        asio::co_spawn(context, body(each), rethrower{});
+    context.run();
+    BOOST_TEST(rounds == 50);
+    BOOST_TEST(done == std::vector<int>(3, 50));
+}
+
+// --- completion step --------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(the_completion_step_runs_before_anybody_goes_on)
+{
+    std::string story;
+    scene t(how, 3, [&story] { story += '|'; });
+    for (int round = 0; round < 2; ++round)
+    {
+        arrival a(story, 'a'), b(story, 'b'), c(story, 'c');
+        t.arrive(a);
+        t.arrive(b);
+        t.arrive(c);
+    }
+    BOOST_TEST(story.size() == 8U);
+    BOOST_TEST(story[0] == '|');
+    BOOST_TEST(story[4] == '|');
+}
+
+TURNSTILE_TEST_BOTH_PATHS(the_completion_step_runs_in_the_function_in_which_the_last_one_arrives)
+{
+    scene t(how, 2);
+    arrival a;
+    t.arrive(a);
+    bool inside = false;
+    const auto last = [&]() -> asio::awaitable<void>
+    {
+        inside = true;
+        BOOST_TEST(t.rounds == 0);
+        co_await t.meeting.async_arrive_and_wait();
+        BOOST_TEST(t.rounds == 1);
+        // Nobody else has gone on meanwhile.
+        BOOST_TEST(a.state() == "waiting");
+    };
+    asio::co_spawn(t.context, last(), rethrower{});
+    drain(t.context);
+    BOOST_TEST(inside);
+    BOOST_TEST(a.state() == "done");
+}
+
+BOOST_AUTO_TEST_CASE(a_barrier_needs_no_completion_step)
+{
+    asio::io_context context;
+    barrier meeting(context, 2);
+    arrival a, b;
+    for (arrival* each : {&a, &b})
+        test::start(path::handler, context, *each, [&] { return meeting.async_arrive_and_wait(); });
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(b.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(the_completion_step_may_use_other_primitives)
+{
+    asio::io_context context;
+    async_mutex mutex(context);
+    event flag(context);
+    latch gate(context, 1);
+    auto held = mutex.try_lock();
+    attempt<async_mutex::guard_type> waiter;
+    arrival at_flag, at_gate, a, b;
+    test::start(how, context, waiter, [&] { return mutex.async_lock(); });
+    test::start(how, context, at_flag, [&] { return flag.async_wait(); });
+    test::start(how, context, at_gate, [&] { return gate.async_wait(); });
+    barrier meeting(context, 2,
+                    [&]
+                    {
+                        held.reset();
+                        flag.set();
+                        gate.count_down();
+                    });
+    test::start(how, context, a, [&] { return meeting.async_arrive_and_wait(); });
+    BOOST_TEST(waiter.state() == "waiting");
+    test::start(how, context, b, [&] { return meeting.async_arrive_and_wait(); });
+    BOOST_TEST(waiter.state() == "done");
+    BOOST_TEST(at_flag.state() == "done");
+    BOOST_TEST(at_gate.state() == "done");
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(b.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(the_completion_step_does_not_run_under_a_lock)
+{
+    // Whoever waits can be cancelled, and the name and executor can be asked for: that would hang.
+    asio::io_context context;
+    arrival a, b;
+    std::unique_ptr<barrier> meeting;
+    bool called = false;
+    meeting = std::make_unique<barrier>(context, 2,
+                                        [&]
+                                        {
+                                            called = true;
+                                            a.cancel();
+                                            drain(context);
+                                            BOOST_TEST(!a.is_told());
+                                        });
+    test::start(how, context, a, [&] { return meeting->async_arrive_and_wait(); });
+    if (how == path::handler)
+    {
+        test::start(how, context, b, [&] { return meeting->async_arrive_and_wait(); });
+    }
+    else
+    {
+        meeting->async_arrive_and_wait(receiver<void>(b, context.get_executor(), false));
+        drain(context);
+    }
+    BOOST_TEST(called);
+    // All had arrived: it was too late.
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(b.state() == "done");
+}
+
+BOOST_AUTO_TEST_CASE(the_completion_step_is_destroyed_with_the_barrier)
+{
+    asio::io_context context;
+    const auto kept = std::make_shared<int>(0);
+    {
+        barrier meeting(context, 1, [kept] { ++*kept; });
+        arrival a;
+        test::start(path::handler, context, a, [&] { return meeting.async_arrive_and_wait(); });
+        BOOST_TEST(kept.use_count() == 2);
+    }
+    BOOST_TEST(*kept == 1);
+    BOOST_TEST(kept.use_count() == 1);
+}
+
+// --- cancellation -----------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(a_cancelled_arrival_is_taken_back)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        scene t(how, 3);
+        arrival a, b, c, d;
+        t.arrive(a);
+        t.arrive(b);
+        a.cancel(type);
+        drain(t.context);
+        BOOST_TEST(a.state() == "aborted");
+        BOOST_TEST(b.state() == "waiting");
+        t.arrive(c);
+        BOOST_TEST(b.state() == "waiting");
+        BOOST_TEST(c.state() == "waiting");
+        BOOST_TEST(t.rounds == 0);
+        t.arrive(d);
+        BOOST_TEST(b.state() == "done");
+        BOOST_TEST(c.state() == "done");
+        BOOST_TEST(d.state() == "done");
+        BOOST_TEST(t.rounds == 1);
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(cancelling_twice_takes_one_arrival_back)
+{
+    scene t(how, 3);
+    arrival a, b, c, d;
+    t.arrive(a);
+    t.arrive(b);
+    a.cancel(asio::cancellation_type::total);
+    a.cancel(asio::cancellation_type::terminal);
+    drain(t.context);
+    BOOST_TEST(a.state() == "aborted");
+    t.arrive(c);
+    t.arrive(d);
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(t.rounds == 1);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(it_is_too_late_to_cancel_once_all_have_arrived)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        scene t(how, 2);
+        arrival a, b, c;
+        t.arrive(a);
+        t.meeting.async_arrive_and_wait(receiver<void>(b, t.context.get_executor(), true));
+        a.cancel(type);
+        drain(t.context);
+        BOOST_TEST(a.state() == "done");
+        BOOST_TEST(b.state() == "done");
+        t.arrive(c);
+        BOOST_TEST(c.state() == "waiting");
+        BOOST_TEST(t.rounds == 1);
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(when_all_are_cancelled_the_round_begins_anew)
+{
+    scene t(how, 2);
+    for (int i = 0; i < 3; ++i)
+    {
+        arrival a;
+        t.arrive(a);
+        a.cancel();
+        drain(t.context);
+        BOOST_TEST(a.state() == "aborted");
+    }
+    arrival b, c;
+    t.arrive(b);
+    BOOST_TEST(b.state() == "waiting");
+    t.arrive(c);
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(t.rounds == 1);
+}
+
+// --- dropping out -----------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(who_drops_out_is_not_waited_for)
+{
+    scene t(how, 3);
+    t.meeting.arrive_and_drop();
+    for (int round = 1; round <= 2; ++round)
+    {
+        arrival a, b;
+        t.arrive(a);
+        BOOST_TEST(a.state() == "waiting");
+        t.arrive(b);
+        BOOST_TEST(a.state() == "done");
+        BOOST_TEST(b.state() == "done");
+        BOOST_TEST(t.rounds == round);
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(who_drops_out_last_ends_the_round)
+{
+    scene t(how, 3);
+    arrival a(t.told, 'a'), b(t.told, 'b'), next;
+    t.arrive(a);
+    t.arrive(b);
+    t.meeting.arrive_and_drop();
+    BOOST_TEST(t.rounds == 1);
+    drain(t.context);
+    BOOST_TEST(t.told == "ab");
+    BOOST_TEST(a.state() == "done");
+    t.arrive(next);
+    BOOST_TEST(next.state() == "waiting");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(the_last_participant_may_drop_out)
+{
+    scene t(how, 2);
+    attempt<> dropped, none;
+    test::start(how, t.context, dropped, [&] { return t.meeting.async_arrive_and_drop(); });
+    BOOST_TEST(dropped.state() == "done");
+    t.meeting.arrive_and_drop();
+    arrival late;
+    t.arrive(late);
+    BOOST_TEST(late.state() == "no participants");
+    test::start(how, t.context, none, [&] { return t.meeting.async_arrive_and_drop(); });
+    BOOST_TEST(none.state() == "no participants");
+    const auto text = text_of(errc::no_participants, [&] { t.meeting.arrive_and_drop(); });
+    BOOST_TEST(contains(text, "arrive_and_drop"));
+}
+
+TURNSTILE_TEST_BOTH_PATHS(who_drops_out_with_an_operation_ends_the_round_too)
+{
+    scene t(how, 2);
+    arrival a;
+    attempt<> dropped;
+    t.arrive(a);
+    test::start(how, t.context, dropped, [&] { return t.meeting.async_arrive_and_drop(); });
+    BOOST_TEST(dropped.state() == "done");
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(t.rounds == 1);
+}
+
+// --- the end ----------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(who_waits_is_told_when_the_barrier_ends)
+{
+    asio::io_context context;
+    int rounds = 0;
+    std::optional<barrier> meeting(std::in_place, context, 3, [&] { ++rounds; });
+    arrival a, b;
+    test::start(how, context, a, [&] { return meeting->async_arrive_and_wait(); });
+    test::start(how, context, b, [&] { return meeting->async_arrive_and_wait(); });
+    meeting.reset();
+    drain(context);
+    BOOST_TEST(a.state() == "aborted");
+    BOOST_TEST(b.state() == "aborted");
+    BOOST_TEST(rounds == 0);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_round_before_the_end_counts)
+{
+    asio::io_context context;
+    std::optional<barrier> meeting(std::in_place, context, 2);
+    arrival a;
+    test::start(how, context, a, [&] { return meeting->async_arrive_and_wait(); });
+    meeting->arrive_and_drop();
+    meeting.reset();
+    drain(context);
+    BOOST_TEST(a.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_round_that_can_not_be_told_any_more_hurts_nobody)
+{
+    asio::io_context mine;
+    int rounds = 0;
+    barrier meeting(mine, 3, [&] { ++rounds; });
+    arrival a, b, next;
+    {
+        asio::io_context context;
+        test::start(how, context, a, [&] { return meeting.async_arrive_and_wait(); });
+        test::start(how, mine, b, [&] { return meeting.async_arrive_and_wait(); });
+        meeting.arrive_and_drop();
+    }
+    drain(mine);
+    BOOST_TEST(a.state() == "dropped");
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(rounds == 1);
+    test::start(how, mine, next, [&] { return meeting.async_arrive_and_wait(); });
+    BOOST_TEST(next.state() == "waiting");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_context_may_die_during_the_completion_step)
+{
+    asio::io_context mine;
+    auto context = std::make_unique<asio::io_context>();
+    barrier meeting(mine, 3, [&] { context.reset(); });
+    arrival a, b, c;
+    test::start(how, *context, a, [&] { return meeting.async_arrive_and_wait(); });
+    test::start(how, mine, b, [&] { return meeting.async_arrive_and_wait(); });
+    test::start(how, mine, c, [&] { return meeting.async_arrive_and_wait(); });
+    BOOST_TEST(a.state() == "dropped");
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(c.state() == "done");
+}
+
+// --- executors --------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(the_context_of_the_barrier_need_not_run)
+{
+    asio::io_context idle, context;
+    barrier meeting(idle, 2);
+    arrival a, b;
+    test::start(how, context, a, [&] { return meeting.async_arrive_and_wait(); });
+    test::start(how, context, b, [&] { return meeting.async_arrive_and_wait(); });
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(b.state() == "done");
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_barrier)
+{
+    scene t(path::handler, 2);
+    int told = 0;
+    const auto count = [&](error_code error)
+    {
+        told += !error;
+        BOOST_TEST(t.context.get_executor().running_in_this_thread());
+    };
+    t.meeting.async_arrive_and_wait(count);
+    t.meeting.async_arrive_and_wait(count);
+    t.meeting.async_arrive_and_drop(count);
+    BOOST_TEST(t.rounds == 1);
+    BOOST_TEST(told == 0);
+    t.context.run();
+    BOOST_TEST(told == 3);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
+{
+    scene t(how, 2);
+    const auto strand = asio::make_strand(t.context);
+    arrival a;
+    test::start(how, asio::any_io_executor(strand), a,
+                [&] { return t.meeting.async_arrive_and_wait(); });
+    drain(t.context);
+    // The strand is busy while its handler runs, hence a is told only afterwards.
+    asio::post(strand,
+               [&]
+               {
+                   t.meeting.arrive_and_drop();
+                   t.context.poll();
+                   BOOST_TEST(a.state() == "waiting");
+               });
+    drain(t.context);
+    BOOST_TEST(a.state() == "done");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_over_at_once_uses_the_immediate_executor)
+{
+    scene t(path::handler, 2);
+    int told = 0;
+    const auto here = [&](auto f)
+    { return asio::bind_immediate_executor(asio::system_executor(), std::move(f)); };
+    const auto count = [&](error_code error) { told += !error; };
+    arrival a;
+    t.arrive(a);
+    t.meeting.async_arrive_and_wait(here(count));
+    BOOST_TEST(told == 1);
+    t.meeting.async_arrive_and_drop(here(count));
+    BOOST_TEST(told == 2);
+    t.meeting.async_arrive_and_drop(here(count));
+    BOOST_TEST(told == 3);
+    t.meeting.async_arrive_and_wait(
+        here([&](error_code error) { told += error == errc::no_participants; }));
+    BOOST_TEST(told == 4);
+}
+
+// --- tokens, flavours -------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(each_token_can_be_used)
+{
+    asio::io_context context;
+    barrier meeting(context, 2);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto [late] =
+            co_await meeting.async_arrive_and_wait(asio::cancel_after(1ms, asio::as_tuple));
+        BOOST_TEST(late == asio::error::operation_aborted);
+        co_await meeting.async_arrive_and_drop(asio::use_awaitable);
+        co_await meeting.async_arrive_and_wait(asio::use_awaitable);
+    };
+    run(context, body());
+
+    auto alone = meeting.async_arrive_and_wait(asio::use_future);
+    auto dropped = meeting.async_arrive_and_drop(asio::use_future);
+    auto wrong = meeting.async_arrive_and_wait(asio::use_future);
+    context.restart();
+    context.run();
+    alone.get();
+    dropped.get();
+    BOOST_CHECK_THROW(wrong.get(), system_error);
+}
+
+BOOST_AUTO_TEST_CASE(an_operation_that_was_not_started_is_no_arrival)
+{
+    scene t(path::handler, 2);
+    const auto operation = t.meeting.async_arrive_and_wait();
+    arrival a, b;
+    t.arrive(a);
+    BOOST_TEST(a.state() == "waiting");
+    operation(receiver<void>(b, t.context.get_executor(), true));
+    drain(t.context);
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(b.state() == "done");
+}
+
+BOOST_AUTO_TEST_CASE(an_unsynchronized_barrier_does_the_same)
+{
+    for (const path how : {path::handler, path::coroutine})
+    {
+        asio::io_context context;
+        int rounds = 0;
+        unsynchronized_barrier meeting(context, 2, [&] { ++rounds; });
+        arrival a, b, c;
+        for (arrival* each : {&a, &b, &c})
+        {
+            test::start(how, context, *each, [&] { return meeting.async_arrive_and_wait(); });
+            if (each == &a)
+                a.cancel();
+            drain(context);
+        }
+        BOOST_TEST(a.state() == "aborted");
+        BOOST_TEST(b.state() == "done");
+        BOOST_TEST(c.state() == "done");
+        BOOST_TEST(rounds == 1);
+        meeting.arrive_and_drop();
+        meeting.arrive_and_drop();
+        text_of(errc::no_participants, [&] { meeting.arrive_and_drop(); });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
+{
+    using executor = asio::io_context::executor_type;
+    using typed = barrier::rebind_executor<executor>::other;
+    static_assert(std::is_same_v<typed::executor_type, executor>);
+    asio::io_context context;
+    int rounds = 0;
+    typed meeting(context, 2, [&] { ++rounds; });
+    const auto body = [&]() -> asio::awaitable<void, executor>
+    {
+        for (int i = 0; i < 5; ++i)
+            co_await meeting.async_arrive_and_wait();
+    };
+    asio::co_spawn(context, body(), rethrower{});
+    asio::co_spawn(context, body(), rethrower{});
+    context.run();
+    BOOST_TEST(rounds == 5);
+}

@@ -1,0 +1,331 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// The forms that GCC 12 compiles correctly. It destroys the captures of a lambda twice if they are not
+// trivial and the lambda is a temporary inside of a co_await expression:
+//
+//   co_await with_lock(mutex, [kept](auto&) { … });  // wrong with GCC 12 if kept is a shared_ptr
+//
+// Captures by reference are trivial; a named lambda that is moved in is no temporary. What is counted here
+// comes out wrong, or the address sanitizer stops the program, if one of these forms is not safe.
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <string>
+#include <support/expect.hpp>
+#include <turnstile/async_mutex.hpp>
+#include <turnstile/async_semaphore.hpp>
+#include <turnstile/condition.hpp>
+#include <turnstile/monitor.hpp>
+#include <turnstile/with_lock.hpp>
+#include <utility>
+
+namespace asio = boost::asio;
+using namespace turnstile;
+using namespace turnstile::test;
+
+namespace {
+
+using text = std::shared_ptr<std::string>;
+
+/// Runs a test with something that has to be referred to once in the end, by the test alone.
+template <class Test>
+void check_count(Test test)
+{
+    asio::io_context context;
+    async_mutex mutex(context);
+    text kept = std::make_shared<std::string>("kept");
+    const std::weak_ptr<std::string> witness = kept;
+    {
+        const auto body = [&]() -> asio::awaitable<void> { co_await test(mutex, kept); };
+        run(context, body());
+    }
+    BOOST_TEST(kept.use_count() == 1);
+    BOOST_TEST(!witness.expired());
+    BOOST_TEST(!mutex.is_locked());
+}
+
+/// Lets go of the stack, on which an operation that has just ended may still stand.
+asio::awaitable<void> suspend()
+{
+    co_await asio::post(asio::deferred);
+}
+
+}  // namespace
+
+// --- captures by reference --------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(with_lock_may_be_given_a_lambda_that_captures_by_reference)
+{
+    const auto test = [](async_mutex& mutex, text& kept) -> asio::awaitable<void>
+    {
+        text local = kept;
+        co_await with_lock(mutex,
+                           [&](auto&) -> asio::awaitable<void>
+                           {
+                               co_await suspend();
+                               BOOST_TEST(local.use_count() == 2);
+                               *local += '.';
+                           });
+        const auto size = co_await with_lock(mutex,
+                                             [&](auto&) -> asio::awaitable<std::size_t>
+                                             {
+                                                 co_await suspend();
+                                                 co_return local->size();
+                                             });
+        BOOST_TEST(size == 5U);
+        co_await with_lock(mutex, [&](auto&) { *local += '.'; });
+        const text result = co_await with_lock(mutex, [&](auto&) { return local; });
+        BOOST_TEST(*result == "kept..");
+        BOOST_TEST(local.use_count() == 3);
+    };
+    check_count(test);
+}
+
+BOOST_AUTO_TEST_CASE(with_permit_may_be_given_a_lambda_that_captures_by_reference)
+{
+    const auto test = [](async_mutex& mutex, text& kept) -> asio::awaitable<void>
+    {
+        async_semaphore semaphore(mutex.get_executor(), 2);
+        text local = kept;
+        const text result = co_await with_permit(semaphore, 2,
+                                                 [&](auto&) -> asio::awaitable<text>
+                                                 {
+                                                     co_await suspend();
+                                                     co_return local;
+                                                 });
+        co_await with_permit(semaphore, 1, [&](auto&) { *local += '.'; });
+        BOOST_TEST(*result == "kept.");
+        BOOST_TEST(local.use_count() == 3);
+        BOOST_TEST(semaphore.available() == 2);
+    };
+    check_count(test);
+}
+
+BOOST_AUTO_TEST_CASE(async_with_may_be_given_a_lambda_that_captures_by_reference)
+{
+    const auto test = [](async_mutex& mutex, text& kept) -> asio::awaitable<void>
+    {
+        monitor<text> m(mutex.get_executor());
+        text local = kept;
+        co_await m.async_with(
+            [&](auto& section) -> asio::awaitable<void>
+            {
+                co_await suspend();
+                *section = local;
+            });
+        const auto count =
+            co_await m.async_with([&](auto& section) { return section->use_count(); });
+        BOOST_TEST(count == 3);
+    };
+    check_count(test);
+}
+
+BOOST_AUTO_TEST_CASE(async_wait_may_be_given_a_predicate_that_captures_by_reference)
+{
+    const auto test = [](async_mutex& mutex, text& kept) -> asio::awaitable<void>
+    {
+        monitor<int> m(mutex.get_executor());
+        auto changed = m.make_condition();
+        text local = kept;
+        auto waiting = [&](auto& section) -> asio::awaitable<void>
+        {
+            co_await section.async_wait(changed,
+                                        [&](const int& n) { return n > 0 && local != nullptr; });
+            *local += '.';
+        };
+        asio::co_spawn(mutex.get_executor(), m.async_with(std::move(waiting), asio::use_awaitable),
+                       [](const std::exception_ptr& error) { BOOST_TEST(!error); });
+        co_await suspend();
+        co_await m.async_with(
+            [&](auto& section)
+            {
+                *section = 1;
+                section.notify_all(changed);
+            });
+        for (int i = 0; i < 10 && *kept == "kept"; ++i)
+            co_await suspend();
+        BOOST_TEST(*kept == "kept.");
+        condition sleepers(mutex);
+        auto guard = co_await mutex.async_lock();
+        co_await sleepers.async_wait(guard, [&] { return local != nullptr; });
+        BOOST_TEST(local.use_count() == 2);
+    };
+    check_count(test);
+}
+
+// --- a named lambda that is moved in ----------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(with_lock_may_be_given_a_named_lambda)
+{
+    const auto test = [](async_mutex& mutex, text& kept) -> asio::awaitable<void>
+    {
+        auto awaited = [kept](auto&) -> asio::awaitable<void>
+        {
+            co_await suspend();
+            BOOST_TEST(kept.use_count() == 2);
+            *kept += '.';
+        };
+        co_await with_lock(mutex, std::move(awaited));
+        BOOST_TEST(kept.use_count() == 1);
+        auto plain = [kept](auto&)
+        {
+            BOOST_TEST(kept.use_count() == 2);
+            *kept += '.';
+            return kept;
+        };
+        const text result = co_await with_lock(mutex, std::move(plain));
+        BOOST_TEST(*result == "kept..");
+        co_await suspend();
+        BOOST_TEST(kept.use_count() == 2);
+    };
+    check_count(test);
+}
+
+BOOST_AUTO_TEST_CASE(with_lock_may_be_given_a_named_lambda_that_has_to_wait)
+{
+    const auto test = [](async_mutex& mutex, text& kept) -> asio::awaitable<void>
+    {
+        auto guard = co_await mutex.async_lock();
+        auto holder = [&]() -> asio::awaitable<void>
+        {
+            co_await suspend();
+            guard.unlock();
+        };
+        asio::co_spawn(mutex.get_executor(), holder(),
+                       [](const std::exception_ptr& error) { BOOST_TEST(!error); });
+        auto awaited = [kept](auto&) -> asio::awaitable<text>
+        {
+            co_await suspend();
+            co_return kept;
+        };
+        const text result = co_await with_lock(mutex, std::move(awaited));
+        BOOST_TEST(kept.use_count() == 2);
+    };
+    check_count(test);
+}
+
+BOOST_AUTO_TEST_CASE(with_lock_may_be_given_a_named_lambda_that_throws)
+{
+    const auto test = [](async_mutex& mutex, text& kept) -> asio::awaitable<void>
+    {
+        auto awaited = [kept](auto&) -> asio::awaitable<void>
+        {
+            co_await suspend();
+            throw kept;
+        };
+        auto plain = [kept](auto&) { throw kept; };
+        int caught = 0;
+        try
+        {
+            co_await with_lock(mutex, std::move(awaited));
+        }
+        catch (const text&)
+        {
+            ++caught;
+        }
+        co_await suspend();
+        BOOST_TEST(kept.use_count() == 1);
+        try
+        {
+            co_await with_lock(mutex, std::move(plain));
+        }
+        catch (const text&)
+        {
+            ++caught;
+        }
+        co_await suspend();
+        BOOST_TEST(kept.use_count() == 1);
+        BOOST_TEST(caught == 2);
+    };
+    check_count(test);
+}
+
+BOOST_AUTO_TEST_CASE(with_permit_may_be_given_a_named_lambda)
+{
+    const auto test = [](async_mutex& mutex, text& kept) -> asio::awaitable<void>
+    {
+        async_semaphore semaphore(mutex.get_executor(), 2);
+        auto awaited = [kept](auto&) -> asio::awaitable<void>
+        {
+            co_await suspend();
+            BOOST_TEST(kept.use_count() == 2);
+        };
+        co_await with_permit(semaphore, 2, std::move(awaited));
+        BOOST_TEST(kept.use_count() == 1);
+        auto plain = [kept](auto&) { return kept.use_count(); };
+        BOOST_TEST(co_await with_permit(semaphore, 1, std::move(plain)) == 2);
+        co_await suspend();
+        BOOST_TEST(kept.use_count() == 1);
+    };
+    check_count(test);
+}
+
+BOOST_AUTO_TEST_CASE(async_with_may_be_given_a_named_lambda)
+{
+    const auto test = [](async_mutex& mutex, text& kept) -> asio::awaitable<void>
+    {
+        monitor<int> m(mutex.get_executor());
+        auto awaited = [kept](auto& section) -> asio::awaitable<void>
+        {
+            co_await suspend();
+            *section = static_cast<int>(kept.use_count());
+        };
+        co_await m.async_with(std::move(awaited));
+        BOOST_TEST(kept.use_count() == 1);
+        auto plain = [kept](auto& section)
+        { return *section + static_cast<int>(kept.use_count()); };
+        BOOST_TEST(co_await m.async_with(std::move(plain)) == 4);
+        co_await suspend();
+        BOOST_TEST(kept.use_count() == 1);
+    };
+    check_count(test);
+}
+
+BOOST_AUTO_TEST_CASE(async_wait_may_be_given_a_named_predicate)
+{
+    const auto test = [](async_mutex& mutex, text& kept) -> asio::awaitable<void>
+    {
+        condition sleepers(mutex);
+        auto guard = co_await mutex.async_lock();
+        auto holds = [kept] { return kept.use_count() >= 2; };
+        co_await sleepers.async_wait(guard, std::move(holds));
+        co_await suspend();
+        BOOST_TEST(kept.use_count() == 1);
+        auto never = [kept] { return false; };
+        const bool held =
+            co_await sleepers.async_wait_for(guard, std::chrono::seconds(0), std::move(never));
+        BOOST_TEST(!held);
+        co_await suspend();
+        BOOST_TEST(kept.use_count() == 1);
+    };
+    check_count(test);
+}
+
+// --- an operation that is kept first ----------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(an_operation_may_be_named_and_moved)
+{
+    const auto test = [](async_mutex& mutex, text& kept) -> asio::awaitable<void>
+    {
+        auto operation = with_lock(mutex,
+                                   [kept](auto&) -> asio::awaitable<void>
+                                   {
+                                       co_await suspend();
+                                       BOOST_TEST(kept.use_count() == 2);
+                                   });
+        BOOST_TEST(kept.use_count() == 2);
+        co_await std::move(operation);
+    };
+    check_count(test);
+}

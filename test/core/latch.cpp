@@ -1,0 +1,690 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// What latch does on one thread, on each of the two paths on which one can wait.
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_immediate_executor.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <support/attempt.hpp>
+#include <support/expect.hpp>
+#include <support/manual_clock.hpp>
+#include <support/start.hpp>
+#include <turnstile/latch.hpp>
+#include <type_traits>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using namespace turnstile;
+using namespace turnstile::test;
+
+namespace {
+
+using passage = attempt<>;
+using timed_passage = attempt<std::cv_status>;
+constexpr std::ptrdiff_t smallest = std::numeric_limits<std::ptrdiff_t>::min();
+constexpr std::ptrdiff_t largest = std::numeric_limits<std::ptrdiff_t>::max();
+constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
+                                                 asio::cancellation_type::partial,
+                                                 asio::cancellation_type::terminal};
+
+/// A latch, and a context for everybody who waits for it.
+struct scene
+{
+    scene(path p, std::ptrdiff_t count)
+        : how(p)
+        , gate(context, count)
+    {
+    }
+
+    void wait(passage& a)
+    {
+        test::start(how, context, a, [this] { return gate.async_wait(); });
+    }
+
+    void wait_until(timed_passage& a, manual_clock::time_point deadline)
+    {
+        test::start(how, context, a, [this, deadline] { return gate.async_wait_until(deadline); });
+    }
+
+    void arrive_and_wait(passage& a)
+    {
+        test::start(how, context, a, [this] { return gate.async_arrive_and_wait(); });
+    }
+
+    void count_down(passage& a, std::ptrdiff_t n)
+    {
+        test::start(how, context, a, [this, n] { return gate.async_count_down(n); });
+    }
+
+    /// Opens the latch if @p n arrivals are missing.
+    void arrive(std::ptrdiff_t n = 1)
+    {
+        gate.count_down(n);
+        drain(context);
+    }
+
+    /// Lets time pass, and lets everybody notice.
+    void advance(manual_clock::duration by)
+    {
+        manual_clock::advance(by);
+        drain(context);
+    }
+
+    path how;
+    std::string told;
+    asio::io_context context;
+    latch gate;
+};
+
+/// What a wait that is limited in time came to.
+std::string fate_of(timed_passage& a)
+{
+    if (a.state() != "done")
+        return a.state();
+    return a.value() == std::cv_status::timeout ? "timed out" : "passed";
+}
+
+/// How many arrivals are missing; opens the latch.
+std::ptrdiff_t missing(latch& gate)
+{
+    std::ptrdiff_t n = 0;
+    for (; !gate.try_wait(); ++n)
+        gate.count_down();
+    return n;
+}
+
+}  // namespace
+
+// --- construction -----------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_latch_is_closed_until_all_have_arrived)
+{
+    scene t(path::handler, 3);
+    BOOST_TEST(!t.gate.try_wait());
+    t.gate.count_down();
+    t.gate.count_down();
+    BOOST_TEST(!t.gate.try_wait());
+    t.gate.count_down();
+    BOOST_TEST(t.gate.try_wait());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_latch_of_none_is_open)
+{
+    scene t(how, 0);
+    BOOST_TEST(t.gate.try_wait());
+    passage a;
+    timed_passage b;
+    t.wait(a);
+    t.wait_until(b, manual_clock::now());
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(fate_of(b) == "passed");
+}
+
+BOOST_AUTO_TEST_CASE(a_latch_has_a_name_and_an_executor)
+{
+    asio::io_context context;
+    const latch a(context, 1, "a");
+    const latch b(context.get_executor(), 1, "b");
+    const latch c(context, 1);
+    BOOST_TEST(a.name() + b.name() + c.name() == "ab");
+    BOOST_CHECK(a.get_executor() == context.get_executor());
+    BOOST_CHECK(b.get_executor() == context.get_executor());
+    static_assert(!std::is_copy_constructible_v<latch>);
+    static_assert(!std::is_move_constructible_v<latch>);
+}
+
+BOOST_AUTO_TEST_CASE(a_count_that_cannot_be_is_refused)
+{
+    asio::io_context context;
+    for (const std::ptrdiff_t count :
+         {smallest, std::ptrdiff_t{-7}, std::ptrdiff_t{-1}, latch::max_count + 1, largest})
+    {
+        const auto text = text_of(errc::invalid_count, [&] { latch(context, count); });
+        BOOST_TEST(contains(text, "latch of " + std::to_string(count)));
+        BOOST_TEST(contains(text, "at least 0 and at most " + std::to_string(latch::max_count)));
+        text_of(errc::invalid_count, [&] { latch(context.get_executor(), count); });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_largest_count_can_be_used)
+{
+    static_assert(latch::max_count > std::numeric_limits<std::int32_t>::max());
+    scene t(path::handler, latch::max_count);
+    BOOST_TEST(!t.gate.try_wait());
+    t.gate.count_down(latch::max_count - 1);
+    BOOST_TEST(!t.gate.try_wait());
+    text_of(errc::over_release, [&] { t.gate.count_down(2); });
+    t.gate.count_down();
+    BOOST_TEST(t.gate.try_wait());
+}
+
+// --- counting ---------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(several_can_arrive_at_once)
+{
+    scene t(path::handler, 10);
+    t.gate.count_down(4);
+    t.gate.count_down(5);
+    BOOST_TEST(!t.gate.try_wait());
+    t.gate.count_down(1);
+    BOOST_TEST(t.gate.try_wait());
+}
+
+BOOST_AUTO_TEST_CASE(less_than_one_can_not_arrive)
+{
+    scene t(path::handler, 2);
+    for (const std::ptrdiff_t n : {smallest, std::ptrdiff_t{-3}, std::ptrdiff_t{0}})
+    {
+        const auto text = text_of(errc::invalid_count, [&] { t.gate.count_down(n); });
+        BOOST_TEST(contains(text, "count_down by " + std::to_string(n)));
+    }
+    BOOST_TEST(missing(t.gate) == 2);
+    // Nor can they if it is open.
+    text_of(errc::invalid_count, [&] { t.gate.count_down(0); });
+}
+
+BOOST_AUTO_TEST_CASE(more_than_are_missing_can_not_arrive)
+{
+    scene t(path::handler, 2);
+    for (const std::ptrdiff_t n :
+         {std::ptrdiff_t{3}, (std::ptrdiff_t{1} << 60) + 1, std::ptrdiff_t{1} << 60, largest})
+    {
+        const auto text = text_of(errc::over_release, [&] { t.gate.count_down(n); });
+        BOOST_TEST(contains(text, "count_down by " + std::to_string(n)));
+    }
+    BOOST_TEST(missing(t.gate) == 2);
+    text_of(errc::over_release, [&] { t.gate.count_down(); });
+    BOOST_TEST(t.gate.try_wait());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(counting_is_an_operation_too)
+{
+    scene t(how, 3);
+    passage waiter, some, none, many, rest, late;
+    t.wait(waiter);
+    t.count_down(some, 2);
+    t.count_down(none, 0);
+    t.count_down(many, 2);
+    BOOST_TEST(some.state() == "done");
+    BOOST_TEST(none.state() == "invalid count");
+    BOOST_TEST(many.state() == "over release");
+    BOOST_TEST(waiter.state() == "waiting");
+    t.count_down(rest, 1);
+    BOOST_TEST(rest.state() == "done");
+    BOOST_TEST(waiter.state() == "done");
+    t.count_down(late, 1);
+    BOOST_TEST(late.state() == "over release");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_refused_arrival_does_not_open_the_latch)
+{
+    scene t(how, 1);
+    passage a;
+    t.wait(a);
+    text_of(errc::over_release, [&] { t.gate.count_down(2); });
+    drain(t.context);
+    BOOST_TEST(a.state() == "waiting");
+    t.arrive();
+    BOOST_TEST(a.state() == "done");
+}
+
+// --- waiting ----------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(the_last_arrival_lets_all_through_in_order)
+{
+    scene t(how, 2);
+    passage a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    for (passage* each : {&a, &b, &c})
+        t.wait(*each);
+    t.arrive();
+    BOOST_TEST(t.told == "");
+    BOOST_TEST(a.state() == "waiting");
+    t.gate.count_down();
+    // Decided at once, told later.
+    BOOST_TEST(t.gate.try_wait());
+    BOOST_TEST(t.told == "");
+    drain(t.context);
+    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(c.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(an_open_latch_stays_open)
+{
+    scene t(how, 1);
+    t.arrive();
+    for (int i = 0; i < 3; ++i)
+    {
+        passage a;
+        t.wait(a);
+        BOOST_TEST(a.state() == "done");
+    }
+    BOOST_TEST(t.gate.try_wait());
+}
+
+BOOST_AUTO_TEST_CASE(a_coroutine_that_need_not_wait_is_not_suspended)
+{
+    // Counts the handlers that a coroutine with so many passages needs.
+    const auto handlers = [](int passages)
+    {
+        asio::io_context context;
+        latch gate(context, 0), counted(context, passages);
+        const auto body = [&]() -> asio::awaitable<void>
+        {
+            for (int i = 0; i < passages; ++i)
+            {
+                co_await gate.async_wait();
+                co_await counted.async_count_down(1);
+                BOOST_CHECK(co_await gate.async_wait_for(1h) == std::cv_status::no_timeout);
+            }
+            BOOST_TEST(counted.try_wait());
+        };
+        asio::co_spawn(context, body(), rethrower{});
+        return context.poll();
+    };
+    BOOST_TEST(handlers(10) == handlers(0));
+}
+
+// --- arriving and waiting ---------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(who_arrives_can_wait_for_the_others)
+{
+    scene t(how, 3);
+    passage a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    t.arrive_and_wait(a);
+    t.arrive_and_wait(b);
+    BOOST_TEST(a.state() == "waiting");
+    BOOST_TEST(b.state() == "waiting");
+    t.arrive_and_wait(c);
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(c.state() == "done");
+    BOOST_TEST(t.told.size() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(who_arrives_last_is_not_suspended)
+{
+    asio::io_context context;
+    latch gate(context, 2);
+    std::string story;
+    const auto body = [&](char name) -> asio::awaitable<void>
+    {
+        co_await gate.async_arrive_and_wait();
+        story += name;
+    };
+    asio::co_spawn(context, body('a'), rethrower{});
+    drain(context);
+    asio::co_spawn(context, body('b'), rethrower{});
+    // One handler starts b, which does not stop before its end.
+    context.restart();
+    context.poll_one();
+    BOOST_TEST(story == "b");
+    drain(context);
+    BOOST_TEST(story == "ba");
+}
+
+BOOST_AUTO_TEST_CASE(the_arrival_counts_at_once)
+{
+    scene t(path::handler, 2);
+    const auto operation = t.gate.async_arrive_and_wait();
+    BOOST_TEST(missing(t.gate) == 1);
+    passage a;
+    operation(receiver<void>(a, t.context.get_executor(), true));
+    drain(t.context);
+    BOOST_TEST(a.state() == "done");
+}
+
+BOOST_AUTO_TEST_CASE(nobody_arrives_at_an_open_latch)
+{
+    scene t(path::handler, 0);
+    passage a;
+    const auto text = text_of(
+        errc::over_release,
+        [&] { t.gate.async_arrive_and_wait(receiver<void>(a, t.context.get_executor(), true)); });
+    BOOST_TEST(contains(text, "count_down by 1"));
+    drain(t.context);
+    BOOST_TEST(!a.is_told());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_cancelled_wait_does_not_take_the_arrival_back)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        scene t(how, 2);
+        passage a, b;
+        t.arrive_and_wait(a);
+        a.cancel(type);
+        drain(t.context);
+        BOOST_TEST(a.state() == "aborted");
+        t.arrive_and_wait(b);
+        BOOST_TEST(b.state() == "done");
+        BOOST_TEST(t.gate.try_wait());
+    }
+}
+
+// --- limited in time --------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_passes_an_open_latch_at_once)
+{
+    scene t(how, 0);
+    timed_passage a;
+    t.wait_until(a, manual_clock::now() - 1s);
+    BOOST_TEST(fate_of(a) == "passed");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_passes_if_all_arrive_in_time)
+{
+    scene t(how, 1);
+    timed_passage a;
+    t.wait_until(a, manual_clock::now() + 5s);
+    t.advance(4s);
+    BOOST_TEST(fate_of(a) == "waiting");
+    t.arrive();
+    BOOST_TEST(fate_of(a) == "passed");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_gives_up_at_its_deadline)
+{
+    scene t(how, 1);
+    timed_passage a;
+    t.wait_until(a, manual_clock::now() + 5s);
+    t.advance(4s);
+    BOOST_TEST(fate_of(a) == "waiting");
+    t.advance(1s);
+    BOOST_TEST(fate_of(a) == "timed out");
+    BOOST_TEST(missing(t.gate) == 1);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(an_opening_that_was_faster_than_the_time_limit_counts)
+{
+    scene t(how, 1);
+    timed_passage a;
+    t.wait_until(a, manual_clock::now() + 5s);
+    t.gate.count_down();
+    t.advance(9s);
+    BOOST_TEST(fate_of(a) == "passed");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_duration_may_be_short_long_or_negative)
+{
+    scene t(how, 1);
+    timed_passage none, negative, most;
+    const auto wait_for = [&](timed_passage& a, std::chrono::hours d)
+    { test::start(how, t.context, a, [&t, d] { return t.gate.async_wait_for(d); }); };
+    wait_for(none, 0h);
+    wait_for(negative, std::chrono::hours::min());
+    wait_for(most, std::chrono::hours::max());
+    BOOST_TEST(fate_of(none) == "timed out");
+    BOOST_TEST(fate_of(negative) == "timed out");
+    BOOST_TEST(fate_of(most) == "waiting");
+    t.arrive();
+    BOOST_TEST(fate_of(most) == "passed");
+}
+
+// --- cancellation, the end --------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_ends_the_waiting)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        scene t(how, 1);
+        passage plain, other;
+        timed_passage timed;
+        t.wait(plain);
+        t.wait_until(timed, manual_clock::now() + 5s);
+        t.wait(other);
+        plain.cancel(type);
+        timed.cancel(type);
+        drain(t.context);
+        BOOST_TEST(plain.state() == "aborted");
+        BOOST_TEST(fate_of(timed) == "aborted");
+        BOOST_TEST(other.state() == "waiting");
+        t.arrive();
+        BOOST_TEST(other.state() == "done");
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(an_opening_that_was_faster_than_the_cancellation_counts)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        scene t(how, 1);
+        passage plain;
+        timed_passage timed;
+        t.wait(plain);
+        t.wait_until(timed, manual_clock::now() + 5s);
+        t.gate.count_down();
+        plain.cancel(type);
+        timed.cancel(type);
+        drain(t.context);
+        BOOST_TEST(plain.state() == "done");
+        BOOST_TEST(fate_of(timed) == "passed");
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(who_waits_is_told_when_the_latch_ends)
+{
+    asio::io_context context;
+    std::optional<latch> gate(std::in_place, context, 1);
+    passage plain;
+    timed_passage timed;
+    test::start(how, context, plain, [&] { return gate->async_wait(); });
+    test::start(how, context, timed, [&] { return gate->async_wait_for(1h); });
+    gate.reset();
+    drain(context);
+    BOOST_TEST(plain.state() == "aborted");
+    BOOST_TEST(fate_of(timed) == "aborted");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(an_opening_before_the_end_counts)
+{
+    asio::io_context context;
+    std::optional<latch> gate(std::in_place, context, 1);
+    passage a;
+    test::start(how, context, a, [&] { return gate->async_wait(); });
+    gate->count_down();
+    gate.reset();
+    drain(context);
+    BOOST_TEST(a.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(when_a_context_dies_those_of_another_wait_on)
+{
+    asio::io_context mine;
+    latch gate(mine, 2);
+    passage a, b, arrived;
+    {
+        asio::io_context context;
+        test::start(how, context, a, [&] { return gate.async_wait(); });
+        test::start(how, context, arrived, [&] { return gate.async_arrive_and_wait(); });
+        test::start(how, mine, b, [&] { return gate.async_wait(); });
+    }
+    BOOST_TEST(a.state() == "dropped");
+    BOOST_TEST(arrived.state() == "dropped");
+    BOOST_TEST(b.state() == "waiting");
+    gate.count_down();
+    drain(mine);
+    BOOST_TEST(b.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(an_opening_that_can_not_be_told_any_more_hurts_nobody)
+{
+    asio::io_context mine;
+    latch gate(mine, 1);
+    passage a, b;
+    {
+        asio::io_context context;
+        test::start(how, context, a, [&] { return gate.async_wait(); });
+        test::start(how, mine, b, [&] { return gate.async_wait(); });
+        gate.count_down();
+    }
+    drain(mine);
+    BOOST_TEST(a.state() == "dropped");
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(gate.try_wait());
+}
+
+// --- executors --------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(the_context_of_the_latch_need_not_run)
+{
+    asio::io_context idle, context;
+    latch gate(idle, 1);
+    passage plain;
+    timed_passage timed;
+    test::start(how, context, plain, [&] { return gate.async_wait(); });
+    test::start(how, context, timed,
+                [&] { return gate.async_wait_until(manual_clock::now() + 5s); });
+    manual_clock::advance(5s);
+    drain(context);
+    gate.count_down();
+    drain(context);
+    BOOST_TEST(plain.state() == "done");
+    BOOST_TEST(fate_of(timed) == "timed out");
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_latch)
+{
+    scene t(path::handler, 1);
+    int told = 0;
+    const auto count = [&](error_code error)
+    {
+        told += !error;
+        BOOST_TEST(t.context.get_executor().running_in_this_thread());
+    };
+    t.gate.async_wait(count);
+    t.gate.async_count_down(1, count);
+    t.gate.async_wait(count);
+    BOOST_TEST(told == 0);
+    t.context.run();
+    BOOST_TEST(told == 3);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
+{
+    scene t(how, 1);
+    const auto strand = asio::make_strand(t.context);
+    passage a;
+    test::start(how, asio::any_io_executor(strand), a, [&] { return t.gate.async_wait(); });
+    drain(t.context);
+    // The strand is busy while its handler runs, hence a is told only afterwards.
+    asio::post(strand,
+               [&]
+               {
+                   t.gate.count_down();
+                   t.context.poll();
+                   BOOST_TEST(a.state() == "waiting");
+               });
+    drain(t.context);
+    BOOST_TEST(a.state() == "done");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_over_at_once_uses_the_immediate_executor)
+{
+    scene t(path::handler, 2);
+    int told = 0;
+    const auto here = [&](auto f)
+    { return asio::bind_immediate_executor(asio::system_executor(), std::move(f)); };
+    const auto count = [&](error_code error) { told += !error; };
+    t.gate.async_count_down(1, here(count));
+    BOOST_TEST(told == 1);
+    t.gate.async_arrive_and_wait(here(count));
+    BOOST_TEST(told == 2);
+    t.gate.async_wait(here(count));
+    BOOST_TEST(told == 3);
+    t.gate.async_wait_for(1h, here([&](error_code error, std::cv_status) { count(error); }));
+    BOOST_TEST(told == 4);
+    t.gate.async_count_down(1,
+                            here([&](error_code error) { told += error == errc::over_release; }));
+    BOOST_TEST(told == 5);
+}
+
+// --- tokens, flavours -------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(each_token_can_be_used)
+{
+    asio::io_context context;
+    latch gate(context, 3);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto [late] = co_await gate.async_wait(asio::cancel_after(1ms, asio::as_tuple));
+        BOOST_TEST(late == asio::error::operation_aborted);
+        BOOST_CHECK(co_await gate.async_wait_for(1ms, asio::use_awaitable) ==
+                    std::cv_status::timeout);
+        co_await gate.async_count_down(1, asio::use_awaitable);
+        error_code error;
+        co_await gate.async_arrive_and_wait(asio::cancel_after(1ms, asio::redirect_error(error)));
+        BOOST_TEST(error == asio::error::operation_aborted);
+        BOOST_TEST(missing(gate) == 1);
+        co_await gate.async_wait(asio::use_awaitable);
+    };
+    run(context, body());
+
+    auto open = gate.async_wait(asio::use_future);
+    auto wrong = gate.async_count_down(1, asio::use_future);
+    context.restart();
+    context.run();
+    open.get();
+    BOOST_CHECK_THROW(wrong.get(), system_error);
+}
+
+BOOST_AUTO_TEST_CASE(an_unsynchronized_latch_does_the_same)
+{
+    for (const path how : {path::handler, path::coroutine})
+    {
+        asio::io_context context;
+        unsynchronized_latch gate(context, 2);
+        passage a, b;
+        test::start(how, context, a, [&] { return gate.async_wait(); });
+        test::start(how, context, b, [&] { return gate.async_arrive_and_wait(); });
+        text_of(errc::over_release, [&] { gate.count_down(2); });
+        a.cancel();
+        drain(context);
+        BOOST_TEST(a.state() == "aborted");
+        BOOST_TEST(b.state() == "waiting");
+        gate.count_down();
+        drain(context);
+        BOOST_TEST(b.state() == "done");
+        BOOST_TEST(gate.try_wait());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
+{
+    using executor = asio::io_context::executor_type;
+    using typed = latch::rebind_executor<executor>::other;
+    static_assert(std::is_same_v<typed::executor_type, executor>);
+    asio::io_context context;
+    typed gate(context, 3);
+    int told = 0;
+    const auto body = [&]() -> asio::awaitable<void, executor>
+    {
+        co_await gate.async_arrive_and_wait();
+        ++told;
+    };
+    asio::co_spawn(context, body(), rethrower{});
+    asio::co_spawn(context, body(), rethrower{});
+    context.poll();
+    BOOST_TEST(told == 0);
+    gate.count_down();
+    context.run();
+    BOOST_TEST(told == 2);
+}

@@ -1,0 +1,333 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Ownership by a number: what async_enter() hands out and what leave() takes back.
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <support/attempt.hpp>
+#include <support/expect.hpp>
+#include <support/mutex_scene.hpp>
+#include <support/print.hpp>
+#include <tuple>
+#include <turnstile/async_mutex.hpp>
+#include <turnstile/owner_token.hpp>
+#include <type_traits>
+#include <utility>
+
+namespace asio = boost::asio;
+using namespace turnstile;
+using namespace turnstile::test;
+
+namespace {
+
+using scene = mutex_scene;
+using guard_type = mutex_scene::guard_type;
+using locking = mutex_scene::locking;
+using entering = mutex_scene::entering;
+
+static_assert(std::is_trivially_copyable_v<owner_token>);
+static_assert(std::is_nothrow_default_constructible_v<owner_token>);
+static_assert(!std::is_convertible_v<std::uint64_t, owner_token>);
+static_assert(!std::is_convertible_v<owner_token, bool>);
+static_assert(owner_token() == owner_token(0));
+static_assert(!owner_token());
+static_assert(owner_token(1));
+static_assert(owner_token(1) < owner_token(2));
+static_assert(owner_token(5).value() == 5);
+
+/// A mutex that a token owns, after some others did.
+struct owned_scene : scene
+{
+    explicit owned_scene(path p = path::handler)
+        : scene(p)
+    {
+        for (int i = 0; i < 3; ++i)
+            std::ignore = hold();
+        enter(owner);
+    }
+
+    entering owner;
+};
+
+/// Whether token 4 still owns the lock, and the waiter has not moved.
+void check_nothing_changed(owned_scene& s, locking& waiter)
+{
+    drain(s.context);
+    BOOST_TEST(s.mutex.is_locked());
+    BOOST_TEST(!s.mutex.try_lock());
+    BOOST_TEST(waiter.state() == "waiting");
+    s.release(s.owner);
+    BOOST_TEST(waiter.state() == "done");
+    BOOST_TEST(waiter.value().fencing_token() == 5u);
+}
+
+constexpr std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
+
+/// Tokens that do not own a lock that token 4 owns: wrong, stale, empty, and those of which a sloppy
+/// comparison sees a part only.
+constexpr std::uint64_t strangers[] = {7,
+                                       5,
+                                       3,
+                                       1,
+                                       0,
+                                       largest,
+                                       largest - 3,
+                                       (std::uint64_t{1} << 63) + 4,
+                                       (std::uint64_t{1} << 60) + 4,
+                                       (std::uint64_t{1} << 58) + 4,
+                                       (std::uint64_t{1} << 57) + 4,
+                                       (std::uint64_t{1} << 32) + 4};
+
+}  // namespace
+
+TURNSTILE_TEST_BOTH_PATHS(grants_are_counted_from_one)
+{
+    scene s(how);
+    for (std::uint64_t number = 1; number <= 5; ++number)
+    {
+        entering a;
+        s.enter(a);
+        BOOST_TEST(a.value() == owner_token(number));
+        BOOST_TEST(s.mutex.is_locked());
+        s.release(a);
+        BOOST_TEST(!s.mutex.is_locked());
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(grants_are_counted_whoever_gets_them)
+{
+    scene s(how);
+    std::optional<guard_type> first = s.mutex.try_lock();
+    entering second, third;
+    locking fourth;
+    s.enter(second);
+    s.enter(third);
+    s.lock(fourth);
+    first.reset();
+    drain(s.context);
+    BOOST_TEST(second.value() == owner_token(2));
+    s.release(second);
+    BOOST_TEST(third.value() == owner_token(3));
+    s.release(third);
+    BOOST_TEST(fourth.value().fencing_token() == 4u);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(attempts_that_fail_are_not_counted)
+{
+    scene s(how);
+    entering first, cancelled, second;
+    locking refused;
+    s.enter(first);
+    s.enter(cancelled);
+    s.try_lock(refused);
+    cancelled.cancel();
+    drain(s.context);
+    s.release(first);
+    s.enter(second);
+    BOOST_TEST(second.value() == owner_token(2));
+}
+
+TURNSTILE_TEST_BOTH_PATHS(leaving_serves_the_next_one)
+{
+    owned_scene s(how);
+    entering next;
+    s.enter(next);
+    BOOST_TEST(next.state() == "waiting");
+    s.mutex.leave(owner_token(4));
+    drain(s.context);
+    BOOST_TEST(next.value() == owner_token(5));
+}
+
+BOOST_AUTO_TEST_CASE(a_stranger_cannot_leave)
+{
+    for (const std::uint64_t stranger : strangers)
+    {
+        owned_scene s;
+        locking waiter;
+        s.lock(waiter);
+        try
+        {
+            s.mutex.leave(owner_token(stranger));
+            BOOST_ERROR("left with " << stranger);
+        }
+        catch (const owner_mismatch& mismatch)
+        {
+            BOOST_TEST(mismatch.code() == errc::not_owner);
+            BOOST_TEST(mismatch.expected() == owner_token(4));
+            BOOST_TEST(mismatch.received() == owner_token(stranger));
+            BOOST_TEST(mismatch.what() ==
+                       "Owner token mismatch. Expected 4 but received " + std::to_string(stranger));
+        }
+        check_nothing_changed(s, waiter);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_stranger_cannot_leave_and_finds_it_in_the_error_code)
+{
+    for (const std::uint64_t stranger : strangers)
+    {
+        owned_scene s;
+        locking waiter;
+        s.lock(waiter);
+        error_code error;
+        s.mutex.leave(owner_token(stranger), error);
+        BOOST_TEST(error == errc::not_owner);
+        check_nothing_changed(s, waiter);
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_stranger_cannot_leave_asynchronously)
+{
+    for (const std::uint64_t stranger : strangers)
+    {
+        owned_scene s(how);
+        locking waiter;
+        s.lock(waiter);
+        attempt<> leaving;
+        launch(how, s.context.get_executor(), leaving,
+               [&] { return s.mutex.async_leave(owner_token(stranger)); });
+        drain(s.context);
+        BOOST_TEST(leaving.state() == "not owner");
+        if (how == path::coroutine)
+            BOOST_TEST(leaving.text() ==
+                       "Owner token mismatch. Expected 4 but received " + std::to_string(stranger));
+        check_nothing_changed(s, waiter);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_stranger_cannot_adopt)
+{
+    for (const std::uint64_t stranger : strangers)
+    {
+        owned_scene s;
+        locking waiter;
+        s.lock(waiter);
+        const auto adopt = [&] { guard_type(s.mutex, owner_token(stranger), adopt_lock); };
+        BOOST_TEST(text_of(errc::not_owner, adopt) ==
+                   "Owner token mismatch. Expected 4 but received " + std::to_string(stranger));
+        check_nothing_changed(s, waiter);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(nobody_can_leave_a_free_lock)
+{
+    scene s;
+    const auto leave = [&] { s.mutex.leave(owner_token(7)); };
+    BOOST_TEST(text_of(errc::not_owner, leave) ==
+               "Owner token mismatch. Expected none but received 7");
+    const auto leave_with_nothing = [&] { s.mutex.leave(owner_token()); };
+    BOOST_TEST(text_of(errc::not_owner, leave_with_nothing) ==
+               "Owner token mismatch. Expected none but received 0");
+    BOOST_TEST(!s.mutex.is_locked());
+    BOOST_TEST(s.hold().fencing_token() == 1u);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(nobody_can_leave_twice)
+{
+    owned_scene s(how);
+    s.release(s.owner);
+    const auto leave = [&] { s.mutex.leave(owner_token(4)); };
+    BOOST_TEST(text_of(errc::not_owner, leave) ==
+               "Owner token mismatch. Expected none but received 4");
+    entering next;
+    s.enter(next);
+    BOOST_TEST(text_of(errc::not_owner, leave) ==
+               "Owner token mismatch. Expected 5 but received 4");
+    BOOST_TEST(s.mutex.is_locked());
+    s.release(next);
+    BOOST_TEST(!s.mutex.is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(nobody_can_leave_what_a_guard_holds)
+{
+    scene s(how);
+    locking holder, waiter;
+    s.lock(holder);
+    s.lock(waiter);
+    const auto leave = [&] { s.mutex.leave(owner_token(holder.value().fencing_token())); };
+    BOOST_TEST(text_of(errc::not_owner, leave) ==
+               "Owner token mismatch. Expected none but received 1");
+    const auto adopt = [&] { guard_type(s.mutex, owner_token(1), adopt_lock); };
+    BOOST_TEST(text_of(errc::not_owner, adopt) ==
+               "Owner token mismatch. Expected none but received 1");
+    drain(s.context);
+    BOOST_TEST(waiter.state() == "waiting");
+    BOOST_TEST(holder.value().valid());
+}
+
+BOOST_AUTO_TEST_CASE(nobody_can_leave_what_was_granted_but_not_delivered)
+{
+    scene s;
+    auto holder = s.hold();
+    entering next;
+    s.enter(next);
+    holder.unlock();
+    error_code error;
+    s.mutex.leave(owner_token(2), error);
+    BOOST_TEST(error == errc::not_owner);
+    drain(s.context);
+    BOOST_TEST(next.value() == owner_token(2));
+    s.mutex.leave(owner_token(2), error);
+    BOOST_TEST(!error);
+    BOOST_TEST(!s.mutex.is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_token_of_one_mutex_means_nothing_to_another)
+{
+    owned_scene s(how);
+    owned_scene other(how);
+    other.release(other.owner);
+    error_code error;
+    other.mutex.leave(s.owner.value(), error);
+    BOOST_TEST(error == errc::not_owner);
+    BOOST_TEST(s.mutex.is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(leaving_asynchronously_does_the_same)
+{
+    owned_scene s(how);
+    locking waiter;
+    s.lock(waiter);
+    attempt<> leaving;
+    launch(how, s.context.get_executor(), leaving,
+           [&] { return s.mutex.async_leave(s.owner.value()); });
+    drain(s.context);
+    BOOST_TEST(leaving.state() == "done");
+    BOOST_TEST(waiter.state() == "done");
+}
+
+BOOST_AUTO_TEST_CASE(a_leave_that_worked_clears_the_error)
+{
+    owned_scene s;
+    error_code error = errc::closed;
+    s.mutex.leave(s.owner.value(), error);
+    BOOST_TEST(!error);
+    BOOST_TEST(!s.mutex.is_locked());
+}
+
+BOOST_AUTO_TEST_CASE(a_coroutine_gets_the_mismatch_itself)
+{
+    owned_scene s;
+    bool caught = false;
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        try
+        {
+            co_await s.mutex.async_leave(owner_token(7));
+        }
+        catch (const owner_mismatch& mismatch)
+        {
+            caught = mismatch.expected() == owner_token(4) && mismatch.received() == owner_token(7);
+        }
+    };
+    run(s.context, body());
+    BOOST_TEST(caught);
+}

@@ -1,0 +1,1442 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// What with_lock and with_permit do on one thread, with a handler and in a coroutine, with bodies that are
+// coroutines and with plain ones, and with a lock that can be lost.
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <support/attempt.hpp>
+#include <support/expect.hpp>
+#include <support/leased_mutex.hpp>
+#include <support/section_attempt.hpp>
+#include <support/start.hpp>
+#include <support/tracker_executor.hpp>
+#include <turnstile/async_mutex.hpp>
+#include <turnstile/async_semaphore.hpp>
+#include <turnstile/event.hpp>
+#include <turnstile/shared_mutex.hpp>
+#include <turnstile/with_lock.hpp>
+#include <utility>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using namespace turnstile;
+using namespace turnstile::test;
+
+namespace {
+
+using guard_type = async_mutex::guard_type;
+using permit_type = async_semaphore::permit_type;
+constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
+                                                 asio::cancellation_type::partial,
+                                                 asio::cancellation_type::terminal};
+
+/// What the bodies of one kind of ownership look like. Erased, so that each kind is compiled once.
+template <class Ownership>
+struct bodies
+{
+    using coroutine = std::function<asio::awaitable<void>(Ownership&)>;
+    using coroutine_int = std::function<asio::awaitable<int>(Ownership&)>;
+    using plain = std::function<void(Ownership&)>;
+    using plain_int = std::function<int(Ownership&)>;
+};
+
+using handler = std::function<void(std::exception_ptr)>;
+using int_handler = std::function<void(std::exception_ptr, int)>;
+
+/// A mutex, a context for everybody, and an event that lets a body go on.
+template <class Mutex>
+struct basic_scene
+{
+    using guard_type = typename Mutex::guard_type;
+    using body = typename bodies<guard_type>::coroutine;
+    using body_int = typename bodies<guard_type>::coroutine_int;
+    using plain = typename bodies<guard_type>::plain;
+    using plain_int = typename bodies<guard_type>::plain_int;
+
+    explicit basic_scene(path p)
+        : how(p)
+        , mutex(context.get_executor())
+        , go(context, event_reset::automatic)
+    {
+    }
+
+    template <class T, class Body>
+    void launch(attempt<T>& a, Body f)
+    {
+        start_section(how, context, a, [this, f] { return with_lock(mutex, f); });
+    }
+
+    void run(attempt<>& a, body f) { launch(a, std::move(f)); }
+    void run(attempt<int>& a, body_int f) { launch(a, std::move(f)); }
+    void run_plain(attempt<>& a, plain f) { launch(a, std::move(f)); }
+    void run_plain(attempt<int>& a, plain_int f) { launch(a, std::move(f)); }
+
+    // With a handler of the test's own.
+
+    void call(body f, handler h) { with_lock(mutex, std::move(f), std::move(h)); }
+    void call(body_int f, int_handler h) { with_lock(mutex, std::move(f), std::move(h)); }
+    void call_plain(plain f, handler h) { with_lock(mutex, std::move(f), std::move(h)); }
+    void call_plain(plain_int f, int_handler h) { with_lock(mutex, std::move(f), std::move(h)); }
+
+    /// A body that waits until it may go on, and writes down what it sees.
+    body pausing()
+    {
+        return [this](guard_type&) -> asio::awaitable<void>
+        {
+            story += '(';
+            const auto [error] = co_await go.async_wait(asio::as_tuple(asio::deferred));
+            story += error ? '!' : ')';
+            const auto state = co_await asio::this_coro::cancellation_state;
+            seen = state.cancelled();
+            if (error)
+                throw system_error(error);
+        };
+    }
+
+    void let_go_on()
+    {
+        go.set();
+        drain(context);
+    }
+
+    path how;
+    std::string story;
+    asio::cancellation_type seen = asio::cancellation_type::none;
+    asio::io_context context;
+    Mutex mutex;
+    event go;
+};
+
+using scene = basic_scene<async_mutex>;
+using leased_scene = basic_scene<leased_mutex>;
+
+/// Cancels an attempt so that the signal finds a grant on its way.
+template <class T, class Release>
+void cancel_behind_the_grant(scene& t, attempt<T>& a, asio::cancellation_type type, Release release)
+{
+    // The signal for a coroutine goes through its executor; it would come after the grant.
+    if (t.how == path::coroutine)
+        a.cancel(type);
+    release();
+    if (t.how == path::handler)
+        a.cancel(type);
+    drain(t.context);
+}
+
+}  // namespace
+
+// --- the body ---------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(the_lock_is_held_while_the_body_runs)
+{
+    scene t(how);
+    attempt<> a;
+    t.run(a, t.pausing());
+    BOOST_TEST(t.story == "(");
+    BOOST_TEST(a.state() == "waiting");
+    BOOST_TEST(t.mutex.is_locked());
+    t.let_go_on();
+    BOOST_TEST(t.story == "()");
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(!t.mutex.is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_plain_body_runs_with_the_lock)
+{
+    scene t(how);
+    attempt<> a;
+    int runs = 0;
+    t.run_plain(a,
+                [&](guard_type& guard)
+                {
+                    ++runs;
+                    BOOST_TEST(t.mutex.is_locked());
+                    BOOST_TEST(guard.owns_lock());
+                });
+    BOOST_TEST(runs == 1);
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(!t.mutex.is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(the_result_of_the_body_is_the_result)
+{
+    scene t(how);
+    attempt<int> awaited, plain;
+    t.run(awaited,
+          [&](guard_type&) -> asio::awaitable<int>
+          {
+              co_await t.go.async_wait();
+              co_return 7;
+          });
+    t.let_go_on();
+    t.run_plain(plain, [](guard_type&) { return 8; });
+    BOOST_TEST(awaited.state() == "done");
+    BOOST_TEST(awaited.value() == 7);
+    BOOST_TEST(plain.state() == "done");
+    BOOST_TEST(plain.value() == 8);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(the_body_gets_the_guard)
+{
+    scene t(how);
+    attempt<> first, second;
+    std::uint64_t last = 0;
+    const auto check = [&](guard_type& guard) -> asio::awaitable<void>
+    {
+        BOOST_TEST(guard.owns_lock());
+        BOOST_TEST(guard.valid());
+        BOOST_TEST(guard.fencing_token() > last);
+        last = guard.fencing_token();
+        co_return;
+    };
+    t.run(first, check);
+    t.run(second, check);
+    BOOST_TEST(second.state() == "done");
+    BOOST_TEST(last == 2U);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(bodies_take_turns)
+{
+    scene t(how);
+    attempt<> a, b, c;
+    t.run(a, t.pausing());
+    t.run(b, t.pausing());
+    t.run_plain(c, [&](guard_type&) { t.story += 'c'; });
+    BOOST_TEST(t.story == "(");
+    t.let_go_on();
+    BOOST_TEST(t.story == "()(");
+    t.let_go_on();
+    BOOST_TEST(t.story == "()()c");
+    BOOST_TEST(c.state() == "done");
+    BOOST_TEST(!t.mutex.is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_body_may_give_the_lock_back_early)
+{
+    scene t(how);
+    attempt<> a, b;
+    attempt<guard_type> other;
+    t.run(a,
+          [&](guard_type& guard) -> asio::awaitable<void>
+          {
+              guard.unlock();
+              co_await t.go.async_wait();
+          });
+    test::start(how, t.context, other, [&] { return t.mutex.async_lock(); });
+    BOOST_TEST(other.state() == "done");
+    t.let_go_on();
+    BOOST_TEST(a.state() == "done");
+    // What is somebody else's now was not given back.
+    BOOST_TEST(t.mutex.is_locked());
+    other.value().unlock();
+    t.run_plain(b, [](guard_type& guard) { guard.unlock(); });
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(!t.mutex.is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_body_may_keep_the_lock)
+{
+    scene t(how);
+    guard_type kept;
+    attempt<> a, b;
+    t.run(a,
+          [&](guard_type& guard) -> asio::awaitable<void>
+          {
+              kept = std::move(guard);
+              co_return;
+          });
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(t.mutex.is_locked());
+    kept.unlock();
+    t.run_plain(b, [&](guard_type& guard) { kept = std::move(guard); });
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(t.mutex.is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(sections_of_several_mutexes_can_be_nested)
+{
+    scene t(how);
+    async_mutex inner(t.context);
+    attempt<int> a;
+    t.run(a,
+          [&](guard_type&) -> asio::awaitable<int>
+          {
+              auto body = [&](guard_type&) -> asio::awaitable<int>
+              {
+                  co_await t.go.async_wait();
+                  BOOST_TEST(t.mutex.is_locked());
+                  BOOST_TEST(inner.is_locked());
+                  co_return 5;
+              };
+              const int result = co_await with_lock(inner, body);
+              BOOST_TEST(!inner.is_locked());
+              BOOST_TEST(t.mutex.is_locked());
+              co_return result;
+          });
+    t.let_go_on();
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(a.value() == 5);
+}
+
+// --- the body fails ---------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(what_the_body_throws_arrives_after_the_lock_was_given_back)
+{
+    scene t(how);
+    attempt<> a, early;
+    attempt<int> b, plain_result;
+    attempt<> plain;
+    const auto fail = [] { throw owner_mismatch(owner_token(1), owner_token(7)); };
+    t.run(a,
+          [&](guard_type&) -> asio::awaitable<void>
+          {
+              co_await t.go.async_wait();
+              fail();
+          });
+    BOOST_TEST(t.mutex.is_locked());
+    t.let_go_on();
+    t.run(early,
+          [&](guard_type&) -> asio::awaitable<void>
+          {
+              fail();
+              co_return;
+          });
+    t.run(b,
+          [&](guard_type&) -> asio::awaitable<int>
+          {
+              fail();
+              co_return 1;
+          });
+    t.run_plain(plain, [&](guard_type&) { fail(); });
+    t.run_plain(plain_result,
+                [&](guard_type&)
+                {
+                    fail();
+                    return 1;
+                });
+    const auto check = [](const auto& each)
+    {
+        BOOST_TEST(each.state() == "not owner");
+        BOOST_TEST(each.text() == "Owner token mismatch. Expected 1 but received 7");
+    };
+    check(a);
+    check(early);
+    check(b);
+    check(plain);
+    check(plain_result);
+    BOOST_TEST(!t.mutex.is_locked());
+}
+
+BOOST_AUTO_TEST_CASE(a_body_may_fail_before_it_becomes_a_coroutine)
+{
+    scene t(path::handler);
+    const auto body = [](guard_type&) -> asio::awaitable<void> { throw 5; };
+    int caught = 0;
+    const auto test = [&]() -> asio::awaitable<void>
+    {
+        try
+        {
+            co_await with_lock(t.mutex, body);
+        }
+        catch (int thrown)
+        {
+            caught = thrown;
+            BOOST_TEST(!t.mutex.is_locked());
+        }
+    };
+    run(t.context, test());
+    BOOST_TEST(caught == 5);
+}
+
+BOOST_AUTO_TEST_CASE(a_body_may_throw_anything)
+{
+    scene t(path::handler);
+    int caught = 0;
+    const auto test = [&]() -> asio::awaitable<void>
+    {
+        const auto awaited = [&](guard_type&) -> asio::awaitable<int>
+        {
+            co_await asio::post(asio::deferred);
+            throw 7;
+        };
+        const auto plain = [](guard_type&) -> int { throw 8; };
+        try
+        {
+            co_await with_lock(t.mutex, awaited);
+        }
+        catch (int thrown)
+        {
+            caught += thrown;
+            BOOST_TEST(!t.mutex.is_locked());
+        }
+        try
+        {
+            co_await with_lock(t.mutex, plain);
+        }
+        catch (int thrown)
+        {
+            caught += 10 * thrown;
+            BOOST_TEST(!t.mutex.is_locked());
+        }
+    };
+    run(t.context, test());
+    BOOST_TEST(caught == 87);
+}
+
+// --- completion -------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_handler_is_called_after_the_lock_was_given_back)
+{
+    scene t(path::handler);
+    int told = 0;
+    const auto check = [&](const std::exception_ptr&)
+    {
+        BOOST_TEST(!t.mutex.is_locked());
+        ++told;
+    };
+    const auto check_result = [&](const std::exception_ptr& failure, int) { check(failure); };
+    t.call(t.pausing(), check);
+    drain(t.context);
+    t.let_go_on();
+    BOOST_TEST(told == 1);
+    t.call([](guard_type&) -> asio::awaitable<int> { co_return 1; }, check_result);
+    drain(t.context);
+    BOOST_TEST(told == 2);
+    t.call_plain([](guard_type&) {}, check);
+    drain(t.context);
+    BOOST_TEST(told == 3);
+    t.call_plain([](guard_type&) { return 1; }, check_result);
+    drain(t.context);
+    BOOST_TEST(told == 4);
+    t.call_plain([](guard_type&) { throw 1; }, check);
+    drain(t.context);
+    BOOST_TEST(told == 5);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(the_lock_was_handed_on_before_the_section_completes)
+{
+    for (const bool plain : {false, true})
+    {
+        scene t(how);
+        guard_type held = *t.mutex.try_lock();
+        std::string told;
+        attempt<> a(told, 'a');
+        attempt<guard_type> next(told, 'n');
+        if (plain)
+            t.run_plain(a, [](guard_type&) {});
+        else
+            t.run(a, t.pausing());
+        test::start(how, t.context, next, [&] { return t.mutex.async_lock(); });
+        held.unlock();
+        t.go.set();
+        // At the moment at which a is told, the lock is the next one's: it can not give up any more.
+        t.context.restart();
+        while (!a.is_told() && t.context.poll_one() != 0)
+        {
+        }
+        BOOST_TEST(a.state() == "done");
+        BOOST_TEST(t.mutex.is_locked());
+        next.cancel();
+        drain(t.context);
+        BOOST_TEST(next.state() == "done");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_that_throws_is_called_once)
+{
+    scene t(path::handler);
+    int told = 0;
+    const auto fail = [&](const std::exception_ptr&)
+    {
+        ++told;
+        throw 3;
+    };
+    const auto fail_result = [&](const std::exception_ptr& failure, int) { fail(failure); };
+    const auto expect = [&](int times)
+    {
+        t.context.restart();
+        BOOST_CHECK_THROW(t.context.run(), int);
+        BOOST_TEST(told == times);
+        t.context.restart();
+        t.context.run();
+        BOOST_TEST(told == times);
+        BOOST_TEST(!t.mutex.is_locked());
+    };
+    t.call_plain([](guard_type&) { return 1; }, fail_result);
+    expect(1);
+    t.call_plain([](guard_type&) {}, fail);
+    expect(2);
+    t.call_plain([](guard_type&) { throw 1; }, fail);
+    expect(3);
+    t.call_plain([](guard_type&) -> int { throw 1; }, fail_result);
+    expect(4);
+    t.call([](guard_type&) -> asio::awaitable<int> { co_return 1; }, fail_result);
+    expect(5);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_happens_inside_of_the_initiating_function)
+{
+    scene t(path::handler);
+    bool ran = false;
+    t.call_plain([&](guard_type&) { ran = true; }, [](const std::exception_ptr&) {});
+    BOOST_TEST(!ran);
+    drain(t.context);
+    BOOST_TEST(ran);
+}
+
+BOOST_AUTO_TEST_CASE(a_section_that_was_not_started_does_nothing)
+{
+    scene t(path::handler);
+    int runs = 0;
+    auto operation = with_lock(t.mutex, scene::plain([&](guard_type&) { ++runs; }));
+    drain(t.context);
+    BOOST_TEST(runs == 0);
+    BOOST_TEST(!t.mutex.is_locked());
+    attempt<> a;
+    std::move(operation)(section_receiver<void>(a, t.context.get_executor()));
+    drain(t.context);
+    BOOST_TEST(runs == 1);
+    BOOST_TEST(a.state() == "done");
+}
+
+// --- cancellation before the lock is owned ----------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(a_section_that_waits_for_its_lock_can_be_cancelled)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        scene t(how);
+        guard_type held = *t.mutex.try_lock();
+        attempt<> awaited, plain;
+        attempt<int> result, plain_result;
+        t.run(awaited, t.pausing());
+        t.run(result, [&](guard_type&) -> asio::awaitable<int> { co_return t.story.size(); });
+        t.run_plain(plain, [&](guard_type&) { t.story += 'p'; });
+        t.run_plain(plain_result,
+                    [&](guard_type&)
+                    {
+                        t.story += 'r';
+                        return 1;
+                    });
+        awaited.cancel(type);
+        result.cancel(type);
+        plain.cancel(type);
+        plain_result.cancel(type);
+        drain(t.context);
+        BOOST_TEST(awaited.state() == "aborted");
+        BOOST_TEST(result.state() == "aborted");
+        BOOST_TEST(plain.state() == "aborted");
+        BOOST_TEST(plain_result.state() == "aborted");
+        held.unlock();
+        drain(t.context);
+        BOOST_TEST(t.story == "");
+        BOOST_TEST(!t.mutex.is_locked());
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_that_meets_the_grant_keeps_the_body_from_being_started)
+{
+    for (const asio::cancellation_type type : each_type)
+        for (const bool plain : {false, true})
+        {
+            scene t(how);
+            guard_type held = *t.mutex.try_lock();
+            attempt<> a;
+            if (plain)
+                t.run_plain(a, [&](guard_type&) { t.story += 'p'; });
+            else
+                t.run(a, t.pausing());
+            cancel_behind_the_grant(t, a, type, [&] { held.unlock(); });
+            BOOST_TEST(a.state() == "aborted");
+            BOOST_TEST(t.story == "");
+            BOOST_TEST(!t.mutex.is_locked());
+        }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(the_lock_of_a_section_that_was_cancelled_late_goes_to_the_next)
+{
+    scene t(how);
+    guard_type held = *t.mutex.try_lock();
+    attempt<> a;
+    attempt<guard_type> next;
+    t.run(a, t.pausing());
+    test::start(how, t.context, next, [&] { return t.mutex.async_lock(); });
+    cancel_behind_the_grant(t, a, asio::cancellation_type::terminal, [&] { held.unlock(); });
+    BOOST_TEST(a.state() == "aborted");
+    BOOST_TEST(next.state() == "done");
+    BOOST_TEST(t.story == "");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_section_ends_when_its_mutex_does)
+{
+    asio::io_context context;
+    std::optional<async_mutex> mutex(context);
+    const guard_type held = *mutex->try_lock();
+    attempt<> a;
+    bool ran = false;
+    const scene::plain body = [&](guard_type&) { ran = true; };
+    start_section(how, context, a, [&] { return with_lock(*mutex, body); });
+    mutex.reset();
+    drain(context);
+    BOOST_TEST(a.state() == "aborted");
+    BOOST_TEST(!ran);
+}
+
+// --- cancellation of the body -----------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_reaches_the_body)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        scene t(how);
+        attempt<> a;
+        t.run(a, t.pausing());
+        a.cancel(type);
+        drain(t.context);
+        BOOST_TEST(t.story == "(!");
+        BOOST_TEST((t.seen == type));
+        BOOST_TEST(a.state() == "aborted");
+        BOOST_TEST(!t.mutex.is_locked());
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_body_may_end_well_in_spite_of_a_cancellation)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        scene t(how);
+        attempt<int> a;
+        t.run(a,
+              [&](guard_type&) -> asio::awaitable<int>
+              {
+                  const auto [error] = co_await t.go.async_wait(asio::as_tuple(asio::deferred));
+                  co_return error ? 2 : 1;
+              });
+        a.cancel(type);
+        drain(t.context);
+        BOOST_TEST(a.state() == "done");
+        BOOST_TEST(a.value() == 2);
+        BOOST_TEST(!t.mutex.is_locked());
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_body_may_ignore_a_cancellation)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        scene t(how);
+        attempt<int> a;
+        t.run(a,
+              [&](guard_type&) -> asio::awaitable<int>
+              {
+                  co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+                  co_await t.go.async_wait();
+                  co_await t.go.async_wait();
+                  co_return 3;
+              });
+        a.cancel(type);
+        drain(t.context);
+        BOOST_TEST(a.state() == "waiting");
+        BOOST_TEST(t.mutex.is_locked());
+        t.let_go_on();
+        BOOST_TEST(a.state() == "waiting");
+        t.let_go_on();
+        BOOST_TEST(a.state() == "done");
+        BOOST_TEST(a.value() == 3);
+        BOOST_TEST(!t.mutex.is_locked());
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_the_end_does_nothing)
+{
+    scene t(how);
+    attempt<> a, b;
+    t.run(a, t.pausing());
+    t.let_go_on();
+    t.run(b, t.pausing());
+    a.cancel(asio::cancellation_type::terminal);
+    drain(t.context);
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(b.state() == "waiting");
+}
+
+// --- the end ----------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(a_body_outlives_its_mutex)
+{
+    asio::io_context context;
+    event go(context);
+    std::optional<async_mutex> mutex(context);
+    attempt<int> a;
+    const scene::body_int body = [&](guard_type& guard) -> asio::awaitable<int>
+    {
+        co_await go.async_wait();
+        co_return guard.valid() ? 1 : 2;
+    };
+    start_section(how, context, a, [&] { return with_lock(*mutex, body); });
+    mutex.reset();
+    go.set();
+    drain(context);
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(a.value() == 2);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(when_the_context_of_a_section_dies_its_lock_is_given_back)
+{
+    asio::io_context mine;
+    async_mutex mutex(mine);
+    event go(mine);
+    attempt<> running, waiting;
+    attempt<guard_type> next;
+    int ended = 0;
+    const scene::body body = [&](guard_type&) -> asio::awaitable<void>
+    {
+        co_await go.async_wait();
+        ++ended;
+    };
+    {
+        asio::io_context context;
+        start_section(how, context, running, [&] { return with_lock(mutex, body); });
+        start_section(how, context, waiting, [&] { return with_lock(mutex, body); });
+        test::start(how, mine, next, [&] { return mutex.async_lock(); });
+        BOOST_TEST(next.state() == "waiting");
+    }
+    drain(mine);
+    BOOST_TEST(running.state() == "dropped");
+    BOOST_TEST(waiting.state() == "dropped");
+    BOOST_TEST(next.state() == "done");
+    BOOST_TEST(ended == 0);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(when_the_context_dies_before_the_body_begins_the_lock_is_given_back)
+{
+    for (const bool plain : {false, true})
+    {
+        asio::io_context mine;
+        async_mutex mutex(mine);
+        attempt<> a;
+        bool ran = false;
+        {
+            asio::io_context context;
+            guard_type held = *mutex.try_lock();
+            const scene::plain short_body = [&](guard_type&) { ran = true; };
+            const scene::body body = [&](guard_type&) -> asio::awaitable<void>
+            {
+                ran = true;
+                co_return;
+            };
+            if (plain)
+                start_section(how, context, a, [&] { return with_lock(mutex, short_body); });
+            else
+                start_section(how, context, a, [&] { return with_lock(mutex, body); });
+            held.unlock();
+            BOOST_TEST(mutex.is_locked());
+        }
+        BOOST_TEST(a.state() == "dropped");
+        BOOST_TEST(!mutex.is_locked());
+        BOOST_TEST(!ran);
+    }
+}
+
+// --- executors --------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(the_body_runs_on_the_executor_of_the_handler)
+{
+    asio::io_context idle, context;
+    async_mutex mutex(idle);
+    event go(idle);
+    const tracker_executor own(context.get_executor(), 7);
+    std::string story;
+    const auto where = [&](char name)
+    {
+        if (tracker_executor::current() == 7)
+            story += name;
+    };
+    const auto awaited = [&](guard_type&) -> asio::awaitable<void>
+    {
+        where('a');
+        co_await go.async_wait();
+        where('b');
+    };
+    const auto plain = [&](guard_type&) { where('c'); };
+    const auto told = [&](const std::exception_ptr&) { where('t'); };
+    guard_type held = *mutex.try_lock();
+    with_lock(mutex, awaited, asio::bind_executor(own, told));
+    with_lock(mutex, plain, asio::bind_executor(own, told));
+    held.unlock();
+    drain(context);
+    BOOST_TEST(story == "a");
+    go.set();
+    drain(context);
+    BOOST_TEST(story.substr(0, 2) == "ab");
+    BOOST_TEST(story.size() == 5U);
+    BOOST_TEST(contains(story, "c"));
+}
+
+BOOST_AUTO_TEST_CASE(the_body_of_a_handler_without_an_executor_runs_on_that_of_the_mutex)
+{
+    scene t(path::handler);
+    int here = 0;
+    const auto count = [&] { here += t.context.get_executor().running_in_this_thread() ? 1 : 0; };
+    const auto awaited = [&](guard_type&) -> asio::awaitable<void>
+    {
+        count();
+        co_return;
+    };
+    t.call(awaited, [&](const std::exception_ptr&) { count(); });
+    t.call_plain([&](guard_type&) { count(); }, [&](const std::exception_ptr&) { count(); });
+    t.context.run();
+    BOOST_TEST(here == 4);
+}
+
+// --- what the body consists of ----------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(the_body_is_stored_by_value)
+{
+    scene t(path::handler);
+    const auto kept = std::make_shared<int>(0);
+    attempt<> a;
+    {
+        auto body = [&t, kept](guard_type&) -> asio::awaitable<void>
+        {
+            co_await t.go.async_wait();
+            ++*kept;
+        };
+        with_lock(t.mutex, body, section_receiver<void>(a, t.context.get_executor()));
+        BOOST_TEST(kept.use_count() == 3);
+    }
+    BOOST_TEST(kept.use_count() == 2);
+    drain(t.context);
+    t.let_go_on();
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(*kept == 1);
+    BOOST_TEST(kept.use_count() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_body_that_never_ran_is_destroyed)
+{
+    const auto kept = std::make_shared<int>(0);
+    {
+        scene t(path::handler);
+        const guard_type held = *t.mutex.try_lock();
+        attempt<> cancelled, abandoned;
+        const auto body = [kept](guard_type&) { ++*kept; };
+        with_lock(t.mutex, body, section_receiver<void>(cancelled, t.context.get_executor()));
+        with_lock(t.mutex, body, section_receiver<void>(abandoned, t.context.get_executor()));
+        BOOST_TEST(kept.use_count() == 4);
+        cancelled.cancel();
+        drain(t.context);
+        BOOST_TEST(kept.use_count() == 3);
+    }
+    BOOST_TEST(kept.use_count() == 1);
+    BOOST_TEST(*kept == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_body_may_own_what_can_only_be_moved)
+{
+    scene t(path::handler);
+    int told = 0;
+    auto plain = [owned = std::make_unique<int>(3)](guard_type&) { return *owned; };
+    auto awaited = [owned = std::make_unique<int>(4)](guard_type&) -> asio::awaitable<int>
+    {
+        co_await asio::post(asio::deferred);
+        co_return *owned;
+    };
+    const auto add = [&](const std::exception_ptr&, int result) { told = told * 10 + result; };
+    with_lock(t.mutex, std::move(plain), add);
+    with_lock(t.mutex, std::move(awaited), add);
+    drain(t.context);
+    BOOST_TEST(told == 34);
+    auto again =
+        [owned = std::make_unique<int>(5)](guard_type&) -> asio::awaitable<std::unique_ptr<int>>
+    { co_return std::make_unique<int>(*owned); };
+    const auto test = [&]() -> asio::awaitable<void>
+    {
+        const auto result = co_await with_lock(t.mutex, std::move(again));
+        told = *result;
+    };
+    run(t.context, test());
+    BOOST_TEST(told == 5);
+}
+
+BOOST_AUTO_TEST_CASE(a_body_may_change_itself)
+{
+    scene t(path::handler);
+    attempt<int> a;
+    auto body = [n = 0](guard_type&) mutable { return ++n; };
+    with_lock(t.mutex, body, section_receiver<int>(a, t.context.get_executor()));
+    drain(t.context);
+    BOOST_TEST(a.value() == 1);
+}
+
+// --- tokens -----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_future_can_be_asked_for)
+{
+    scene t(path::handler);
+    const scene::body_int awaited = [](guard_type&) -> asio::awaitable<int> { co_return 7; };
+    const scene::plain nothing = [](guard_type&) {};
+    const scene::plain_int plain = [](guard_type&) { return 8; };
+    const scene::plain_int throwing = [](guard_type&) -> int { throw 9; };
+    auto first = with_lock(t.mutex, awaited, asio::use_future);
+    auto second = with_lock(t.mutex, plain, asio::use_future);
+    auto third = with_lock(t.mutex, nothing, asio::use_future);
+    auto failed = with_lock(t.mutex, throwing, asio::use_future);
+    t.context.run();
+    BOOST_TEST(first.get() == 7);
+    BOOST_TEST(second.get() == 8);
+    third.get();
+    BOOST_CHECK_THROW(failed.get(), int);
+}
+
+BOOST_AUTO_TEST_CASE(each_token_can_be_used)
+{
+    scene t(path::handler);
+    const scene::body_int body = [&](guard_type&) -> asio::awaitable<int>
+    {
+        co_await t.go.async_wait();
+        co_return 7;
+    };
+    const auto test = [&]() -> asio::awaitable<void>
+    {
+        t.go.set();
+        BOOST_TEST(co_await with_lock(t.mutex, body, asio::use_awaitable) == 7);
+        t.go.set();
+        BOOST_TEST(co_await with_lock(t.mutex, body, asio::deferred) == 7);
+        t.go.set();
+        const auto [failure, result] =
+            co_await with_lock(t.mutex, body, asio::as_tuple(asio::use_awaitable));
+        BOOST_TEST(!failure);
+        BOOST_TEST(result == 7);
+        // The body is too slow.
+        const auto [late, none] = co_await with_lock(
+            t.mutex, body, asio::cancel_after(1ms, asio::as_tuple(asio::deferred)));
+        text_of(asio::error::operation_aborted, [&, late = late] { std::rethrow_exception(late); });
+        BOOST_TEST(none == 0);
+        // So is the one who has the lock.
+        guard_type held = co_await t.mutex.async_lock();
+        const auto [later, nothing] = co_await with_lock(
+            t.mutex, body, asio::cancel_after(1ms, asio::as_tuple(asio::deferred)));
+        text_of(asio::error::operation_aborted,
+                [&, later = later] { std::rethrow_exception(later); });
+        BOOST_TEST(nothing == 0);
+    };
+    run(t.context, test());
+    BOOST_TEST(!t.mutex.is_locked());
+}
+
+BOOST_AUTO_TEST_CASE(sections_can_form_a_group)
+{
+    scene t(path::handler);
+    bool told = false;
+    const scene::body_int body = [&](guard_type&) -> asio::awaitable<int>
+    {
+        co_await t.go.async_wait();
+        co_return 7;
+    };
+    asio::experimental::make_parallel_group(with_lock(t.mutex, body), with_lock(t.mutex, body))
+        .async_wait(asio::experimental::wait_for_one(),
+                    [&](auto order, const auto& first, int result, const auto& second, int)
+                    {
+                        told = true;
+                        BOOST_TEST(order[0] == 0U);
+                        BOOST_TEST(!first);
+                        BOOST_TEST(result == 7);
+                        BOOST_TEST(static_cast<bool>(second));
+                    });
+    drain(t.context);
+    t.let_go_on();
+    BOOST_TEST(told);
+    BOOST_TEST(!t.mutex.is_locked());
+}
+
+BOOST_AUTO_TEST_CASE(other_mutexes_will_do)
+{
+    asio::io_context context;
+    unsynchronized_async_mutex unsynchronized_one(context);
+    shared_mutex shared_one(context);
+    int runs = 0;
+    const auto test = [&]() -> asio::awaitable<void>
+    {
+        const auto awaited = [&](auto& guard) -> asio::awaitable<void>
+        {
+            co_await asio::post(asio::deferred);
+            BOOST_TEST(guard.owns_lock());
+            BOOST_TEST((!shared_one.try_lock_shared() || unsynchronized_one.is_locked()));
+            ++runs;
+        };
+        co_await with_lock(unsynchronized_one, awaited);
+        co_await with_lock(shared_one, awaited);
+        BOOST_TEST(!unsynchronized_one.is_locked());
+        BOOST_TEST(shared_one.try_lock().has_value());
+    };
+    run(context, test());
+    BOOST_TEST(runs == 2);
+}
+
+// --- permits ----------------------------------------------------------------------------------
+
+namespace {
+
+struct permit_scene
+{
+    explicit permit_scene(path p)
+        : how(p)
+        , semaphore(context, 3)
+        , go(context, event_reset::automatic)
+    {
+    }
+
+    template <class T, class Body>
+    void launch(attempt<T>& a, std::ptrdiff_t units, Body f)
+    {
+        start_section(how, context, a,
+                      [this, units, f] { return with_permit(semaphore, units, f); });
+    }
+
+    void run(attempt<int>& a, std::ptrdiff_t units, bodies<permit_type>::coroutine_int f)
+    {
+        launch(a, units, std::move(f));
+    }
+
+    void run_plain(attempt<>& a, std::ptrdiff_t units, bodies<permit_type>::plain f)
+    {
+        launch(a, units, std::move(f));
+    }
+
+    /// A body that waits until it may go on, and returns what it owns.
+    bodies<permit_type>::coroutine_int pausing()
+    {
+        return [this](permit_type& permit) -> asio::awaitable<int>
+        {
+            ++begun;
+            co_await go.async_wait();
+            co_return static_cast<int>(permit.count());
+        };
+    }
+
+    path how;
+    int begun = 0;
+    asio::io_context context;
+    async_semaphore semaphore;
+    event go;
+};
+
+}  // namespace
+
+TURNSTILE_TEST_BOTH_PATHS(units_are_owned_while_the_body_runs)
+{
+    permit_scene t(how);
+    attempt<int> a, b;
+    attempt<> plain;
+    t.run(a, 2, t.pausing());
+    BOOST_TEST(t.semaphore.available() == 1);
+    t.run(b, 2, t.pausing());
+    BOOST_TEST(t.begun == 1);
+    t.run_plain(plain, 1, [&](permit_type&) { BOOST_TEST(t.semaphore.available() == 0); });
+    BOOST_TEST(plain.state() == "waiting");
+    t.go.set();
+    drain(t.context);
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(a.value() == 2);
+    BOOST_TEST(t.begun == 2);
+    t.go.set();
+    drain(t.context);
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(plain.state() == "done");
+    BOOST_TEST(t.semaphore.available() == 3);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(units_come_back_if_the_body_throws)
+{
+    permit_scene t(how);
+    attempt<int> a;
+    attempt<> plain;
+    t.run(a, 2,
+          [&](permit_type&) -> asio::awaitable<int>
+          {
+              co_await t.go.async_wait();
+              throw system_error(errc::closed, "mine");
+          });
+    t.go.set();
+    drain(t.context);
+    t.run_plain(plain, 3, [](permit_type&) { throw system_error(errc::closed, "mine"); });
+    BOOST_TEST(a.state() == "closed");
+    BOOST_TEST(contains(a.text(), "mine"));
+    BOOST_TEST(plain.state() == "closed");
+    BOOST_TEST(t.semaphore.available() == 3);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_body_does_not_run_if_its_units_can_not_be_had)
+{
+    permit_scene t(how);
+    attempt<int> none, many, waiting, late;
+    t.run(none, 0, t.pausing());
+    t.run(many, 4, t.pausing());
+    BOOST_TEST(none.state() == "invalid count");
+    BOOST_TEST(many.state() == "invalid count");
+    permit_type held = *t.semaphore.try_acquire(3);
+    t.run(waiting, 1, t.pausing());
+    t.semaphore.close();
+    drain(t.context);
+    t.run(late, 1, t.pausing());
+    BOOST_TEST(waiting.state() == "closed");
+    BOOST_TEST(late.state() == "closed");
+    BOOST_TEST(t.begun == 0);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_section_that_waits_for_units_can_be_cancelled)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        permit_scene t(how);
+        permit_type held = *t.semaphore.try_acquire(3);
+        attempt<int> a;
+        t.run(a, 2, t.pausing());
+        a.cancel(type);
+        drain(t.context);
+        BOOST_TEST(a.state() == "aborted");
+        held.release();
+        drain(t.context);
+        BOOST_TEST(t.begun == 0);
+        BOOST_TEST(t.semaphore.available() == 3);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_cancellation_that_meets_the_units_keeps_the_body_from_being_started)
+{
+    permit_scene t(path::handler);
+    permit_type held = *t.semaphore.try_acquire(3);
+    attempt<int> a;
+    t.run(a, 2, t.pausing());
+    held.release();
+    a.cancel();
+    drain(t.context);
+    BOOST_TEST(a.state() == "aborted");
+    BOOST_TEST(t.begun == 0);
+    BOOST_TEST(t.semaphore.available() == 3);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_reaches_the_body_that_owns_units)
+{
+    permit_scene t(how);
+    attempt<int> a;
+    t.run(a, 2, t.pausing());
+    a.cancel();
+    drain(t.context);
+    BOOST_TEST(a.state() == "aborted");
+    BOOST_TEST(t.begun == 1);
+    BOOST_TEST(t.semaphore.available() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_body_may_give_units_back_early)
+{
+    permit_scene t(path::handler);
+    attempt<int> a;
+    t.run(a, 3,
+          [&](permit_type& permit) -> asio::awaitable<int>
+          {
+              permit.split(2).release();
+              co_await t.go.async_wait();
+              permit.release();
+              co_await t.go.async_wait();
+              co_return 1;
+          });
+    BOOST_TEST(t.semaphore.available() == 2);
+    t.go.set();
+    drain(t.context);
+    BOOST_TEST(t.semaphore.available() == 3);
+    t.go.set();
+    drain(t.context);
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(t.semaphore.available() == 3);
+}
+
+// --- a lock that can be lost ------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(a_lease_that_is_not_lost_changes_nothing)
+{
+    leased_scene t(how);
+    attempt<> a;
+    attempt<int> b;
+    t.run(a, t.pausing());
+    BOOST_TEST(t.mutex.is_watched());
+    BOOST_TEST(a.state() == "waiting");
+    t.let_go_on();
+    BOOST_TEST(a.state() == "done");
+    t.run(b, [](leased_mutex::guard_type&) -> asio::awaitable<int> { co_return 7; });
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(b.value() == 7);
+    BOOST_TEST(!t.mutex.is_locked());
+    BOOST_TEST(!t.mutex.is_watched());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(when_the_lock_is_lost_the_body_is_cancelled)
+{
+    leased_scene t(how);
+    attempt<> a;
+    t.run(a, t.pausing());
+    t.mutex.lose();
+    drain(t.context);
+    BOOST_TEST(t.story == "(!");
+    BOOST_TEST((t.seen == asio::cancellation_type::terminal));
+    BOOST_TEST(a.state() == "lost");
+    BOOST_TEST(!t.mutex.is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_body_that_lost_its_lock_is_awaited_to_its_end)
+{
+    leased_scene t(how);
+    attempt<> a;
+    t.run(a,
+          [&](leased_mutex::guard_type& guard) -> asio::awaitable<void>
+          {
+              co_await asio::this_coro::throw_if_cancelled(false);
+              co_await t.go.async_wait(asio::as_tuple(asio::deferred));
+              t.story += 'x';
+              BOOST_TEST(!guard.valid());
+              co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+              co_await t.go.async_wait();
+              t.story += 'y';
+          });
+    t.mutex.lose();
+    drain(t.context);
+    BOOST_TEST(t.story == "x");
+    BOOST_TEST(a.state() == "waiting");
+    t.let_go_on();
+    BOOST_TEST(t.story == "xy");
+    BOOST_TEST(a.state() == "lost");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_body_that_ignores_the_loss_has_lost_all_the_same)
+{
+    leased_scene t(how);
+    attempt<int> a;
+    t.run(a,
+          [&](leased_mutex::guard_type&) -> asio::awaitable<int>
+          {
+              co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+              co_await t.go.async_wait();
+              co_return 7;
+          });
+    t.mutex.lose();
+    drain(t.context);
+    BOOST_TEST(a.state() == "waiting");
+    t.let_go_on();
+    BOOST_TEST(a.state() == "lost");
+    BOOST_TEST(a.value() == 0);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_body_that_throws_something_else_after_the_loss_has_lost)
+{
+    leased_scene t(how);
+    attempt<> a;
+    t.run(a,
+          [&](leased_mutex::guard_type&) -> asio::awaitable<void>
+          {
+              co_await t.go.async_wait(asio::as_tuple(asio::deferred));
+              throw system_error(errc::closed);
+          });
+    t.mutex.lose();
+    drain(t.context);
+    BOOST_TEST(a.state() == "lost");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_reaches_a_body_whose_lock_can_be_lost)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        leased_scene t(how);
+        attempt<> a;
+        t.run(a, t.pausing());
+        a.cancel(type);
+        drain(t.context);
+        BOOST_TEST(t.story == "(!");
+        BOOST_TEST((t.seen == type));
+        BOOST_TEST(a.state() == "aborted");
+        BOOST_TEST(!t.mutex.is_locked());
+        BOOST_TEST(t.mutex.unlocks() == 1);
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_loss_after_a_cancellation_is_a_loss)
+{
+    leased_scene t(how);
+    attempt<> a;
+    t.run(a,
+          [&](leased_mutex::guard_type&) -> asio::awaitable<void>
+          {
+              co_await asio::this_coro::throw_if_cancelled(false);
+              co_await t.go.async_wait(asio::as_tuple(asio::deferred));
+              t.story += 'x';
+              co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+              co_await t.go.async_wait();
+          });
+    a.cancel(asio::cancellation_type::partial);
+    drain(t.context);
+    BOOST_TEST(t.story == "x");
+    t.mutex.lose();
+    t.let_go_on();
+    BOOST_TEST(a.state() == "lost");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(what_is_thrown_without_a_loss_is_the_result)
+{
+    leased_scene t(how);
+    attempt<> a;
+    attempt<int> b;
+    t.run(a,
+          [&](leased_mutex::guard_type&) -> asio::awaitable<void>
+          {
+              co_await t.go.async_wait();
+              throw owner_mismatch(owner_token(1), owner_token(7));
+          });
+    t.let_go_on();
+    t.run(b, [](leased_mutex::guard_type&) -> asio::awaitable<int>
+          { throw system_error(errc::closed); });
+    BOOST_TEST(a.text() == "Owner token mismatch. Expected 1 but received 7");
+    BOOST_TEST(b.state() == "closed");
+    BOOST_TEST(t.mutex.unlocks() == 2);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_section_completes_after_a_slow_release)
+{
+    leased_scene t(how);
+    for (const bool fails : {false, true})
+    {
+        attempt<> a;
+        const int before = t.mutex.unlocks();
+        const auto body = [&, fails](leased_mutex::guard_type&) -> asio::awaitable<void>
+        {
+            t.story += 'x';
+            if (fails)
+                throw system_error(errc::closed);
+            co_return;
+        };
+        start_section(how, asio::any_io_executor(t.context.get_executor()), a,
+                      [&] { return with_lock(t.mutex, leased_scene::body(body)); });
+        t.context.restart();
+        while (t.mutex.unlocks() == before)
+        {
+            BOOST_TEST(!a.is_told());
+            BOOST_REQUIRE(t.context.poll_one() != 0U);
+        }
+        drain(t.context);
+        BOOST_TEST(a.state() == (fails ? "closed" : "done"));
+        BOOST_TEST(t.mutex.background_unlocks() == 0);
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_release_can_not_be_cancelled)
+{
+    leased_scene t(how);
+    attempt<> a;
+    bool ended = false;
+    leased_scene::body body = [&](leased_mutex::guard_type&) -> asio::awaitable<void>
+    {
+        ended = true;
+        co_return;
+    };
+    start_section(how, asio::any_io_executor(t.context.get_executor()), a,
+                  [&] { return with_lock(t.mutex, body); });
+    t.context.restart();
+    while (!ended)
+        BOOST_REQUIRE(t.context.poll_one() != 0U);
+    BOOST_TEST(t.mutex.is_locked());
+    a.cancel(asio::cancellation_type::terminal);
+    drain(t.context);
+    BOOST_TEST(a.is_told());
+    BOOST_TEST(!t.mutex.is_locked());
+    BOOST_TEST(t.mutex.unlocks() == 1);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_section_that_waits_for_a_lease_can_be_cancelled)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        leased_scene t(how);
+        attempt<> running, a;
+        t.run(running, t.pausing());
+        t.run(a, t.pausing());
+        a.cancel(type);
+        drain(t.context);
+        BOOST_TEST(a.state() == "aborted");
+        BOOST_TEST(t.story == "(");
+        t.let_go_on();
+        BOOST_TEST(running.state() == "done");
+        BOOST_TEST(!t.mutex.is_locked());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_that_is_lost_already_can_not_be_worked_with)
+{
+    for (const bool plain : {false, true})
+    {
+        leased_scene t(path::handler);
+        attempt<> a;
+        t.mutex.lose_next();
+        if (plain)
+            t.run_plain(a, [&](leased_mutex::guard_type&) { t.story += 'x'; });
+        else
+            t.run(a, t.pausing());
+        drain(t.context);
+        t.let_go_on();
+        BOOST_TEST(a.state() == "lost");
+        BOOST_TEST(t.story.find(')') == std::string::npos);
+        BOOST_TEST(!t.mutex.is_locked());
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_plain_body_that_lost_its_lock_has_no_result)
+{
+    leased_scene t(how);
+    attempt<> a;
+    attempt<int> b;
+    t.run_plain(a, [&](leased_mutex::guard_type&) { t.mutex.lose(); });
+    t.run_plain(b,
+                [&](leased_mutex::guard_type&)
+                {
+                    t.mutex.lose();
+                    return 1;
+                });
+    BOOST_TEST(a.state() == "lost");
+    BOOST_TEST(b.state() == "lost");
+    BOOST_TEST(!t.mutex.is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_plain_section_completes_after_a_slow_release)
+{
+    leased_scene t(how);
+    attempt<> a;
+    attempt<int> b, failed;
+    t.run_plain(a, [](leased_mutex::guard_type&) {});
+    t.run_plain(b, [](leased_mutex::guard_type&) { return 7; });
+    t.run_plain(failed, [](leased_mutex::guard_type&) -> int { throw system_error(errc::closed); });
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(b.value() == 7);
+    BOOST_TEST(failed.state() == "closed");
+    BOOST_TEST(t.mutex.background_unlocks() == 0);
+    BOOST_TEST(t.mutex.unlocks() == 3);
+}

@@ -1,0 +1,64 @@
+# shellcheck shell=bash
+# What the tests of the examples share. They source it, with the examples' directory as $1.
+
+examples=$1
+failures=0
+
+# complain TEXT...
+complain() {
+  printf 'FAILED: %s\n' "$*"
+  failures=$((failures + 1))
+}
+
+# run PROGRAM ARGUMENT...   leaves what it did in $status, $output and $errors
+run() {
+  command_line=$*
+  local errors_file
+  errors_file=$(mktemp)
+  status=0
+  output=$("$examples/$1" "${@:2}" 2> "$errors_file") || status=$?
+  errors=$(< "$errors_file")
+  rm "$errors_file"
+}
+
+# expect_status NUMBER
+expect_status() {
+  ((status == $1)) || complain "$command_line returned $status instead of $1: $output $errors"
+}
+
+# expect_output TEXT
+expect_output() {
+  [[ $output == "$1" ]] || complain "$command_line wrote
+$output
+instead of
+$1"
+}
+
+# expect_text TEXT...   each is somewhere in the output
+expect_text() {
+  local text
+  for text; do
+    [[ $output == *"$text"* ]] || complain "$command_line did not write '$text' but
+$output"
+  done
+}
+
+# expect_help PROGRAM OPTION...
+expect_help() {
+  run "$1" --help
+  expect_status 0
+  expect_text "Usage: $1" "${@:2}"
+}
+
+# expect_refusal TEXT PROGRAM ARGUMENT...   it fails, says TEXT and does nothing else
+expect_refusal() {
+  run "${@:2}"
+  ((status != 0)) || complain "$command_line did not fail"
+  [[ -z $output ]] || complain "$command_line went on: $output"
+  [[ $errors == *"$1"* ]] || complain "$command_line said '$errors' instead of '$1'"
+}
+
+# The end of a test.
+finish() {
+  ((failures == 0))
+}

@@ -1,0 +1,187 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_LEASED_MUTEX_HPP
+#define TURNSTILE_TEST_SUPPORT_LEASED_MUTEX_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/cancellation_state.hpp>
+#include <boost/asio/compose.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/post.hpp>
+#include <cstdint>
+#include <memory>
+#include <turnstile/async_mutex.hpp>
+#include <turnstile/error.hpp>
+#include <turnstile/lock_guard.hpp>
+#include <utility>
+
+namespace turnstile::test {
+
+/**
+ * @brief A mutex whose lock is a lease: it can be lost while it is held, and giving it back takes a while.
+ *
+ * What a mutex of a remote backend looks like to the rest of the library.
+ */
+class leased_mutex
+{
+    struct lease
+    {
+        boost::asio::cancellation_signal loss;
+        bool lost = false;
+    };
+
+public:
+    using executor_type = boost::asio::any_io_executor;
+    class grant_type;
+    using guard_type = lock_guard<leased_mutex>;
+
+    static constexpr bool is_leased = true;
+    static constexpr bool can_be_lost = true;
+
+    explicit leased_mutex(const executor_type& executor)
+        : local_(executor)
+    {
+    }
+
+    [[nodiscard]] executor_type get_executor() const noexcept { return local_.get_executor(); }
+    [[nodiscard]] bool is_locked() const noexcept { return local_.is_locked(); }
+
+    /// How often a lock was given back by an operation, and how often in the background.
+    [[nodiscard]] int unlocks() const noexcept { return unlocks_; }
+    [[nodiscard]] int background_unlocks() const noexcept { return background_unlocks_; }
+
+    /// The holder loses its lock.
+    void lose()
+    {
+        const auto held = held_.lock();
+        held->lost = true;
+        held->loss.emit(boost::asio::cancellation_type::terminal);
+    }
+
+    /// The next holder has lost its lock when it gets it.
+    void lose_next() { lose_next_ = true; }
+
+    /// Whether somebody listens for the loss of the lock.
+    [[nodiscard]] bool is_watched() const
+    {
+        const auto held = held_.lock();
+        return held && held->loss.slot().has_handler();
+    }
+
+    template <class CompletionToken = boost::asio::deferred_t>
+    auto async_lock(CompletionToken&& token = {});
+
+private:
+    struct locking;
+    struct unlocking;
+
+    async_mutex local_;
+    std::weak_ptr<lease> held_;
+    bool lose_next_ = false;
+    int unlocks_ = 0;
+    int background_unlocks_ = 0;
+};
+
+/// What a guard of a leased mutex holds.
+class leased_mutex::grant_type
+{
+public:
+    grant_type() noexcept = default;
+
+    grant_type(leased_mutex& mutex, async_mutex::guard_type guard)
+        : mutex_(&mutex)
+        , guard_(std::move(guard))
+        , lease_(std::make_shared<lease>())
+    {
+        mutex.held_ = lease_;
+        lease_->lost = std::exchange(mutex.lose_next_, false);
+    }
+
+    [[nodiscard]] explicit operator bool() const noexcept { return guard_.owns_lock(); }
+    [[nodiscard]] bool valid() const noexcept { return guard_.valid() && !lease_->lost; }
+    [[nodiscard]] std::uint64_t number() const noexcept { return guard_.fencing_token(); }
+
+    [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept
+    {
+        return lease_ ? lease_->loss.slot() : boost::asio::cancellation_slot();
+    }
+
+    void unlock() noexcept
+    {
+        if (guard_)
+            ++mutex_->background_unlocks_;
+        guard_ = async_mutex::guard_type();
+    }
+
+    template <class CompletionToken>
+    static auto async_unlock(grant_type& grant, CompletionToken&& token);
+
+private:
+    friend class leased_mutex;
+
+    leased_mutex* mutex_ = nullptr;
+    async_mutex::guard_type guard_;
+    std::shared_ptr<lease> lease_;
+};
+
+struct leased_mutex::locking
+{
+    template <class Self>
+    void operator()(Self& self)
+    {
+        self.reset_cancellation_state(boost::asio::enable_total_cancellation());
+        async_mutex& local = mutex->local_;
+        local.async_lock(std::move(self));
+    }
+
+    template <class Self>
+    void operator()(Self& self, const error_code& error, async_mutex::guard_type guard)
+    {
+        if (error)
+            self.complete(error, guard_type());
+        else
+            self.complete(error, detail::guard_access::make<guard_type>(
+                                     grant_type(*mutex, std::move(guard))));
+    }
+
+    leased_mutex* mutex;
+};
+
+/// Goes through the queue of the executor twice, and only then is the lock free.
+struct leased_mutex::unlocking
+{
+    template <class Self>
+    void operator()(Self& self)
+    {
+        if (++steps <= 2)
+            return boost::asio::post(std::move(self));
+        grant.guard_ = async_mutex::guard_type();
+        ++grant.mutex_->unlocks_;
+        self.complete(grant.lease_->lost ? make_error_code(errc::lost) : error_code());
+    }
+
+    grant_type grant;
+    int steps = 0;
+};
+
+template <class CompletionToken>
+auto leased_mutex::async_lock(CompletionToken&& token)
+{
+    return boost::asio::async_compose<CompletionToken, void(error_code, guard_type)>(
+        locking{this}, token, get_executor());
+}
+
+template <class CompletionToken>
+auto leased_mutex::grant_type::async_unlock(grant_type& grant, CompletionToken&& token)
+{
+    const auto executor = grant.mutex_->get_executor();
+    return boost::asio::async_compose<CompletionToken, void(error_code)>(
+        unlocking{std::move(grant)}, token, executor);
+}
+
+}  // namespace turnstile::test
+
+#endif
