@@ -10,7 +10,6 @@
 #include <boost/asio/associated_immediate_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/cancellation_state.hpp>
-#include <boost/asio/compose.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/error.hpp>
@@ -18,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <tuple>
+#include <turnstile/detail/composed_operation.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
 #include <type_traits>
@@ -143,8 +143,9 @@ public:
         return std::apply(
             [&](Mutexes&... mutexes)
             {
-                return boost::asio::async_compose<CompletionToken, signature>(
-                    lock_all<Mutexes...>(mutexes...), token, std::get<0>(mutexes_).get_executor());
+                return start_composed<signature>(lock_all<Mutexes...>(mutexes...),
+                                                 std::get<0>(mutexes_).get_executor(),
+                                                 std::forward<CompletionToken>(token));
             },
             mutexes_);
     }

@@ -6,7 +6,6 @@
 #define TURNSTILE_CONDITION_HPP
 
 #include <boost/asio/async_result.hpp>
-#include <boost/asio/compose.hpp>
 #include <boost/asio/deferred.hpp>
 #include <chrono>
 #include <concepts>
@@ -14,6 +13,7 @@
 #include <source_location>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/concepts.hpp>
+#include <turnstile/detail/composed_operation.hpp>
 #include <turnstile/detail/condition_requests.hpp>
 #include <turnstile/error.hpp>
 #include <utility>
@@ -281,9 +281,9 @@ private:
     auto compose(const Request& request, Predicate predicate, const Limit& limit,
                  CompletionToken&& token)
     {
-        return boost::asio::async_compose<CompletionToken, Signature>(
+        return detail::start_composed<Signature>(
             detail::predicate_wait<Request, Predicate, Limit>(request, std::move(predicate), limit),
-            token, executor_);
+            executor_, std::forward<CompletionToken>(token));
     }
 
     executor_type executor_;
