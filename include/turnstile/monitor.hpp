@@ -66,6 +66,12 @@ class basic_monitor
     using mutex_type = basic_async_mutex<Executor, Synchronization>;
     using guard_type = typename mutex_type::guard_type;
 
+    class construction_key
+    {
+        friend class basic_monitor;
+        construction_key() noexcept {}
+    };
+
 public:
     /// The type of the state.
     using value_type = T;
@@ -110,6 +116,17 @@ public:
     class section
     {
     public:
+        /// Made by @ref async_with only.
+        section(construction_key, guard_type& guard, std::shared_ptr<T> value) noexcept
+            : guard_(&guard)
+            , value_(std::move(value))
+        {
+        }
+
+        section(const section&) = delete;
+        section& operator=(const section&) = delete;
+        ~section() = default;
+
         /// The state.
         [[nodiscard]] T& operator*() const noexcept { return *value_; }
 
@@ -189,14 +206,6 @@ public:
         }
 
     private:
-        friend class basic_monitor;
-
-        section(guard_type& guard, std::shared_ptr<T> value) noexcept
-            : guard_(&guard)
-            , value_(std::move(value))
-        {
-        }
-
         template <class Predicate>
         auto on_state(Predicate predicate) const
         {
@@ -287,9 +296,26 @@ private:
         {
         }
 
+        // Copied and moved only before it is called, so without the section.
+        section_body(const section_body& other)
+            requires std::copy_constructible<Body>
+            : body_(other.body_)
+            , value_(other.value_)
+        {
+        }
+
+        section_body(section_body&& other) noexcept
+            : body_(std::move(other.body_))
+            , value_(std::move(other.value_))
+        {
+        }
+
+        section_body& operator=(section_body&&) = delete;
+        ~section_body() = default;
+
         std::invoke_result_t<Body&, section&> operator()(guard_type& guard)
         {
-            section_.emplace(section(guard, value_));
+            section_.emplace(construction_key(), guard, value_);
             return body_(*section_);
         }
 

@@ -113,7 +113,16 @@ struct mutex_test
     {
         co_await boost::asio::this_coro::reset_cancellation_state(
             boost::asio::enable_total_cancellation());
-        const auto [error, guard] = co_await mutex.async_lock(boost::asio::as_tuple);
+        error_code error;
+        guard_type guard;
+        try
+        {
+            guard = co_await mutex.async_lock();
+        }
+        catch (const system_error& thrown)
+        {
+            error = thrown.code();
+        }
         if (guard.owns_lock())
             BOOST_TEST(!error);
         else
@@ -422,20 +431,8 @@ TURNSTILE_MUTEX_TEST(a_stranger_cannot_leave)
             for (const auto stranger : {stale, turnstile::owner_token(owner.value() + 1),
                                         turnstile::owner_token(), turnstile::owner_token(~0ULL)})
             {
-                try
-                {
-                    co_await t.mutex.async_leave(stranger);
-                    BOOST_ERROR("a stranger has left");
-                }
-                catch (const turnstile::owner_mismatch& mismatch)
-                {
-                    BOOST_TEST(mismatch.code() == turnstile::errc::not_owner);
-                    BOOST_TEST(mismatch.expected() == owner);
-                    BOOST_TEST(mismatch.received() == stranger);
-                    BOOST_TEST(mismatch.what() ==
-                               "Owner token mismatch. Expected " + std::to_string(owner.value()) +
-                                   " but received " + std::to_string(stranger.value()));
-                }
+                const auto [error] = co_await t.mutex.async_leave(stranger, boost::asio::as_tuple);
+                BOOST_TEST(error == turnstile::errc::not_owner);
                 BOOST_TEST(!(co_await t.is_free()));
             }
             co_await t.mutex.async_leave(owner);

@@ -224,7 +224,6 @@ BOOST_AUTO_TEST_CASE(with_lock_may_be_given_a_named_lambda_that_throws)
             co_await suspend();
             throw kept;
         };
-        auto plain = [kept](auto&) { throw kept; };
         int caught = 0;
         try
         {
@@ -236,6 +235,7 @@ BOOST_AUTO_TEST_CASE(with_lock_may_be_given_a_named_lambda_that_throws)
         }
         co_await suspend();
         BOOST_TEST(kept.use_count() == 1);
+        auto plain = [kept](auto&) { throw kept; };
         try
         {
             co_await with_lock(mutex, std::move(plain));

@@ -80,6 +80,7 @@ public:
     [[nodiscard]] const std::string& text() const { return text_; }
 
     [[nodiscard]] value_type& value() { return value_; }
+    [[nodiscard]] const value_type& value() const { return value_; }
 
     /// Cancels; a coroutine notices when its context runs.
     void cancel(boost::asio::cancellation_type type = boost::asio::cancellation_type::total)

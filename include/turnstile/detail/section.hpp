@@ -113,9 +113,12 @@ run_until_lost(Ownership& owned, Body& body)
     auto check = [&]
     {
         loss.clear();
-        if (lost)
+        // A body may have given back what it owned.
+        if (lost || (owned && !owned.valid()))
             throw system_error(errc::lost);
     };
+    if (!owned.valid())
+        throw system_error(errc::lost);
     const auto executor = co_await asio::this_coro::executor;
     auto running = asio::co_spawn(executor, cancellable,
                                   asio::bind_cancellation_slot(stop.slot(), asio::deferred));
@@ -188,6 +191,30 @@ run_section(Ownership owned, Body body)
         co_return std::move(*result);
 }
 
+/// Whether what is owned can be given back without waiting for anything, and never be lost.
+template <class Ownership>
+inline constexpr bool is_local = requires(Ownership& owned) { owned.unlock(); } ||
+                                 requires(Ownership& owned) { owned.release(); };
+
+/// A plain body as one that returns an awaitable.
+template <class Body, class Ownership>
+class awaitable_body
+{
+public:
+    explicit awaitable_body(Body body)
+        : body_(std::move(body))
+    {
+    }
+
+    boost::asio::awaitable<section_result_t<Body, Ownership>> operator()(Ownership& owned)
+    {
+        co_return body_(owned);
+    }
+
+private:
+    Body body_;
+};
+
 /// Waits for the ownership; then runs the body.
 template <class Handler, class Ownership, class Body, class Executor>
 class section_handler
@@ -234,8 +261,14 @@ public:
             boost::asio::co_spawn(executor_,
                                   run_section<Ownership, Body>(std::move(owned), std::move(body_)),
                                   std::move(handler_));
-        else
+        else if constexpr (is_local<Ownership>)
             run_plain(std::move(owned));
+        else
+            boost::asio::co_spawn(
+                executor_,
+                run_section<Ownership, awaitable_body<Body, Ownership>>(
+                    std::move(owned), awaitable_body<Body, Ownership>(std::move(body_))),
+                std::move(handler_));
     }
 
 private:

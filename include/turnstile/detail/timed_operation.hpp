@@ -299,13 +299,28 @@ public:
 
     template <class Duration>
     explicit wait_until_limit(const std::chrono::time_point<Clock, Duration>& deadline) noexcept
-        : deadline_(std::chrono::time_point_cast<typename Clock::duration>(deadline))
+        : deadline_(saturated(deadline))
     {
     }
 
     [[nodiscard]] typename Clock::time_point deadline() const noexcept { return deadline_; }
 
 private:
+    template <class Duration>
+    static typename Clock::time_point saturated(
+        const std::chrono::time_point<Clock, Duration>& deadline) noexcept
+    {
+        using target = typename Clock::duration;
+        using wide = std::chrono::duration<long double, typename target::period>;
+        const wide since_epoch(deadline.time_since_epoch());
+        if (since_epoch >= wide(target::max()))
+            return Clock::time_point::max();
+        if (since_epoch <= wide(target::min()))
+            return Clock::time_point::min();
+        // Never earlier than asked for.
+        return std::chrono::ceil<target>(deadline);
+    }
+
     typename Clock::time_point deadline_;
 };
 

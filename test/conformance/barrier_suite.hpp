@@ -1,0 +1,193 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_CONFORMANCE_BARRIER_SUITE_HPP
+#define TURNSTILE_TEST_CONFORMANCE_BARRIER_SUITE_HPP
+
+// What every barrier does, on every backend. To run the suite, define a list of providers and include this
+// file:
+//
+//   using barrier_providers = std::tuple<my_provider, ...>;
+//   #include <conformance/barrier_suite.hpp>
+//
+// A provider is what support/backend_test.hpp says, and:
+//
+//   barrier_type                  what is tested
+//   make_barrier(participants)    returns a barrier of its own
+//
+// The tests use the asynchronous vocabulary only.
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <support/backend_test.hpp>
+#include <support/print.hpp>
+#include <turnstile/error.hpp>
+
+namespace turnstile::test {
+
+template <class Provider>
+struct barrier_test : backend_test<Provider>
+{
+    using typename backend_test<Provider>::task;
+    using barrier_type = typename Provider::barrier_type;
+
+    explicit barrier_test(std::ptrdiff_t participants)
+        : meeting(this->provider.make_barrier(participants))
+    {
+    }
+
+    /// Meets the others, and notes the name.
+    auto meet(char name)
+    {
+        return [this, name]() -> task
+        {
+            const auto [error] = co_await meeting.async_arrive_and_wait(boost::asio::as_tuple);
+            this->tell(name, error);
+        };
+    }
+
+    barrier_type meeting;
+};
+
+}  // namespace turnstile::test
+
+#define TURNSTILE_BARRIER_TEST(name)                                                               \
+    BOOST_AUTO_TEST_CASE_TEMPLATE(name, Provider, barrier_providers)
+
+TURNSTILE_BARRIER_TEST(everybody_waits_until_all_have_arrived)
+{
+    turnstile::test::barrier_test<Provider> t(3);
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            for (int round = 0; round < 3; ++round)
+            {
+                co_await t.spawn_and_settle(t.meet('a'));
+                co_await t.spawn_and_settle(t.meet('b'));
+                BOOST_TEST(t.told == "");
+                co_await t.meeting.async_arrive_and_wait();
+                co_await t.provider.settle();
+                BOOST_TEST(t.told == "ab");
+                t.told.clear();
+            }
+        });
+}
+
+TURNSTILE_BARRIER_TEST(who_is_alone_never_waits)
+{
+    turnstile::test::barrier_test<Provider> t(1);
+    int rounds = 0;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            for (int round = 0; round < 3; ++round)
+            {
+                co_await t.meeting.async_arrive_and_wait();
+                ++rounds;
+            }
+        });
+    BOOST_TEST(rounds == 3);
+}
+
+TURNSTILE_BARRIER_TEST(nobody_is_a_round_ahead)
+{
+    turnstile::test::barrier_test<Provider> t(3);
+    std::array<int, 3> rounds{};
+    const auto work = [&](std::size_t mine) -> typename decltype(t)::task
+    {
+        for (int round = 0; round < 10; ++round)
+        {
+            co_await t.meeting.async_arrive_and_wait();
+            ++rounds[mine];
+            const auto [least, most] = std::minmax_element(rounds.begin(), rounds.end());
+            BOOST_TEST(*most - *least <= 1);
+        }
+    };
+    t.spawn([&] { return work(0); });
+    t.spawn([&] { return work(1); });
+    t.run([&] { return work(2); });
+    BOOST_TEST(*std::min_element(rounds.begin(), rounds.end()) == 10);
+}
+
+TURNSTILE_BARRIER_TEST(a_cancelled_arrival_is_taken_back)
+{
+    using boost::asio::cancellation_type;
+    for (const auto type :
+         {cancellation_type::total, cancellation_type::partial, cancellation_type::terminal})
+    {
+        turnstile::test::barrier_test<Provider> t(2);
+        boost::asio::cancellation_signal signal;
+        t.run(
+            [&]() -> typename decltype(t)::task
+            {
+                co_await t.spawn_and_settle(t.meet('a'), signal.slot());
+                signal.emit(type);
+                co_await t.provider.settle();
+                BOOST_TEST(t.told == "A");
+                co_await t.spawn_and_settle(t.meet('b'));
+                BOOST_TEST(t.told == "A");
+                co_await t.meeting.async_arrive_and_wait();
+            });
+        BOOST_TEST(t.told == "Ab");
+    }
+}
+
+TURNSTILE_BARRIER_TEST(who_drops_out_is_not_waited_for)
+{
+    turnstile::test::barrier_test<Provider> t(3);
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.spawn_and_settle(t.meet('a'));
+            co_await t.spawn_and_settle(t.meet('b'));
+            co_await t.meeting.async_arrive_and_drop();
+            co_await t.provider.settle();
+            BOOST_TEST(t.told == "ab");
+            co_await t.spawn_and_settle(t.meet('c'));
+            BOOST_TEST(t.told == "ab");
+            co_await t.meeting.async_arrive_and_wait();
+        });
+    BOOST_TEST(t.told == "abc");
+}
+
+TURNSTILE_BARRIER_TEST(without_participants_nobody_can_arrive)
+{
+    turnstile::test::barrier_test<Provider> t(1);
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.meeting.async_arrive_and_drop();
+            const auto [arrived] = co_await t.meeting.async_arrive_and_wait(boost::asio::as_tuple);
+            BOOST_TEST(arrived == turnstile::errc::no_participants);
+            const auto [dropped] = co_await t.meeting.async_arrive_and_drop(boost::asio::as_tuple);
+            BOOST_TEST(dropped == turnstile::errc::no_participants);
+        });
+}
+
+TURNSTILE_BARRIER_TEST(destroying_the_barrier_aborts_those_who_wait)
+{
+    turnstile::test::barrier_test<Provider> t(2);
+    using barrier_type = typename Provider::barrier_type;
+    std::unique_ptr<barrier_type> meeting(new barrier_type(t.provider.make_barrier(2)));
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            auto waiter = [&]() -> typename decltype(t)::task
+            {
+                const auto [error] = co_await meeting->async_arrive_and_wait(boost::asio::as_tuple);
+                t.tell('a', error);
+            };
+            co_await t.spawn_and_settle(waiter);
+            meeting.reset();
+        });
+    BOOST_TEST(t.told == "A");
+}
+
+#endif

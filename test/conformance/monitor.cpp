@@ -1,0 +1,36 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// The conformance suite for the local monitor, with two kinds of executor and synchronization.
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/io_context.hpp>
+#include <support/backend_test.hpp>
+#include <tuple>
+#include <turnstile/monitor.hpp>
+#include <utility>
+
+namespace {
+
+template <class Executor, class Synchronization>
+class local_provider : public turnstile::test::local_backend<Executor>
+{
+public:
+    template <class T>
+    using monitor_type = turnstile::basic_monitor<T, Executor, Synchronization>;
+
+    template <class T>
+    [[nodiscard]] monitor_type<T> make_monitor(T value) const
+    {
+        return monitor_type<T>(this->executor(), std::move(value));
+    }
+};
+
+using monitor_providers =
+    std::tuple<local_provider<boost::asio::any_io_executor, turnstile::synchronized>,
+               local_provider<boost::asio::io_context::executor_type, turnstile::unsynchronized>>;
+
+}  // namespace
+
+#include <conformance/monitor_suite.hpp>

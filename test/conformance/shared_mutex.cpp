@@ -1,0 +1,33 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// The conformance suite for the local reader-writer mutex, with two kinds of executor and synchronization.
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/io_context.hpp>
+#include <support/backend_test.hpp>
+#include <tuple>
+#include <turnstile/shared_mutex.hpp>
+
+namespace {
+
+template <class Executor, class Synchronization>
+class local_provider : public turnstile::test::local_backend<Executor>
+{
+public:
+    using shared_mutex_type = turnstile::basic_shared_mutex<Executor, Synchronization>;
+
+    [[nodiscard]] shared_mutex_type make_shared_mutex() const
+    {
+        return shared_mutex_type(this->executor());
+    }
+};
+
+using shared_mutex_providers =
+    std::tuple<local_provider<boost::asio::any_io_executor, turnstile::synchronized>,
+               local_provider<boost::asio::io_context::executor_type, turnstile::unsynchronized>>;
+
+}  // namespace
+
+#include <conformance/shared_mutex_suite.hpp>

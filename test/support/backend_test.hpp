@@ -1,0 +1,124 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_BACKEND_TEST_HPP
+#define TURNSTILE_TEST_SUPPORT_BACKEND_TEST_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/cancellation_state.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/test/unit_test.hpp>
+#include <exception>
+#include <string>
+#include <turnstile/error.hpp>
+#include <utility>
+
+// What the conformance suites have in common.
+
+namespace turnstile::test {
+
+/**
+ * @brief One test on one backend: coroutines, and what they wrote down.
+ *
+ * @tparam Provider says what executor_type is, and has context(), which has to run, executor(), where the
+ *         coroutines run, and settle(), an awaitable: what was started before has arrived.
+ */
+template <class Provider>
+struct backend_test
+{
+    using executor_type = typename Provider::executor_type;
+    template <class T>
+    using awaitable = boost::asio::awaitable<T, executor_type>;
+    using task = awaitable<void>;
+
+    /// Runs the coroutine that @p body returns, and those that it spawns, to their ends.
+    template <class Body>
+    void run(Body body)
+    {
+        spawn(std::move(body));
+        provider.context().run();
+        BOOST_TEST(running == 0);
+        if (failure)
+            std::rethrow_exception(failure);
+    }
+
+    template <class Body>
+    void spawn(Body body, boost::asio::cancellation_slot slot = {})
+    {
+        ++running;
+        boost::asio::co_spawn(
+            provider.executor(), call(std::move(body)),
+            boost::asio::bind_cancellation_slot(slot,
+                                                [this](const std::exception_ptr& error)
+                                                {
+                                                    --running;
+                                                    if (error && !failure)
+                                                        failure = error;
+                                                }));
+    }
+
+    /// Spawns a coroutine, and lets it get to where it waits.
+    template <class Body>
+    task spawn_and_settle(Body body, boost::asio::cancellation_slot slot = {})
+    {
+        spawn(std::move(body), slot);
+        co_await provider.settle();
+    }
+
+    template <class Body>
+    static task call(Body body)
+    {
+        co_await boost::asio::this_coro::reset_cancellation_state(
+            boost::asio::enable_total_cancellation());
+        co_await body();
+    }
+
+    /// Writes down how a wait has ended: with the name, in capitals if it was aborted.
+    void tell(char name, const error_code& error)
+    {
+        if (error)
+            BOOST_TEST(error == boost::asio::error::operation_aborted);
+        told += error ? static_cast<char>(name - 'a' + 'A') : name;
+    }
+
+    Provider provider;
+    std::string told;
+    int running = 0;
+    std::exception_ptr failure;
+};
+
+/// The part of a provider that local backends have in common: one thread, and nothing else.
+template <class Executor>
+class local_backend
+{
+public:
+    using executor_type = Executor;
+    static constexpr bool survives_restart = false;
+
+    [[nodiscard]] boost::asio::io_context& context() { return context_; }
+    [[nodiscard]] const executor_type& executor() const { return executor_; }
+
+    /// Lets everything else run that is ready.
+    [[nodiscard]] boost::asio::awaitable<void, executor_type> settle()
+    {
+        for (int i = 0; i < 8; ++i)
+            co_await boost::asio::post(context_, boost::asio::deferred);
+    }
+
+private:
+    boost::asio::io_context context_;
+    executor_type executor_{context_.get_executor()};
+};
+
+}  // namespace turnstile::test
+
+#endif

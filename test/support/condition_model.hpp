@@ -1,0 +1,249 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_CONDITION_MODEL_HPP
+#define TURNSTILE_TEST_SUPPORT_CONDITION_MODEL_HPP
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace turnstile::test {
+
+/**
+ * @brief What a mutex and its conditions are to do, in the plainest words: rows of agents.
+ *
+ * An agent does one thing at a time. Nothing here is asynchronous: how its wait ends, its fate, is
+ * decided the moment the cause arises, and it is called "done", "timed out" or "aborted".
+ */
+class condition_model
+{
+public:
+    using id = std::size_t;
+    static constexpr std::size_t conditions = 2;
+
+    explicit condition_model(std::size_t agents)
+        : agents_(agents)
+    {
+    }
+
+    /// Wants the lock.
+    void want_lock(id who)
+    {
+        agent& a = agents_[who];
+        a.fate = alive_ ? "done" : "aborted";
+        a.at_once = alive_ && !owner_;
+        if (alive_)
+            contend(who);
+    }
+
+    [[nodiscard]] bool try_lock(id who)
+    {
+        if (!alive_ || owner_)
+            return false;
+        owner_ = who;
+        return true;
+    }
+
+    /// Gives the lock back.
+    void unlock(id who)
+    {
+        if (owner_ == who)
+        {
+            owner_.reset();
+            pass_on();
+        }
+    }
+
+    /// Gives the lock back and sleeps.
+    void sleep(id who, std::size_t condition)
+    {
+        agent& a = agents_[who];
+        a.fate = "aborted";
+        // On a dead condition it goes on at once, owning the lock.
+        if (!alive_ || closed_[condition])
+            return;
+        a.fate.clear();
+        a.asleep_on = condition;
+        sleepers_[condition].push_back(who);
+        owner_.reset();
+        pass_on();
+    }
+
+    void notify(std::size_t condition, bool all)
+    {
+        do
+            found_ += signal(condition);
+        while (all && !sleepers_[condition].empty());
+        pass_on();
+    }
+
+    /// Does not want to sleep, or to wait for the lock, any longer.
+    void withdraw(id who, const std::string& why)
+    {
+        agent& a = agents_[who];
+        if (a.asleep_on)
+        {
+            std::erase(sleepers_[*std::exchange(a.asleep_on, std::nullopt)], who);
+            a.fate = why;
+            a.contends_again = true;
+            contend(who);
+        }
+        else if (is_queued(who) && !a.contends_again)
+        {
+            std::erase(queue_, who);
+            a.fate = why;
+        }
+    }
+
+    /// The agent has learned its fate, or its predicate was asked.
+    void told(id who)
+    {
+        agent& a = agents_[who];
+        received_ += a.signal_of.has_value();
+        a.signal_of.reset();
+        a.contends_again = false;
+        a.at_once = false;
+    }
+
+    /// The operations of some agents vanish. Those who own the lock but were not told give it back.
+    void vanish(const std::vector<id>& gone)
+    {
+        std::vector<id> contenders;
+        const auto is_gone = [&](id who)
+        { return std::find(gone.begin(), gone.end(), who) != gone.end(); };
+        for (auto& each : sleepers_)
+            std::erase_if(each, is_gone);
+        std::copy_if(queue_.begin(), queue_.end(), std::back_inserter(contenders), is_gone);
+        std::erase_if(queue_, is_gone);
+        for (const id who : contenders)
+            pass_signal_on(who);
+        pass_on();
+        if (owner_ && is_gone(*owner_))
+        {
+            pass_signal_on(*owner_);
+            owner_.reset();
+            pass_on();
+        }
+        for (const id who : gone)
+            agents_[who] = agent();
+    }
+
+    void destroy_condition(std::size_t condition)
+    {
+        closed_[condition] = true;
+        while (!sleepers_[condition].empty())
+            withdraw(sleepers_[condition].front(), "aborted");
+    }
+
+    /// @p keeps is the agent that knows that it owns the lock, if there is one.
+    void destroy_mutex(std::optional<id> keeps)
+    {
+        alive_ = false;
+        for (auto& each : sleepers_)
+        {
+            queue_.insert(queue_.end(), each.begin(), each.end());
+            each.clear();
+        }
+        if (owner_ && owner_ != keeps && !agents_[*owner_].at_once)
+            queue_.push_back(*owner_);
+        owner_.reset();
+        for (const id who : queue_)
+        {
+            wasted_ += agents_[who].signal_of.has_value();
+            agents_[who] = agent();
+            agents_[who].fate = "aborted";
+        }
+        queue_.clear();
+    }
+
+    [[nodiscard]] bool alive() const { return alive_; }
+    [[nodiscard]] std::optional<id> owner() const { return owner_; }
+    [[nodiscard]] bool is_asleep(id who) const { return agents_[who].asleep_on.has_value(); }
+    [[nodiscard]] bool is_queued(id who) const
+    {
+        return std::find(queue_.begin(), queue_.end(), who) != queue_.end();
+    }
+    [[nodiscard]] const std::string& fate_of(id who) const { return agents_[who].fate; }
+
+    /// Whether each signal that found a sleeper was received, or is on its way, or had nobody left to
+    /// go to.
+    [[nodiscard]] bool is_conserved() const
+    {
+        std::size_t on_their_way = 0;
+        for (const agent& a : agents_)
+            on_their_way += a.signal_of.has_value();
+        return found_ == received_ + wasted_ + on_their_way;
+    }
+
+    /// The number of signals that somebody received.
+    [[nodiscard]] std::size_t received() const { return received_; }
+
+private:
+    struct agent
+    {
+        std::optional<std::size_t> asleep_on{};
+        /// The condition whose signal is on its way.
+        std::optional<std::size_t> signal_of{};
+        /// Wants the lock because it has slept, hence for good.
+        bool contends_again = false;
+        /// Got the lock without having waited: then the guard exists from the start.
+        bool at_once = false;
+        std::string fate{};
+    };
+
+    void contend(id who)
+    {
+        queue_.push_back(who);
+        pass_on();
+    }
+
+    void pass_on()
+    {
+        if (owner_ || queue_.empty())
+            return;
+        owner_ = queue_.front();
+        queue_.pop_front();
+    }
+
+    bool signal(std::size_t condition)
+    {
+        if (sleepers_[condition].empty())
+            return false;
+        const id who = sleepers_[condition].front();
+        sleepers_[condition].pop_front();
+        agent& a = agents_[who];
+        a.asleep_on.reset();
+        a.signal_of = condition;
+        a.contends_again = true;
+        a.fate = "done";
+        queue_.push_back(who);
+        return true;
+    }
+
+    void pass_signal_on(id who)
+    {
+        if (const auto condition = std::exchange(agents_[who].signal_of, std::nullopt))
+            wasted_ += !signal(*condition);
+    }
+
+    bool alive_ = true;
+    std::optional<id> owner_;
+    std::deque<id> queue_;
+    std::array<std::deque<id>, conditions> sleepers_;
+    std::array<bool, conditions> closed_{};
+    std::vector<agent> agents_;
+    std::size_t found_ = 0;
+    std::size_t received_ = 0;
+    std::size_t wasted_ = 0;
+};
+
+}  // namespace turnstile::test
+
+#endif
