@@ -1087,7 +1087,8 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
     {
         const auto [late, none] = co_await t.guarded.async_with(
             waiting, asio::cancel_after(1ms, asio::as_tuple(asio::deferred)));
-        text_of(asio::error::operation_aborted, [&, late = late] { std::rethrow_exception(late); });
+        text_of(asio::error::operation_aborted,
+                [&, failed = late] { std::rethrow_exception(failed); });
         BOOST_TEST(none == 0);
         const body_int timed = [&](section& s) -> asio::awaitable<int>
         {

@@ -932,7 +932,8 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
         // The body is too slow.
         const auto [late, none] = co_await with_lock(
             t.mutex, body, asio::cancel_after(1ms, asio::as_tuple(asio::deferred)));
-        text_of(asio::error::operation_aborted, [&, late = late] { std::rethrow_exception(late); });
+        text_of(asio::error::operation_aborted,
+                [&, failed = late] { std::rethrow_exception(failed); });
         BOOST_TEST(none == 0);
         // So is the one who has the lock.
         guard_type held = co_await t.mutex.async_lock();
