@@ -940,7 +940,7 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
         const auto [later, nothing] = co_await with_lock(
             t.mutex, body, asio::cancel_after(1ms, asio::as_tuple(asio::deferred)));
         text_of(asio::error::operation_aborted,
-                [&, later = later] { std::rethrow_exception(later); });
+                [&, failed = later] { std::rethrow_exception(failed); });
         BOOST_TEST(nothing == 0);
     };
     run(t.context, test());
