@@ -11,14 +11,15 @@
 #include <turnstile/monitor.hpp>
 #include <utility>
 
-namespace {
+// Not an anonymous namespace: g++ 12 would warn of the coroutine frames in the headers.
+namespace turnstile::test {
 
 template <class Executor, class Synchronization>
-class local_provider : public turnstile::test::local_backend<Executor>
+class local_monitor_provider : public local_backend<Executor>
 {
 public:
     template <class T>
-    using monitor_type = turnstile::basic_monitor<T, Executor, Synchronization>;
+    using monitor_type = basic_monitor<T, Executor, Synchronization>;
 
     template <class T>
     [[nodiscard]] monitor_type<T> make_monitor(T value) const
@@ -27,10 +28,12 @@ public:
     }
 };
 
-using monitor_providers =
-    std::tuple<local_provider<boost::asio::any_io_executor, turnstile::synchronized>,
-               local_provider<boost::asio::io_context::executor_type, turnstile::unsynchronized>>;
+}  // namespace turnstile::test
 
-}  // namespace
+using monitor_providers =
+    std::tuple<turnstile::test::local_monitor_provider<boost::asio::any_io_executor,
+                                                       turnstile::synchronized>,
+               turnstile::test::local_monitor_provider<boost::asio::io_context::executor_type,
+                                                       turnstile::unsynchronized>>;
 
 #include <conformance/monitor_suite.hpp>
