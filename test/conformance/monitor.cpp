@@ -30,10 +30,9 @@ public:
 
 }  // namespace turnstile::test
 
-using monitor_providers =
-    std::tuple<turnstile::test::local_monitor_provider<boost::asio::any_io_executor,
-                                                       turnstile::synchronized>,
-               turnstile::test::local_monitor_provider<boost::asio::io_context::executor_type,
-                                                       turnstile::unsynchronized>>;
+using monitor_providers = std::tuple<
+    turnstile::test::local_monitor_provider<boost::asio::any_io_executor, turnstile::synchronized>,
+    turnstile::test::local_monitor_provider<boost::asio::io_context::executor_type,
+                                            turnstile::unsynchronized>>;
 
 #include <conformance/monitor_suite.hpp>
