@@ -16,8 +16,10 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <source_location>
 #include <tuple>
 #include <turnstile/detail/composed_operation.hpp>
+#include <turnstile/detail/started_from.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
 #include <type_traits>
@@ -36,8 +38,9 @@ class lock_all
 public:
     using guards_type = std::tuple<typename Mutexes::guard_type...>;
 
-    explicit lock_all(Mutexes&... mutexes) noexcept
+    explicit lock_all(const std::source_location& location, Mutexes&... mutexes) noexcept
         : mutexes_(&mutexes...)
+        , location_(location)
     {
         std::array<const void*, count> address{&mutexes...};
         for (std::size_t i = 0; i < count; ++i)
@@ -101,7 +104,8 @@ private:
             {
                 // The members move away together with the handler.
                 auto& mutex = *std::get<I>(mutexes_);
-                mutex.async_lock(std::move(self));
+                const std::source_location location = location_;
+                lock_from(location, mutex, std::move(self));
             });
     }
 
@@ -118,11 +122,15 @@ private:
     }
 
     std::tuple<Mutexes*...> mutexes_;
+    std::source_location location_;
     guards_type guards_;
     std::array<std::size_t, count> order_{};
     std::size_t locked_ = 0;
     bool has_duplicate_ = false;
 };
+
+template <class T>
+inline constexpr bool is_lock = requires { typename T::guard_type; };
 
 /// The operation that async_lock_all() returns.
 template <class... Mutexes>
@@ -132,8 +140,9 @@ class lock_all_operation
     using signature = void(error_code, guards_type);
 
 public:
-    explicit lock_all_operation(Mutexes&... mutexes) noexcept
+    explicit lock_all_operation(const std::source_location& location, Mutexes&... mutexes) noexcept
         : mutexes_(mutexes...)
+        , location_(location)
     {
     }
 
@@ -143,7 +152,7 @@ public:
         return std::apply(
             [&](Mutexes&... mutexes)
             {
-                return start_composed<signature>(lock_all<Mutexes...>(mutexes...),
+                return start_composed<signature>(lock_all<Mutexes...>(location_, mutexes...),
                                                  std::get<0>(mutexes_).get_executor(),
                                                  std::forward<CompletionToken>(token));
             },
@@ -152,6 +161,7 @@ public:
 
 private:
     std::tuple<Mutexes&...> mutexes_;
+    std::source_location location_;
 };
 
 }  // namespace detail
@@ -167,6 +177,9 @@ private:
  * arguments, so two callers never wait for each other in a circle. Either all locks are owned in
  * the end, or none.
  *
+ * @param location what snapshots and reports of the mutexes name as the place where they are waited
+ *                 for; may be left out.
+ * @param mutexes  at least one.
  * @return An operation: await it, or call it with a completion token,
  *         `async_lock_all(a, b)(boost::asio::use_awaitable)`. The mutexes have to be alive until it is
  *         complete.
@@ -185,10 +198,47 @@ private:
  * Linear in the number of mutexes; one allocation for each that has to be waited for.
  */
 template <class... Mutexes>
-    requires(sizeof...(Mutexes) > 0)
+    requires(sizeof...(Mutexes) > 0 && (detail::is_lock<Mutexes> && ...))
+auto async_lock_all(const std::source_location& location, Mutexes&... mutexes)
+{
+    return detail::lock_all_operation<Mutexes...>(location, mutexes...);
+}
+
+/// The same for one mutex. The location is that of the call, for one to three mutexes: behind any
+/// number of them, C++ has no place for a default argument.
+template <class Mutex>
+    requires detail::is_lock<Mutex>
+auto async_lock_all(Mutex& mutex,
+                    const std::source_location& location = std::source_location::current())
+{
+    return detail::lock_all_operation<Mutex>(location, mutex);
+}
+
+/// The same for two mutexes.
+template <class First, class Second>
+    requires(detail::is_lock<First> && detail::is_lock<Second>)
+auto async_lock_all(First& first, Second& second,
+                    const std::source_location& location = std::source_location::current())
+{
+    return detail::lock_all_operation<First, Second>(location, first, second);
+}
+
+/// The same for three mutexes.
+template <class First, class Second, class Third>
+    requires(detail::is_lock<First> && detail::is_lock<Second> && detail::is_lock<Third>)
+auto async_lock_all(First& first, Second& second, Third& third,
+                    const std::source_location& location = std::source_location::current())
+{
+    return detail::lock_all_operation<First, Second, Third>(location, first, second, third);
+}
+
+/// The same for more mutexes. Reports then name no place, unless the call begins with
+/// `std::source_location::current()`.
+template <class... Mutexes>
+    requires(sizeof...(Mutexes) > 3 && (detail::is_lock<Mutexes> && ...))
 auto async_lock_all(Mutexes&... mutexes)
 {
-    return detail::lock_all_operation<Mutexes...>(mutexes...);
+    return detail::lock_all_operation<Mutexes...>(std::source_location(), mutexes...);
 }
 
 }  // namespace turnstile

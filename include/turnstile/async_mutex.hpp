@@ -55,13 +55,29 @@ namespace turnstile {
  * A waiter is resumed on its own associated executor; the executor of the mutex is only the
  * fallback for handlers that have none. The context of the mutex need not run.
  *
+ * @par The Executor parameter
+ * Of this class template and of all others here: the type of that fallback. It does not restrict
+ * who may wait; a coroutine on any executor of any type can. Leave it at `any_io_executor`, which
+ * the aliases without `basic_` use, unless the object is created with, and mostly used by handlers
+ * of, one concrete executor type: then name that type, for instance
+ * `basic_async_mutex<io_context::executor_type>`, to save the type erasure on completions that fall
+ * back to it. A coroutine saves more by being an `awaitable<T, io_context::executor_type>` itself.
+ *
+ * @par Default completion tokens
+ * Each asynchronous function may be called without a token, and then starts nothing: it returns an
+ * operation that is started by `co_await`, or by calling it with a token, and that must not outlive
+ * the object until then. `co_await mutex.async_lock()` is meant to be written in every coroutine
+ * and is the fastest form. The default is `deferred` for every executor type, so adapters that set
+ * a default, such as `use_awaitable_t<>::as_default_on`, have no effect; name a token where you
+ * want another one, `async_lock(use_awaitable)` for the awaitable operators.
+ *
  * @par Lifetime
  * The mutex may be destroyed while it is held or waited for: waiters complete with
  * `operation_aborted`, guards become inert. Contexts may be destroyed before or after it: waiters
  * of a context that shuts down are destroyed without being invoked, and the lock goes to the next
  * one. What is owned by a token only (see @ref async_enter) does not keep anything alive.
  *
- * @tparam Executor the type of the fallback executor.
+ * @tparam Executor the type of the fallback executor; see above.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
@@ -270,8 +286,11 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * @ref errc::not_owner if the token does not own the lock (`co_await` throws
-     * @ref owner_mismatch); nothing changes then.
+     * @ref errc::not_owner if the token does not own the lock; nothing changes then. An operation
+     * completes with a code, which cannot carry the two tokens: what is thrown is
+     * @ref owner_mismatch where `co_await` takes the fast path (@ref has_await_fast_path) without a
+     * token, and a plain `system_error` of that code everywhere else, so with `use_awaitable` or
+     * `use_future`. Catch `system_error` and look at the code, or use @ref leave.
      * @par Per-Operation Cancellation
      * None: it completes at once.
      * @par Immediate completion
@@ -307,7 +326,8 @@ public:
      * @brief Gives back what a token owns, and hands it to the first waiter. Local locks only.
      *
      * @throws owner_mismatch if the token does not own the lock, whether it never did or does no
-     *         more; nothing changes then.
+     *         more; nothing changes then. It expected none if no *token* owns the lock: also while
+     *         a guard holds it, which only that guard can give back.
      * @par Complexity
      * Constant; does not allocate beyond what posting a completion needs.
      */

@@ -51,7 +51,8 @@ namespace turnstile {
  * @par Executors, Lifetime
  * As with @ref basic_async_mutex.
  *
- * @tparam Executor the type of the fallback executor.
+ * @tparam Executor the type of the fallback executor. What it is good for, and what a call without
+ *         a completion token means: see @ref basic_async_mutex.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety

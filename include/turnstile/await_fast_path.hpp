@@ -32,7 +32,8 @@ namespace turnstile {
  * It then tries without suspending, and waits without allocating. It relies on how `awaitable<>` is
  * made, so it is on for the versions of Boost that it is tested with, 1.88 to 1.92; with others,
  * the same operations go the documented way of every Asio operation, which costs more and means the
- * same. Define `TURNSTILE_DISABLE_AWAIT_FAST_PATH` to switch it off.
+ * same, except that exceptions have the code alone: @ref owner_mismatch becomes a plain
+ * `system_error`, and texts name no numbers. Define `TURNSTILE_DISABLE_AWAIT_FAST_PATH` to switch it off.
  */
 inline constexpr bool has_await_fast_path = TURNSTILE_HAS_AWAIT_FAST_PATH == 1;
 

@@ -39,6 +39,12 @@ concept guard_of_lock = std::movable<Guard> && std::is_nothrow_move_constructibl
                             guard.async_unlock(boost::asio::detached);
                         };
 
+/// What owns a lock that is a lease, and knows when it ends.
+template <class Guard>
+concept guard_of_lease = guard_of_lock<Guard> && requires(const Guard& guard) {
+    guard.expires_at() - decltype(guard.expires_at())::clock::now();
+};
+
 /// What owns units: `permit`, and every permit of another backend.
 template <class Permit>
 concept permit_of_units =

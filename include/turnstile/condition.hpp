@@ -49,7 +49,13 @@ namespace turnstile {
  * destroyed complete with `operation_aborted`, owning the lock. The guard of a wait has to stay
  * where it is until the wait is over.
  *
- * @tparam Mutex the type of the mutex.
+ * @par GCC 12
+ * destroys the captures of a predicate twice if they are not trivial and the lambda is a temporary
+ * inside of a `co_await` expression, as with the body of @ref with_lock. Capture by reference, or
+ * move a named lambda in.
+ *
+ * @tparam Mutex the type of the mutex. The fallback executor is its own; see
+ *         @ref basic_async_mutex for what a call without a completion token means.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction, if the

@@ -35,9 +35,9 @@ enum class errc
     not_owner = 1,
     /// The object was closed; nothing can be acquired from it any more.
     closed = 2,
-    /// A number of units below 1, or more than the object or permit can ever hold.
+    /// A number of units or arrivals below 1, or more than the object or permit can ever hold.
     invalid_count = 3,
-    /// More units were released than had been taken.
+    /// More units were released than had been taken, or more arrivals counted than were missing.
     over_release = 4,
     /// The operation needs a guard that owns its lock.
     empty_guard = 5,
@@ -125,9 +125,9 @@ public:
         case errc::closed:
             return "the object is closed";
         case errc::invalid_count:
-            return "the number of units must be at least 1 and at most what can ever be there";
+            return "the number must be at least 1 and at most what is possible";
         case errc::over_release:
-            return "more units were released than had been taken";
+            return "more was given back, or has arrived, than was missing";
         case errc::empty_guard:
             return "the operation needs a guard that owns its lock";
         case errc::wrong_object:

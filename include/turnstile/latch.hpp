@@ -41,7 +41,8 @@ namespace turnstile {
  * @par Executors, Lifetime
  * As with @ref basic_async_mutex.
  *
- * @tparam Executor the type of the fallback executor.
+ * @tparam Executor the type of the fallback executor. What it is good for, and what a call without
+ *         a completion token means: see @ref basic_async_mutex.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
@@ -168,7 +169,9 @@ public:
         const detail::outcome result = state_count_down(*state_, n);
         if (result != detail::outcome::granted)
             boost::throw_exception(system_error(detail::to_error_code(result),
-                                                "latch::count_down by " + std::to_string(n)));
+                                                "latch::count_down by " + std::to_string(n) + ", " +
+                                                    std::to_string(state_->count()) +
+                                                    " arrivals are missing"));
     }
 
     /// Whether the latch is open.
@@ -187,14 +190,16 @@ public:
     }
 
     /**
-     * @brief Counts one arrival at once, and waits until the latch is open.
+     * @brief Counts one arrival, and waits until the latch is open.
      *
-     * A cancelled wait does not take the arrival back.
+     * The arrival counts when the operation is started: with the default token, when it is awaited.
+     * A cancelled wait does not take it back.
      *
-     * @throws system_error with @ref errc::over_release if the latch is open already.
      * @par Completion Signature
      * @code void(error_code) @endcode
-     * @par Errors, Per-Operation Cancellation
+     * @par Errors
+     * @ref errc::over_release if everybody has arrived already; else as with @ref async_wait.
+     * @par Per-Operation Cancellation, Immediate completion, Complexity
      * As with @ref async_wait.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
@@ -202,8 +207,8 @@ public:
     auto async_arrive_and_wait(CompletionToken&& token = {}, const std::source_location& location =
                                                                  std::source_location::current())
     {
-        count_down();
-        return async_wait(std::forward<CompletionToken>(token), location);
+        return detail::start_with(detail::latch_arrival_request<state_type>(*state_, location),
+                                  std::forward<CompletionToken>(token));
     }
 
 private:

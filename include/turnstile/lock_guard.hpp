@@ -136,11 +136,28 @@ public:
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return grant_.lost(); }
 
     /**
+     * @brief Until when the guard is valid if its lease is not extended any more. Leased locks only.
+     *
+     * A point of the clock by which leases end; for Redis, of `redis::lease_clock`. It moves on whenever
+     * the lease is extended, and the margin before the end is taken off already. So it says what can
+     * be begun and ended even if the server is out of reach from now on. Only a server that loses its
+     * memory, or whose clock is set forward, can end the lease earlier. Long ago (the value 0) for a
+     * guard that is empty or has lost its lock.
+     */
+    [[nodiscard]] auto expires_at() const noexcept
+        requires requires(const grant_type& g) { g.expires_at(); }
+    {
+        return grant_.expires_at();
+    }
+
+    /**
      * @brief Gives the lock back at once. Local locks only.
      *
      * The lock goes to the first waiter, whose completion is posted; none of its code runs inside.
      *
-     * @throws system_error with @ref errc::empty_guard if the guard owns nothing.
+     * @throws system_error with @ref errc::empty_guard if the guard owns nothing. Whoever unlocks
+     *         believes that the lock was owned until now, so that is a mistake which should be
+     *         seen; the destructor and the assignment of a guard accept an empty one.
      * @par Complexity
      * Constant; does not allocate beyond what posting a completion needs.
      */
@@ -161,7 +178,7 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * @ref errc::empty_guard if the guard owns nothing.
+     * @ref errc::empty_guard if the guard owns nothing, for the same reason as @ref unlock.
      * @par Per-Operation Cancellation
      * None: a local release completes at once.
      * @par Immediate completion
@@ -179,7 +196,8 @@ public:
      *
      * Whoever has the token owns the lock now and has to `leave()` it, or a guard adopts it.
      *
-     * @return The token; an empty one if the guard owned nothing, or its mutex is gone.
+     * @return The token; an empty one if the guard owned nothing, or its mutex is gone. Not an error:
+     *         the answer says so.
      */
     [[nodiscard]] owner_token release() noexcept
         requires requires(grant_type& g) { g.disown(); }

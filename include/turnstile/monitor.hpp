@@ -18,6 +18,7 @@
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/condition.hpp>
 #include <turnstile/detail/section.hpp>
+#include <turnstile/observe.hpp>
 #include <turnstile/synchronization.hpp>
 #include <utility>
 
@@ -51,7 +52,8 @@ namespace turnstile {
  * `operation_aborted`; the state lives until the last section that owns it ends.
  *
  * @tparam T the type of the state; any type locally.
- * @tparam Executor the type of the fallback executor.
+ * @tparam Executor the type of the fallback executor. What it is good for, and what a call without
+ *         a completion token means: see @ref basic_async_mutex.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
@@ -222,19 +224,23 @@ public:
      *
      * @param executor runs the handlers that have no executor of their own.
      * @param value    the state at the beginning.
-     * @param name     what name() returns, for logs.
+     * @param name     appears in snapshots and reports.
+     * @param watch    counts, calls hooks and reports, if it is not null; see @ref lock_watch.
      */
-    explicit basic_monitor(const executor_type& executor, T value = T(), std::string name = {})
+    explicit basic_monitor(const executor_type& executor, T value = T(), std::string name = {},
+                           std::shared_ptr<lock_watch> watch = nullptr)
         : value_(std::make_shared<T>(std::move(value)))
-        , mutex_(executor, std::move(name))
+        , mutex_(executor, std::move(name), std::move(watch))
     {
     }
 
     /// Constructs a monitor whose fallback executor is that of an execution context.
     template <class ExecutionContext>
         requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
-    explicit basic_monitor(ExecutionContext& context, T value = T(), std::string name = {})
-        : basic_monitor(executor_type(context.get_executor()), std::move(value), std::move(name))
+    explicit basic_monitor(ExecutionContext& context, T value = T(), std::string name = {},
+                           std::shared_ptr<lock_watch> watch = nullptr)
+        : basic_monitor(executor_type(context.get_executor()), std::move(value), std::move(name),
+                        std::move(watch))
     {
     }
 
@@ -249,6 +255,10 @@ public:
 
     /// The name that was given to the constructor.
     [[nodiscard]] const std::string& name() const noexcept { return mutex_.name(); }
+
+    /// Which section runs and who waits for the lock, at the moment; see
+    /// @ref basic_async_mutex::snapshot. Those who sleep on a condition do not wait for the lock.
+    [[nodiscard]] lock_snapshot snapshot() const { return mutex_.snapshot(); }
 
     /// Makes a condition of this monitor. It may outlive the monitor.
     [[nodiscard]] condition_type make_condition(std::string name = {})
@@ -274,10 +284,12 @@ public:
      */
     template <class Body, class CompletionToken = boost::asio::deferred_t>
         requires std::invocable<Body&, section&>
-    auto async_with(Body body, CompletionToken&& token = {})
+    auto async_with(Body body, CompletionToken&& token = {},
+                    const std::source_location& location = std::source_location::current())
     {
         using bound_body = section_body<Body>;
-        auto acquire = [this](auto handler) { mutex_.async_lock(std::move(handler)); };
+        auto acquire = [this, location](auto handler)
+        { mutex_.async_lock(std::move(handler), location); };
         return boost::asio::async_initiate<CompletionToken,
                                            detail::section_signature_t<bound_body, guard_type>>(
             detail::initiate_section<Executor, guard_type>(get_executor()), token,

@@ -111,6 +111,10 @@ public:
     /**
      * @brief Returns the units at once. Local semaphores only. No effect if the permit is empty.
      *
+     * Unlike @ref lock_guard::unlock, that is not an error: a permit is a number of units, which
+     * @ref split and @ref merge leave at 0 as a matter of course, and to return none changes
+     * nothing.
+     *
      * @par Complexity
      * Constant, and linear in the number of waiters that can go on.
      */
@@ -127,7 +131,8 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * @ref errc::empty_guard if the permit owns nothing.
+     * @ref errc::empty_guard if the permit owns nothing. Unlike @ref release, since whoever asks
+     * how it went wants to know that there was nothing to return.
      * @par Per-Operation Cancellation
      * None: a local release completes at once.
      * @par Immediate completion

@@ -15,6 +15,7 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -134,12 +135,23 @@ public:
     void operator()(Handler&& handler, std::stop_token token, Args&&... args) &&
     {
         using handler_type = std::decay_t<Handler>;
-        using handler_executor = boost::asio::associated_executor_t<handler_type>;
-        auto link = std::make_shared<stop_link<handler_executor>>(
-            boost::asio::get_associated_executor(handler));
-        // A cancellation of the operation itself goes the same way.
+        // A handler without an executor runs on that of the operation.
+        using own_executor =
+            boost::asio::associated_executor_t<Initiation, boost::asio::system_executor>;
+        using handler_executor = boost::asio::associated_executor_t<handler_type, own_executor>;
+        auto link =
+            std::make_shared<stop_link<handler_executor>>(boost::asio::get_associated_executor(
+                handler,
+                boost::asio::get_associated_executor(initiation_, boost::asio::system_executor())));
+        // A cancellation of the operation itself goes the same way. The slot may outlive the context of
+        // the handler, where a stop request must not post anything any more.
         if (auto slot = boost::asio::get_associated_cancellation_slot(handler); slot.is_connected())
-            slot.assign([link](boost::asio::cancellation_type_t type) { link->emit(type); });
+            slot.assign(
+                [weak = std::weak_ptr(link)](boost::asio::cancellation_type_t type)
+                {
+                    if (const auto self = weak.lock())
+                        self->emit(type);
+                });
         stoppable_handler<handler_type, handler_executor> wrapped(
             handler_type(std::forward<Handler>(handler)), link);
         link->start(std::move(token));

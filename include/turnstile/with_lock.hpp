@@ -9,7 +9,9 @@
 #include <boost/asio/deferred.hpp>
 #include <concepts>
 #include <cstddef>
+#include <source_location>
 #include <turnstile/detail/section.hpp>
+#include <turnstile/detail/started_from.hpp>
 #include <type_traits>
 #include <utility>
 
@@ -49,10 +51,12 @@ namespace turnstile {
  */
 template <class Mutex, class Body, class CompletionToken = boost::asio::deferred_t>
     requires std::invocable<Body&, typename Mutex::guard_type&>
-auto with_lock(Mutex& mutex, Body body, CompletionToken&& token = {})
+auto with_lock(Mutex& mutex, Body body, CompletionToken&& token = {},
+               const std::source_location& location = std::source_location::current())
 {
     using guard_type = typename Mutex::guard_type;
-    auto acquire = [&mutex](auto handler) { mutex.async_lock(std::move(handler)); };
+    auto acquire = [&mutex, location](auto handler)
+    { detail::lock_from(location, mutex, std::move(handler)); };
     return boost::asio::async_initiate<CompletionToken,
                                        detail::section_signature_t<Body, guard_type>>(
         detail::initiate_section<typename Mutex::executor_type, guard_type>(mutex.get_executor()),
@@ -77,11 +81,12 @@ auto with_lock(Mutex& mutex, Body body, CompletionToken&& token = {})
 template <class Semaphore, class Body, class CompletionToken = boost::asio::deferred_t>
     requires std::invocable<Body&, typename Semaphore::permit_type&>
 auto with_permit(Semaphore& semaphore, std::ptrdiff_t units, Body body,
-                 CompletionToken&& token = {})
+                 CompletionToken&& token = {},
+                 const std::source_location& location = std::source_location::current())
 {
     using permit_type = typename Semaphore::permit_type;
-    auto acquire = [&semaphore, units](auto handler)
-    { semaphore.async_acquire(units, std::move(handler)); };
+    auto acquire = [&semaphore, units, location](auto handler)
+    { detail::acquire_from(location, semaphore, units, std::move(handler)); };
     return boost::asio::async_initiate<CompletionToken,
                                        detail::section_signature_t<Body, permit_type>>(
         detail::initiate_section<typename Semaphore::executor_type, permit_type>(

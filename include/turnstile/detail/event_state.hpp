@@ -330,6 +330,32 @@ public:
     }
 };
 
+/// Arrives at a latch, once and for all, and waits until it is open.
+template <class State>
+class latch_arrival_request : public passage_request<State>
+{
+    using base = passage_request<State>;
+
+public:
+    using base::base;
+
+    bool try_start(ticket& attempt) noexcept
+    {
+        if (base::state_->count_down(1))
+            return base::try_start(attempt);
+        attempt.result = outcome::over_release;
+        return true;
+    }
+
+    [[noreturn]] static void throw_error(const error_code& error, const ticket& attempt)
+    {
+        if (error == errc::over_release)
+            boost::throw_exception(
+                system_error(error, "latch::async_arrive_and_wait: everybody has arrived already"));
+        base::throw_error(error, attempt);
+    }
+};
+
 /// Arrives at a barrier and waits for the others.
 template <class State>
 class arrival_request : public passage_request<State>

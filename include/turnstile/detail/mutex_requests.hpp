@@ -18,6 +18,7 @@
 #include <turnstile/error.hpp>
 #include <turnstile/lock_guard.hpp>
 #include <turnstile/owner_token.hpp>
+#include <type_traits>
 #include <utility>
 
 // The requests (see wait_operation.hpp) that a mutex understands.
@@ -170,7 +171,8 @@ public:
 
     result_type finish(ticket& attempt) noexcept
     {
-        if (attempt.result == outcome::granted)
+        // Without a time limit, an attempt that did not fail was granted.
+        if (std::is_same_v<Result, Guard> || attempt.result == outcome::granted)
             return result_type(
                 guard_access::make<Guard>(local_grant<State>(*state_, attempt.value)));
         return result_type();

@@ -19,6 +19,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <concepts>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <turnstile/error.hpp>
 #include <type_traits>
@@ -91,14 +92,24 @@ run_until_lost(Ownership& owned, Body& body)
     using result_type = section_result_t<Body, Ownership>;
     using executor_type = typename section_traits<Body, Ownership>::executor_type;
 
-    bool lost = false;
-    asio::cancellation_signal stop;
+    struct fate
+    {
+        bool lost = false;
+        asio::cancellation_signal stop;
+    };
+    const auto shared = std::make_shared<fate>();
+    bool& lost = shared->lost;
+    asio::cancellation_signal& stop = shared->stop;
     asio::cancellation_slot loss = owned.lost();
+    // A body may give away what it owns: the slot may be triggered after the end then, or be gone.
     loss.assign(
-        [&](asio::cancellation_type_t)
+        [weak = std::weak_ptr(shared)](asio::cancellation_type_t)
         {
-            lost = true;
-            stop.emit(asio::cancellation_type::terminal);
+            if (const auto self = weak.lock())
+            {
+                self->lost = true;
+                self->stop.emit(asio::cancellation_type::terminal);
+            }
         });
     const asio::cancellation_state state = co_await asio::this_coro::cancellation_state;
     asio::cancellation_slot outer = state.slot();
@@ -112,8 +123,8 @@ run_until_lost(Ownership& owned, Body& body)
     };
     auto check = [&]
     {
-        loss.clear();
-        // A body may have given back what it owned.
+        if (owned.lost() == loss)
+            loss.clear();
         if (lost || (owned && !owned.valid()))
             throw system_error(errc::lost);
     };

@@ -13,6 +13,7 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/execution/allocator.hpp>
 #include <boost/asio/execution/context.hpp>
 #include <boost/asio/execution/executor.hpp>
 #include <boost/asio/execution/outstanding_work.hpp>
@@ -22,6 +23,7 @@
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/query.hpp>
 #include <boost/asio/recycling_allocator.hpp>
+#include <boost/asio/require.hpp>
 #include <concepts>
 #include <memory>
 #include <turnstile/detail/context_registry.hpp>
@@ -152,14 +154,14 @@ public:
 
     immediate_completion(const Request& request, const ticket& attempt, Handler&& handler)
         : request_(request)
-        , attempt_(attempt)
+        , attempt_{attempt.value, attempt.result}
         , handler_(std::move(handler))
     {
     }
 
     immediate_completion(immediate_completion&& other) noexcept
         : request_(other.request_)
-        , attempt_(other.attempt_)
+        , attempt_{other.attempt_.value, other.attempt_.result}
         , pending_(std::exchange(other.pending_, false))
         , handler_(std::move(other.handler_))
     {
@@ -194,15 +196,37 @@ private:
     Handler handler_;
 };
 
+/// Whether a handler has an immediate executor of its own. If not, asking for it yields one that is
+/// made of the executor in the question; so the question is put with one that nobody else has.
+template <class Handler>
+class has_immediate_executor
+{
+    struct nothing
+    {
+    };
+    using probe = std::decay_t<boost::asio::require_result_t<
+        boost::asio::io_context::executor_type,
+        boost::asio::execution::allocator_t<std::allocator<nothing>>>>;
+
+public:
+    static constexpr bool value =
+        !std::is_same_v<boost::asio::associated_immediate_executor_t<Handler, probe>,
+                        boost::asio::associated_immediate_executor_t<nothing, probe>>;
+};
+
 /// Completes an attempt that is over before the initiating function returns.
 template <class Request, class Handler, class Executor>
 void complete_immediately(const Request& request, const ticket& attempt, Handler&& handler,
                           const Executor& executor)
 {
-    const auto immediate = boost::asio::get_associated_immediate_executor(
-        handler, boost::asio::get_associated_executor(handler, executor));
-    boost::asio::dispatch(
-        immediate, immediate_completion<Request, Handler>(request, attempt, std::move(handler)));
+    using completion = immediate_completion<Request, Handler>;
+    const auto own = boost::asio::get_associated_executor(handler, executor);
+    if constexpr (!has_immediate_executor<Handler>::value)
+        if (boost::asio::io_context* plain = plain_context_of(own))
+            return boost::asio::post(plain->get_executor(),
+                                     completion(request, attempt, std::move(handler)));
+    boost::asio::dispatch(boost::asio::get_associated_immediate_executor(handler, own),
+                          completion(request, attempt, std::move(handler)));
 }
 
 /// Tries for a completion handler. A passage that uses something up, but whose completion holds
@@ -347,7 +371,7 @@ public:
                     [this]<class... Args>(const error_code& error, Args&&... yield)
                     {
                         // The memory is free for the next operation before the handler runs.
-                        const auto work = std::move(work_);
+                        [[maybe_unused]] const auto work = std::move(work_);
                         Handler handler(std::move(handler_));
                         std::tuple<std::decay_t<Args>...> kept(std::forward<Args>(yield)...);
                         destroy(rebind(get_allocator(handler)));
@@ -410,7 +434,7 @@ private:
 
     void destroy_with_handler() noexcept
     {
-        const auto work = std::move(work_);
+        [[maybe_unused]] const auto work = std::move(work_);
         const Handler handler(std::move(handler_));
         destroy(rebind(get_allocator(handler)));
     }
