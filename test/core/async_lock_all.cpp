@@ -11,11 +11,15 @@
 #include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/bind_immediate_executor.hpp>
 #include <boost/asio/cancel_after.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/system_executor.hpp>
@@ -27,6 +31,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <support/attempt.hpp>
 #include <support/expect.hpp>
@@ -262,6 +267,27 @@ TURNSTILE_TEST_BOTH_PATHS(when_a_mutex_ends_the_others_are_given_back)
     BOOST_TEST(a.state() == "aborted");
     BOOST_TEST(!m[0]->is_locked());
     BOOST_TEST(!m[1]->is_locked());
+}
+
+BOOST_AUTO_TEST_CASE(what_was_owned_is_given_back_before_the_failure_is_told)
+{
+    scene t(path::handler);
+    const auto held = t.second.try_lock();
+    asio::cancellation_signal signal;
+    int told = 0;
+    async_lock_all(t.first, t.second)(
+        asio::bind_cancellation_slot(signal.slot(),
+                                     [&](const error_code& error, const two_guards&)
+                                     {
+                                         BOOST_TEST(error == asio::error::operation_aborted);
+                                         BOOST_TEST(!t.first.is_locked());
+                                         ++told;
+                                     }));
+    drain(t.context);
+    BOOST_TEST(t.first.is_locked());
+    signal.emit(asio::cancellation_type::total);
+    drain(t.context);
+    BOOST_TEST(told == 1);
 }
 
 // --- cancellation -----------------------------------------------------------------------------
@@ -501,4 +527,27 @@ private:
 BOOST_AUTO_TEST_CASE(tasks_with_different_orders_never_block_each_other)
 {
     run_seeds(300, [](std::uint64_t seed) { crowd(seed).run(); });
+}
+
+// --- observability ----------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(those_who_wait_are_reported_where_they_asked)
+{
+    asio::io_context context;
+    // In the order of their addresses, so that the first one is waited for.
+    std::array<async_mutex, 4> row{async_mutex(context), async_mutex(context), async_mutex(context),
+                                   async_mutex(context)};
+    const auto guard = row[0].try_lock();
+    const auto here = std::source_location::current();
+    async_lock_all(row[0])(asio::detached);
+    async_lock_all(row[0], row[1])(asio::detached);
+    async_lock_all(row[0], row[1], row[2])(asio::detached);
+    async_lock_all(row[0], row[1], row[2], row[3])(asio::detached);
+    async_lock_all(here, row[0], row[1], row[2], row[3])(asio::detached);
+    const auto waiters = row[0].snapshot().waiters;
+    BOOST_TEST(waiters.size() == 5U);
+    for (std::size_t i = 0; i != 3; ++i)
+        BOOST_TEST(contains(waiters.at(i).where.file_name(), "async_lock_all.cpp"));
+    BOOST_TEST(waiters.at(3).where.line() == 0U);
+    BOOST_TEST(waiters.at(4).where.line() == here.line());
 }

@@ -4,6 +4,7 @@
 
 // Who gets a mutex, in which order, and on which executor he is told.
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -353,6 +354,21 @@ BOOST_AUTO_TEST_CASE(an_immediate_executor_may_run_a_handler_at_once)
                    s.mutex.async_lock(asio::bind_immediate_executor(
                        s.context.get_executor(), [&](const error_code&, const guard_type& guard)
                        { ran = guard.owns_lock(); }));
+                   BOOST_TEST(ran);
+               });
+    drain(s.context);
+    BOOST_TEST(ran);
+}
+
+BOOST_AUTO_TEST_CASE(an_immediate_executor_is_found_inside_of_a_wrapped_handler)
+{
+    scene s;
+    bool ran = false;
+    asio::post(s.context,
+               [&]
+               {
+                   s.mutex.async_lock(asio::as_tuple(asio::bind_immediate_executor(
+                       s.context.get_executor(), [&](const auto&) { ran = true; })));
                    BOOST_TEST(ran);
                });
     drain(s.context);

@@ -5,6 +5,7 @@
 // Those who do not get the mutex: because they were cancelled, because their time was up, or because it
 // was destroyed.
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -12,15 +13,22 @@
 #include <boost/asio/cancel_at.hpp>
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/execution_context.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/prefer.hpp>
+#include <boost/asio/query.hpp>
+#include <boost/asio/require.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <concepts>
+#include <functional>
 #include <limits>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <support/attempt.hpp>
@@ -28,6 +36,7 @@
 #include <support/manual_clock.hpp>
 #include <support/mutex_scene.hpp>
 #include <turnstile/async_mutex.hpp>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -223,6 +232,117 @@ TURNSTILE_TEST_BOTH_PATHS(cancelling_twice_is_cancelling_once)
     drain(s.context);
     BOOST_TEST(a.state() == "aborted");
     BOOST_TEST(b.state() == "waiting");
+}
+
+namespace {
+
+/// An executor that calls a function whenever it is asked for its context.
+///
+/// A wait asks after it can be cancelled and before it is parked. What another thread may do in
+/// between, a test does there.
+class interrupted_executor
+{
+public:
+    interrupted_executor(asio::any_io_executor inner, const std::function<void()>& interrupt)
+        : inner_(std::move(inner))
+        , interrupt_(&interrupt)
+    {
+    }
+
+    template <class Property>
+        requires asio::can_query_v<const asio::any_io_executor&, Property>
+    [[nodiscard]] decltype(auto) query(const Property& property) const
+    {
+        using result_type = asio::query_result_t<const asio::any_io_executor&, Property>;
+        if constexpr (std::is_same_v<result_type, asio::execution_context&>)
+            (*interrupt_)();
+        return asio::query(inner_, property);
+    }
+
+    template <class Property>
+        requires asio::can_require_v<const asio::any_io_executor&, Property>
+    [[nodiscard]] interrupted_executor require(const Property& property) const
+    {
+        return {asio::require(inner_, property), *interrupt_};
+    }
+
+    template <class Property>
+        requires asio::can_prefer_v<const asio::any_io_executor&, Property>
+    [[nodiscard]] interrupted_executor prefer(const Property& property) const
+    {
+        return {asio::prefer(inner_, property), *interrupt_};
+    }
+
+    template <std::invocable F>
+    void execute(F&& f) const
+    {
+        inner_.execute(std::forward<F>(f));
+    }
+
+    friend bool operator==(const interrupted_executor&,
+                           const interrupted_executor&) noexcept = default;
+
+private:
+    asio::any_io_executor inner_;
+    const std::function<void()>* interrupt_;
+};
+
+}  // namespace
+
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_that_comes_before_the_parking_counts)
+{
+    scene s(how);
+    const auto holder = s.hold();
+    locking a;
+    bool started = false;
+    int interruptions = 0;
+    const std::function<void()> interrupt = [&]
+    {
+        if (!started)
+            return;
+        ++interruptions;
+        a.cancel();
+    };
+    launch(how, interrupted_executor(s.context.get_executor(), interrupt), a,
+           [&]
+           {
+               started = true;
+               return s.mutex.async_lock();
+           });
+    drain(s.context);
+    BOOST_TEST(interruptions > 0);
+    BOOST_TEST(a.state() == "aborted");
+}
+
+BOOST_AUTO_TEST_CASE(who_could_not_begin_to_wait_is_not_told)
+{
+    scene s;
+    auto holder = s.hold();
+    for (const bool timed : {false, true})
+    {
+        locking a;
+        const std::function<void()> interrupt = [&]
+        {
+            if (a.slot().has_handler())
+                throw std::bad_alloc();
+        };
+        const asio::any_io_executor executor =
+            interrupted_executor(s.context.get_executor(), interrupt);
+        const auto start = [&]
+        {
+            if (timed)
+                launch(path::handler, executor, a,
+                       [&] { return s.mutex.async_try_lock_until(never); });
+            else
+                launch(path::handler, executor, a, [&] { return s.mutex.async_lock(); });
+        };
+        BOOST_CHECK_THROW(start(), std::bad_alloc);
+        BOOST_TEST(!a.slot().has_handler());
+        drain(s.context);
+        BOOST_TEST(a.state() == "dropped");
+    }
+    holder.unlock();
+    BOOST_TEST(!s.mutex.is_locked());
 }
 
 BOOST_AUTO_TEST_CASE(a_slot_is_free_again_when_the_handler_runs)

@@ -14,12 +14,14 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/execution_context.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/test/unit_test.hpp>
+#include <cstddef>
 #include <future>
 #include <memory>
 #include <optional>
@@ -174,6 +176,84 @@ BOOST_AUTO_TEST_CASE(a_handler_that_dies_may_take_the_mutex_along_and_cancel_ano
             [&](const turnstile::error_code&, async_mutex::guard_type) { ++invoked; }));
     }
     BOOST_TEST(invoked == 0);
+}
+
+BOOST_AUTO_TEST_CASE(mutexes_leave_a_context_in_any_order)
+{
+    std::array order{0, 1, 2};
+    do
+    {
+        auto context = std::make_unique<asio::io_context>();
+        const auto life = std::make_shared<int>();
+        std::array<std::unique_ptr<async_mutex>, 3> mutexes;
+        std::array<std::optional<async_mutex::guard_type>, 3> guards;
+        for (std::size_t i = 0; i < mutexes.size(); ++i)
+        {
+            mutexes[i] = std::make_unique<async_mutex>(*context);
+            guards[i] = mutexes[i]->try_lock();
+            mutexes[i]->async_lock(
+                [life](const turnstile::error_code&, async_mutex::guard_type) {});
+        }
+        for (const int victim : {order[0], order[1]})
+        {
+            guards[victim].reset();
+            mutexes[victim].reset();
+            context->poll();
+        }
+        BOOST_TEST(life.use_count() == 2);
+        // Finds the last one, whoever has left before it.
+        context.reset();
+        BOOST_TEST(life.use_count() == 1);
+    } while (std::ranges::next_permutation(order).found);
+}
+
+namespace {
+
+/// A service that says whether it lives.
+class neighbour final : public asio::execution_context::service
+{
+public:
+    using key_type = neighbour;
+    inline static asio::execution_context::id id;
+
+    neighbour(asio::execution_context& context, bool& alive)
+        : service(context)
+        , alive_(alive)
+    {
+        alive_ = true;
+    }
+
+    neighbour(const neighbour&) = delete;
+    neighbour& operator=(const neighbour&) = delete;
+
+    ~neighbour() override { alive_ = false; }
+
+private:
+    void shutdown() override {}
+
+    bool& alive_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(who_waits_dies_before_any_service_of_its_context)
+{
+    bool alive = false;
+    bool was_alive = false;
+    auto context = std::make_unique<asio::io_context>();
+    wait_once(*context);
+    // Younger than the library's service, so it dies first.
+    asio::make_service<neighbour>(*context, alive);
+    async_mutex mutex(*context);
+    const auto guard = mutex.try_lock();
+    {
+        // A handler may own what needs a service when it dies: a timer or a socket.
+        const std::shared_ptr<void> owned(nullptr, [&](void*) { was_alive = alive; });
+        mutex.async_lock([owned](const turnstile::error_code&, async_mutex::guard_type) {});
+    }
+    context.reset();
+    BOOST_TEST(was_alive);
+    BOOST_TEST(!alive);
 }
 
 BOOST_AUTO_TEST_CASE(a_guard_may_outlive_the_strand_that_its_mutex_was_made_with)

@@ -220,12 +220,13 @@ BOOST_AUTO_TEST_CASE(use_future)
     }
     drain(s.context);
     std::future<void> leave = s.mutex.async_leave(enter.get(), asio::use_future);
-    std::future<void> wrong = s.mutex.async_leave(owner_token(7), asio::use_future);
+    // As a code: the thread sanitizer does not see how libstdc++ counts who refers to an exception.
+    std::future<std::tuple<error_code>> wrong =
+        s.mutex.async_leave(owner_token(7), asio::as_tuple(asio::use_future));
     std::future<optional_guard> timed = s.mutex.async_try_lock_for(0s, asio::use_future);
     drain(s.context);
     leave.get();
-    BOOST_CHECK_EXCEPTION(wrong.get(), system_error, [](const system_error& error)
-                          { return error.code() == errc::not_owner; });
+    BOOST_TEST((std::get<0>(wrong.get()) == errc::not_owner));
     BOOST_TEST(timed.get().has_value());
 }
 

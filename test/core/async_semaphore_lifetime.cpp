@@ -583,6 +583,20 @@ TURNSTILE_TEST_BOTH_PATHS(a_late_cancellation_finds_a_dead_semaphore)
     BOOST_TEST(b.state() == "aborted");
 }
 
+BOOST_AUTO_TEST_CASE(a_late_cancellation_of_who_failed_at_once_finds_a_dead_semaphore)
+{
+    scene t(path::handler);
+    t.semaphore->close();
+    acquisition refused;
+    t.semaphore->async_acquire(1,
+                               receiver<permit_type>(refused, t.contexts[1]->get_executor(), true));
+    t.permit.reset();
+    t.semaphore.reset();
+    refused.cancel();
+    drain(*t.contexts[1]);
+    BOOST_TEST(refused.state() == "closed");
+}
+
 BOOST_AUTO_TEST_CASE(a_semaphore_may_die_in_the_handler_that_it_serves)
 {
     scene t(path::handler);

@@ -29,6 +29,7 @@
 #include <support/start.hpp>
 #include <turnstile/latch.hpp>
 #include <type_traits>
+#include <utility>
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
@@ -341,27 +342,68 @@ BOOST_AUTO_TEST_CASE(who_arrives_last_is_not_suspended)
     BOOST_TEST(story == "ba");
 }
 
-BOOST_AUTO_TEST_CASE(the_arrival_counts_at_once)
+BOOST_AUTO_TEST_CASE(the_arrival_counts_when_the_operation_is_started)
 {
-    scene t(path::handler, 2);
+    scene t(path::handler, 1);
     const auto operation = t.gate.async_arrive_and_wait();
-    BOOST_TEST(missing(t.gate) == 1);
+    BOOST_TEST(!t.gate.try_wait());
     passage a;
     operation(receiver<void>(a, t.context.get_executor(), true));
+    BOOST_TEST(t.gate.try_wait());
+    BOOST_TEST(!a.is_told());
     drain(t.context);
     BOOST_TEST(a.state() == "done");
 }
 
-BOOST_AUTO_TEST_CASE(nobody_arrives_at_an_open_latch)
+BOOST_AUTO_TEST_CASE(a_lazy_arrival_counts_when_it_is_awaited)
 {
-    scene t(path::handler, 0);
+    asio::io_context context;
+    latch gate(context, 1);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto arrival = gate.async_arrive_and_wait(asio::use_awaitable);
+        BOOST_TEST(!gate.try_wait());
+        co_await std::move(arrival);
+        BOOST_TEST(gate.try_wait());
+    };
+    run(context, body());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(nobody_arrives_at_an_open_latch)
+{
+    scene t(how, 0);
     passage a;
-    const auto text = text_of(
-        errc::over_release,
-        [&] { t.gate.async_arrive_and_wait(receiver<void>(a, t.context.get_executor(), true)); });
-    BOOST_TEST(contains(text, "count_down by 1"));
-    drain(t.context);
-    BOOST_TEST(!a.is_told());
+    t.arrive_and_wait(a);
+    BOOST_TEST(a.state() == "over release");
+    BOOST_TEST(t.gate.try_wait());
+}
+
+BOOST_AUTO_TEST_CASE(an_arrival_too_many_is_told_in_the_words_of_a_latch)
+{
+    asio::io_context context;
+    latch gate(context, 2);
+    const auto counted = text_of(errc::over_release, [&] { gate.count_down(3); });
+    BOOST_TEST(contains(counted, "count_down by 3, 2 arrivals are missing"));
+    BOOST_TEST(!contains(counted, "units"));
+    const auto wrong = text_of(errc::invalid_count, [&] { gate.count_down(0); });
+    BOOST_TEST(!contains(wrong, "units"));
+    gate.count_down(2);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        try
+        {
+            co_await gate.async_arrive_and_wait();
+            BOOST_ERROR("nothing was thrown");
+        }
+        catch (const system_error& error)
+        {
+            BOOST_TEST(error.code() == errc::over_release);
+            const std::string text = error.what();
+            BOOST_TEST(!contains(text, "units"));
+            BOOST_TEST(contains(text, "everybody has arrived already") == has_await_fast_path);
+        }
+    };
+    run(context, body());
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_cancelled_wait_does_not_take_the_arrival_back)

@@ -19,6 +19,7 @@
 #include <support/print.hpp>
 #include <tuple>
 #include <turnstile/async_mutex.hpp>
+#include <turnstile/concepts.hpp>
 #include <turnstile/lock_guard.hpp>
 #include <type_traits>
 #include <utility>
@@ -50,6 +51,8 @@ static_assert(noexcept(std::declval<guard_type&>().lost()));
 static_assert(noexcept(std::declval<guard_type&>().release()));
 static_assert(noexcept(std::declval<guard_type&>().swap(std::declval<guard_type&>())));
 static_assert(sizeof(guard_type) <= 2 * sizeof(void*));
+// A local lock is no lease: nothing says that it could end by itself.
+static_assert(guard_of_lock<guard_type> && !guard_of_lease<guard_type>);
 
 /// Checks that a guard owns nothing.
 void check_empty(const guard_type& guard)

@@ -12,6 +12,7 @@
 #include <boost/asio/cancel_after.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -26,6 +27,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <support/attempt.hpp>
 #include <support/expect.hpp>
@@ -34,6 +36,7 @@
 #include <support/tracker_executor.hpp>
 #include <turnstile/event.hpp>
 #include <turnstile/monitor.hpp>
+#include <turnstile/observe.hpp>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -1181,4 +1184,39 @@ BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
     asio::co_spawn(context, work(false), rethrower{});
     context.run();
     BOOST_TEST(told == 2);
+}
+
+// --- observability ----------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_section_is_reported_where_it_was_asked_for)
+{
+    asio::io_context context;
+    auto watch = std::make_shared<lock_watch>();
+    number guarded(context, 0, "n", watch);
+    std::string file;
+    std::size_t waiters = 0;
+    unsigned line = 0;
+    const auto here = std::source_location::current();
+    const auto look = [&](section&)
+    {
+        const lock_snapshot now = guarded.snapshot();
+        file = now.holder->where->file_name();
+        waiters = now.waiters.size();
+        if (waiters == 1)
+            line = now.waiters.front().where.line();
+    };
+    const auto body = [&](section& s) -> asio::awaitable<void>
+    {
+        co_await asio::post(asio::deferred);
+        look(s);
+    };
+    guarded.async_with(body, asio::detached);
+    guarded.async_with([](section&) {}, asio::detached, here);
+    drain(context);
+    BOOST_TEST(contains(file, "monitor.cpp"));
+    BOOST_TEST(waiters == 1U);
+    BOOST_TEST(line == here.line());
+    BOOST_TEST(guarded.snapshot().name == "n");
+    BOOST_TEST(!guarded.snapshot().holder.has_value());
+    BOOST_TEST(watch->counters().acquired == 2U);
 }

@@ -184,6 +184,21 @@ BOOST_AUTO_TEST_CASE(a_stranger_cannot_leave_and_finds_it_in_the_error_code)
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_stranger_cannot_leave_a_lock_that_nobody_waits_for)
+{
+    for (const std::uint64_t stranger : strangers)
+    {
+        owned_scene s;
+        error_code error;
+        s.mutex.leave(owner_token(stranger), error);
+        BOOST_TEST(error == errc::not_owner);
+        BOOST_TEST(s.mutex.is_locked());
+        s.mutex.leave(owner_token(4), error);
+        BOOST_TEST(!error);
+        BOOST_TEST(!s.mutex.is_locked());
+    }
+}
+
 TURNSTILE_TEST_BOTH_PATHS(a_stranger_cannot_leave_asynchronously)
 {
     for (const std::uint64_t stranger : strangers)

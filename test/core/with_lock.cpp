@@ -11,6 +11,7 @@
 #include <boost/asio/cancel_after.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -24,6 +25,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <support/attempt.hpp>
 #include <support/expect.hpp>
@@ -34,6 +36,7 @@
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/async_semaphore.hpp>
 #include <turnstile/event.hpp>
+#include <turnstile/observe.hpp>
 #include <turnstile/shared_mutex.hpp>
 #include <turnstile/with_lock.hpp>
 #include <utility>
@@ -1249,6 +1252,63 @@ TURNSTILE_TEST_BOTH_PATHS(a_body_that_ignores_the_loss_has_lost_all_the_same)
     BOOST_TEST(a.value() == 0);
 }
 
+TURNSTILE_TEST_BOTH_PATHS(a_body_that_keeps_a_lost_lock_has_lost)
+{
+    leased_scene t(how);
+    leased_mutex::guard_type kept;
+    attempt<int> a;
+    t.run(a,
+          [&](leased_mutex::guard_type& guard) -> asio::awaitable<int>
+          {
+              co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+              co_await t.go.async_wait();
+              kept = std::move(guard);
+              co_return 7;
+          });
+    t.mutex.lose();
+    t.let_go_on();
+    // Not because it could not be given back: it was not.
+    BOOST_TEST(t.mutex.is_locked());
+    BOOST_TEST(a.state() == "lost");
+    BOOST_TEST(a.value() == 0);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_body_that_gives_a_lost_lock_back_has_lost)
+{
+    leased_scene t(how);
+    attempt<int> a;
+    t.run(a,
+          [&](leased_mutex::guard_type& guard) -> asio::awaitable<int>
+          {
+              co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+              co_await t.go.async_wait();
+              guard = leased_mutex::guard_type();
+              co_return 7;
+          });
+    t.mutex.lose();
+    t.let_go_on();
+    BOOST_TEST(!t.mutex.is_locked());
+    BOOST_TEST(a.state() == "lost");
+    BOOST_TEST(a.value() == 0);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_body_may_give_a_lease_back_early)
+{
+    leased_scene t(how);
+    attempt<int> a;
+    t.run(a,
+          [&](leased_mutex::guard_type& guard) -> asio::awaitable<int>
+          {
+              co_await t.go.async_wait();
+              co_await guard.async_unlock();
+              co_return 7;
+          });
+    t.let_go_on();
+    BOOST_TEST(!t.mutex.is_locked());
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(a.value() == 7);
+}
+
 TURNSTILE_TEST_BOTH_PATHS(a_body_that_throws_something_else_after_the_loss_has_lost)
 {
     leased_scene t(how);
@@ -1440,4 +1500,36 @@ TURNSTILE_TEST_BOTH_PATHS(a_plain_section_completes_after_a_slow_release)
     BOOST_TEST(failed.state() == "closed");
     BOOST_TEST(t.mutex.background_unlocks() == 0);
     BOOST_TEST(t.mutex.unlocks() == 3);
+}
+
+// --- observability ----------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_section_is_reported_where_it_was_asked_for)
+{
+    asio::io_context context;
+    async_mutex mutex(context, "m", std::make_shared<lock_watch>());
+    const auto holder = [&] { return mutex.snapshot().holder->where.value(); };
+    std::string file;
+    unsigned line = 0;
+    with_lock(mutex, [&](guard_type&) { file = holder().file_name(); }, asio::detached);
+    const auto here = std::source_location::current();
+    with_lock(mutex, [&](guard_type&) { line = holder().line(); }, asio::detached, here);
+    drain(context);
+    BOOST_TEST(contains(file, "with_lock.cpp"));
+    BOOST_TEST(line == here.line());
+}
+
+BOOST_AUTO_TEST_CASE(a_section_with_units_is_reported_where_it_was_asked_for)
+{
+    asio::io_context context;
+    async_semaphore semaphore(context, 2);
+    auto held = semaphore.try_acquire(2);
+    with_permit(semaphore, 1, [](permit_type&) {}, asio::detached);
+    const auto here = std::source_location::current();
+    with_permit(semaphore, 1, [](permit_type&) {}, asio::detached, here);
+    const lock_snapshot now = semaphore.snapshot();
+    BOOST_TEST(contains(now.waiters.at(0).where.file_name(), "with_lock.cpp"));
+    BOOST_TEST(now.waiters.at(1).where.line() == here.line());
+    held.reset();
+    drain(context);
 }

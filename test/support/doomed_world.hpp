@@ -100,12 +100,13 @@ public:
         return a;
     }
 
-    /// An attempt that somebody else starts.
+    /// An attempt that somebody else starts. One that does not end outlives what it works on: it sleeps,
+    /// until its context dies.
     template <class T = void>
-    attempt<T>& add(int c)
+    attempt<T>& add(int c, bool ends = true)
     {
         const auto a = std::make_shared<attempt<T>>();
-        attempts_.push_back({c, [a] { return a->state(); },
+        attempts_.push_back({c, ends, [a] { return a->state(); },
                              [a] { a->value() = typename attempt<T>::value_type(); }});
         return *a;
     }
@@ -161,7 +162,7 @@ public:
         if (object)
             return;
         for (const record& each : attempts_)
-            if (each.state() == "waiting")
+            if (each.ends && each.state() == "waiting")
                 BOOST_ERROR("somebody waits for what is gone");
     }
 
@@ -183,6 +184,7 @@ private:
     struct record
     {
         int context;
+        bool ends;
         std::function<std::string()> state;
         std::function<void()> forget;
     };

@@ -1,0 +1,620 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_CONFORMANCE_CONDITION_SUITE_HPP
+#define TURNSTILE_TEST_CONFORMANCE_CONDITION_SUITE_HPP
+
+// What every condition does, on every backend. To run the suite, define a list of providers and include
+// this file:
+//
+//   using condition_providers = std::tuple<my_provider, ...>;
+//   #include <conformance/condition_suite.hpp>
+//
+// A provider is what support/backend_test.hpp says, and:
+//
+//   mutex_type               says is_leased and can_be_lost
+//   condition_type           what is tested
+//   survives_restart         whether locks outlive the process
+//   make_mutex()             returns a mutex whose lock nobody holds; never the same lock twice
+//   make_condition(mutex)    returns a condition of that mutex; never the same one twice
+//
+// The tests use the asynchronous vocabulary only. Time does not matter: a limit is either so long that
+// it is never reached, or what it limits never happens.
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <support/backend_test.hpp>
+#include <support/print.hpp>
+#include <turnstile/concepts.hpp>
+#include <turnstile/error.hpp>
+
+namespace turnstile::test {
+
+template <class Provider>
+struct condition_test : backend_test<Provider>
+{
+    using typename backend_test<Provider>::task;
+    using mutex_type = typename Provider::mutex_type;
+    using condition_type = typename Provider::condition_type;
+    using guard_type = typename mutex_type::guard_type;
+    template <class T>
+    using awaitable = typename backend_test<Provider>::template awaitable<T>;
+
+    static_assert(awaitable_condition<condition_type>);
+    static_assert(!Provider::survives_restart || mutex_type::is_leased);
+
+    /// Sleeps, notes the name, lets others run, and gives the lock back.
+    auto sleep(char name)
+    {
+        return [this, name]() -> task
+        {
+            // Giving the lock back goes on after a cancellation.
+            co_await boost::asio::this_coro::throw_if_cancelled(false);
+            guard_type guard = co_await mutex.async_lock();
+            const auto [error] = co_await changed.async_wait(guard, boost::asio::as_tuple);
+            BOOST_TEST(guard.owns_lock());
+            this->tell(name, error);
+            co_await this->provider.settle();
+            co_await guard.async_unlock();
+        };
+    }
+
+    /// Sleeps until the number is at least so large; else as sleep().
+    auto sleep_until(char name, int least)
+    {
+        return [this, name, least]() -> task
+        {
+            co_await boost::asio::this_coro::throw_if_cancelled(false);
+            guard_type guard = co_await mutex.async_lock();
+            const auto reached = [this, least] { return number >= least; };
+            const auto [error] = co_await changed.async_wait(guard, reached, boost::asio::as_tuple);
+            BOOST_TEST(guard.owns_lock());
+            this->tell(name, error);
+            co_await this->provider.settle();
+            co_await guard.async_unlock();
+        };
+    }
+
+    /// Takes the lock, notes the name, lets others run, and gives the lock back.
+    auto visit(char name)
+    {
+        return [this, name]() -> task
+        {
+            guard_type guard = co_await mutex.async_lock();
+            this->tell(name, {});
+            co_await this->provider.settle();
+            co_await guard.async_unlock();
+        };
+    }
+
+    /// Starts those who sleep, one after the other.
+    task sleep_all(std::string names)
+    {
+        for (const char name : names)
+            co_await this->spawn_and_settle(sleep(name));
+    }
+
+    task set_number(int value)
+    {
+        guard_type guard = co_await mutex.async_lock();
+        number = value;
+        co_await guard.async_unlock();
+    }
+
+    /// Whether nobody holds the lock.
+    awaitable<bool> is_free()
+    {
+        auto guard = co_await mutex.async_try_lock();
+        if (!guard)
+            co_return false;
+        co_await guard->async_unlock();
+        co_return true;
+    }
+
+    mutex_type mutex = this->provider.make_mutex();
+    condition_type changed = this->provider.make_condition(mutex);
+    int number = 0;
+};
+
+}  // namespace turnstile::test
+
+#define TURNSTILE_CONDITION_TEST(name)                                                             \
+    BOOST_AUTO_TEST_CASE_TEMPLATE(name, Provider, condition_providers)
+
+// --- waiting and notifying --------------------------------------------------------------------
+
+TURNSTILE_CONDITION_TEST(a_sleeper_gives_the_lock_back_and_owns_it_again)
+{
+    turnstile::test::condition_test<Provider> t;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.sleep_all("a");
+            BOOST_TEST(co_await t.is_free());
+            BOOST_TEST(t.told == "");
+            co_await t.changed.async_notify_one();
+        });
+    BOOST_TEST(t.told == "a");
+}
+
+TURNSTILE_CONDITION_TEST(notify_one_wakes_the_first)
+{
+    turnstile::test::condition_test<Provider> t;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.sleep_all("cab");
+            for (const char* const told : {"c", "ca", "cab"})
+            {
+                co_await t.changed.async_notify_one();
+                while (t.told.size() < std::string(told).size())
+                    co_await t.provider.settle();
+                BOOST_TEST(t.told == told);
+            }
+        });
+    BOOST_TEST(t.told == "cab");
+}
+
+TURNSTILE_CONDITION_TEST(notify_all_wakes_all_in_their_order)
+{
+    turnstile::test::condition_test<Provider> t;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.sleep_all("cab");
+            co_await t.changed.async_notify_all();
+        });
+    BOOST_TEST(t.told == "cab");
+}
+
+TURNSTILE_CONDITION_TEST(a_notification_without_sleepers_is_not_remembered)
+{
+    turnstile::test::condition_test<Provider> t;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.changed.async_notify_one();
+            co_await t.changed.async_notify_all();
+            co_await t.sleep_all("a");
+            BOOST_TEST(t.told == "");
+            co_await t.changed.async_notify_one();
+        });
+    BOOST_TEST(t.told == "a");
+}
+
+TURNSTILE_CONDITION_TEST(a_notified_sleeper_queues_behind_those_who_want_the_lock)
+{
+    turnstile::test::condition_test<Provider> t;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.sleep_all("s");
+            auto guard = co_await t.mutex.async_lock();
+            co_await t.spawn_and_settle(t.visit('a'));
+            co_await t.changed.async_notify_one();
+            co_await t.spawn_and_settle(t.visit('b'));
+            BOOST_TEST(t.told == "");
+            co_await guard.async_unlock();
+        });
+    BOOST_TEST(t.told == "asb");
+}
+
+TURNSTILE_CONDITION_TEST(notifying_needs_no_lock)
+{
+    turnstile::test::condition_test<Provider> t;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.sleep_all("s");
+            co_await t.spawn_and_settle(t.visit('a'));
+            co_await t.changed.async_notify_all();
+        });
+    BOOST_TEST(t.told == "as");
+}
+
+TURNSTILE_CONDITION_TEST(two_conditions_of_a_mutex_are_independent)
+{
+    turnstile::test::condition_test<Provider> t;
+    auto other = t.provider.make_condition(t.mutex);
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.sleep_all("a");
+            co_await other.async_notify_all();
+            co_await t.provider.settle();
+            BOOST_TEST(t.told == "");
+            co_await t.changed.async_notify_one();
+        });
+    BOOST_TEST(t.told == "a");
+}
+
+TURNSTILE_CONDITION_TEST(a_bounded_queue)
+{
+    turnstile::test::condition_test<Provider> t;
+    auto not_full = t.provider.make_condition(t.mutex);
+    std::deque<int> queue;
+    int sum = 0;
+    const auto produce = [&]() -> typename decltype(t)::task
+    {
+        for (int i = 1; i <= 10; ++i)
+        {
+            auto guard = co_await t.mutex.async_lock();
+            co_await not_full.async_wait(guard, [&] { return queue.size() < 2; });
+            queue.push_back(i);
+            co_await t.changed.async_notify_one();
+        }
+    };
+    const auto consume = [&]() -> typename decltype(t)::task
+    {
+        for (int i = 1; i <= 10; ++i)
+        {
+            auto guard = co_await t.mutex.async_lock();
+            co_await t.changed.async_wait(guard, [&] { return !queue.empty(); });
+            sum += queue.front();
+            queue.pop_front();
+            co_await not_full.async_notify_one();
+        }
+    };
+    t.spawn(consume);
+    t.spawn(produce);
+    t.spawn(consume);
+    t.run(produce);
+    BOOST_TEST(sum == 110);
+    BOOST_TEST(queue.empty());
+}
+
+// --- predicates -------------------------------------------------------------------------------
+
+TURNSTILE_CONDITION_TEST(a_predicate_that_holds_needs_no_sleep)
+{
+    turnstile::test::condition_test<Provider> t;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            auto guard = co_await t.mutex.async_lock();
+            const std::uint64_t grant = guard.fencing_token();
+            const auto always = [] { return true; };
+            co_await t.changed.async_wait(guard, always);
+            BOOST_TEST(co_await t.changed.async_wait_for(guard, std::chrono::hours(1), always));
+            BOOST_TEST(guard.owns_lock());
+            BOOST_TEST(guard.fencing_token() == grant);
+        });
+}
+
+TURNSTILE_CONDITION_TEST(who_waits_for_a_predicate_sleeps_until_it_holds)
+{
+    turnstile::test::condition_test<Provider> t;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.spawn_and_settle(t.sleep_until('b', 2));
+            co_await t.spawn_and_settle(t.sleep_until('a', 1));
+            for (int number = 0; number < 3; ++number)
+            {
+                co_await t.set_number(number);
+                co_await t.changed.async_notify_all();
+                for (int i = 0; i < 4; ++i)
+                    co_await t.provider.settle();
+                BOOST_TEST(t.told.size() == static_cast<std::size_t>(number));
+            }
+        });
+    BOOST_TEST(t.told == "ab");
+}
+
+TURNSTILE_CONDITION_TEST(a_predicate_is_evaluated_under_the_lock)
+{
+    turnstile::test::condition_test<Provider> t;
+    const auto sleeper = [&]() -> typename decltype(t)::task
+    {
+        auto guard = co_await t.mutex.async_lock();
+        co_await t.changed.async_wait(guard,
+                                      [&]
+                                      {
+                                          BOOST_TEST(guard.owns_lock());
+                                          return ++t.number == 3;
+                                      });
+    };
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.spawn_and_settle(sleeper);
+            auto guard = co_await t.mutex.async_lock();
+            co_await t.changed.async_notify_one();
+            co_await t.provider.settle();
+            BOOST_TEST(t.number == 1);
+            co_await guard.async_unlock();
+            while (t.number < 2)
+                co_await t.provider.settle();
+            co_await t.provider.settle();
+            co_await t.changed.async_notify_one();
+        });
+    BOOST_TEST(t.number == 3);
+}
+
+// --- limits -----------------------------------------------------------------------------------
+
+TURNSTILE_CONDITION_TEST(a_sleep_can_be_limited)
+{
+    turnstile::test::condition_test<Provider> t;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            const auto never = [] { return false; };
+            const auto now = std::chrono::steady_clock::now();
+            const auto moment = std::chrono::milliseconds(1);
+            auto guard = co_await t.mutex.async_lock();
+            // Not one expression: g++ 12 would mix up the results of two co_await in a list.
+            const auto late = co_await t.changed.async_wait_for(guard, moment);
+            BOOST_TEST((late == std::cv_status::timeout));
+            const auto later = co_await t.changed.async_wait_until(guard, now);
+            BOOST_TEST((later == std::cv_status::timeout));
+            BOOST_TEST(guard.owns_lock());
+            BOOST_TEST(!(co_await t.changed.async_wait_for(guard, moment, never)));
+            BOOST_TEST(!(co_await t.changed.async_wait_until(guard, now, never)));
+            BOOST_TEST(guard.owns_lock());
+        });
+}
+
+TURNSTILE_CONDITION_TEST(a_limit_that_is_not_reached)
+{
+    turnstile::test::condition_test<Provider> t;
+    const auto notify = [&]() -> typename decltype(t)::task
+    {
+        auto guard = co_await t.mutex.async_lock();
+        ++t.number;
+        co_await t.changed.async_notify_one();
+    };
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            auto guard = co_await t.mutex.async_lock();
+            t.spawn(notify);
+            const auto status = co_await t.changed.async_wait_for(guard, std::chrono::hours(1));
+            BOOST_TEST((status == std::cv_status::no_timeout));
+            BOOST_TEST(t.number == 1);
+            t.spawn(notify);
+            const auto tomorrow = std::chrono::system_clock::now() + std::chrono::hours(24);
+            BOOST_TEST(co_await t.changed.async_wait_until(guard, tomorrow,
+                                                           [&] { return t.number == 2; }));
+            BOOST_TEST(guard.owns_lock());
+        });
+}
+
+TURNSTILE_CONDITION_TEST(a_sleeper_whose_time_is_up_eats_no_signal)
+{
+    turnstile::test::condition_test<Provider> t;
+    const auto limited = [&]() -> typename decltype(t)::task
+    {
+        auto guard = co_await t.mutex.async_lock();
+        const auto status = co_await t.changed.async_wait_for(guard, std::chrono::milliseconds(1));
+        BOOST_TEST((status == std::cv_status::timeout));
+        t.told += 'l';
+    };
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.spawn_and_settle(limited);
+            co_await t.sleep_all("a");
+            while (t.told.empty())
+                co_await t.provider.settle();
+            co_await t.changed.async_notify_one();
+        });
+    BOOST_TEST(t.told == "la");
+}
+
+// --- wrong guards -----------------------------------------------------------------------------
+
+TURNSTILE_CONDITION_TEST(waiting_needs_a_guard_of_the_mutex)
+{
+    turnstile::test::condition_test<Provider> t;
+    auto other = t.provider.make_mutex();
+    using boost::asio::as_tuple;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            const auto never = [] { return false; };
+            auto foreign = co_await other.async_lock();
+            typename decltype(t)::guard_type empty;
+            for (auto* const guard : {&foreign, &empty})
+            {
+                const auto [a] = co_await t.changed.async_wait(*guard, as_tuple);
+                const auto [b] = co_await t.changed.async_wait(*guard, never, as_tuple);
+                const auto [c, status] =
+                    co_await t.changed.async_wait_for(*guard, std::chrono::hours(1), as_tuple);
+                const auto [d, holds] = co_await t.changed.async_wait_for(
+                    *guard, std::chrono::hours(1), never, as_tuple);
+                for (const auto& error : {a, b, c, d})
+                    BOOST_TEST(error == (guard == &empty ? turnstile::errc::empty_guard
+                                                         : turnstile::errc::wrong_object));
+            }
+            BOOST_TEST(foreign.owns_lock());
+        });
+}
+
+// --- cancellation -----------------------------------------------------------------------------
+
+TURNSTILE_CONDITION_TEST(each_type_of_cancellation_ends_the_sleep_owning_the_lock)
+{
+    using boost::asio::cancellation_type;
+    for (const auto type :
+         {cancellation_type::total, cancellation_type::partial, cancellation_type::terminal})
+    {
+        turnstile::test::condition_test<Provider> t;
+        boost::asio::cancellation_signal plain, predicate;
+        t.run(
+            [&]() -> typename decltype(t)::task
+            {
+                co_await t.spawn_and_settle(t.sleep('a'), plain.slot());
+                co_await t.spawn_and_settle(t.sleep_until('b', 1), predicate.slot());
+                plain.emit(type);
+                while (t.told.empty())
+                    co_await t.provider.settle();
+                predicate.emit(type);
+            });
+        BOOST_TEST(t.told == "AB");
+        BOOST_TEST(t.number == 0);
+    }
+}
+
+TURNSTILE_CONDITION_TEST(taking_the_lock_again_cannot_be_cancelled)
+{
+    turnstile::test::condition_test<Provider> t;
+    boost::asio::cancellation_signal signal;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.spawn_and_settle(t.sleep('a'), signal.slot());
+            auto guard = co_await t.mutex.async_lock();
+            for (int i = 0; i < 2; ++i)
+            {
+                signal.emit(boost::asio::cancellation_type::terminal);
+                co_await t.provider.settle();
+                BOOST_TEST(t.told == "");
+            }
+            co_await guard.async_unlock();
+        });
+    BOOST_TEST(t.told == "A");
+}
+
+TURNSTILE_CONDITION_TEST(a_cancelled_sleeper_eats_no_signal)
+{
+    turnstile::test::condition_test<Provider> t;
+    boost::asio::cancellation_signal signal;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.spawn_and_settle(t.sleep('a'), signal.slot());
+            co_await t.sleep_all("b");
+            signal.emit(boost::asio::cancellation_type::total);
+            co_await t.provider.settle();
+            co_await t.changed.async_notify_one();
+        });
+    BOOST_TEST(t.told == "Ab");
+}
+
+TURNSTILE_CONDITION_TEST(a_signal_that_races_a_cancellation_is_not_lost)
+{
+    turnstile::test::condition_test<Provider> t;
+    boost::asio::cancellation_signal signal;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.spawn_and_settle(t.sleep('a'), signal.slot());
+            co_await t.sleep_all("b");
+            co_await t.changed.async_notify_one();
+            signal.emit(boost::asio::cancellation_type::total);
+            while (t.told.empty())
+                co_await t.provider.settle();
+            if (t.told == "a")
+                co_await t.changed.async_notify_one();
+        });
+    BOOST_TEST((t.told == "ab" || t.told == "Ab"));
+}
+
+TURNSTILE_CONDITION_TEST(a_time_out_of_somebody_else_ends_the_sleep)
+{
+    turnstile::test::condition_test<Provider> t;
+    using boost::asio::as_tuple;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            const auto soon = boost::asio::cancel_after(std::chrono::milliseconds(1));
+            auto guard = co_await t.mutex.async_lock();
+            const auto [plain] = co_await t.changed.async_wait(guard, as_tuple(soon));
+            BOOST_TEST(plain == boost::asio::error::operation_aborted);
+            BOOST_TEST(guard.owns_lock());
+            const auto never = [] { return false; };
+            const auto [error] = co_await t.changed.async_wait(guard, never, as_tuple(soon));
+            BOOST_TEST(error == boost::asio::error::operation_aborted);
+            BOOST_TEST(guard.owns_lock());
+        });
+}
+
+// --- the end ----------------------------------------------------------------------------------
+
+TURNSTILE_CONDITION_TEST(destroying_the_condition_aborts_the_sleepers_owning_the_lock)
+{
+    turnstile::test::condition_test<Provider> t;
+    using condition_type = typename Provider::condition_type;
+    std::unique_ptr<condition_type> mortal(new condition_type(t.provider.make_condition(t.mutex)));
+    const auto sleeper = [&]() -> typename decltype(t)::task
+    {
+        auto guard = co_await t.mutex.async_lock();
+        const auto [error] = co_await mortal->async_wait(guard, boost::asio::as_tuple);
+        BOOST_TEST(guard.owns_lock());
+        t.tell('a', error);
+    };
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.spawn_and_settle(sleeper);
+            co_await t.spawn_and_settle(sleeper);
+            mortal.reset();
+        });
+    BOOST_TEST(t.told == "AA");
+}
+
+TURNSTILE_CONDITION_TEST(destroying_the_mutex_aborts_the_sleepers_without_the_lock)
+{
+    turnstile::test::condition_test<Provider> t;
+    using mutex_type = typename Provider::mutex_type;
+    using condition_type = typename Provider::condition_type;
+    std::unique_ptr<mutex_type> mutex(new mutex_type(t.provider.make_mutex()));
+    std::unique_ptr<condition_type> changed(new condition_type(t.provider.make_condition(*mutex)));
+    const auto sleeper = [&]() -> typename decltype(t)::task
+    {
+        auto guard = co_await mutex->async_lock();
+        const auto [error] = co_await changed->async_wait(guard, boost::asio::as_tuple);
+        BOOST_TEST(!guard.owns_lock());
+        t.tell('a', error);
+    };
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.spawn_and_settle(sleeper);
+            co_await t.spawn_and_settle(sleeper);
+            mutex.reset();
+            co_await t.provider.settle();
+            changed.reset();
+        });
+    BOOST_TEST(t.told == "AA");
+}
+
+// --- completion tokens ------------------------------------------------------------------------
+
+TURNSTILE_CONDITION_TEST(handlers_are_woken_like_coroutines)
+{
+    turnstile::test::condition_test<Provider> t;
+    typename decltype(t)::guard_type guard;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.sleep_all("a");
+            guard = co_await t.mutex.async_lock();
+            t.changed.async_wait(
+                guard, boost::asio::bind_executor(t.provider.executor(),
+                                                  [&](const turnstile::error_code& error)
+                                                  {
+                                                      t.told += !error && guard ? 'b' : '!';
+                                                      guard = typename decltype(t)::guard_type();
+                                                  }));
+            co_await t.provider.settle();
+            co_await t.sleep_all("c");
+            co_await t.changed.async_notify_all();
+        });
+    BOOST_TEST(t.told == "abc");
+}
+
+#endif

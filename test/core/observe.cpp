@@ -1,0 +1,380 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Snapshots, counters, hooks and reports, with a handler and in a coroutine.
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <sstream>
+#include <string>
+#include <support/attempt.hpp>
+#include <support/start.hpp>
+#include <turnstile/async_mutex.hpp>
+#include <turnstile/async_semaphore.hpp>
+#include <turnstile/observe.hpp>
+#include <utility>
+#include <vector>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using namespace turnstile;
+using namespace turnstile::test;
+
+namespace {
+
+using guard_type = async_mutex::guard_type;
+using permit_type = async_semaphore::permit_type;
+
+/// Writes down what the hooks are told: "orders +1" for a grant with the number 1, "?" for a wait, "-" for
+/// a release.
+struct recorder
+{
+    lock_hooks hooks() { return {hook('?'), hook('+'), hook('-')}; }
+
+    std::function<void(const lock_event&)> hook(char what)
+    {
+        return [this, what](const lock_event& event)
+        {
+            std::ostringstream line;
+            line << event.name << ' ' << what << event.number << '\n';
+            text += line.str();
+            last = event;
+            if (what == '+')
+                waited += event.duration;
+            if (then)
+                then();
+        };
+    }
+
+    /// What was told since the last call.
+    std::string told() { return std::exchange(text, {}); }
+
+    std::string text;
+    lock_event last;
+    std::chrono::nanoseconds waited{};
+    std::function<void()> then;
+};
+
+struct scene
+{
+    explicit scene(path p)
+        : how(p)
+    {
+    }
+
+    void lock(attempt<guard_type>& a, async_mutex& m)
+    {
+        start(how, context, a, [&] { return m.async_lock(); });
+    }
+
+    void lock(attempt<guard_type>& a) { lock(a, orders); }
+
+    path how;
+    asio::io_context context;
+    recorder record;
+    std::shared_ptr<lock_watch> watch = std::make_shared<lock_watch>(record.hooks());
+    async_mutex orders{context, "orders", watch};
+};
+
+/// Returns when the clock has advanced, and by how much.
+std::chrono::nanoseconds let_time_pass()
+{
+    const auto before = std::chrono::steady_clock::now();
+    auto now = before;
+    while (now == before)
+        now = std::chrono::steady_clock::now();
+    return now - before;
+}
+
+/// How often things happened, in the order of the counters.
+std::vector<std::uint64_t> counts(const lock_watch& watch)
+{
+    const lock_counters c = watch.counters();
+    return {c.acquired, c.contended, c.released};
+}
+
+using numbers = std::vector<std::uint64_t>;
+
+/// The names of the locks in a report.
+std::string names(const std::vector<lock_snapshot>& report)
+{
+    std::string text;
+    for (const lock_snapshot& each : report)
+        text += each.name + ' ';
+    return text;
+}
+
+}  // namespace
+
+// --- snapshots --------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(a_snapshot_of_a_mutex_that_is_not_watched)
+{
+    asio::io_context context;
+    async_mutex m(context, "plain");
+    BOOST_TEST(m.snapshot().name == "plain");
+    BOOST_TEST(!m.snapshot().holder.has_value());
+    BOOST_TEST(m.snapshot().available == 1u);
+    const auto held = m.try_lock();
+    attempt<guard_type> a;
+    start(how, context, a, [&] { return m.async_lock(); });
+    const lock_snapshot now = m.snapshot();
+    BOOST_TEST(now.available == 0u);
+    const lock_holder holder = now.holder.value_or(lock_holder());
+    BOOST_TEST(holder.number == 1u);
+    BOOST_TEST(!holder.held_for.has_value());
+    BOOST_TEST(!holder.where.has_value());
+    BOOST_REQUIRE(now.waiters.size() == 1u);
+    BOOST_TEST(!now.waiters[0].waiting_for.has_value());
+    BOOST_TEST(now.waiters[0].units == 1u);
+    BOOST_TEST(now.waiters[0].where.line() != 0u);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_snapshot_of_a_mutex_that_is_watched)
+{
+    scene t(how);
+    const auto line = std::source_location::current().line() + 1;
+    auto held = t.orders.try_lock();
+    attempt<guard_type> a, b;
+    t.lock(a);
+    const auto passed = let_time_pass();
+    t.lock(b);
+    const lock_snapshot now = t.orders.snapshot();
+    const lock_holder holder = now.holder.value_or(lock_holder());
+    BOOST_TEST(holder.number == 1u);
+    BOOST_TEST((holder.held_for.value_or(0ns) >= passed));
+    BOOST_TEST(holder.where.value_or(std::source_location()).line() == line);
+    BOOST_REQUIRE(now.waiters.size() == 2u);
+    BOOST_TEST((now.waiters[0].waiting_for.value_or(0ns) >= passed));
+    BOOST_TEST((now.waiters[1].waiting_for.value_or(1h) < 1h));
+    // The line in scene::lock().
+    BOOST_TEST(now.waiters[0].where.line() == now.waiters[1].where.line());
+    BOOST_TEST(now.waiters[0].where.line() < line);
+    held.reset();
+    drain(t.context);
+    BOOST_TEST(t.orders.snapshot().holder.value_or(lock_holder()).number == 2u);
+    BOOST_TEST(t.orders.snapshot().waiters.size() == 1u);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_snapshot_of_a_semaphore)
+{
+    asio::io_context context;
+    const auto watch = std::make_shared<lock_watch>();
+    async_semaphore s(context, 5, "seats", watch);
+    const auto held = s.try_acquire(3);
+    attempt<permit_type> a, b;
+    start(how, context, a, [&] { return s.async_acquire(4); });
+    start(how, context, b, [&] { return s.async_acquire(1); });
+    const lock_snapshot now = s.snapshot();
+    BOOST_TEST(now.name == "seats");
+    BOOST_TEST(now.available == 2u);
+    BOOST_TEST(!now.holder.has_value());
+    BOOST_REQUIRE(now.waiters.size() == 2u);
+    BOOST_TEST(now.waiters[0].units == 4u);
+    BOOST_TEST(now.waiters[1].units == 1u);
+    BOOST_TEST(now.waiters[0].waiting_for.has_value());
+    BOOST_TEST(watch->deadlock_report(0ns).empty());
+}
+
+// --- counters and hooks -----------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(a_watch_is_told_of_each_grant_wait_and_release)
+{
+    scene t(how);
+    BOOST_TEST((counts(*t.watch) == numbers{0, 0, 0}));
+    attempt<guard_type> a, b;
+    t.lock(a);
+    BOOST_TEST(t.record.told() == "orders +1\n");
+    t.lock(b);
+    BOOST_TEST(t.record.told() == "orders ?0\n");
+    BOOST_TEST((counts(*t.watch) == numbers{1, 1, 0}));
+    a.value().unlock();
+    BOOST_TEST(t.record.told() == "orders -1\norders +2\n");
+    drain(t.context);
+    b.value().unlock();
+    BOOST_TEST(t.record.told() == "orders -2\n");
+    BOOST_TEST((counts(*t.watch) == numbers{2, 1, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(a_watch_is_told_of_what_is_synchronous)
+{
+    scene t(path::handler);
+    auto held = t.orders.try_lock();
+    BOOST_TEST(t.record.told() == "orders +1\n");
+    BOOST_TEST(!t.orders.try_lock().has_value());
+    BOOST_TEST(t.record.told() == "");
+    held.reset();
+    BOOST_TEST(t.record.told() == "orders -1\n");
+    BOOST_TEST((counts(*t.watch) == numbers{1, 0, 1}));
+}
+
+TURNSTILE_TEST_BOTH_PATHS(the_time_that_was_waited_is_added_up)
+{
+    scene t(how);
+    std::chrono::nanoseconds passed{};
+    for (int i = 0; i < 3; ++i)
+    {
+        auto held = t.orders.try_lock();
+        attempt<guard_type> a;
+        t.lock(a);
+        passed += let_time_pass();
+        held.reset();
+        drain(t.context);
+        BOOST_TEST(a.state() == "done");
+    }
+    BOOST_TEST((t.watch->counters().waited >= passed));
+    BOOST_TEST((t.watch->counters().waited == t.record.waited));
+}
+
+BOOST_AUTO_TEST_CASE(a_release_tells_how_long_and_where_the_lock_was_held)
+{
+    scene t(path::handler);
+    const auto line = std::source_location::current().line() + 1;
+    auto held = t.orders.try_lock();
+    const auto passed = let_time_pass();
+    held.reset();
+    BOOST_TEST((t.record.last.duration >= passed));
+    BOOST_TEST(t.record.last.where.line() == line);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(who_is_cancelled_was_granted_nothing)
+{
+    scene t(how);
+    const auto held = t.orders.try_lock();
+    attempt<guard_type> a;
+    t.lock(a);
+    a.cancel();
+    drain(t.context);
+    BOOST_TEST(a.state() == "aborted");
+    BOOST_TEST(t.record.told() == "orders +1\norders ?0\n");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_watched_semaphore)
+{
+    asio::io_context context;
+    recorder record;
+    const auto watch = std::make_shared<lock_watch>(record.hooks());
+    async_semaphore s(context, 5, "seats", watch);
+    attempt<permit_type> a, b;
+    start(how, context, a, [&] { return s.async_acquire(3); });
+    start(how, context, b, [&] { return s.async_acquire(4); });
+    BOOST_TEST(record.told() == "seats +3\nseats ?4\n");
+    a.value().release();
+    BOOST_TEST(record.told() == "seats -3\nseats +4\n");
+    drain(context);
+    BOOST_TEST((counts(*watch) == numbers{2, 1, 1}));
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_watch_is_told_who_goes_on_because_a_context_died)
+{
+    asio::io_context context;
+    recorder record;
+    const auto watch = std::make_shared<lock_watch>(record.hooks());
+    async_semaphore s(context, 3, "seats", watch);
+    const auto held = s.try_acquire(2);
+    attempt<permit_type> large, small;
+    {
+        asio::io_context mortal;
+        start(how, mortal, large, [&] { return s.async_acquire(2); });
+        start(how, context, small, [&] { return s.async_acquire(1); });
+        BOOST_TEST(record.told() == "seats +2\nseats ?2\nseats ?1\n");
+    }
+    BOOST_TEST(record.told() == "seats +1\n");
+    drain(context);
+    BOOST_TEST(small.state() == "done");
+    BOOST_TEST((counts(*watch) == numbers{2, 2, 0}));
+}
+
+TURNSTILE_TEST_BOTH_PATHS(hooks_run_outside_of_every_lock)
+{
+    scene t(how);
+    int calls = 0;
+    t.record.then = [&]
+    {
+        // Each of these would not return.
+        static_cast<void>(t.orders.snapshot());
+        static_cast<void>(t.watch->deadlock_report(0ns));
+        static_cast<void>(t.orders.try_lock().has_value());
+        ++calls;
+    };
+    attempt<guard_type> a, b;
+    t.lock(a);
+    t.lock(b);
+    a.value().unlock();
+    drain(t.context);
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(calls > 0);
+    t.record.then = nullptr;
+}
+
+// --- reports ----------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(a_report_has_the_locks_that_are_held_for_too_long_while_somebody_waits)
+{
+    scene t(how);
+    async_mutex idle(t.context, "idle", t.watch), free(t.context, "free", t.watch);
+    BOOST_TEST(t.watch->deadlock_report(0ns).empty());
+    const auto held = t.orders.try_lock();
+    const auto other = idle.try_lock();
+    let_time_pass();
+    BOOST_TEST(names(t.watch->deadlock_report(0ns)) == "");
+    attempt<guard_type> a;
+    t.lock(a);
+    BOOST_TEST(names(t.watch->deadlock_report(0ns)) == "orders ");
+    BOOST_TEST(names(t.watch->deadlock_report(1h)) == "");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_report_shows_a_circle)
+{
+    scene t(how);
+    async_mutex stock(t.context, "stock", t.watch);
+    const auto one = t.orders.try_lock();
+    const auto other = stock.try_lock();
+    attempt<guard_type> a, b;
+    t.lock(a, stock);
+    t.lock(b, t.orders);
+    let_time_pass();
+    const auto report = t.watch->deadlock_report(0ns);
+    BOOST_TEST(names(report) == "orders stock ");
+    for (const lock_snapshot& each : report)
+        BOOST_TEST(each.waiters.size() == 1u);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_lock_that_is_gone_is_not_looked_at)
+{
+    scene t(how);
+    auto mortal = std::make_unique<async_mutex>(t.context, "mortal", t.watch);
+    auto held = mortal->try_lock();
+    attempt<guard_type> a;
+    t.lock(a, *mortal);
+    let_time_pass();
+    BOOST_TEST(names(t.watch->deadlock_report(0ns)) == "mortal ");
+    mortal.reset();
+    BOOST_TEST(names(t.watch->deadlock_report(0ns)) == "");
+    // The guard and the waiter keep the state, until they are gone as well.
+    held.reset();
+    drain(t.context);
+    BOOST_TEST(a.state() == "aborted");
+    BOOST_TEST(names(t.watch->deadlock_report(0ns)) == "");
+}
+
+BOOST_AUTO_TEST_CASE(the_locks_keep_the_watch)
+{
+    asio::io_context context;
+    auto watch = std::make_shared<lock_watch>();
+    const std::weak_ptr<lock_watch> left = watch;
+    auto m = std::make_unique<async_mutex>(context, "orders", std::move(watch));
+    auto guard = m->try_lock();
+    BOOST_TEST(!left.expired());
+    guard.reset();
+    m.reset();
+    BOOST_TEST(left.expired());
+}
