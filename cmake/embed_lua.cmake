@@ -1,0 +1,56 @@
+# cmake -DOUTPUT=FILE.cpp -DDIRECTORY=DIR -DSCRIPTS="A.lua;pool/B.lua..." -P embed_lua.cmake
+#
+# Writes the C++ file that defines turnstile::redis::detail::scripts(), see src/redis/scripts.hpp. A
+# script is what its file says after a first line for the server and the text of prologue.lua in the same
+# directory. It is called after its path: pool/B.lua is pool_B.
+#
+#   #!lua flags=allow-oom        from the file's line `-- flags: allow-oom`; without =... for `none`
+#
+# The server names a script by the SHA-1 of its text, so that is computed here as well.
+
+set(entries)
+foreach(path IN LISTS SCRIPTS)
+  string(REGEX REPLACE "\\.lua$" "" name "${path}")
+  string(REPLACE / _ name "${name}")
+  cmake_path(GET path PARENT_PATH directory)
+  file(READ ${DIRECTORY}/${path} text)
+  file(READ ${DIRECTORY}/${directory}/prologue.lua prologue)
+
+  if(NOT text MATCHES "(^|\n)-- flags: ([a-z-]+)\n")
+    message(FATAL_ERROR "${path}: there has to be a line `-- flags: none` or `-- flags: allow-oom`")
+  endif()
+  if(CMAKE_MATCH_2 STREQUAL none)
+    set(first "#!lua")
+  elseif(CMAKE_MATCH_2 STREQUAL allow-oom)
+    set(first "#!lua flags=allow-oom")
+  else()
+    message(FATAL_ERROR "${path}: unknown flags `${CMAKE_MATCH_2}`")
+  endif()
+
+  set(whole "${first}\n${prologue}${text}")
+  if(whole MATCHES "\\)lua\"")
+    message(FATAL_ERROR "${path}: contains what ends a raw string")
+  endif()
+  string(SHA1 sha1 "${whole}")
+  string(APPEND entries "    {\"${name}\", R\"lua(${whole})lua\", \"${sha1}\"},\n")
+endforeach()
+
+file(WRITE ${OUTPUT} "// Made by cmake/embed_lua.cmake from src/redis/lua.
+#include \"scripts.hpp\"
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+constexpr script all_scripts[] = {
+${entries}};
+
+}  // namespace
+
+std::span<const script> scripts()
+{
+    return all_scripts;
+}
+
+}  // namespace turnstile::redis::detail
+")

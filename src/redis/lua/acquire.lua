@@ -1,0 +1,37 @@
+-- Acquires a lock, or queues for it.
+--
+-- KEYS       lock, queue, done
+-- ARGV       prefix, id, mode (queue, try), ticket (hint, 0: none), lease ms, claim ms, idle ms, seen fence,
+--            grace (a time: until then a lock without memory is kept for who may have held it)
+-- returns    own | queued | busy | foreign | wrongtype; of a new waiter, the extra is its position
+-- repeated   answers what the first call did: the same grant, the same place
+-- wakes      the first of the queue, if nobody owned the lock
+-- complexity O(log waiters)
+-- flags: none
+local id = ARGV[2]
+local s, why = open(1, ARGV[6])
+if not s then return why end
+reap(s)
+if s.fresh and s.now < ARGV[9] + 0 then s.owner, s.deadline, s.leased = '?', ARGV[9], true end
+-- Who waits may come in front of all others: it enters the queue before anybody is granted the lock.
+if s.owner == '' and s.waiting > 0 and ARGV[3] == 'try' then grant(s, id) end
+
+local position
+if s.owner == '' and s.waiting == 0 then
+  own(s, id, ARGV[8])
+elseif s.owner ~= id and not redis.call('ZSCORE', s.queue, id) then
+  if ARGV[3] == 'try' then
+    save(s, ARGV[5], ARGV[7])
+    return answer(s, 'busy')
+  end
+  -- A hint is the place of one that was in this queue before. It must not be of a queue that is yet to come.
+  local newest, hint = (redis.call('HGET', s.key, 'ticket') or 0) + 0, ARGV[4] + 0
+  local ticket = math.max(newest + 1, s.now)
+  if hint > 0 and hint <= math.max(newest, s.now) then ticket = hint end
+  redis.call('HSET', s.key, 'ticket', format('%d', math.max(newest, ticket)))
+  redis.call('ZADD', s.queue, format('%d', ticket), id)
+  position, s.waiting, s.new = s.waiting, s.waiting + 1, s.waiting == 0 and s.queue or nil
+end
+if s.owner == '' then grant(s, id) end
+save(s, ARGV[5], ARGV[7])
+return answer(s, nil, id, position)

@@ -1,0 +1,19 @@
+-- Takes a waiter out of the queue; if it owns the lock already, hands the lock on.
+--
+-- KEYS       lock, queue, done
+-- ARGV       prefix, ids (all that the waiter may be known by, with commas), lease ms, claim ms, idle ms
+-- returns    cancelled | foreign | wrongtype
+-- repeated   does nothing
+-- wakes      the first of the queue, if nobody owns the lock now
+-- complexity O(log waiters)
+-- flags: allow-oom
+local s, why = open(1, ARGV[4])
+if not s then return why end
+reap(s)
+for id in string.gmatch(ARGV[2], '[^,]+') do
+  redis.call('ZREM', s.queue, id)
+  if s.owner == id then s.owner, s.deadline = '', '0' end
+end
+if s.owner == '' and s.waiting > 0 then grant(s) end
+save(s, ARGV[3], ARGV[5])
+return answer(s, 'cancelled')

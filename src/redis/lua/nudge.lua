@@ -1,0 +1,18 @@
+-- Lets a lock go on whose owner's lease has ended, and tells a client how things stand.
+--
+-- KEYS       lock, queue, done
+-- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms, channel
+--            (the client's)
+-- returns    own | queued | gone | foreign | wrongtype; the extra is the owner, if it is of the client's channel
+-- repeated   harmless
+-- wakes      the first of the queue, if nobody owns the lock
+-- complexity O(log waiters)
+-- flags: allow-oom
+local id = ARGV[2]
+local s, why = open(1, ARGV[4])
+if not s then return why end
+reap(s)
+if s.owner == '' and s.waiting > 0 then grant(s, id) end
+save(s, ARGV[3], ARGV[5])
+local mine = s.owner ~= '' and s.owner ~= id and channel(s.owner) == ARGV[6]
+return answer(s, nil, id, mine and s.owner or nil)

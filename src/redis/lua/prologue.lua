@@ -1,0 +1,125 @@
+-- What every script of a lock begins with.
+--
+-- A lock is three keys: a hash (the state), a sorted set (the queue: waiter by ticket) and a sorted set
+-- (what was given back last: fence by slot). ARGV[1] is the prefix of the wake channels. Times are
+-- microseconds, spans in ARGV milliseconds. Invariant after each script: the lock has an owner, or
+-- nobody waits, or the answer says that there is more to do.
+--
+-- The server runs all of this for each call. What costs most there are fields that are read and written,
+-- functions that are made, and numbers that become text or are made of it. So numbers of the state stay the
+-- texts that they are stored as, until something is computed; `+ 0` makes a number of one.
+local memory = 3600 * 1000000  -- how long it is remembered what was given back
+local wall = redis.call('TIME')
+wall = wall[1] * 1000000 + wall[2]
+
+-- redis.call and `..` would write numbers out much slower, and the latter with 14 digits only.
+local format = string.format
+
+-- The channel that the connection of a waiter listens to: 'nonce#incarnation.sequence' less the sequence.
+local function channel(id)
+  return ARGV[1] .. string.match(id, '^[^.]*')
+end
+
+-- Reads the lock whose keys are the triple that begins at KEYS[first]; nil and why if it is not ours. Every
+-- grant is at first for the longest claim lease, in ms, that any client of the lock asked for.
+local function open(first, claim)
+  local key, queue = KEYS[first], KEYS[first + 1]
+  local v = redis.pcall('HMGET', key, 'owner', 'fence', 'clock', 'until', 'layout')
+  local waiting = redis.pcall('ZCARD', queue)
+  if v.err or waiting ~= 0 and type(waiting) == 'table' then return nil, 'wrongtype' end
+  local now, fresh, changed = wall, not v[5], false
+  if fresh then
+    v, changed = {'', '0', 0, 0}, true
+  elseif v[5] ~= '1 ' .. claim .. ' 0' then
+    -- Not as it is nearly always: another layout, another claim lease, or a skew.
+    local longest, ahead = string.match(v[5], '^1 (%d+) (%d+)$')
+    if not longest then return nil, 'foreign' end
+    if longest + 0 < claim + 0 then changed = true else claim = longest end
+    now = wall + ahead
+  end
+  -- The clock of a lock never goes back: if the server's did, the lock's goes on from where it was.
+  if now < v[3] + 0 then
+    now, changed = v[3] + 0, true
+  end
+  local s = {key = key, queue = queue, done = KEYS[first + 2], waiting = waiting, owner = v[1], fence = v[2],
+    deadline = '0', now = now, stamp = format('%d', now), keep = v[4] + 0, claim = claim}
+  if changed then s.fresh, s.changed = fresh, true end
+  return s
+end
+
+-- Writes the state, unless there is nothing to be kept. Lets all keys live for a lease and at least half of
+-- the idle time more; by that half it saves most of the commands.
+local function save(s, lease, idle)
+  if s.fresh and s.owner == '' and s.waiting == 0 then return end
+  if s.leased or s.fresh then
+    redis.call('HSET', s.key, 'owner', s.owner, 'fence', s.fence, 'clock', s.stamp, 'deadline', s.deadline)
+  else
+    redis.call('HSET', s.key, 'owner', s.owner, 'clock', s.stamp)
+  end
+  local renewed = s.keep < s.now + (lease + idle / 2) * 1000
+  if not (renewed or s.changed or s.new) then return end
+  local ttl = lease + idle
+  if renewed then s.keep = s.now + ttl * 1000 end
+  redis.call('HSET', s.key, 'until', s.keep, 'layout', format('1 %d %d', s.claim, s.now - wall))
+  if s.fresh then redis.call('HSET', s.key, 'born', wall) end
+  for _, key in ipairs(renewed and {s.key, s.queue, s.done} or {s.new}) do
+    if redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
+  end
+end
+
+local function own(s, id, seen)
+  local last = s.fence + 0
+  if seen + 0 > last then last = seen + 0 end
+  s.owner, s.fence = id, last < s.now and s.stamp or format('%d', last + 1)
+  s.deadline, s.leased = format('%d', s.now + s.claim * 1000), true
+end
+
+-- Takes the lock away from its owner, if the lease has ended or at once, and tells it.
+local function reap(s, at_once)
+  if s.owner == '' then return end
+  -- Not read before, since who finds the lock free, or gives it back, need not know it.
+  s.deadline = redis.call('HGET', s.key, 'deadline')
+  if s.deadline + 0 > s.now and not at_once then return end
+  redis.pcall('PUBLISH', channel(s.owner), 'lost ' .. s.owner .. ' ' .. s.fence .. ' ' .. s.stamp)
+  s.owner, s.deadline = '', '0'
+end
+
+-- Gives the lock to the first of the queue that is alive, at most 64 dead ones later; the message is the
+-- grant. The caller of the script learns of its own grant from the answer.
+local function grant(s, caller)
+  for _ = 1, 64 do
+    local id = redis.call('ZPOPMIN', s.queue)[1]
+    if not id then s.waiting = 0 return end
+    if id == caller then return own(s, id, 0) end
+    -- Whether anybody listens to the waiter's connection. What PUBLISH returns would not tell.
+    if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 then
+      own(s, id, 0)
+      redis.pcall('PUBLISH', channel(id), 'grant ' .. id .. ' ' .. s.fence .. ' ' .. s.deadline .. ' ' .. s.stamp)
+      return
+    end
+  end
+  s.more = true
+end
+
+-- What is to be said of a lock: 'status now fence deadline', and perhaps 'ticket more extra'. If the status is
+-- not given, it is that of a waiter: own, queued or gone.
+local function answer(s, status, id, extra)
+  local ticket
+  if not status and s.owner == id then
+    status = 'own'
+  elseif not status then
+    ticket = id ~= '' and redis.call('ZSCORE', s.queue, id)
+    status = ticket and 'queued' or 'gone'
+  end
+  local told = status .. ' ' .. s.stamp .. ' ' .. s.fence .. ' ' .. s.deadline
+  if not (ticket or extra) and not s.more then return told end
+  return told .. ' ' .. (ticket or 0) .. (s.more and ' 1 ' or ' 0 ') .. (extra or '')
+end
+
+-- What became of a grant that the lock does not know any more. A lock that is younger than the grant, or
+-- has not come as far, has lost its memory and can not tell.
+local function ended(s, fence, slot)
+  if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then return answer(s, 'released') end
+  if s.fence + 0 < fence or fence < s.now - memory then return answer(s, 'unknown') end
+  return answer(s, redis.call('HGET', s.key, 'born') + 0 > fence and 'unknown' or 'lost')
+end
