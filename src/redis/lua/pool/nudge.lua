@@ -1,0 +1,17 @@
+-- Takes back what leases have ended of, lets those go on who can, and tells a client how things stand.
+--
+-- KEYS       pool, queue, done, holders, units
+-- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms,
+--            capacity, units outside
+-- returns    own | queued | gone | foreign | wrongtype
+-- repeated   harmless
+-- wakes      the first of the queue, as long as it fits
+-- complexity O(log waiters + log holders)
+-- flags: allow-oom
+local id, lease = ARGV[2], tonumber(ARGV[3])
+local s, why = open(1, ARGV[4], ARGV[6], ARGV[7])
+if not s then return why end
+reap(s)
+if s.head then grant(s, id) end
+save(s, lease, ARGV[5])
+return standing(s, id, lease)
