@@ -1,0 +1,108 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "protocol.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+constexpr std::array<std::string_view, operation_count> operation_names{
+    "acquire", "release", "cancel", "renew", "nudge", "resync", "count"};
+
+constexpr std::array<std::string_view, operation_count> pool_operation_names{
+    "pool_acquire", "pool_release", "pool_cancel", "pool_renew",
+    "pool_nudge",   "pool_resync",  "pool_count"};
+
+// In the order of standing::status.
+constexpr std::array<std::string_view, 14> status_names{
+    "own",     "queued",     "busy", "gone",   "released", "cancelled", "lost",
+    "unknown", "impossible", "ok",   "excess", "exists",   "foreign",   "wrongtype"};
+
+bool parse_number(std::string_view text, std::int64_t& value) noexcept
+{
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && stop == text.data() + text.size();
+}
+
+/// Takes the next word off a text; empty at its end.
+std::string_view next_word(std::string_view& text) noexcept
+{
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return word;
+}
+
+/// What a script says about one lock, see answer() in lua/prologue.lua.
+std::optional<standing> parse_standing(std::string_view text)
+{
+    const auto* const name = std::ranges::find(status_names, next_word(text));
+    if (name == status_names.end())
+        return std::nullopt;
+    std::int64_t more = 0;
+    standing result;
+    result.said = static_cast<standing::status>(name - status_names.begin());
+    // Of keys that are not ours there is nothing more to say.
+    if (result.said < standing::status::foreign &&
+        (!parse_number(next_word(text), result.now) ||
+         !parse_number(next_word(text), result.fence) ||
+         !parse_number(next_word(text), result.deadline)))
+        return std::nullopt;
+    for (std::int64_t* const number : {&result.ticket, &more})
+        // What is left off at the end is 0.
+        if (!text.empty() && !parse_number(next_word(text), *number))
+            return std::nullopt;
+    result.more = more != 0;
+    result.extra = text;
+    return result;
+}
+
+}  // namespace
+
+std::string_view name_of(operation op, object_kind kind) noexcept
+{
+    const auto& names = kind == object_kind::pool ? pool_operation_names : operation_names;
+    return names[static_cast<std::size_t>(op)];
+}
+
+std::optional<std::vector<standing>> parse_standings(std::span<const std::string> leaves)
+{
+    if (leaves.empty())
+        return std::nullopt;
+    std::vector<standing> result;
+    result.reserve(leaves.size());
+    for (const std::string& each : leaves)
+    {
+        auto told = parse_standing(each);
+        if (!told)
+            return std::nullopt;
+        result.push_back(std::move(*told));
+    }
+    return result;
+}
+
+std::optional<message> parse_message(std::string_view text) noexcept
+{
+    message result;
+    const std::string_view what = next_word(text);
+    if (what != "grant" && what != "lost")
+        return std::nullopt;
+    result.what = what == "grant" ? message::kind::grant : message::kind::lost;
+    const auto id = parse_waiter_id(next_word(text));
+    if (!id || !parse_number(next_word(text), result.fence))
+        return std::nullopt;
+    result.id = *id;
+    if (result.what == message::kind::grant && !parse_number(next_word(text), result.deadline))
+        return std::nullopt;
+    if (!parse_number(next_word(text), result.now) || !text.empty())
+        return std::nullopt;
+    return result;
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,121 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_PROTOCOL_HPP
+#define TURNSTILE_SRC_REDIS_PROTOCOL_HPP
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "clock_bound.hpp"
+#include "names.hpp"
+
+// What client and server say to each other. The scripts in lua/ are the other end.
+
+namespace turnstile::redis::detail {
+
+/// The scripts.
+enum class operation
+{
+    acquire,
+    release,
+    cancel,
+    renew,
+    nudge,
+    resync,
+    /// Of a pool: adds units, creates it, or reads how many there are.
+    count,
+};
+
+/// How many operations there are.
+inline constexpr std::size_t operation_count = 7;
+
+/// What an operation is done to: each kind has scripts of its own.
+enum class object_kind
+{
+    mutex,
+    pool,
+};
+
+/// The name of the script of an operation, that of its file.
+[[nodiscard]] std::string_view name_of(operation op,
+                                       object_kind kind = object_kind::mutex) noexcept;
+
+/// A script that is to be run.
+struct command
+{
+    std::uint64_t number = 0;
+    operation op = operation::acquire;
+    std::vector<std::string> keys;
+    std::vector<std::string> arguments;
+    object_kind kind = object_kind::mutex;
+};
+
+/// What a script says about one lock.
+struct standing
+{
+    enum class status
+    {
+        own,
+        queued,
+        busy,
+        gone,
+        released,
+        cancelled,
+        lost,
+        unknown,
+        /// Of a pool: more units than it can ever have.
+        impossible,
+        ok,
+        /// Units would be added that nobody took.
+        excess,
+        /// What was to be created is there already.
+        exists,
+        foreign,
+        wrong_type,
+    };
+
+    status said = status::unknown;
+    /// What the lock's clock shows; 0 if there is no lock, since the keys are not ours.
+    server_time now = 0;
+    /// That of the last grant.
+    std::int64_t fence = 0;
+    /// When the lease of the owner ends; 0 if nobody owns the lock.
+    server_time deadline = 0;
+    std::int64_t ticket = 0;
+    /// Whether the script stopped before all was done.
+    bool more = false;
+    std::string extra;
+};
+
+/// What a script's reply says, by its leaves in order, one for each lock; nothing if it is none.
+[[nodiscard]] std::optional<std::vector<standing>> parse_standings(
+    std::span<const std::string> leaves);
+
+/// A message on a wake channel.
+struct message
+{
+    enum class kind
+    {
+        grant,
+        lost,
+    };
+
+    kind what = kind::grant;
+    waiter_id id;
+    std::int64_t fence = 0;
+    server_time deadline = 0;
+    server_time now = 0;
+};
+
+/// What a message says, or nothing if it is none of ours.
+[[nodiscard]] std::optional<message> parse_message(std::string_view text) noexcept;
+
+}  // namespace turnstile::redis::detail
+
+#endif

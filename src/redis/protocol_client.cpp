@@ -1,0 +1,881 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "protocol_client.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+using std::chrono::milliseconds;
+using status = standing::status;
+
+// How long to wait before a command is sent again that the server refused for the moment.
+constexpr local_time retry_interval = milliseconds(100);
+
+// Renewals that are due within this time go together.
+constexpr local_time renewal_window = milliseconds(20);
+
+// How far nudges of different clients are spread, and how much later those come that wait further behind.
+constexpr local_time nudge_spread = milliseconds(20);
+constexpr std::int64_t nudge_positions = 64;
+
+/// Whether the server may accept the same command later: it is no answer, then.
+bool is_transient(std::string_view error) noexcept
+{
+    constexpr std::array<std::string_view, 8> codes{"READONLY",    "LOADING",    "NOREPLICAS",
+                                                    "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN",
+                                                    "BUSY",        "NOSCRIPT"};
+    return std::ranges::any_of(codes, [&](auto code) { return error.starts_with(code); });
+}
+
+/// Why nobody can get the lock, if it is one of the keys' contents.
+std::optional<attempt_failure> unusable(status said) noexcept
+{
+    if (said == status::foreign)
+        return attempt_failure::foreign_layout;
+    if (said == status::wrong_type)
+        return attempt_failure::wrong_type;
+    if (said == status::impossible)
+        return attempt_failure::impossible;
+    return std::nullopt;
+}
+
+}  // namespace
+
+protocol_client::protocol_client(client_options options, safeguards guards)
+    : options_(std::move(options))
+    , guards_(guards)
+    , random_(options_.nonce)
+{
+}
+
+// --- locks and attempts -------------------------------------------------------------------------
+
+lock_id protocol_client::open_lock(lock_keys keys, const lease_options& options)
+{
+    lock_state& lock = locks_[++last_lock_];
+    lock.keys = std::move(keys);
+    lock.options = options;
+    return last_lock_;
+}
+
+void protocol_client::close_lock(lock_id id)
+{
+    const auto found = locks_.find(id);
+    found->second.closed = true;
+    if (found->second.attempts == 0)
+        locks_.erase(found);
+}
+
+attempt_id protocol_client::begin(local_time now, lock_id id, const demand& what)
+{
+    advance(now);
+    lock_state& lock = locks_.at(id);
+    auto& entry = *attempts_.emplace_hint(attempts_.end(), ++last_attempt_, attempt());
+    entry.second.lock = id;
+    entry.second.wants = what;
+    entry.second.asked = now_;
+    // There can be no smaller ticket.
+    if (what.first)
+        entry.second.ticket = 1;
+    ++lock.attempts;
+    if (lock.free_slots.empty())
+        entry.second.slot = lock.slots++;
+    else
+        entry.second.slot = lock.free_slots.extract(lock.free_slots.begin()).value();
+    proceed(entry);
+    return entry.first;
+}
+
+void protocol_client::end_attempt(attempt_id id)
+{
+    const auto found = attempts_.find(id);
+    leave_queue(*found);
+    clear_timers(*found);
+    const lock_id lock = found->second.lock;
+    locks_.at(lock).free_slots.insert(found->second.slot);
+    attempts_.erase(found);
+    leave_lock(lock);
+}
+
+/// What has used a lock has ended. With the last of it, the lock may go.
+void protocol_client::leave_lock(lock_id id)
+{
+    const auto lock = locks_.find(id);
+    if (--lock->second.attempts != 0)
+        return;
+    set_timer(timer::nudge, lock->first, lock->second.nudge_at, never);
+    if (lock->second.closed)
+        locks_.erase(lock);
+}
+
+void protocol_client::end_with(attempt_entry& entry, attempt_failure reason, std::string_view text)
+{
+    actions_.emplace_back(failed{entry.first, reason, std::string(text)});
+    end_attempt(entry.first);
+}
+
+bool protocol_client::cancel(local_time now, attempt_id id)
+{
+    advance(now);
+    auto& entry = *attempts_.find(id);
+    if (entry.second.at == phase::releasing)
+        return false;
+    if (entry.second.incarnations.empty())
+    {
+        end_attempt(id);
+        return true;
+    }
+    leave_queue(entry);
+    clear_timers(entry);
+    entry.second.at = phase::cancelling;
+    proceed(entry);
+    return true;
+}
+
+void protocol_client::release(local_time now, attempt_id id)
+{
+    advance(now);
+    auto& entry = *attempts_.find(id);
+    attempt& each = entry.second;
+    if (each.at != phase::held)
+    {
+        // The lease has ended just now; `lost` is among the actions already.
+        actions_.emplace_back(released{id, release_result::lost, {}});
+        return;
+    }
+    // When the lease has ended, the lock is free, whether the server has heard of the release or not.
+    const local_time limit = each.expires;
+    clear_timers(entry);
+    each.at = phase::releasing;
+    each.awaited = true;
+    each.server = server_;
+    set_timer(timer::loss, id, each.loss_at, limit);
+    proceed(entry);
+}
+
+std::uint64_t protocol_client::shrink(local_time now, attempt_id id, std::int64_t units,
+                                      std::int64_t outside)
+{
+    advance(now);
+    if (!holds(id))
+        return 0;
+    attempt& each = attempts_.at(id);
+    each.wants.units = units;
+    each.outside = outside;
+    ++each.changes;
+    if (each.flight == 0)
+        set_timer(timer::renewal, id, each.renewal_at, now_);
+    expire();
+    return each.changes;
+}
+
+void protocol_client::leave_outside(attempt_id id, std::int64_t outside)
+{
+    if (holds(id))
+        attempts_.at(id).outside = outside;
+}
+
+call_id protocol_client::call(local_time now, lock_id pool, inquiry what, std::int64_t number)
+{
+    advance(now);
+    const call_id id = ++last_call_;
+    lock_state& lock = locks_.at(pool);
+    ++lock.attempts;
+    pending_call& each = calls_[id];
+    each.lock = pool;
+    each.what = what;
+    each.number = number;
+    if (what == inquiry::add)
+    {
+        each.name = wake_name(options_.nonce, 0) + '+' + std::to_string(id);
+        if (!lock.answered_calls.empty())
+        {
+            each.before = std::move(lock.answered_calls.back());
+            lock.answered_calls.pop_back();
+        }
+    }
+    send_call(id);
+    return id;
+}
+
+bool protocol_client::holds(attempt_id id) const
+{
+    const auto found = attempts_.find(id);
+    return found != attempts_.end() && found->second.at == phase::held;
+}
+
+bool protocol_client::is_settled(attempt_id id) const
+{
+    return holds(id) && up_ && !attempts_.at(id).stale;
+}
+
+std::string_view protocol_client::phase_name(attempt_id id) const
+{
+    constexpr std::array<std::string_view, 6> names{"joining", "queued",    "confirming",
+                                                    "held",    "releasing", "cancelling"};
+    const auto found = attempts_.find(id);
+    return found == attempts_.end() ? "" : names[static_cast<std::size_t>(found->second.at)];
+}
+
+/// Says to the server what an attempt has to say, if that is possible now.
+void protocol_client::proceed(attempt_entry& entry)
+{
+    attempt& each = entry.second;
+    if (!up_ || (guards_.single_flight && each.flight != 0))
+        return;
+    switch (each.at)
+    {
+    case phase::releasing:
+        return send_release(entry);
+    case phase::cancelling:
+        return send_cancel(entry);
+    default:
+        break;
+    }
+    if (each.stale)
+        return send_resyncs({entry.first});
+    if (each.at == phase::joining)
+        return send_acquire(entry);
+    if (each.at == phase::confirming)
+        return send_renewals({entry.first});
+}
+
+void protocol_client::leave_queue(attempt_entry& entry)
+{
+    if (entry.second.at == phase::queued)
+        locks_.at(entry.second.lock).waiters.erase({entry.second.ticket, entry.first});
+}
+
+void protocol_client::enter_queue(attempt_entry& entry, const standing& told)
+{
+    attempt& each = entry.second;
+    leave_queue(entry);
+    each.at = phase::queued;
+    each.ticket = told.ticket;
+    locks_.at(each.lock).waiters.emplace(each.ticket, entry.first);
+    arm_nudge(each.lock, told.deadline, told.now);
+}
+
+/// Enters the queue again, with the place that the attempt had.
+void protocol_client::rejoin(attempt_entry& entry)
+{
+    leave_queue(entry);
+    entry.second.at = phase::joining;
+    entry.second.told = {};
+    ++counters_.reentered;
+    proceed(entry);
+}
+
+// --- grants -------------------------------------------------------------------------------------
+
+/// How long before the end of a lease it is given up.
+local_time protocol_client::margin_of(local_time span) const
+{
+    return std::min(std::max(options_.margin, 2 * round_trip_), span / 4);
+}
+
+/// Until when a grant can be relied on.
+local_time protocol_client::expiry(const lock_state& lock, const grant& given) const
+{
+    if (!guards_.clock_bound)
+        return now_ + given.span - margin_of(given.span);
+    return lock.clock.known() ? lock.clock.before(given.deadline) - margin_of(given.span)
+                              : local_time::min();
+}
+
+void protocol_client::told(attempt_entry& entry, const grant& given, bool by_message)
+{
+    attempt& each = entry.second;
+    if (guards_.fence_floor && given.fence <= each.fence)
+        return;
+    const lock_state& lock = locks_.at(each.lock);
+    const local_time expires = expiry(lock, given);
+    const bool answers = by_message && each.flight != 0 && guards_.single_flight;
+    if (expires > now_ && !answers)
+        return enter(entry, given, expires, by_message);
+    each.told = given;
+    // What is under way will tell more.
+    if (each.flight != 0)
+        return;
+    leave_queue(entry);
+    each.at = phase::confirming;
+    ++counters_.confirmed;
+    proceed(entry);
+}
+
+void protocol_client::enter(attempt_entry& entry, const grant& given, local_time expires,
+                            bool by_message)
+{
+    attempt& each = entry.second;
+    lock_state& lock = locks_.at(each.lock);
+    leave_queue(entry);
+    each.told = {};
+    each.fence = given.fence;
+    // The units of a pool are granted side by side.
+    if (guards_.fence_regression && !lock.options.pool && given.fence <= lock.top_fence)
+    {
+        ++counters_.regressed;
+        actions_.emplace_back(failed{entry.first, attempt_failure::fence_regressed,
+                                     "the server granted " + std::to_string(given.fence) +
+                                         " after " + std::to_string(lock.top_fence)});
+        each.at = phase::releasing;
+        return proceed(entry);
+    }
+    lock.top_fence = std::max(lock.top_fence, given.fence);
+    ++(by_message ? counters_.granted_by_message : counters_.granted_by_answer);
+    counters_.lock_wait.add(now_ - each.asked);
+    if (each.wants.takes)
+    {
+        each.outside = each.wants.units;
+        each.at = phase::releasing;
+        return proceed(entry);
+    }
+    each.at = phase::held;
+    hold(entry, given, expires);
+    actions_.emplace_back(granted{entry.first, given.fence, each.expires, given.heard});
+}
+
+/// Sets out when a lease that is held ends, and when it is to be renewed.
+void protocol_client::hold(attempt_entry& entry, const grant& given, local_time expires)
+{
+    attempt& each = entry.second;
+    const lease_options& options = locks_.at(each.lock).options;
+    each.expires = each.expires == never ? expires : std::max(each.expires, expires);
+    set_timer(timer::loss, entry.first, each.loss_at, each.expires);
+    if (each.changes_sent != each.changes)
+        return set_timer(timer::renewal, entry.first, each.renewal_at, now_);
+    // Without renewal, a grant is confirmed once, since each begins as a short one.
+    if (!options.renew && given.span >= options.lease)
+        return set_timer(timer::renewal, entry.first, each.renewal_at, never);
+    const local_time span = guards_.lease_in_force ? given.span : local_time(options.lease);
+    const local_time begun = each.expires + margin_of(given.span) - given.span;
+    const auto part =
+        static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);
+    const bool late = guards_.lease_in_force && begun + span / 2 < now_;
+    set_timer(timer::renewal, entry.first, each.renewal_at,
+              late ? now_ : std::max(begun + local_time(part), now_));
+}
+
+/// The lock is not held any more; the server is told so that it need not wait for the end of the lease.
+void protocol_client::lose(attempt_entry& entry)
+{
+    clear_timers(entry);
+    ++counters_.lost;
+    actions_.emplace_back(lost{entry.first});
+    entry.second.at = phase::releasing;
+    proceed(entry);
+}
+
+// --- what happens -------------------------------------------------------------------------------
+
+void protocol_client::connected(local_time now, std::uint64_t incarnation,
+                                const server_state& server)
+{
+    advance(now);
+    if (run_id_ != server.run_id)
+    {
+        run_id_ = server.run_id;
+        ++server_;
+        // The first one has lost what it knew when it was started, which is not known exactly. Any other
+        // may never have known what the one before did, however long it has been there.
+        if (options_.grace.count() > 0)
+            grace_ends_ = (server_ == 1 ? server.started : server.now) + options_.grace.count();
+    }
+    up_ = true;
+    incarnation_ = guards_.incarnations ? incarnation : 0;
+    for (auto& [id, lock] : locks_)
+    {
+        lock.clock.reset();
+        lock.nudging = false;
+    }
+    std::vector<attempt_id> known;
+    std::vector<attempt_id> others;
+    for (auto& [id, each] : attempts_)
+        (each.stale && each.at < phase::releasing ? known : others).push_back(id);
+    if (!known.empty())
+        send_resyncs(known);
+    for (const attempt_id id : others)
+        proceed(*attempts_.find(id));
+    for (const auto& [id, each] : calls_)
+        send_call(id);
+}
+
+void protocol_client::disconnected(local_time now)
+{
+    // What is over by now is over, but nothing can be said about it any more.
+    up_ = false;
+    advance(now);
+    flights_.clear();
+    for (auto& entry : attempts_)
+    {
+        attempt& each = entry.second;
+        each.flight = 0;
+        each.told = {};
+        each.stale = !each.incarnations.empty();
+        set_timer(timer::retry, entry.first, each.retry_at, never);
+        set_timer(timer::renewal, entry.first, each.renewal_at, never);
+    }
+    for (auto& [id, each] : calls_)
+    {
+        each.repeated = each.repeated || each.flight != 0;
+        each.flight = 0;
+        set_timer(timer::call, id, each.retry_at, never);
+    }
+    for (auto& [id, lock] : locks_)
+        set_timer(timer::nudge, id, lock.nudge_at, never);
+}
+
+void protocol_client::answered(local_time now, std::uint64_t number, std::vector<standing> answers)
+{
+    advance(now);
+    const auto found = flights_.find(number);
+    if (found == flights_.end())
+        return;
+    if (answers.size() != std::max<std::size_t>(found->second.attempts.size(), 1))
+        return refused(now, number, "the answer is not of the expected form");
+    const flight flown = std::move(found->second);
+    flights_.erase(found);
+    const local_time trip = now_ - flown.sent;
+    counters_.round_trip.add(trip);
+    round_trip_ = round_trip_ == local_time() ? trip : (7 * round_trip_ + trip) / 8;
+
+    if (flown.op == operation::nudge)
+    {
+        const auto lock = locks_.find(flown.lock);
+        if (lock == locks_.end())
+            return;
+        if (answers[0].now != 0)
+            lock->second.clock.sample(flown.sent, answers[0].now);
+        return on_nudge(flown.lock, flown.attempts.empty() ? 0 : flown.attempts[0], answers[0]);
+    }
+    if (flown.op == operation::count)
+        return on_count(flown.attempts[0], answers[0]);
+    for (std::size_t i = 0; i < answers.size(); ++i)
+    {
+        const auto entry = attempts_.find(flown.attempts[i]);
+        if (entry == attempts_.end())
+            continue;
+        const lock_id lock = entry->second.lock;
+        if (answers[i].now != 0)
+            locks_.at(lock).clock.sample(flown.sent, answers[i].now);
+        if (entry->second.flight == number)
+            entry->second.flight = 0;
+        switch (flown.op)
+        {
+        case operation::acquire:
+            on_acquire(*entry, answers[i]);
+            break;
+        case operation::release:
+            on_release(*entry, answers[i]);
+            break;
+        case operation::cancel:
+            end_attempt(entry->first);
+            break;
+        case operation::renew:
+            on_renew(*entry, answers[i]);
+            break;
+        case operation::resync:
+            on_resync(*entry, answers[i]);
+            break;
+        case operation::nudge:
+        case operation::count:
+            break;
+        }
+        if (answers[i].more && locks_.contains(lock))
+            send_nudge(lock);
+    }
+}
+
+void protocol_client::refused(local_time now, std::uint64_t number, std::string_view text)
+{
+    advance(now);
+    const auto found = flights_.find(number);
+    if (found == flights_.end())
+        return;
+    const flight flown = std::move(found->second);
+    flights_.erase(found);
+    if (flown.op == operation::nudge)
+    {
+        if (const auto lock = locks_.find(flown.lock); lock != locks_.end())
+        {
+            lock->second.nudging = false;
+            set_timer(timer::nudge, flown.lock, lock->second.nudge_at, now_ + retry_interval);
+        }
+        return;
+    }
+    if (flown.op == operation::count)
+        return on_refused_call(flown.attempts[0], text);
+    for (const attempt_id id : flown.attempts)
+        if (const auto entry = attempts_.find(id); entry != attempts_.end())
+        {
+            entry->second.flight = 0;
+            on_refused(*entry, flown.op, text);
+        }
+}
+
+void protocol_client::received(local_time now, std::string_view text)
+{
+    advance(now);
+    const auto told_us = parse_message(text);
+    if (!told_us || told_us->id.nonce != options_.nonce || told_us->id.incarnation != incarnation_)
+    {
+        ++counters_.malformed;
+        return;
+    }
+    const auto entry = attempts_.find(told_us->id.sequence);
+    if (told_us->what == message::kind::lost)
+    {
+        if (entry != attempts_.end() && entry->second.at == phase::held &&
+            entry->second.fence == told_us->fence)
+            lose(*entry);
+        return;
+    }
+    if (entry == attempts_.end() || entry->second.at >= phase::held)
+        return;
+    locks_.at(entry->second.lock).clock.reached(told_us->now, now_);
+    told(*entry,
+         grant{told_us->fence, told_us->deadline, local_time(told_us->deadline - told_us->now),
+               now_},
+         true);
+}
+
+void protocol_client::tick(local_time now)
+{
+    now_ = std::max(now_, now);
+    expire();
+}
+
+std::optional<local_time> protocol_client::next_tick() const
+{
+    if (timers_.empty())
+        return std::nullopt;
+    return std::get<0>(*timers_.begin());
+}
+
+// --- answers ------------------------------------------------------------------------------------
+
+void protocol_client::on_acquire(attempt_entry& entry, const standing& said)
+{
+    attempt& each = entry.second;
+    const auto why = said.said == status::busy ? attempt_failure::busy : unusable(said.said);
+    if (why && each.at == phase::cancelling)
+        return end_attempt(entry.first);
+    if (why)
+        return end_with(entry, *why);
+    if (each.at != phase::joining)
+        return proceed(entry);
+    if (said.said == status::own)
+        return told(entry, grant{said.fence, said.deadline, local_time(said.deadline - said.now)},
+                    false);
+    if (said.said != status::queued)
+        return rejoin(entry);
+    if (std::int64_t position = 0; !said.extra.empty())
+    {
+        for (const char digit : said.extra)
+            position = 10 * position + (digit - '0');
+        each.position = position;
+    }
+    enter_queue(entry, said);
+    // The grant was faster than the answer.
+    if (each.told.fence != 0)
+        told(entry, std::exchange(each.told, {}), true);
+}
+
+void protocol_client::on_release(attempt_entry& entry, const standing& said)
+{
+    attempt& each = entry.second;
+    if (each.at != phase::releasing)
+        return proceed(entry);
+    if (each.wants.takes)
+    {
+        // If the grant has ended before it could be turned into possession, all begins anew.
+        if (said.said != status::released)
+        {
+            each.outside = 0;
+            return rejoin(entry);
+        }
+        actions_.emplace_back(taken{entry.first});
+    }
+    if (each.awaited)
+    {
+        auto result = release_result::unknown;
+        if (said.said == status::released)
+            result = release_result::released;
+        // Another server, which may have missed what the first one did, can not tell.
+        else if (said.said == status::lost && each.server == server_)
+            result = release_result::lost;
+        actions_.emplace_back(released{entry.first, result, {}});
+    }
+    end_attempt(entry.first);
+}
+
+void protocol_client::on_renew(attempt_entry& entry, const standing& said)
+{
+    attempt& each = entry.second;
+    const grant renewed{said.fence, said.deadline, local_time(said.deadline - said.now)};
+    if (each.at == phase::held)
+    {
+        if (said.said != status::own || said.fence != each.fence)
+            return lose(entry);
+        each.changes_known = each.changes_sent;
+        hold(entry, renewed, expiry(locks_.at(each.lock), renewed));
+        actions_.emplace_back(extended{entry.first, each.expires, each.changes_known});
+        return;
+    }
+    if (each.at != phase::confirming)
+        return proceed(entry);
+    if (said.said == status::own)
+        return told(entry, renewed, false);
+    if (const auto why = unusable(said.said))
+        return end_with(entry, *why);
+    rejoin(entry);
+}
+
+void protocol_client::on_resync(attempt_entry& entry, const standing& said)
+{
+    attempt& each = entry.second;
+    each.stale = false;
+    each.incarnations = {incarnation_};
+    const grant current{said.fence, said.deadline, local_time(said.deadline - said.now)};
+    switch (each.at)
+    {
+    case phase::releasing:
+    case phase::cancelling:
+        return proceed(entry);
+    case phase::held:
+        if (said.said != status::own || said.fence != each.fence)
+            return lose(entry);
+        each.changes_known = each.changes_sent;
+        hold(entry, current, expiry(locks_.at(each.lock), current));
+        actions_.emplace_back(extended{entry.first, each.expires, each.changes_known});
+        return;
+    default:
+        break;
+    }
+    if (said.said == status::own)
+        return told(entry, current, false);
+    if (const auto why = unusable(said.said))
+        return end_with(entry, *why);
+    if (said.said != status::queued)
+        return rejoin(entry);
+    enter_queue(entry, said);
+    if (each.told.fence != 0)
+        told(entry, std::exchange(each.told, {}), true);
+}
+
+void protocol_client::on_nudge(lock_id id, attempt_id head, const standing& said)
+{
+    lock_state& lock = locks_.at(id);
+    lock.nudging = false;
+    if (const auto why = unusable(said.said))
+    {
+        // With the last of them, the lock may go.
+        for (const auto& [ticket, waiter] : std::set(lock.waiters))
+            end_with(*attempts_.find(waiter), *why);
+        return;
+    }
+    const grant current{said.fence, said.deadline, local_time(said.deadline - said.now)};
+    if (const auto owner = parse_waiter_id(said.extra); owner && owner->nonce == options_.nonce)
+    {
+        // A grant to this client whose message has not come.
+        const auto entry = attempts_.find(owner->sequence);
+        if (entry != attempts_.end() && entry->second.at < phase::held)
+            told(*entry, current, false);
+    }
+    if (const auto entry = attempts_.find(head);
+        entry != attempts_.end() && entry->second.at == phase::queued)
+    {
+        if (said.said == status::own)
+            told(*entry, current, false);
+        else if (said.said == status::gone)
+        {
+            // The server has forgotten the queue: each waiter asks for its place.
+            std::vector<attempt_id> all;
+            for (const auto& [ticket, waiter] : lock.waiters)
+                if (attempt& each = attempts_.at(waiter); each.flight == 0)
+                {
+                    each.stale = true;
+                    all.push_back(waiter);
+                }
+            send_resyncs(all);
+        }
+    }
+    if (said.more)
+        send_nudge(id);
+    else
+        arm_nudge(id, said.deadline, said.now);
+}
+
+void protocol_client::on_count(call_id id, const standing& said)
+{
+    const auto found = calls_.find(id);
+    if (found == calls_.end())
+        return;
+    const lock_id lock = found->second.lock;
+    std::int64_t available = 0;
+    std::from_chars(said.extra.data(), said.extra.data() + said.extra.size(), available);
+    actions_.emplace_back(called{id, said.said, available, {}});
+    if (!found->second.name.empty() && !found->second.repeated)
+        locks_.at(lock).answered_calls.push_back(std::move(found->second.name));
+    calls_.erase(found);
+    if (said.more)
+        send_nudge(lock);
+    leave_lock(lock);
+}
+
+void protocol_client::on_refused_call(call_id id, std::string_view text)
+{
+    const auto found = calls_.find(id);
+    if (found == calls_.end())
+        return;
+    found->second.flight = 0;
+    if (is_transient(text))
+        return set_timer(timer::call, id, found->second.retry_at, now_ + retry_interval);
+    const lock_id lock = found->second.lock;
+    actions_.emplace_back(called{id, status::unknown, 0, std::string(text)});
+    calls_.erase(found);
+    leave_lock(lock);
+}
+
+void protocol_client::on_refused(attempt_entry& entry, operation op, std::string_view text)
+{
+    attempt& each = entry.second;
+    if (!is_transient(text))
+    {
+        if (each.at == phase::joining || (op == operation::resync && each.at < phase::held))
+            return end_with(entry, attempt_failure::refused, text);
+        if (each.at == phase::cancelling)
+            return end_attempt(entry.first);
+        if (each.at == phase::releasing)
+        {
+            if (each.wants.takes)
+                return end_with(entry, attempt_failure::refused, text);
+            if (each.awaited)
+                actions_.emplace_back(
+                    released{entry.first, release_result::refused, std::string(text)});
+            return end_attempt(entry.first);
+        }
+    }
+    // The outcome is not known; the lease counts down meanwhile.
+    if (each.at == phase::held && !each.stale)
+        set_timer(timer::renewal, entry.first, each.renewal_at, now_ + retry_interval);
+    else
+        set_timer(timer::retry, entry.first, each.retry_at, now_ + retry_interval);
+}
+
+// --- time ---------------------------------------------------------------------------------------
+
+/// Whatever happens: first of all, what is over by now is over.
+void protocol_client::advance(local_time now)
+{
+    now_ = std::max(now_, now);
+    if (guards_.deadline_first)
+        expire();
+}
+
+void protocol_client::expire()
+{
+    std::vector<attempt_id> renewals;
+    while (!timers_.empty())
+    {
+        const auto [at, what, id] = *timers_.begin();
+        const local_time window =
+            what == timer::renewal && !renewals.empty() ? renewal_window : local_time();
+        if (at > now_ + window)
+            break;
+        if (what == timer::renewal)
+        {
+            attempt& each = attempts_.at(id);
+            set_timer(what, id, each.renewal_at, never);
+            if (up_ && !each.stale && (each.flight == 0 || !guards_.single_flight))
+                renewals.push_back(id);
+            continue;
+        }
+        fire(what, id);
+    }
+    if (!renewals.empty())
+    {
+        std::erase_if(renewals, [this](attempt_id id) { return !holds(id); });
+        send_renewals(renewals);
+    }
+}
+
+void protocol_client::fire(timer what, std::uint64_t id)
+{
+    if (what == timer::nudge)
+    {
+        lock_state& lock = locks_.at(id);
+        set_timer(what, id, lock.nudge_at, never);
+        if (!lock.waiters.empty())
+            send_nudge(id);
+        return;
+    }
+    if (what == timer::call)
+    {
+        set_timer(what, id, calls_.at(id).retry_at, never);
+        return send_call(id);
+    }
+    auto& entry = *attempts_.find(id);
+    if (what == timer::retry)
+    {
+        set_timer(what, id, entry.second.retry_at, never);
+        return proceed(entry);
+    }
+    set_timer(what, id, entry.second.loss_at, never);
+    if (entry.second.at == phase::held)
+        return lose(entry);
+    // A release that was not answered until the lease had ended.
+    if (std::exchange(entry.second.awaited, false))
+        actions_.emplace_back(released{id, release_result::unknown, {}});
+}
+
+void protocol_client::set_timer(timer what, std::uint64_t id, local_time& slot, local_time at)
+{
+    if (slot == at)
+        return;
+    if (slot != never)
+        timers_.erase({slot, what, id});
+    slot = at;
+    if (at != never)
+        timers_.emplace(at, what, id);
+}
+
+void protocol_client::clear_timers(attempt_entry& entry)
+{
+    attempt& each = entry.second;
+    set_timer(timer::loss, entry.first, each.loss_at, never);
+    set_timer(timer::renewal, entry.first, each.renewal_at, never);
+    set_timer(timer::retry, entry.first, each.retry_at, never);
+}
+
+/// Has the lock looked at when the lease of its owner has ended: the server does nothing by itself.
+void protocol_client::arm_nudge(lock_id id, server_time deadline, server_time now)
+{
+    lock_state& lock = locks_.at(id);
+    if (lock.waiters.empty() || !up_ || !guards_.nudge)
+        return;
+    const attempt& head = attempts_.at(lock.waiters.begin()->second);
+    const auto spread =
+        static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(nudge_spread.count()));
+    const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
+    const local_time left(std::max<std::int64_t>(deadline - now, 0));
+    set_timer(timer::nudge, id, lock.nudge_at, now_ + left + later + local_time(spread));
+}
+
+/// Splitmix64, by Sebastiano Vigna: the public-domain generator.
+std::uint64_t protocol_client::random() noexcept
+{
+    random_ += 0x9E3779B97F4A7C15U;
+    std::uint64_t z = random_;
+    z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31U);
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,554 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_PROTOCOL_CLIENT_HPP
+#define TURNSTILE_SRC_REDIS_PROTOCOL_CLIENT_HPP
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <turnstile/redis/metrics.hpp>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "clock_bound.hpp"
+#include "names.hpp"
+#include "protocol.hpp"
+
+namespace turnstile::redis::detail {
+
+/// Names an attempt of a client to get a lock; rises by one with each.
+using attempt_id = std::uint64_t;
+
+/// Names a lock, or a pool, within a client.
+using lock_id = std::uint64_t;
+
+/// Names a call of a client; rises by one with each.
+using call_id = std::uint64_t;
+
+/// What a pool is made with, should it not exist yet.
+struct pool_shape
+{
+    /// Ordinary units, and special ones: see lua/pool.lua.
+    std::int64_t capacity = 0;
+    /// How many units are not there at first, although nobody holds them.
+    std::int64_t outside = 0;
+};
+
+/// How a lock is held.
+struct lease_options
+{
+    /// How long a lock is held after its holder was heard of last.
+    std::chrono::milliseconds lease{15000};
+    /// How long a grant lasts that has not been confirmed; not longer than the lease.
+    std::chrono::milliseconds claim{4000};
+    /// How long an unused lock is remembered.
+    std::chrono::milliseconds idle{60000};
+    /// Whether the lease is extended for as long as the lock is held.
+    bool renew = true;
+    /// Of a pool; a lock has none.
+    std::optional<pool_shape> pool;
+
+    [[nodiscard]] object_kind kind() const noexcept
+    {
+        return pool ? object_kind::pool : object_kind::mutex;
+    }
+};
+
+/// What is wanted of a lock or a pool.
+struct demand
+{
+    bool waits = true;
+    /// Of a pool: how many units.
+    std::int64_t units = 1;
+    /// Of a pool: whether the units are wanted without a lease. They are taken out of the pool then.
+    bool takes = false;
+    /// Of a pool: whether it comes in front of all who wait.
+    bool first = false;
+};
+
+/// What a pool is asked that is no attempt to get units of it.
+enum class inquiry
+{
+    add,
+    create,
+    read,
+};
+
+/// What a client is made of.
+struct client_options
+{
+    /// Names the client. Nobody can guess it.
+    std::uint64_t nonce = 0;
+    /// What the names of the wake channels begin with.
+    std::string wake_prefix;
+    /// How long before the end of a lease its holder is told that it is over, at least.
+    std::chrono::microseconds margin{50000};
+    /// After which part of the lease in force it is renewed.
+    double renew_fraction = 1.0 / 3;
+    /// How long a server without memory keeps a lock for who may have held it before.
+    std::chrono::microseconds grace{0};
+};
+
+/// What a client is told of its server.
+struct server_state
+{
+    /// Servers differ in it; and so does one from itself, after it was started again.
+    std::string_view run_id;
+    /// What its clock showed.
+    server_time now = 0;
+    /// When it was started, at the latest.
+    server_time started = 0;
+};
+
+/**
+ * What each safeguard of the client is there for can be seen by leaving it out: the simulation does. All of
+ * them are on otherwise.
+ */
+struct safeguards
+{
+    /// A grant is entered only if its deadline is certainly ahead; renewed first if not.
+    bool clock_bound = true;
+    /// Of one attempt never two commands are under way.
+    bool single_flight = true;
+    /// Each connection has an incarnation, which is a part of the ids.
+    bool incarnations = true;
+    /// Who enters the queue again says which place it had.
+    bool ticket_hints = true;
+    /// All ids are remembered by which the server may know an attempt.
+    bool all_ids = true;
+    /// A grant that an attempt used before is not entered again.
+    bool fence_floor = true;
+    /// A fence below one that was seen before is not accepted.
+    bool fence_regression = true;
+    /// Renewals depend on the lease in force, which may be a short one.
+    bool lease_in_force = true;
+    /// A lease that is over is over, whatever a message says that is read late.
+    bool deadline_first = true;
+    /// Waiters ask when the lease of the owner has ended.
+    bool nudge = true;
+};
+
+/// Whether a lock that was given back had been held until then.
+enum class release_result
+{
+    released,
+    /// The lease had ended before.
+    lost,
+    /// The server can not tell: it lost its memory, or can not be reached.
+    unknown,
+    /// The server refused to run the script.
+    refused,
+};
+
+/// Why an attempt has failed.
+enum class attempt_failure
+{
+    /// It was not to wait, and somebody owns the lock.
+    busy,
+    /// The keys of the lock have a layout of another version.
+    foreign_layout,
+    /// The keys of the lock hold something else.
+    wrong_type,
+    /// The pool can never have so many units.
+    impossible,
+    /// The server granted the lock with a fence that is lower than one seen before.
+    fence_regressed,
+    /// The server refused to run the script.
+    refused,
+};
+
+/// An attempt has got its lock, which is held until `expires` unless it is extended.
+struct granted
+{
+    attempt_id attempt;
+    std::int64_t fence;
+    local_time expires;
+    /// When the message came that granted the lock; 0 if none did.
+    local_time heard{};
+};
+
+/// A lock is held longer than it was said before.
+struct extended
+{
+    attempt_id attempt;
+    local_time expires;
+    /// How many of the changes of @ref protocol_client::shrink the server knows of.
+    std::uint64_t changes;
+};
+
+/// An attempt has taken its units out of the pool for good, and has ended.
+struct taken
+{
+    attempt_id attempt;
+};
+
+/// A call has been answered.
+struct called
+{
+    call_id call;
+    standing::status said;
+    /// How many units are available now.
+    std::int64_t available;
+    /// What the server said instead of an answer.
+    std::string text;
+};
+
+/// An attempt has ended without the lock.
+struct failed
+{
+    attempt_id attempt;
+    attempt_failure reason;
+    std::string text;
+};
+
+/// A lock that was held is lost.
+struct lost
+{
+    attempt_id attempt;
+};
+
+/// A lock was given back.
+struct released
+{
+    attempt_id attempt;
+    release_result result;
+    std::string text;
+};
+
+/// What a client wants to have done.
+using action = std::variant<command, granted, extended, failed, lost, released, taken, called>;
+
+/// What a client has seen and done, since it was made.
+struct client_counters
+{
+    std::array<std::uint64_t, operation_count> sent{};
+    /// Locks that were granted by the answer to a command, or by a message.
+    std::uint64_t granted_by_answer = 0;
+    std::uint64_t granted_by_message = 0;
+    /// Grants that had to be confirmed before they could be entered.
+    std::uint64_t confirmed = 0;
+    std::uint64_t lost = 0;
+    std::uint64_t regressed = 0;
+    std::uint64_t reentered = 0;
+    std::uint64_t malformed = 0;
+    latency_histogram round_trip;
+    /// From lock() or try_lock() to `granted`.
+    latency_histogram lock_wait;
+};
+
+/**
+ * The client's half of the protocol: decides everything and performs nothing.
+ *
+ * Whoever drives it tells it what happens and what time it is, and performs the actions that it asks for,
+ * in their order. It knows neither sockets nor threads nor clocks, and is a value: it can be copied, and
+ * the copy goes on from there.
+ *
+ * An attempt is born with @ref lock or @ref try_lock, and goes through these phases:
+ *
+ *     joining -> queued -> confirming -> held -> releasing
+ *         \________\___________\_____ cancelling
+ *
+ * joining: the server may or may not know it. queued: it has a place. confirming: it was granted the
+ * lock, but perhaps too long ago, so the lease is renewed first. held. releasing: the lock is given back,
+ * or was lost and the server need not wait. cancelling: nobody is interested any more.
+ *
+ * Of each attempt there is at most one command under way. What has to be said meanwhile is said when the
+ * answer has come, or when the connection is back.
+ */
+class protocol_client
+{
+public:
+    explicit protocol_client(client_options options, safeguards guards = {});
+
+    // --- locks and attempts ---
+
+    /// Makes a lock known, or a pool, if the options have one.
+    lock_id open_lock(lock_keys keys, const lease_options& options);
+
+    /// Forgets a lock as soon as its last attempt has ended.
+    void close_lock(lock_id id);
+
+    /// Starts to wait for a lock. Ends with `granted` or `failed`, or by @ref cancel.
+    attempt_id lock(local_time now, lock_id lock) { return begin(now, lock, demand()); }
+
+    /// Asks for a lock without waiting. Ends like @ref lock.
+    attempt_id try_lock(local_time now, lock_id lock)
+    {
+        demand what;
+        what.waits = false;
+        return begin(now, lock, what);
+    }
+
+    /// Asks for what is wanted. Ends like @ref lock; or with `taken`, if units are taken.
+    attempt_id begin(local_time now, lock_id lock, const demand& what);
+
+    /// Gives up an attempt that has not ended yet. There is no further action about it. False if it is too
+    /// late, since units are being taken: nothing has changed then.
+    bool cancel(local_time now, attempt_id id);
+
+    /// Gives back a lock that is held. Ends with `released`.
+    void release(local_time now, attempt_id id);
+
+    /// From now on, so many units are held only, and so many altogether were left outside: nobody holds
+    /// them, but they are not back. When the server knows it, an `extended` says so. Returns how many
+    /// changes there were; 0 if nothing is held any more.
+    std::uint64_t shrink(local_time now, attempt_id id, std::int64_t units, std::int64_t outside);
+
+    /// Says how many units were left outside, before all is given back.
+    void leave_outside(attempt_id id, std::int64_t outside);
+
+    /// Asks something of a pool. Ends with `called`. `number` is that of units that are to be added.
+    call_id call(local_time now, lock_id pool, inquiry what, std::int64_t number = 0);
+
+    // --- what happens ---
+
+    /// A connection stands, and its wake channel is subscribed to.
+    void connected(local_time now, std::uint64_t incarnation, const server_state& server);
+
+    /// The connection is gone. Commands without an answer may or may not have been executed.
+    void disconnected(local_time now);
+
+    /// A script has answered.
+    void answered(local_time now, std::uint64_t number, std::vector<standing> answers);
+
+    /// A script was refused, with an error text.
+    void refused(local_time now, std::uint64_t number, std::string_view text);
+
+    /// A message has come over the wake channel.
+    void received(local_time now, std::string_view text);
+
+    /// Time has passed.
+    void tick(local_time now);
+
+    // --- what is to be done ---
+
+    /// Takes out what is to be done.
+    [[nodiscard]] std::vector<action> take_actions() { return std::exchange(actions_, {}); }
+
+    /// When @ref tick is to be called at the latest; nothing if that makes no difference.
+    [[nodiscard]] std::optional<local_time> next_tick() const;
+
+    // --- to look at ---
+
+    [[nodiscard]] std::uint64_t nonce() const noexcept { return options_.nonce; }
+
+    [[nodiscard]] const client_counters& counters() const noexcept { return counters_; }
+
+    /// How many attempts there are, those that nobody is interested in any more included.
+    [[nodiscard]] std::size_t attempt_count() const noexcept { return attempts_.size(); }
+
+    /// Whether an attempt holds its lock at the moment.
+    [[nodiscard]] bool holds(attempt_id id) const;
+
+    /// Whether the server has said so since the connection stands.
+    [[nodiscard]] bool is_settled(attempt_id id) const;
+
+    /// The name of the phase of an attempt; empty if it has ended.
+    [[nodiscard]] std::string_view phase_name(attempt_id id) const;
+
+private:
+    // The exhaustive test tells the states of clients apart.
+    friend struct client_state;
+
+    enum class phase
+    {
+        joining,
+        queued,
+        confirming,
+        held,
+        releasing,
+        cancelling,
+    };
+
+    enum class timer
+    {
+        // The order counts: what is lost is lost before anything else is done.
+        loss,
+        renewal,
+        retry,
+        call,
+        nudge,
+    };
+
+    static constexpr local_time never = local_time::max();
+
+    struct grant
+    {
+        std::int64_t fence = 0;
+        server_time deadline = 0;
+        // How long the lease was when it was given.
+        local_time span{};
+        // When the message came that told it; 0 if an answer did.
+        local_time heard{};
+    };
+
+    struct attempt
+    {
+        lock_id lock = 0;
+        // When it began.
+        local_time asked{};
+        phase at = phase::joining;
+        demand wants;
+        // Whether the connection has changed since the server was asked last.
+        bool stale = false;
+        // Whether somebody wants to know how a release ends.
+        bool awaited = false;
+        // Of what was wanted, how many units nobody holds now, without their being back.
+        std::int64_t outside = 0;
+        // How often it was said to be less, also to the server, and what the server has confirmed.
+        std::uint64_t changes = 0;
+        std::uint64_t changes_sent = 0;
+        std::uint64_t changes_known = 0;
+        std::uint32_t slot = 0;
+        std::uint64_t flight = 0;
+        // The connections under which the server may know the attempt.
+        std::vector<std::uint64_t> incarnations;
+        std::int64_t ticket = 0;
+        std::int64_t position = 0;
+        // The fence of the newest grant that was entered.
+        std::int64_t fence = 0;
+        // A grant that was told, and can not be entered yet.
+        grant told;
+        // The server that was asked first to release.
+        std::uint64_t server = 0;
+        local_time expires = never;
+        local_time loss_at = never;
+        local_time renewal_at = never;
+        local_time retry_at = never;
+    };
+
+    struct lock_state
+    {
+        lock_keys keys;
+        lease_options options;
+        bool closed = false;
+        bool nudging = false;
+        clock_bound clock;
+        std::int64_t top_fence = 0;
+        std::uint32_t attempts = 0;
+        std::uint32_t slots = 0;
+        std::set<std::uint32_t> free_slots;
+        // The names of calls that the server need not remember any more.
+        std::vector<std::string> answered_calls;
+        // Who has a place in the queue, by ticket.
+        std::set<std::pair<std::int64_t, attempt_id>> waiters;
+        local_time nudge_at = never;
+    };
+
+    struct pending_call
+    {
+        lock_id lock = 0;
+        inquiry what = inquiry::read;
+        std::int64_t number = 0;
+        std::string name;
+        // What the server may forget for it.
+        std::string before;
+        // Whether it was sent more than once: the server may then get it again, after it was answered.
+        bool repeated = false;
+        std::uint64_t flight = 0;
+        local_time retry_at = never;
+    };
+
+    struct flight
+    {
+        operation op = operation::acquire;
+        lock_id lock = 0;
+        std::vector<attempt_id> attempts;
+        local_time sent{};
+    };
+
+    using attempt_map = std::map<attempt_id, attempt>;
+    using attempt_entry = attempt_map::value_type;
+
+    // Attempts.
+    void end_attempt(attempt_id id);
+    void leave_lock(lock_id id);
+    void end_with(attempt_entry& entry, attempt_failure reason, std::string_view text = {});
+    void proceed(attempt_entry& entry);
+    void leave_queue(attempt_entry& entry);
+    void enter_queue(attempt_entry& entry, const standing& told);
+
+    // Grants.
+    void told(attempt_entry& entry, const grant& given, bool by_message);
+    void enter(attempt_entry& entry, const grant& given, local_time expires, bool by_message);
+    void hold(attempt_entry& entry, const grant& given, local_time expires);
+    void lose(attempt_entry& entry);
+    [[nodiscard]] local_time margin_of(local_time span) const;
+    [[nodiscard]] local_time expiry(const lock_state& lock, const grant& given) const;
+
+    // Answers.
+    void on_acquire(attempt_entry& entry, const standing& said);
+    void on_release(attempt_entry& entry, const standing& said);
+    void on_renew(attempt_entry& entry, const standing& said);
+    void on_resync(attempt_entry& entry, const standing& said);
+    void on_nudge(lock_id id, attempt_id head, const standing& said);
+    void on_count(call_id id, const standing& said);
+    void on_refused(attempt_entry& entry, operation op, std::string_view text);
+    void on_refused_call(call_id id, std::string_view text);
+    void rejoin(attempt_entry& entry);
+
+    // Commands.
+    void send_acquire(attempt_entry& entry);
+    void send_release(attempt_entry& entry);
+    void send_cancel(attempt_entry& entry);
+    void send_nudge(lock_id id);
+    void send_call(call_id id);
+    void send_renewals(const std::vector<attempt_id>& attempts);
+    void send_renewals(object_kind kind, const std::vector<attempt_id>& attempts);
+    void send_resyncs(const std::vector<attempt_id>& attempts);
+    void send_resyncs(object_kind kind, const std::vector<attempt_id>& attempts);
+    [[nodiscard]] object_kind kind_of(attempt_id id) const;
+    static void append_units(std::vector<std::string>& list, attempt& each, object_kind kind);
+    void send(object_kind kind, operation op, lock_id lock, std::vector<attempt_id> attempts,
+              std::vector<std::string> keys, std::vector<std::string> arguments);
+    [[nodiscard]] waiter_id id_of(attempt_id id) const noexcept;
+    [[nodiscard]] std::string ids_of(const attempt_entry& entry) const;
+    void note_incarnation(attempt& each) const;
+
+    // Time.
+    void advance(local_time now);
+    void expire();
+    void fire(timer what, std::uint64_t id);
+    void set_timer(timer what, std::uint64_t id, local_time& slot, local_time at);
+    void clear_timers(attempt_entry& entry);
+    void arm_nudge(lock_id id, server_time deadline, server_time now);
+    std::uint64_t random() noexcept;
+
+    client_options options_;
+    safeguards guards_;
+    local_time now_{};
+    bool up_ = false;
+    std::uint64_t incarnation_ = 0;
+    std::string run_id_;
+    // Counts the servers that were met.
+    std::uint64_t server_ = 0;
+    // Until when locks that the server does not know may be those of others, by its clock.
+    server_time grace_ends_ = 0;
+    std::uint64_t last_attempt_ = 0;
+    std::uint64_t last_lock_ = 0;
+    call_id last_call_ = 0;
+    std::uint64_t last_command_ = 0;
+    std::uint64_t random_;
+    // A moving average.
+    local_time round_trip_{};
+    attempt_map attempts_;
+    std::map<lock_id, lock_state> locks_;
+    std::map<std::uint64_t, flight> flights_;
+    std::map<call_id, pending_call> calls_;
+    std::set<std::tuple<local_time, timer, std::uint64_t>> timers_;
+    std::vector<action> actions_;
+    client_counters counters_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

@@ -1,0 +1,241 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "protocol_client.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+// What the client says: the arguments of the scripts. What it decides stands in protocol_client.cpp.
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+// How many locks a script looks at, at most: it must not keep the server from its other work.
+constexpr std::size_t batch_size = 100;
+
+std::string text(std::int64_t number)
+{
+    return std::to_string(number);
+}
+
+/// Appends the options as the scripts take them; times in milliseconds.
+void append(std::vector<std::string>& list, const lease_options& options)
+{
+    list.push_back(text(options.lease.count()));
+    list.push_back(text(std::min(options.claim, options.lease).count()));
+    list.push_back(text(options.idle.count()));
+    if (!options.pool)
+        return;
+    list.push_back(text(options.pool->capacity));
+    list.push_back(text(options.pool->outside));
+}
+
+}  // namespace
+
+waiter_id protocol_client::id_of(attempt_id id) const noexcept
+{
+    return {options_.nonce, incarnation_, id};
+}
+
+/// All ids by which the server may know an attempt, with commas.
+std::string protocol_client::ids_of(const attempt_entry& entry) const
+{
+    std::string result;
+    for (const std::uint64_t incarnation : entry.second.incarnations)
+    {
+        if (!result.empty())
+            result += ',';
+        result += to_string(waiter_id{options_.nonce, incarnation, entry.first});
+    }
+    return result;
+}
+
+void protocol_client::note_incarnation(attempt& each) const
+{
+    if (!guards_.all_ids && !each.incarnations.empty())
+        return;
+    if (std::ranges::find(each.incarnations, incarnation_) == each.incarnations.end())
+        each.incarnations.push_back(incarnation_);
+}
+
+void protocol_client::send_acquire(attempt_entry& entry)
+{
+    attempt& each = entry.second;
+    const lock_state& lock = locks_.at(each.lock);
+    note_incarnation(each);
+    std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
+                                       each.wants.waits ? "queue" : "try",
+                                       text(guards_.ticket_hints ? each.ticket : 0)};
+    append(arguments, lock.options);
+    arguments.push_back(text(lock.top_fence));
+    if (lock.options.pool)
+        arguments.push_back(text(each.wants.units));
+    else
+        arguments.push_back(text(grace_ends_));
+    send(lock.options.kind(), operation::acquire, each.lock, {entry.first}, lock.keys,
+         std::move(arguments));
+}
+
+void protocol_client::send_release(attempt_entry& entry)
+{
+    const attempt& each = entry.second;
+    const lock_state& lock = locks_.at(each.lock);
+    std::vector<std::string> arguments{
+        options_.wake_prefix, lock.options.pool ? ids_of(entry) : to_string(id_of(entry.first)),
+        text(each.fence), wake_name(options_.nonce, 0) + '.' + std::to_string(each.slot)};
+    append(arguments, lock.options);
+    if (lock.options.pool)
+        arguments.push_back(text(each.outside));
+    send(lock.options.kind(), operation::release, each.lock, {entry.first}, lock.keys,
+         std::move(arguments));
+}
+
+void protocol_client::send_cancel(attempt_entry& entry)
+{
+    note_incarnation(entry.second);
+    const lock_state& lock = locks_.at(entry.second.lock);
+    std::vector<std::string> arguments{options_.wake_prefix, ids_of(entry)};
+    append(arguments, lock.options);
+    send(lock.options.kind(), operation::cancel, entry.second.lock, {entry.first}, lock.keys,
+         std::move(arguments));
+}
+
+void protocol_client::send_nudge(lock_id id)
+{
+    lock_state& lock = locks_.at(id);
+    if (lock.nudging || !up_)
+        return;
+    lock.nudging = true;
+    set_timer(timer::nudge, id, lock.nudge_at, never);
+    std::vector<attempt_id> head;
+    std::vector<std::string> arguments{options_.wake_prefix, {}};
+    if (!lock.waiters.empty())
+    {
+        head.push_back(lock.waiters.begin()->second);
+        arguments[1] = to_string(id_of(head[0]));
+    }
+    append(arguments, lock.options);
+    if (!lock.options.pool)
+        arguments.push_back(options_.wake_prefix + wake_name(options_.nonce, incarnation_));
+    send(lock.options.kind(), operation::nudge, id, std::move(head), lock.keys,
+         std::move(arguments));
+}
+
+void protocol_client::send_call(call_id id)
+{
+    pending_call& each = calls_.at(id);
+    if (!up_ || each.flight != 0)
+        return;
+    constexpr std::array<std::string_view, 3> names{"add", "create", "read"};
+    const lock_state& lock = locks_.at(each.lock);
+    std::vector<std::string> arguments{options_.wake_prefix,
+                                       std::string(names[static_cast<std::size_t>(each.what)]),
+                                       text(each.number), each.name, each.before};
+    append(arguments, lock.options);
+    each.flight = last_command_ + 1;
+    send(object_kind::pool, operation::count, each.lock, {id}, lock.keys, std::move(arguments));
+}
+
+object_kind protocol_client::kind_of(attempt_id id) const
+{
+    return locks_.at(attempts_.at(id).lock).options.kind();
+}
+
+void protocol_client::send_renewals(const std::vector<attempt_id>& attempts)
+{
+    for (const auto kind : {object_kind::mutex, object_kind::pool})
+    {
+        std::vector<attempt_id> chosen;
+        std::ranges::copy_if(attempts, std::back_inserter(chosen),
+                             [&](attempt_id id) { return kind_of(id) == kind; });
+        send_renewals(kind, chosen);
+    }
+}
+
+void protocol_client::send_resyncs(const std::vector<attempt_id>& attempts)
+{
+    for (const auto kind : {object_kind::mutex, object_kind::pool})
+    {
+        std::vector<attempt_id> chosen;
+        std::ranges::copy_if(attempts, std::back_inserter(chosen),
+                             [&](attempt_id id) { return kind_of(id) == kind; });
+        send_resyncs(kind, chosen);
+    }
+}
+
+void protocol_client::send_renewals(object_kind kind, const std::vector<attempt_id>& attempts)
+{
+    for (std::size_t first = 0; first < attempts.size(); first += batch_size)
+    {
+        std::vector<attempt_id> batch;
+        std::vector<std::string> keys;
+        std::vector<std::string> arguments{options_.wake_prefix};
+        for (std::size_t i = first; i < std::min(attempts.size(), first + batch_size); ++i)
+        {
+            attempt& each = attempts_.at(attempts[i]);
+            const lock_state& lock = locks_.at(each.lock);
+            batch.push_back(attempts[i]);
+            keys.insert(keys.end(), lock.keys.begin(), lock.keys.end());
+            arguments.push_back(to_string(id_of(attempts[i])));
+            arguments.push_back(text(each.at == phase::held ? each.fence : each.told.fence));
+            append_units(arguments, each, kind);
+            append(arguments, lock.options);
+        }
+        send(kind, operation::renew, 0, std::move(batch), std::move(keys), std::move(arguments));
+    }
+}
+
+/// What a holder still has of a pool. The server will know it then.
+void protocol_client::append_units(std::vector<std::string>& list, attempt& each, object_kind kind)
+{
+    each.changes_sent = each.changes;
+    if (kind != object_kind::pool)
+        return;
+    list.push_back(text(each.wants.units));
+    list.push_back(text(each.outside));
+}
+
+void protocol_client::send_resyncs(object_kind kind, const std::vector<attempt_id>& attempts)
+{
+    for (std::size_t first = 0; first < attempts.size(); first += batch_size)
+    {
+        std::vector<attempt_id> batch;
+        std::vector<std::string> keys;
+        std::vector<std::string> arguments{options_.wake_prefix};
+        for (std::size_t i = first; i < std::min(attempts.size(), first + batch_size); ++i)
+        {
+            auto& entry = *attempts_.find(attempts[i]);
+            const lock_state& lock = locks_.at(entry.second.lock);
+            batch.push_back(entry.first);
+            keys.insert(keys.end(), lock.keys.begin(), lock.keys.end());
+            arguments.push_back(ids_of(entry));
+            arguments.push_back(to_string(id_of(entry.first)));
+            arguments.push_back(text(entry.second.at == phase::held ? entry.second.fence : 0));
+            append_units(arguments, entry.second, kind);
+            append(arguments, lock.options);
+            // From now on the server may know it by this id, too.
+            note_incarnation(entry.second);
+        }
+        send(kind, operation::resync, 0, std::move(batch), std::move(keys), std::move(arguments));
+    }
+}
+
+void protocol_client::send(object_kind kind, operation op, lock_id lock,
+                           std::vector<attempt_id> attempts, std::vector<std::string> keys,
+                           std::vector<std::string> arguments)
+{
+    const std::uint64_t number = ++last_command_;
+    if (op != operation::nudge && op != operation::count)
+        for (const attempt_id id : attempts)
+            attempts_.at(id).flight = number;
+    flights_.emplace(number, flight{op, lock, std::move(attempts), now_});
+    ++counters_.sent[static_cast<std::size_t>(op)];
+    actions_.emplace_back(command{number, op, std::move(keys), std::move(arguments), kind});
+}
+
+}  // namespace turnstile::redis::detail
