@@ -1,0 +1,118 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "diagnosis.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <fmt/format.h>
+
+#include "redact.hpp"
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+bool contains(std::string_view text, std::string_view part)
+{
+    return text.find(part) != std::string_view::npos;
+}
+
+/// What stands between the first two single quotes.
+std::string_view quoted(std::string_view text)
+{
+    const std::size_t begin = text.find('\'');
+    if (begin == std::string_view::npos)
+        return {};
+    text.remove_prefix(begin + 1);
+    return text.substr(0, text.find('\''));
+}
+
+std::string user_of(const config& settings)
+{
+    return settings.username.empty() ? "default" : settings.username;
+}
+
+/// What is over when the server has started, has finished a long script, or has lost a client.
+bool is_temporary_error(std::string_view error)
+{
+    static constexpr std::string_view beginnings[] = {
+        "LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "ERR max number of clients",
+    };
+    return std::ranges::any_of(beginnings, [&](auto each) { return error.starts_with(each); });
+}
+
+diagnosis missing_command(std::string_view error, std::string_view command, const config& settings)
+{
+    const std::string_view named = quoted(error);
+    std::string name(named.empty() ? command : named);
+    std::ranges::transform(name, name.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (name.empty())
+        return {errc::missing_permission,
+                fmt::format("user '{}' lacks a permission ({})", user_of(settings), error)};
+    return {errc::missing_permission, fmt::format("user '{}' may not run the command {}; add +{}",
+                                                  user_of(settings), name, name)};
+}
+
+diagnosis unsupported(std::string_view error)
+{
+    return {errc::unsupported_server,
+            fmt::format("the server must be Redis 7.0 or newer ({})", error)};
+}
+
+}  // namespace
+
+std::string missing_channel(std::string_view what, const config& settings)
+{
+    return fmt::format("user '{}' may not {} channel {}:{}:wake:*; add &{}:*", user_of(settings),
+                       what, settings.prefix, settings.database, settings.prefix);
+}
+
+diagnosis diagnose(std::string_view error, std::string_view command, const config& settings)
+{
+    if (is_temporary_error(error))
+        return {errc::unreachable, std::string(error)};
+    if (error.starts_with("WRONGPASS") || error.starts_with("NOAUTH") ||
+        contains(error, "AUTH <password>"))
+        return {errc::wrong_credentials,
+                fmt::format("user '{}': {}", user_of(settings), redact(error, settings.password))};
+    if (error.starts_with("NOPERM"))
+    {
+        if (contains(error, "channel"))
+            return {
+                errc::missing_permission,
+                missing_channel(command == "PUBLISH" ? "publish to" : "subscribe to", settings)};
+        return missing_command(error, command, settings);
+    }
+    // HELLO is of Redis 6, and the first line of our scripts is no Lua to servers before 7.0.
+    if (contains(error, "unknown command") || contains(error, "unexpected symbol near '#'"))
+        return unsupported(redact(error, settings.password));
+    if (contains(error, "DB index"))
+        return {errc::invalid_config, fmt::format("db={}: {}", settings.database, error)};
+    return {errc::server_error, redact(error, settings.password)};
+}
+
+bool is_supported(std::string_view version)
+{
+    int major = 0;
+    std::from_chars(version.data(), version.data() + version.size(), major);
+    return major >= 7;
+}
+
+std::string info_field(std::string_view info, std::string_view name)
+{
+    while (!info.empty())
+    {
+        const std::size_t end = std::min(info.find("\r\n"), info.size());
+        const std::string_view line = info.substr(0, end);
+        if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == ':')
+            return std::string(line.substr(name.size() + 1));
+        info.remove_prefix(std::min(end + 2, info.size()));
+    }
+    return {};
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,115 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "self_test.hpp"
+
+#include <charconv>
+#include <cstdint>
+#include <fmt/format.h>
+#include <random>
+#include <utility>
+
+#include "scripts.hpp"
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+std::string random_digits()
+{
+    std::random_device device;
+    return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+/// 0 if it is none.
+std::int64_t number_in(const std::string& text)
+{
+    std::int64_t number = 0;
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    return number;
+}
+
+}  // namespace
+
+self_test::self_test(const config& settings)
+    : settings_(&settings)
+    , probe_("probe " + random_digits())
+{
+}
+
+void self_test::ask(link& whom, const std::string& channel, std::function<void()> progress)
+{
+    static constexpr std::string_view server[] = {"server"};
+    static constexpr std::string_view memory[] = {"memory"};
+    static constexpr std::string_view script[] = {probe_script.sha1, "0"};
+    const std::string_view message[] = {channel, probe_};
+
+    progress_ = std::move(progress);
+    const auto send = [&](std::string_view command, auto arguments, auto take)
+    {
+        whom.exec(command, arguments,
+                  [this, command, take](const reply& r)
+                  {
+                      if (is_done(r, command))
+                          take(r.nodes.front().text);
+                      progress_();
+                  });
+    };
+    send("INFO", std::span(server), [this](const std::string& info) { take_server(info); });
+    send("INFO", std::span(memory), [this](const std::string& info) { take_memory(info); });
+    send("EVALSHA", std::span(script), [this](const std::string&) { scripted_ = true; });
+    send("PUBLISH", std::span(message), [this](const std::string&) { published_ = true; });
+}
+
+bool self_test::hears(std::string_view payload)
+{
+    heard_ = heard_ || payload == probe_;
+    return payload == probe_;
+}
+
+void self_test::give_up_waiting()
+{
+    fail({errc::missing_permission, "a message to the own wake channel did not arrive; " +
+                                        missing_channel("listen to", *settings_)});
+}
+
+bool self_test::is_done(const reply& r, std::string_view command)
+{
+    // If there is no answer, the link has broken, and that says why.
+    if (r.result == reply::status::error)
+        fail(diagnose(r.error, command, *settings_));
+    return r.result == reply::status::ok;
+}
+
+void self_test::fail(diagnosis why)
+{
+    if (!failure_)
+        failure_ = std::move(why);
+}
+
+void self_test::take_server(const std::string& info)
+{
+    server_ = {info_field(info, "run_id"), info_field(info, "redis_version")};
+    server_.now = number_in(info_field(info, "server_time_usec"));
+    // Full seconds, so it may have been started up to one later.
+    constexpr std::int64_t second = 1'000'000;
+    server_.started = server_.now - (number_in(info_field(info, "uptime_in_seconds")) - 1) * second;
+    greeted_ = is_supported(server_.version);
+    if (!greeted_)
+        fail({errc::unsupported_server,
+              fmt::format("the server must be Redis 7.0 or newer, not '{}'", server_.version)});
+}
+
+void self_test::take_memory(const std::string& info)
+{
+    const std::string policy = info_field(info, "maxmemory_policy");
+    // All our keys have a time to live, so the policies for those evict them just as well.
+    if (!policy.empty() && policy != "noeviction")
+        warning_ =
+            fmt::format("{}: maxmemory-policy is {}, so the server may evict locks; set it to "
+                        "noeviction",
+                        settings_->server_name(), policy);
+}
+
+}  // namespace turnstile::redis::detail
