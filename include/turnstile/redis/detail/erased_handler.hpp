@@ -1,0 +1,58 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_REDIS_DETAIL_ERASED_HANDLER_HPP
+#define TURNSTILE_REDIS_DETAIL_ERASED_HANDLER_HPP
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+namespace turnstile::redis::detail {
+
+/// A handler without its type, and where it is to run.
+template <class Signature>
+class erased_handler
+{
+public:
+    using target_type = boost::asio::any_completion_handler<Signature>;
+
+    template <class Handler>
+    erased_handler(Handler&& handler, const boost::asio::any_io_executor& fallback)
+        : executor_(executor_of(handler, fallback))
+        , target_(std::forward<Handler>(handler))
+    {
+    }
+
+    [[nodiscard]] const boost::asio::any_io_executor& executor() const noexcept
+    {
+        return executor_;
+    }
+
+    [[nodiscard]] target_type& target() noexcept { return target_; }
+
+private:
+    // An executor that cannot be posted to, as that of a handler whose type was erased before, runs its
+    // handler from the fallback.
+    template <class Handler>
+    static boost::asio::any_io_executor executor_of(const Handler& handler,
+                                                    const boost::asio::any_io_executor& fallback)
+    {
+        auto executor = boost::asio::get_associated_executor(handler, fallback);
+        if constexpr (std::convertible_to<decltype(executor), boost::asio::any_io_executor>)
+            return executor;
+        else
+            return fallback;
+    }
+
+    boost::asio::any_io_executor executor_;
+    target_type target_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

@@ -1,0 +1,101 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_REDIS_DETAIL_PERMIT_GRANT_HPP
+#define TURNSTILE_REDIS_DETAIL_PERMIT_GRANT_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <turnstile/error.hpp>
+#include <turnstile/redis/detail/erased_handler.hpp>
+#include <turnstile/redis/detail/grant.hpp>
+#include <utility>
+
+namespace turnstile::redis::detail {
+
+class permit_share;
+
+/// Units of a pool that are held over a session; what a permit stores.
+class permit_grant
+{
+public:
+    permit_grant() noexcept = default;
+
+    /// All units that were granted.
+    explicit permit_grant(grant granted);
+
+    permit_grant(permit_grant&& other) noexcept = default;
+    permit_grant& operator=(permit_grant&& other) noexcept
+    {
+        release();
+        share_ = std::move(other.share_);
+        return *this;
+    }
+    ~permit_grant() { release(); }
+
+    [[nodiscard]] std::ptrdiff_t count() const noexcept;
+    [[nodiscard]] bool valid() const noexcept;
+    [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept;
+    [[nodiscard]] std::uint64_t fencing_token() const noexcept;
+    [[nodiscard]] boost::asio::any_io_executor executor() const;
+    [[nodiscard]] bool is_of_same_object(const permit_grant& other) const noexcept;
+    [[nodiscard]] permit_grant split(std::ptrdiff_t units);
+    void merge(permit_grant&& other);
+
+    /// Leaves the units outside, in the background.
+    void forget() noexcept;
+
+    /// Gives the units back in the background.
+    void release() noexcept;
+
+    template <class CompletionToken>
+    static auto async_release(permit_grant& owned, CompletionToken&& token)
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+            initiate_release(owned), token);
+    }
+
+private:
+    class initiate_release
+    {
+    public:
+        using executor_type = boost::asio::any_io_executor;
+
+        explicit initiate_release(permit_grant& owned) noexcept
+            : owned_(&owned)
+        {
+        }
+
+        [[nodiscard]] executor_type get_executor() const { return owned_->executor(); }
+
+        template <class Handler>
+        void operator()(Handler&& handler) const
+        {
+            const auto executor = get_executor();
+            start_release(std::exchange(owned_->share_, nullptr),
+                          {std::forward<Handler>(handler), executor});
+        }
+
+    private:
+        permit_grant* owned_;
+    };
+
+    static void start_release(const std::shared_ptr<permit_share>& share,
+                              erased_handler<void(error_code)> handler);
+
+    explicit permit_grant(std::shared_ptr<permit_share> share) noexcept
+        : share_(std::move(share))
+    {
+    }
+
+    std::shared_ptr<permit_share> share_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

@@ -1,0 +1,241 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_REDIS_ERROR_HPP
+#define TURNSTILE_REDIS_ERROR_HPP
+
+#include <boost/system/error_category.hpp>
+#include <boost/system/error_code.hpp>
+#include <string>
+#include <turnstile/error.hpp>
+#include <type_traits>
+#include <utility>
+
+namespace turnstile::redis {
+
+/**
+ * @brief What can go wrong between a program and its Redis server.
+ *
+ * What can go wrong with a lock is @ref turnstile::errc, for both backends. The values are stable.
+ *
+ * @par Thread safety
+ * Distinct objects: Safe. Shared objects: Safe.
+ */
+enum class errc
+{
+    /// The configuration breaks a rule: a malformed URL, an unknown option, a value out of its range.
+    invalid_config = 1,
+    /// The server cannot be reached, does not answer, or is not ready yet; it is tried again.
+    unreachable = 2,
+    /// The server refuses user and password, or wants some and got none; or we do not trust its
+    /// certificate.
+    wrong_credentials = 3,
+    /// The server's ACL keeps the user from a command or a channel that is needed.
+    missing_permission = 4,
+    /// Somebody else's value of another type lies at a key of the object.
+    wrong_type = 5,
+    /// The keys were written by another version of Turnstile, in a layout that this one cannot read.
+    foreign_layout = 6,
+    /// The name of an object is empty or too long.
+    invalid_name = 7,
+    /// The server granted with a lower fencing token than before: it has lost its memory.
+    fence_regressed = 8,
+    /// The server is older than Redis 7.0 or lacks what is needed of it.
+    unsupported_server = 9,
+    /// The connection broke before the answer came: whether the server did it is not known.
+    unknown_outcome = 10,
+    /// The session was closed, or belongs to the process that this one was forked from.
+    session_closed = 11,
+    /// The server answered with an error that has no code of its own; the text says which.
+    server_error = 12,
+    /// Too few replicas acknowledged a grant in time, so it was given back.
+    not_replicated = 13,
+};
+
+/**
+ * @brief Kinds of errors, for callers who want to know what to do rather than what happened.
+ *
+ * An error code compares equal to its kind, which is an error condition: `if (error == error_kind::temporary)`.
+ */
+enum class error_kind
+{
+    /// Waiting may help: the server or the way to it is not there, or nobody knows what it did.
+    temporary = 1,
+    /// Somebody has to change the configuration, the server's or ours.
+    configuration = 2,
+};
+
+/// The category of @ref errc; its name is `turnstile.redis`.
+[[nodiscard]] const boost::system::error_category& redis_category() noexcept;
+
+/// The category of @ref error_kind; its name is `turnstile.redis.kind`.
+[[nodiscard]] const boost::system::error_category& redis_error_kind_category() noexcept;
+
+/// Makes an error code of the category @ref redis_category.
+[[nodiscard]] inline error_code make_error_code(errc e) noexcept
+{
+    return {static_cast<int>(e), redis_category()};
+}
+
+/// Makes an error condition of the category @ref redis_error_kind_category.
+[[nodiscard]] inline boost::system::error_condition make_error_condition(error_kind c) noexcept
+{
+    return {static_cast<int>(c), redis_error_kind_category()};
+}
+
+/**
+ * @brief An error with the text that belongs to it: which value, which rule, what the server said.
+ *
+ * No text contains a password or the name of a wake channel.
+ *
+ * @par Thread safety
+ * Distinct objects: Safe. Shared objects: Unsafe.
+ */
+class redis_error : public system_error
+{
+public:
+    /// Constructs the exception.
+    redis_error(errc e, std::string text)
+        : system_error(make_error_code(e))
+        , text_(std::move(text))
+    {
+    }
+
+    /// The text, alone.
+    [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
+
+private:
+    std::string text_;
+};
+
+}  // namespace turnstile::redis
+
+namespace boost::system {
+
+template <>
+struct is_error_code_enum<turnstile::redis::errc> : std::true_type
+{
+};
+
+template <>
+struct is_error_condition_enum<turnstile::redis::error_kind> : std::true_type
+{
+};
+
+}  // namespace boost::system
+
+namespace turnstile::redis {
+
+namespace detail {
+
+class redis_error_category final : public boost::system::error_category
+{
+public:
+    constexpr redis_error_category() noexcept
+        : error_category(0x5e11d0a97c3f42b6ULL)
+    {
+    }
+
+    const char* name() const noexcept override { return "turnstile.redis"; }
+
+    std::string message(int value) const override
+    {
+        switch (static_cast<errc>(value))
+        {
+        case errc::invalid_config:
+            return "the configuration breaks a rule";
+        case errc::unreachable:
+            return "the server cannot be reached";
+        case errc::wrong_credentials:
+            return "the server refuses user and password";
+        case errc::missing_permission:
+            return "the server's ACL lacks a rule";
+        case errc::wrong_type:
+            return "a value of another type lies at a key of the object";
+        case errc::foreign_layout:
+            return "the keys have the layout of another version";
+        case errc::invalid_name:
+            return "the name of the object is empty or too long";
+        case errc::fence_regressed:
+            return "the server granted with a lower fencing token than before";
+        case errc::unsupported_server:
+            return "the server is older than Redis 7.0";
+        case errc::unknown_outcome:
+            return "the connection broke before the answer came";
+        case errc::session_closed:
+            return "the session is closed";
+        case errc::server_error:
+            return "the server answered with an error";
+        case errc::not_replicated:
+            return "too few replicas acknowledged the grant in time";
+        }
+        return "unknown turnstile.redis error " + std::to_string(value);
+    }
+
+    boost::system::error_condition default_error_condition(int value) const noexcept override
+    {
+        switch (static_cast<errc>(value))
+        {
+        case errc::unreachable:
+        case errc::unknown_outcome:
+        case errc::not_replicated:
+            return make_error_condition(error_kind::temporary);
+        case errc::invalid_config:
+        case errc::wrong_credentials:
+        case errc::missing_permission:
+        case errc::unsupported_server:
+            return make_error_condition(error_kind::configuration);
+        case errc::wrong_type:
+        case errc::foreign_layout:
+        case errc::invalid_name:
+        case errc::fence_regressed:
+        case errc::session_closed:
+        case errc::server_error:
+            break;
+        }
+        return {value, *this};
+    }
+};
+
+class redis_error_kind_category_type final : public boost::system::error_category
+{
+public:
+    constexpr redis_error_kind_category_type() noexcept
+        : error_category(0x5e11d0a97c3f42b7ULL)
+    {
+    }
+
+    const char* name() const noexcept override { return "turnstile.redis.kind"; }
+
+    std::string message(int value) const override
+    {
+        switch (static_cast<error_kind>(value))
+        {
+        case error_kind::temporary:
+            return "trying again later may help";
+        case error_kind::configuration:
+            return "a configuration has to be changed";
+        }
+        return "unknown turnstile.redis condition " + std::to_string(value);
+    }
+};
+
+inline constexpr redis_error_category redis_category_instance{};
+inline constexpr redis_error_kind_category_type redis_error_kind_category_instance{};
+
+}  // namespace detail
+
+inline const boost::system::error_category& redis_category() noexcept
+{
+    return detail::redis_category_instance;
+}
+
+inline const boost::system::error_category& redis_error_kind_category() noexcept
+{
+    return detail::redis_error_kind_category_instance;
+}
+
+}  // namespace turnstile::redis
+
+#endif

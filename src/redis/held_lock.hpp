@@ -1,0 +1,217 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_HELD_LOCK_HPP
+#define TURNSTILE_SRC_REDIS_HELD_LOCK_HPP
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <turnstile/owner_token.hpp>
+#include <turnstile/redis/lease_clock.hpp>
+#include <utility>
+#include <vector>
+
+#include "boot_clock.hpp"
+#include "context_life.hpp"
+#include "protocol_client.hpp"
+
+namespace turnstile::redis::detail {
+
+class held_lock;
+class session_core;
+
+/// Somebody who is told when what is held is lost.
+class loss_watcher
+{
+public:
+    virtual void tell_lost() = 0;
+
+protected:
+    loss_watcher() = default;
+    loss_watcher(const loss_watcher&) = default;
+    loss_watcher& operator=(const loss_watcher&) = default;
+    ~loss_watcher() = default;
+};
+
+/// Which replicas have to know of a grant before its holder does.
+struct durability_options
+{
+    int replicas = 0;
+    std::chrono::milliseconds timeout{1000};
+};
+
+/// What an async_mutex is: a lock of a session, and the tokens that own it. Or a pool.
+class lock_handle
+{
+public:
+    lock_handle(std::shared_ptr<session_core> session, std::string what, lock_keys where,
+                const lease_options& how, const durability_options& how_safe = {})
+        : core(std::move(session))
+        , name(std::move(what))
+        , keys(std::move(where))
+        , options(how)
+        , durability(how_safe)
+    {
+    }
+
+    const std::shared_ptr<session_core> core;
+    const std::string name;
+    const lock_keys keys;
+    const lease_options options;
+    const durability_options durability;
+
+    /// The client's name of the lock; 0 as long as it was not used. Belongs to the session's strand.
+    lock_id id = 0;
+    /// Whether the mutex is gone. Belongs to the session's strand.
+    bool forgotten = false;
+
+    /// Lets a token own what a guard has owned.
+    owner_token entrust(std::shared_ptr<held_lock> held);
+
+    /// Takes away from a token what it owns; null if it owns nothing. The token that does, if any.
+    std::shared_ptr<held_lock> take(owner_token owner, owner_token& expected);
+
+private:
+    std::mutex mutex_;
+    std::map<std::uint64_t, std::shared_ptr<held_lock>> entrusted_;
+};
+
+/// A lock that is held, or was. What a guard owns; any thread may look at it.
+class held_lock final : public loss_watcher, public std::enable_shared_from_this<held_lock>
+{
+public:
+    /// What is left of the units of a pool that were granted together.
+    struct tally
+    {
+        std::int64_t held = 0;
+        /// Nobody holds them, but they were not given back.
+        std::int64_t outside = 0;
+    };
+
+    held_lock(std::shared_ptr<lock_handle> which, const granted& what, std::int64_t units,
+              std::shared_ptr<mortal_executor> where, std::shared_ptr<held_lock> below = nullptr)
+        : lock(std::move(which))
+        , attempt(what.attempt)
+        , fence(static_cast<std::uint64_t>(what.fence))
+        , executor(std::move(where))
+        , base(std::move(below))
+        , heard(what.heard)
+        , expires_(what.expires.count())
+    {
+        tally_.held = units;
+    }
+
+    const std::shared_ptr<lock_handle> lock;
+    const attempt_id attempt;
+    const std::uint64_t fence;
+    /// Where it is told of a loss.
+    const std::shared_ptr<mortal_executor> executor;
+    /// What was held before it was upgraded; null if it was not.
+    const std::shared_ptr<held_lock> base;
+    /// When the message came that granted it; 0 if none did.
+    const local_time heard;
+
+    [[nodiscard]] bool valid() const noexcept
+    {
+        return !is_over_.load(std::memory_order_acquire) && boot_time() < expires() &&
+               (!base || base->valid());
+    }
+
+    [[nodiscard]] local_time expires() const noexcept
+    {
+        return local_time(expires_.load(std::memory_order_relaxed));
+    }
+
+    /// Until when it is certainly held, unless that is extended; long ago if it is over.
+    [[nodiscard]] lease_clock::time_point expires_at() const noexcept
+    {
+        if (is_over_.load(std::memory_order_acquire))
+            return {};
+        const lease_clock::time_point end(expires());
+        return base ? std::min(end, base->expires_at()) : end;
+    }
+
+    void extend(local_time expires) noexcept
+    {
+        expires_.store(expires.count(), std::memory_order_relaxed);
+    }
+
+    /// It is not held any more. Whether it was until now.
+    bool end() noexcept { return !is_over_.exchange(true, std::memory_order_acq_rel); }
+
+    /// Belongs to the executor on which the lock was granted.
+    [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
+
+    /// Triggers the slot, on that executor, and tells those who watch.
+    void tell_lost() override
+    {
+        emit_lost(*executor, weak_from_this());
+        const std::lock_guard guarded(mutex_);
+        for (const auto& each : watchers_)
+            if (const auto watcher = each.lock())
+                watcher->tell_lost();
+    }
+
+    void watch(std::weak_ptr<loss_watcher> watcher)
+    {
+        const std::lock_guard guarded(mutex_);
+        std::erase_if(watchers_, [](const auto& each) { return each.expired(); });
+        watchers_.push_back(std::move(watcher));
+    }
+
+    [[nodiscard]] tally count() const
+    {
+        const std::lock_guard guarded(mutex_);
+        return tally_;
+    }
+
+    /// Gives up units, or leaves them outside. How many are still held.
+    std::int64_t give_up(std::int64_t units, bool leaves_them_outside)
+    {
+        const std::lock_guard guarded(mutex_);
+        tally_.held -= units;
+        if (leaves_them_outside)
+            tally_.outside += units;
+        return tally_.held;
+    }
+
+    /// Triggers the slot of somebody who may be gone then.
+    template <class Owner>
+    static void emit_lost(mortal_executor& where, std::weak_ptr<Owner> whose)
+    {
+        where.use(
+            [&whose](const boost::asio::any_io_executor& runs)
+            {
+                boost::asio::post(runs,
+                                  [whose = std::move(whose)]
+                                  {
+                                      if (const auto owner = whose.lock())
+                                          owner->lost_.emit(
+                                              boost::asio::cancellation_type::terminal);
+                                  });
+            });
+    }
+
+private:
+    std::atomic<std::int64_t> expires_;
+    std::atomic<bool> is_over_{false};
+    boost::asio::cancellation_signal lost_;
+    // Guards what follows.
+    mutable std::mutex mutex_;
+    tally tally_;
+    std::vector<std::weak_ptr<loss_watcher>> watchers_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

@@ -1,0 +1,176 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "session_core.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <functional>
+#include <new>
+#include <thread>
+#include <turnstile/redis/session.hpp>
+#include <utility>
+#include <vector>
+
+namespace turnstile::redis {
+
+namespace detail {
+
+session_core::session_core(const boost::asio::any_io_executor& fallback,
+                           const boost::asio::any_io_executor& executor, config given)
+    : settings(std::move(given))
+    , fallback_(fallback)
+    , life_(context_life::of(executor))
+    , strand_(boost::asio::make_strand(executor))
+    , engine_(std::make_shared<session_engine>(strand_, settings))
+{
+    if (life_)
+    {
+        const std::lock_guard lock(life_->mutex);
+        life_->residents.insert(this);
+    }
+    post([](session_engine& engine) { engine.start(); });
+}
+
+session_core::~session_core()
+{
+    std::shared_ptr<void> rest;
+    auto lock = life_ ? std::unique_lock(life_->mutex) : std::unique_lock<std::mutex>();
+    if (life_)
+        life_->residents.erase(this);
+    rest = evict();
+    if (lock)
+        lock.unlock();
+}
+
+void session_core::stop(std::function<void()> then)
+{
+    post(
+        [then = std::move(then)](session_engine& engine)
+        {
+            engine.abandon();
+            if (then)
+                then();
+        });
+    std::shared_ptr<void> rest;
+    auto lock = life_ ? std::unique_lock(life_->mutex) : std::unique_lock<std::mutex>();
+    rest = evict();
+    if (lock)
+        lock.unlock();
+}
+
+session_metrics session_core::metrics() const
+{
+    const auto lock = life_ ? std::unique_lock(life_->mutex) : std::unique_lock<std::mutex>();
+    auto result = engine_ ? engine_->metrics() : session_metrics();
+    result.grant_delivery = deliveries.copy();
+    return result;
+}
+
+boost::asio::any_io_executor session_core::fallback()
+{
+    boost::asio::any_io_executor result = boost::asio::system_executor();
+    fallback_.use([&](const boost::asio::any_io_executor& executor) { result = executor; });
+    return result;
+}
+
+std::shared_ptr<void> session_core::evict() noexcept
+{
+    strand_ = nullptr;
+    return std::exchange(engine_, nullptr);
+}
+
+}  // namespace detail
+
+/// A context with a thread that runs it.
+class session::own_thread
+{
+public:
+    own_thread() = default;
+    own_thread(const own_thread&) = delete;
+    own_thread& operator=(const own_thread&) = delete;
+
+    /// Waits for the end of the thread, which comes with stop(), or when there is nothing to do.
+    ~own_thread()
+    {
+        work_.reset();
+        thread_.join();
+    }
+
+    [[nodiscard]] executor_type executor() { return context_.get_executor(); }
+
+    void stop() { context_.stop(); }
+
+private:
+    boost::asio::io_context context_{1};
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
+        context_.get_executor()};
+    std::thread thread_{[this] { context_.run(); }};
+};
+
+session::session(const executor_type& executor, config settings, session_thread thread)
+    : thread_(thread == session_thread::own ? std::make_unique<own_thread>() : nullptr)
+    , core_(std::make_shared<detail::session_core>(
+          executor, thread_ ? thread_->executor() : executor, std::move(settings)))
+{
+}
+
+session::~session()
+{
+    if (core_->is_forked() && thread_)
+    {
+        // The thread is the parent's, and so is what its context waits for, in a set that both have: the
+        // parent would not hear of it any more if it were closed here. Kept until the process ends.
+        static auto* const kept = new (std::nothrow) std::vector<std::shared_ptr<void>>();
+        kept->push_back(std::move(core_));
+        kept->emplace_back(std::move(thread_));
+        return;
+    }
+    // Not earlier: only what runs on the engine's strand runs after what was posted to it before.
+    core_->stop(thread_ ? [thread = thread_.get()] { thread->stop(); } : std::function<void()>());
+}
+
+session::executor_type session::get_executor() const noexcept
+{
+    return core_->fallback();
+}
+
+session_metrics session::metrics() const
+{
+    return core_->metrics();
+}
+
+namespace {
+
+/// Has the engine do something, of which a handler is told; if there is no engine, it is told that.
+void ask(detail::session_core& core, detail::erased_handler<void(error_code)> handler,
+         void (*what)(detail::session_engine&, const detail::listener&))
+{
+    auto done = std::make_shared<detail::completion<error_code>>(std::move(handler));
+    if (!core.post([done, what](detail::session_engine& engine) { what(engine, done); }))
+        done->complete(errc::session_closed);
+}
+
+}  // namespace
+
+void session::start_ready(handler_type handler)
+{
+    ask(*core_, std::move(handler),
+        [](detail::session_engine& engine, const detail::listener& done) { engine.ready(done); });
+}
+
+void session::start_ping(handler_type handler)
+{
+    ask(*core_, std::move(handler),
+        [](detail::session_engine& engine, const detail::listener& done) { engine.ping(done); });
+}
+
+void session::start_close(handler_type handler)
+{
+    ask(*core_, std::move(handler),
+        [](detail::session_engine& engine, const detail::listener& done) { engine.close(done); });
+}
+
+}  // namespace turnstile::redis

@@ -1,0 +1,643 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "session_engine.hpp"
+
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+#include <random>
+#include <span>
+#include <turnstile/redis/error.hpp>
+#include <utility>
+#include <variant>
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+/// A number that nobody can guess: who knew it could forge messages.
+std::uint64_t make_nonce()
+{
+    std::random_device device;
+    return (static_cast<std::uint64_t>(device()) << 32U) | device();
+}
+
+client_options options_of(const config& settings)
+{
+    client_options result;
+    result.nonce = make_nonce();
+    result.wake_prefix = wake_prefix(settings.prefix, settings.database);
+    result.margin = settings.loss_margin;
+    result.renew_fraction = settings.renew_fraction;
+    result.grace = settings.grace;
+    return result;
+}
+
+const script& script_of(const command& what)
+{
+    for (const script& each : scripts())
+        if (each.name == name_of(what.op, what.kind))
+            return each;
+    // There is a file for each operation; a test looks.
+    std::terminate();
+}
+
+/// The leaves of a reply, as text.
+std::vector<std::string> leaves_of(const reply& answer)
+{
+    std::vector<std::string> result;
+    result.reserve(answer.nodes.size());
+    for (const node& each : answer.nodes)
+        if (each.type != node::kind::array)
+            result.push_back(each.text);
+    return result;
+}
+
+error_code error_of(attempt_failure reason)
+{
+    switch (reason)
+    {
+    case attempt_failure::foreign_layout:
+        return errc::foreign_layout;
+    case attempt_failure::wrong_type:
+        return errc::wrong_type;
+    case attempt_failure::fence_regressed:
+        return errc::fence_regressed;
+    case attempt_failure::busy:
+        return {};
+    case attempt_failure::impossible:
+        return turnstile::errc::invalid_count;
+    case attempt_failure::refused:
+        break;
+    }
+    return errc::server_error;
+}
+
+error_code error_of(release_result result)
+{
+    switch (result)
+    {
+    case release_result::released:
+        return {};
+    case release_result::lost:
+        return turnstile::errc::lost;
+    case release_result::unknown:
+        return errc::unknown_outcome;
+    case release_result::refused:
+        break;
+    }
+    return errc::server_error;
+}
+
+error_code error_of(standing::status said)
+{
+    switch (said)
+    {
+    case standing::status::ok:
+    case standing::status::exists:
+        return {};
+    case standing::status::excess:
+        return turnstile::errc::over_release;
+    case standing::status::foreign:
+        return errc::foreign_layout;
+    case standing::status::wrong_type:
+        return errc::wrong_type;
+    default:
+        return errc::server_error;
+    }
+}
+
+void tell(const listener& whom, error_code what)
+{
+    if (whom)
+        whom->complete(what);
+}
+
+}  // namespace
+
+session_engine::session_engine(boost::asio::any_io_executor strand, config settings)
+    : strand_(std::move(strand))
+    , settings_(std::move(settings))
+    , client_(options_of(settings_))
+    , connection_(
+          strand_, settings_,
+          [prefix = wake_prefix(settings_.prefix, settings_.database), nonce = client_.nonce()](
+              std::uint64_t incarnation) { return prefix + wake_name(nonce, incarnation); },
+          *this)
+    , timer_(strand_)
+    , close_timer_(strand_)
+{
+}
+
+void session_engine::start()
+{
+    connection_.start();
+}
+
+// --- what users want ----------------------------------------------------------------------------
+
+void session_engine::lock(const std::shared_ptr<lock_operation>& operation)
+{
+    if (operation->cancelled)
+        return;
+    lock_handle& lock = *operation->lock;
+    if (is_closed_)
+        return finish(operation, errc::session_closed, grant());
+    if (lock.forgotten)
+        return finish(operation, boost::asio::error::operation_aborted, grant());
+    if (lock.id == 0)
+        lock.id = client_.open_lock(lock.keys, lock.options);
+    if (lock.durability.replicas > 0 && !replicas_)
+        replicas_ = std::make_unique<replica_watch>(strand_, settings_, make_nonce(),
+                                                    static_cast<replica_watch::observer&>(*this));
+
+    const std::optional<std::chrono::nanoseconds> limit = operation->limit;
+    const bool waits = !limit || limit->count() > 0;
+    operation->wants.waits = waits;
+    operation->attempt = client_.begin(boot_time(), lock.id, operation->wants);
+    waiting_.emplace(operation->attempt, operation);
+    if (waits && limit)
+    {
+        operation->timer = std::make_unique<boost::asio::steady_timer>(strand_, *limit);
+        operation->timer->async_wait(
+            [self = shared_from_this(), operation](const error_code& error)
+            {
+                // That is no error.
+                if (!error)
+                    self->give_up(operation, {});
+            });
+    }
+    perform();
+}
+
+void session_engine::cancel(const std::shared_ptr<lock_operation>& operation)
+{
+    operation->cancelled = true;
+    // What is being taken is not given up.
+    if (const attempt_id id = operation->attempt; id != 0 && !client_.cancel(boot_time(), id))
+        return perform();
+    finish(operation, boost::asio::error::operation_aborted, grant());
+    perform();
+}
+
+/// Ends a wait without a lock, unless it has ended.
+void session_engine::give_up(const std::shared_ptr<lock_operation>& operation, error_code error)
+{
+    if (operation->attempt == 0)
+        return;
+    client_.cancel(boot_time(), operation->attempt);
+    finish(operation, error, grant());
+    perform();
+}
+
+void session_engine::release(const std::shared_ptr<held_lock>& held, const listener& done)
+{
+    held_.erase(held->attempt);
+    // The lease may have ended while this was on its way.
+    if (!client_.holds(held->attempt))
+        return tell(done, turnstile::errc::lost);
+    if (done)
+        releasing_.emplace(held->attempt, done);
+    client_.leave_outside(held->attempt, held->count().outside);
+    client_.release(boot_time(), held->attempt);
+    perform();
+}
+
+void session_engine::shrink(const std::shared_ptr<held_lock>& held, const listener& done)
+{
+    // The numbers of this moment: others may have shrunk it since.
+    const held_lock::tally left = held->count();
+    // Then all is released, and that tells how it went.
+    if (left.held == 0)
+        return tell(done, {});
+    const std::uint64_t change =
+        client_.shrink(boot_time(), held->attempt, left.held, left.outside);
+    if (change == 0)
+        return tell(done, turnstile::errc::lost);
+    if (done)
+        shrinking_[held->attempt].emplace(change, done);
+    perform();
+}
+
+void session_engine::call(lock_handle& pool, inquiry what, std::int64_t number, const caller& done)
+{
+    if (is_closed_)
+    {
+        done->complete(errc::session_closed, 0);
+        return;
+    }
+    if (pool.id == 0)
+        pool.id = client_.open_lock(pool.keys, pool.options);
+    calling_.emplace(client_.call(boot_time(), pool.id, what, number), std::pair(what, done));
+    perform();
+}
+
+void session_engine::forget_lock(lock_handle& lock)
+{
+    lock.forgotten = true;
+    if (lock.id == 0)
+        return;
+    std::vector<std::shared_ptr<lock_operation>> waiting;
+    for (const auto& [id, operation] : waiting_)
+        if (operation->lock.get() == &lock)
+            waiting.push_back(operation);
+    for (const auto& operation : waiting)
+        cancel(operation);
+    client_.close_lock(lock.id);
+}
+
+void session_engine::ready(listener done)
+{
+    if (is_closed_)
+        tell(done, errc::session_closed);
+    else if (is_connected_)
+        tell(done, {});
+    else
+        awaiting_ready_.push_back(std::move(done));
+}
+
+void session_engine::ping(const listener& done)
+{
+    if (is_closed_)
+        return tell(done, errc::session_closed);
+    const std::array<std::string, 1> words{"PING"};
+    connection_.command(words,
+                        [done](const reply& answer)
+                        {
+                            tell(done, answer.result == reply::status::ok
+                                           ? error_code()
+                                           : make_error_code(errc::unreachable));
+                        });
+}
+
+void session_engine::close(listener done)
+{
+    if (is_closed_)
+        return tell(done, errc::session_closed);
+    is_closed_ = true;
+    closing_ = std::move(done);
+    tell_ready(errc::session_closed);
+    finish_all(errc::session_closed);
+    abort_calls(errc::unknown_outcome);
+    for (const auto& [attempt, weak] : std::exchange(held_, {}))
+    {
+        const auto held = weak.lock();
+        if (held && held->end())
+            held->tell_lost();
+        if (held)
+            client_.leave_outside(attempt, held->count().outside);
+        if (client_.holds(attempt))
+            client_.release(boot_time(), attempt);
+    }
+    close_timer_.expires_after(settings_.connect_timeout);
+    close_timer_.async_wait(
+        [self = shared_from_this()](const error_code& error)
+        {
+            if (!error)
+                self->end_close(errc::unknown_outcome);
+        });
+    perform();
+}
+
+void session_engine::end_close(error_code error)
+{
+    if (std::exchange(is_over_, true))
+        return;
+    close_timer_.cancel();
+    timer_.cancel();
+    if (replicas_)
+        replicas_->close();
+    connection_.close([self = shared_from_this(), error] { tell(self->closing_, error); });
+}
+
+void session_engine::abandon()
+{
+    is_closed_ = true;
+    const error_code aborted = boost::asio::error::operation_aborted;
+    tell_ready(aborted);
+    finish_all(aborted);
+    for (const auto& [attempt, weak] : std::exchange(held_, {}))
+        if (const auto held = weak.lock(); held && held->end())
+            held->tell_lost();
+    for (const auto& [attempt, done] : std::exchange(releasing_, {}))
+        tell(done, aborted);
+    while (!shrinking_.empty())
+        finish_shrinking(shrinking_.begin()->first, ~std::uint64_t(), aborted);
+    abort_calls(aborted);
+    if (!is_over_)
+        end_close(aborted);
+}
+
+session_metrics session_engine::metrics() const
+{
+    const std::lock_guard lock(metrics_mutex_);
+    return metrics_;
+}
+
+// --- what the connection says -------------------------------------------------------------------
+
+void session_engine::connected(std::uint64_t incarnation, const server_info& server)
+{
+    is_connected_ = true;
+    {
+        const std::lock_guard lock(metrics_mutex_);
+        ++metrics_.connections;
+    }
+    run_id_ = server.run_id;
+    client_.connected(boot_time(), incarnation, {server.run_id, server.now, server.started});
+    tell_ready({});
+    perform();
+    if (replicas_)
+        replicas_->proceed();
+}
+
+void session_engine::disconnected(error_code why)
+{
+    is_connected_ = false;
+    client_.disconnected(boot_time());
+    tell_ready(why);
+    perform();
+}
+
+void session_engine::failed_for_good(error_code why, std::string text)
+{
+    log(log_level::error, text);
+    disconnected(why);
+}
+
+void session_engine::message(std::string_view payload)
+{
+    client_.received(boot_time(), payload);
+    perform();
+}
+
+void session_engine::on_reply(std::uint64_t number, const reply& answer)
+{
+    switch (answer.result)
+    {
+    case reply::status::ok:
+        if (auto answers = parse_standings(leaves_of(answer)))
+            client_.answered(boot_time(), number, std::move(*answers));
+        else
+            client_.refused(boot_time(), number, "the answer of a script cannot be understood");
+        break;
+    case reply::status::error:
+        client_.refused(boot_time(), number, answer.error);
+        break;
+    case reply::status::unknown:
+        // The client was told that the connection is gone.
+        return;
+    }
+    perform();
+}
+
+// --- what the replicas say ----------------------------------------------------------------------
+
+void session_engine::await_replicas(const std::shared_ptr<lock_operation>& operation)
+{
+    const durability_options& wanted = operation->lock->durability;
+    operation->replica_timer = std::make_unique<boost::asio::steady_timer>(strand_, wanted.timeout);
+    operation->replica_timer->async_wait(
+        [self = shared_from_this(), operation](const error_code& error)
+        {
+            if (!error)
+                self->give_up(operation, errc::not_replicated);
+        });
+    replicas_->ask(operation->attempt, wanted.replicas);
+}
+
+bool session_engine::stands(attempt_id id, std::string_view run_id) const
+{
+    return run_id == run_id_ && client_.is_settled(id);
+}
+
+void session_engine::acknowledged(attempt_id id)
+{
+    const auto found = waiting_.find(id);
+    if (found == waiting_.end())
+        return;
+    const std::shared_ptr<lock_operation> operation = found->second;
+    finish(operation, {}, grant(std::move(operation->granted)));
+}
+
+void session_engine::untold(attempt_id id, std::string_view why)
+{
+    log(log_level::error,
+        "the server does not tell what its replicas have heard of: " + std::string(why));
+    if (const auto found = waiting_.find(id); found != waiting_.end())
+        give_up(std::shared_ptr(found->second), errc::not_replicated);
+}
+
+// --- what the client wants ----------------------------------------------------------------------
+
+void session_engine::perform()
+{
+    if (std::exchange(is_performing_, true))
+        return;
+    for (auto actions = client_.take_actions(); !actions.empty(); actions = client_.take_actions())
+        for (action& each : actions)
+            std::visit([this](auto& what) { perform(what); }, each);
+    is_performing_ = false;
+    if (closing_ && client_.attempt_count() == 0)
+        end_close({});
+    else if (!is_over_)
+        wake_at(client_.next_tick());
+    note_metrics();
+}
+
+void session_engine::perform(command& what)
+{
+    connection_.eval(script_of(what), what.keys, what.arguments,
+                     [self = shared_from_this(), number = what.number](const reply& answer)
+                     { self->on_reply(number, answer); });
+}
+
+void session_engine::perform(const granted& what)
+{
+    const auto found = waiting_.find(what.attempt);
+    const std::shared_ptr<lock_operation> operation = found->second;
+    const std::shared_ptr<held_lock>& base = operation->base;
+    if (base && !base->valid())
+    {
+        client_.release(boot_time(), what.attempt);
+        return finish(operation, turnstile::errc::lost, grant());
+    }
+    auto held = std::make_shared<held_lock>(operation->lock, what, operation->wants.units,
+                                            operation->executor, base);
+    if (base)
+        base->watch(held);
+    held_.emplace(what.attempt, held);
+    if (operation->lock->durability.replicas == 0)
+        return finish(operation, {}, grant(std::move(held)));
+    operation->granted = std::move(held);
+    await_replicas(operation);
+}
+
+void session_engine::perform(const extended& what)
+{
+    if (const auto found = held_.find(what.attempt); found != held_.end())
+        if (const auto held = found->second.lock())
+            held->extend(what.expires);
+    finish_shrinking(what.attempt, what.changes, {});
+    // The server may have said it for the first time on this connection.
+    if (replicas_)
+        replicas_->proceed();
+}
+
+void session_engine::perform(const failed& what)
+{
+    if (!what.text.empty())
+        log(log_level::error, what.text);
+    if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
+        finish(std::shared_ptr(found->second), error_of(what.reason), grant());
+}
+
+void session_engine::perform(const lost& what)
+{
+    finish_shrinking(what.attempt, ~std::uint64_t(), turnstile::errc::lost);
+    if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
+        return finish(std::shared_ptr(found->second), errc::not_replicated, grant());
+    const auto found = held_.find(what.attempt);
+    if (found == held_.end())
+        return;
+    const auto held = found->second.lock();
+    held_.erase(found);
+    if (!held || !held->end())
+        return;
+    log(log_level::warning, "the lock '" + held->lock->name + "' was lost");
+    held->tell_lost();
+}
+
+void session_engine::perform(const released& what)
+{
+    if (!what.text.empty())
+        log(log_level::error, what.text);
+    if (const auto found = releasing_.find(what.attempt); found != releasing_.end())
+        tell(releasing_.extract(found).mapped(), error_of(what.result));
+    finish_shrinking(what.attempt, ~std::uint64_t(), error_of(what.result));
+}
+
+void session_engine::perform(const taken& what)
+{
+    if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
+        finish(std::shared_ptr(found->second), {}, grant());
+}
+
+void session_engine::perform(const called& what)
+{
+    if (!what.text.empty())
+        log(log_level::error, what.text);
+    const auto found = calling_.find(what.call);
+    if (found == calling_.end())
+        return;
+    const auto [asked, done] = std::move(found->second);
+    calling_.erase(found);
+    const std::int64_t result =
+        asked == inquiry::create ? std::int64_t(what.said == standing::status::ok) : what.available;
+    done->complete(error_of(what.said), result);
+}
+
+void session_engine::wake_at(std::optional<local_time> when)
+{
+    if (!when || *when >= wakes_at_)
+        return;
+    wakes_at_ = *when;
+    timer_.expires_after(*when - boot_time());
+    timer_.async_wait(
+        [self = shared_from_this()](const error_code& error)
+        {
+            if (error)
+                return;
+            self->wakes_at_ = local_time::max();
+            self->client_.tick(boot_time());
+            self->perform();
+        });
+}
+
+// --- endings ------------------------------------------------------------------------------------
+
+void session_engine::finish(const std::shared_ptr<lock_operation>& operation, error_code error,
+                            grant result)
+{
+    const attempt_id id = std::exchange(operation->attempt, 0);
+    waiting_.erase(id);
+    if (std::exchange(operation->granted, nullptr))
+    {
+        // Nobody holds what was not handed over.
+        held_.erase(id);
+        replicas_->forget(id);
+    }
+    operation->timer.reset();
+    operation->replica_timer.reset();
+    operation->done.complete(error, std::move(result));
+}
+
+void session_engine::finish_all(error_code error)
+{
+    for (const auto& [attempt, operation] : std::exchange(waiting_, {}))
+    {
+        // Whether units were taken that were being taken, nobody will know.
+        if (client_.cancel(boot_time(), attempt))
+            finish(operation, error, grant());
+        else
+            finish(operation, errc::unknown_outcome, grant());
+    }
+}
+
+/// Those who wait for a change up to this one.
+void session_engine::finish_shrinking(attempt_id attempt, std::uint64_t changes, error_code error)
+{
+    const auto found = shrinking_.find(attempt);
+    if (found == shrinking_.end())
+        return;
+    auto& waiting = found->second;
+    while (!waiting.empty() && waiting.begin()->first <= changes)
+        tell(waiting.extract(waiting.begin()).mapped(), error);
+    if (waiting.empty())
+        shrinking_.erase(found);
+}
+
+void session_engine::abort_calls(error_code error)
+{
+    for (const auto& [call, whose] : std::exchange(calling_, {}))
+        whose.second->complete(error, 0);
+}
+
+void session_engine::tell_ready(error_code error)
+{
+    for (const listener& each : std::exchange(awaiting_ready_, {}))
+        tell(each, error);
+}
+
+void session_engine::note_metrics()
+{
+    const client_counters& counted = client_.counters();
+    const auto sent = [&](operation op) { return counted.sent[static_cast<std::size_t>(op)]; };
+    const std::lock_guard lock(metrics_mutex_);
+    metrics_.connected = is_connected_;
+    metrics_.acquires = sent(operation::acquire);
+    metrics_.releases = sent(operation::release);
+    metrics_.cancels = sent(operation::cancel);
+    metrics_.renewals = sent(operation::renew);
+    metrics_.nudges = sent(operation::nudge);
+    metrics_.resyncs = sent(operation::resync);
+    metrics_.granted_by_answer = counted.granted_by_answer;
+    metrics_.granted_by_message = counted.granted_by_message;
+    metrics_.confirmed = counted.confirmed;
+    metrics_.lost = counted.lost;
+    metrics_.regressed = counted.regressed;
+    metrics_.reentered = counted.reentered;
+    metrics_.malformed = counted.malformed;
+    metrics_.attempts = client_.attempt_count();
+    metrics_.round_trip = counted.round_trip;
+    metrics_.lock_wait = counted.lock_wait;
+}
+
+void session_engine::log(log_level level, std::string_view text) const
+{
+    if (settings_.logger)
+        settings_.logger(level, text);
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,166 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_SESSION_ENGINE_HPP
+#define TURNSTILE_SRC_REDIS_SESSION_ENGINE_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <turnstile/error.hpp>
+#include <turnstile/redis/config.hpp>
+#include <turnstile/redis/detail/grant.hpp>
+#include <turnstile/redis/metrics.hpp>
+#include <unordered_map>
+#include <vector>
+
+#include "completion.hpp"
+#include "connection.hpp"
+#include "held_lock.hpp"
+#include "protocol_client.hpp"
+#include "replica_watch.hpp"
+
+namespace turnstile::redis::detail {
+
+/// A wait for a lock, or for units of a pool.
+struct lock_operation
+{
+    lock_operation(std::shared_ptr<lock_handle> which, patience how_long, const demand& what,
+                   lock_handler handler)
+        : lock(std::move(which))
+        , limit(how_long.limit())
+        , wants(what)
+        , executor(std::make_shared<mortal_executor>(handler.executor()))
+        , done(std::move(handler))
+    {
+    }
+
+    std::shared_ptr<lock_handle> lock;
+    std::optional<std::chrono::nanoseconds> limit;
+    demand wants;
+    /// What is held already, if this is an upgrade.
+    std::shared_ptr<held_lock> base;
+    /// Where the holder is told of a loss.
+    std::shared_ptr<mortal_executor> executor;
+    completion<error_code, grant> done;
+    /// The attempt under way; 0 before and afterwards.
+    attempt_id attempt = 0;
+    /// What was granted and waits for replicas.
+    std::shared_ptr<held_lock> granted;
+    std::unique_ptr<boost::asio::steady_timer> replica_timer;
+    /// Whether it was cancelled before it began.
+    bool cancelled = false;
+    std::unique_ptr<boost::asio::steady_timer> timer;
+};
+
+/// Somebody who wants to know how something ended; null if nobody does.
+using listener = std::shared_ptr<completion<error_code>>;
+
+/// Somebody who has asked something of a pool.
+using caller = std::shared_ptr<completion<error_code, std::int64_t>>;
+
+/**
+ * Performs what the protocol client decides: the thin part between it, the connection and the handlers.
+ *
+ * Everything runs on one strand. It is kept alive by what is under way on it, and by the session.
+ */
+class session_engine final : public std::enable_shared_from_this<session_engine>,
+                             private connection::observer,
+                             private replica_watch::observer
+{
+public:
+    session_engine(boost::asio::any_io_executor strand, config settings);
+
+    void start();
+    void lock(const std::shared_ptr<lock_operation>& operation);
+    void cancel(const std::shared_ptr<lock_operation>& operation);
+    void release(const std::shared_ptr<held_lock>& held, const listener& done);
+    /// Tells the server how many units of a pool are still held.
+    void shrink(const std::shared_ptr<held_lock>& held, const listener& done);
+    void call(lock_handle& pool, inquiry what, std::int64_t number, const caller& done);
+    void forget_lock(lock_handle& lock);
+    void ready(listener done);
+    void ping(const listener& done);
+    void close(listener done);
+
+    /// Ends at once: operations are aborted, what is held is abandoned.
+    void abandon();
+
+    /// From any thread.
+    [[nodiscard]] session_metrics metrics() const;
+
+private:
+    // What the connection says.
+    void connected(std::uint64_t incarnation, const server_info& server) override;
+    void disconnected(error_code why) override;
+    void message(std::string_view payload) override;
+    void failed_for_good(error_code why, std::string text) override;
+
+    // What the replicas say.
+    [[nodiscard]] bool stands(attempt_id id, std::string_view run_id) const override;
+    void acknowledged(attempt_id id) override;
+    void untold(attempt_id id, std::string_view why) override;
+    [[nodiscard]] std::shared_ptr<void> keep() override { return shared_from_this(); }
+    void await_replicas(const std::shared_ptr<lock_operation>& operation);
+
+    // What the client wants.
+    void perform();
+    void perform(command& what);
+    void perform(const granted& what);
+    void perform(const extended& what);
+    void perform(const failed& what);
+    void perform(const lost& what);
+    void perform(const released& what);
+    void perform(const taken& what);
+    void perform(const called& what);
+    void on_reply(std::uint64_t number, const reply& answer);
+    void wake_at(std::optional<local_time> when);
+
+    void give_up(const std::shared_ptr<lock_operation>& operation, error_code error);
+    void finish(const std::shared_ptr<lock_operation>& operation, error_code error, grant result);
+    void finish_all(error_code error);
+    void finish_shrinking(attempt_id attempt, std::uint64_t changes, error_code error);
+    void abort_calls(error_code error);
+    void tell_ready(error_code error);
+    void end_close(error_code error);
+    void note_metrics();
+    void log(log_level level, std::string_view text) const;
+
+    boost::asio::any_io_executor strand_;
+    config settings_;
+    protocol_client client_;
+    connection connection_;
+    /// Whoever asks for replicas first makes it.
+    std::unique_ptr<replica_watch> replicas_;
+    std::string run_id_;
+    boost::asio::steady_timer timer_;
+    // When the timer fires; it is set anew only if it has to fire earlier.
+    local_time wakes_at_ = local_time::max();
+    boost::asio::steady_timer close_timer_;
+    std::unordered_map<attempt_id, std::shared_ptr<lock_operation>> waiting_;
+    std::unordered_map<attempt_id, std::weak_ptr<held_lock>> held_;
+    std::unordered_map<attempt_id, listener> releasing_;
+    // By the number of the change that is waited for.
+    std::unordered_map<attempt_id, std::multimap<std::uint64_t, listener>> shrinking_;
+    std::unordered_map<call_id, std::pair<inquiry, caller>> calling_;
+    std::vector<listener> awaiting_ready_;
+    listener closing_;
+    bool is_connected_ = false;
+    bool is_closed_ = false;
+    bool is_over_ = false;
+    bool is_performing_ = false;
+    // Guards what metrics() copies.
+    mutable std::mutex metrics_mutex_;
+    session_metrics metrics_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif
