@@ -1,14 +1,26 @@
-# `cpack` in a build directory makes libturnstile-dev, a .deb with the headers.
+# `cpack` in a build directory makes libturnstile-dev, a .deb with the headers, and, if the Redis
+# backend is built, libturnstile-redis-dev with the library and its headers.
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR "The Turnstile authors")
 set(CPACK_PACKAGE_CONTACT "The Turnstile authors")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_DEBIAN_PACKAGE_NAME libturnstile-dev)
-set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
-# A recommendation only: Debian's newer releases have Boost in packages whose names carry the version.
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libboost-dev (>= ${TURNSTILE_BOOST_MINIMUM})")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_ALL core)
+set(CPACK_DEBIAN_CORE_PACKAGE_NAME libturnstile-dev)
+set(CPACK_DEBIAN_CORE_PACKAGE_ARCHITECTURE all)
+# A recommendation only: Debian's newer releases have Boost in packages whose names carry the version.
+set(CPACK_DEBIAN_CORE_PACKAGE_RECOMMENDS "libboost-dev (>= ${TURNSTILE_BOOST_MINIMUM})")
+
+if(TURNSTILE_BUILD_REDIS)
+  list(APPEND CPACK_COMPONENTS_ALL redis)
+  set(CPACK_DEBIAN_REDIS_PACKAGE_NAME libturnstile-redis-dev)
+  set(CPACK_DEBIAN_REDIS_PACKAGE_DEPENDS
+      "libturnstile-dev (= ${PROJECT_VERSION}), libssl-dev, libfmt-dev")
+  set(CPACK_DEBIAN_REDIS_PACKAGE_RECOMMENDS "libboost-dev (>= ${TURNSTILE_REDIS_BOOST_MINIMUM})")
+endif()
 
 include(CPack)

@@ -1,13 +1,30 @@
 #!/bin/bash
-# Makes the package and looks whether it has what a user includes and what CMake looks for.
+# Makes the packages and looks whether they have what a user includes and what CMake looks for.
 set -euo pipefail
-cpack=$1 build=$2
+cpack=$1 build=$2 redis=$3
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
+# expect PACKAGE FILE...: the files are there, below /usr.
+expect() {
+  local contents file
+  contents=$(dpkg-deb --contents "$1")
+  for file in "${@:2}"; do
+    grep -q " ./usr/$file$" <<< "$contents" || { echo "$1 lacks $file" && exit 1; }
+  done
+}
+
 "$cpack" --config "$build/CPackConfig.cmake" -B "$dir"
-contents=$(dpkg-deb --contents "$dir"/libturnstile-dev_*_all.deb)
-for file in include/turnstile/error.hpp share/cmake/turnstile/turnstileConfig.cmake; do
-  grep -q " ./usr/$file$" <<< "$contents" || { echo "missing: $file" && exit 1; }
-done
+
+expect "$dir"/libturnstile-dev_*_all.deb include/turnstile/error.hpp \
+  share/cmake/turnstile/turnstileConfig.cmake
+if dpkg-deb --contents "$dir"/libturnstile-dev_*_all.deb | grep redis; then
+  echo "in the wrong package" && exit 1
+fi
+
+if [[ $redis == ON ]]; then
+  expect "$dir"/libturnstile-redis-dev_*_"$(dpkg --print-architecture)".deb \
+    include/turnstile/redis/config.hpp lib/libturnstile_redis.a \
+    share/cmake/turnstile/turnstileRedisTargets.cmake
+fi

@@ -1,0 +1,61 @@
+# The second backend, turnstile::redis: a compiled library, because Boost.Redis takes long to compile
+# and drags in OpenSSL. Nobody but its own sources sees either.
+
+find_package(OpenSSL REQUIRED)
+find_package(fmt REQUIRED)
+
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+# --- the scripts ----------------------------------------------------------------------------
+
+set(lua_dir ${PROJECT_SOURCE_DIR}/src/redis/lua)
+file(
+  GLOB_RECURSE lua_files CONFIGURE_DEPENDS
+  RELATIVE ${lua_dir}
+  ${lua_dir}/*.lua)
+set(lua_scripts ${lua_files})
+list(FILTER lua_scripts EXCLUDE REGEX "(^|/)prologue\\.lua$")
+list(TRANSFORM lua_files PREPEND ${lua_dir}/)
+
+set(turnstile_embedded ${PROJECT_BINARY_DIR}/generated/redis/scripts.cpp)
+add_custom_command(
+  OUTPUT ${turnstile_embedded}
+  COMMAND ${CMAKE_COMMAND} -DOUTPUT=${turnstile_embedded} -DDIRECTORY=${lua_dir}
+          "-DSCRIPTS=${lua_scripts}" -P ${PROJECT_SOURCE_DIR}/cmake/embed_lua.cmake
+  DEPENDS ${PROJECT_SOURCE_DIR}/cmake/embed_lua.cmake ${lua_files}
+  COMMENT "Embedding the scripts of src/redis/lua"
+  VERBATIM)
+
+# --- the library ----------------------------------------------------------------------------
+
+file(GLOB turnstile_redis_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/redis/*.cpp)
+file(
+  GLOB_RECURSE turnstile_redis_headers CONFIGURE_DEPENDS
+  RELATIVE ${PROJECT_SOURCE_DIR}
+  ${PROJECT_SOURCE_DIR}/include/turnstile/redis/*.hpp)
+
+add_library(turnstile_redis ${turnstile_redis_sources} ${turnstile_embedded})
+add_library(turnstile::redis ALIAS turnstile_redis)
+set_target_properties(turnstile_redis PROPERTIES EXPORT_NAME redis VERSION ${PROJECT_VERSION} SOVERSION
+                                                 ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+target_sources(turnstile_redis INTERFACE FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include
+                                         FILES ${turnstile_redis_headers})
+target_include_directories(turnstile_redis PRIVATE ${PROJECT_SOURCE_DIR}/src/redis)
+
+# Asio is used header-only here, and so it has to be in every program that links this library; see
+# src/redis/boost_redis.cpp. Never link turnstile_asio to such a program.
+target_link_libraries(turnstile_redis PUBLIC turnstile PRIVATE OpenSSL::SSL fmt::fmt)
+
+if(TARGET turnstile_warnings)
+  target_link_libraries(turnstile_redis PRIVATE $<BUILD_INTERFACE:turnstile_warnings>)
+endif()
+
+# Boost's code alone, and much of it.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/redis/boost_redis.cpp
+                            PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS -w)
+
+# --- install --------------------------------------------------------------------------------
+
+install(TARGETS turnstile_redis EXPORT turnstile_redis COMPONENT redis FILE_SET HEADERS COMPONENT redis)
+install(EXPORT turnstile_redis NAMESPACE turnstile:: FILE turnstileRedisTargets.cmake
+        DESTINATION ${turnstile_cmake_dir} COMPONENT redis)

@@ -1,0 +1,13 @@
+#!/bin/bash
+# Looks through all the files that a source includes for those that no public header may bring along.
+set -euo pipefail
+compiler=$1 include=$2 boost=$3 source=$4
+
+files=$("$compiler" -std=c++20 -I"$include" -isystem "$boost" -M "$source" | tr -s ' \\' '\n')
+# Else nothing would be found in nothing.
+grep -q '/turnstile/redis/config.hpp$' <<< "$files" || { echo "config.hpp is not included" && exit 1; }
+
+if heavy=$(grep -E '/boost/redis/|/boost/redis\.hpp$|/openssl/|/asio/ssl' <<< "$files"); then
+  echo "included, and should not be:" && echo "$heavy"
+  exit 1
+fi
