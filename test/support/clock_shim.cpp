@@ -1,0 +1,72 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Preloaded into a server (LD_PRELOAD), it moves the time of day by as many microseconds as the file
+// $TURNSTILE_CLOCK_OFFSET says, a number of 64 bits, which a test changes while the server runs. The
+// monotonic clock is left alone, as it is when somebody sets the time.
+
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+namespace {
+
+const std::int64_t zero = 0;
+const volatile std::int64_t* offset = &zero;
+
+// Before main: what is called even earlier sees the real time.
+[[gnu::constructor]] void map_offset()
+{
+    const char* const path = std::getenv("TURNSTILE_CLOCK_OFFSET");
+    if (path == nullptr)
+        return;
+    const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return;
+    void* const mapped = ::mmap(nullptr, sizeof zero, PROT_READ, MAP_SHARED, file, 0);
+    ::close(file);
+    if (mapped != MAP_FAILED)
+        offset = static_cast<const std::int64_t*>(mapped);
+}
+
+template <class Function>
+Function* next(const char* name)
+{
+    return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+/// The time, in nanoseconds that may be negative or many, moved and in order.
+template <class Fraction>
+void move(std::time_t& seconds, Fraction& fraction, std::int64_t per_second)
+{
+    const std::int64_t moved = fraction + *offset % 1'000'000 * (per_second / 1'000'000);
+    const std::int64_t carried = moved >= per_second ? 1 : moved < 0 ? -1 : 0;
+    seconds += *offset / 1'000'000 + carried;
+    fraction = static_cast<Fraction>(moved - carried * per_second);
+}
+
+}  // namespace
+
+extern "C" int gettimeofday(timeval* now, void* zone) noexcept
+{
+    static auto* const real = next<int(timeval*, void*)>("gettimeofday");
+    const int result = real(now, zone);
+    if (result == 0)
+        move(now->tv_sec, now->tv_usec, 1'000'000);
+    return result;
+}
+
+extern "C" int clock_gettime(clockid_t which, timespec* now) noexcept
+{
+    static auto* const real = next<int(clockid_t, timespec*)>("clock_gettime");
+    const int result = real(which, now);
+    if (result == 0 && which == CLOCK_REALTIME)
+        move(now->tv_sec, now->tv_nsec, 1'000'000'000);
+    return result;
+}

@@ -1,0 +1,137 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_CONNECTION_SCENE_HPP
+#define TURNSTILE_TEST_SUPPORT_CONNECTION_SCENE_HPP
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <redis/connection.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace turnstile::test {
+
+/// What an observer of a connection was told.
+struct witness final : redis::detail::connection::observer
+{
+    void connected(std::uint64_t incarnation, const redis::detail::server_info& which) override
+    {
+        incarnations.push_back(incarnation);
+        server = which;
+        told += 'c';
+    }
+    void disconnected(error_code why) override
+    {
+        last = why;
+        told += 'd';
+    }
+    void message(std::string_view payload) override { messages.emplace_back(payload); }
+    void failed_for_good(error_code why, std::string text) override
+    {
+        last = why;
+        failure = std::move(text);
+        told += 'f';
+    }
+
+    std::vector<std::uint64_t> incarnations;
+    redis::detail::server_info server;
+    std::vector<std::string> messages;
+    error_code last;
+    std::string failure;
+    /// A letter for each call but message().
+    std::string told;
+};
+
+/// A connection on a context of its own, which until() runs.
+class connection_scene
+{
+public:
+    using reply = redis::detail::reply;
+
+    explicit connection_scene(redis::config settings)
+    {
+        settings.logger = [this](redis::log_level level, std::string_view text)
+        {
+            log += text;
+            log += '\n';
+            if (level == redis::log_level::warning)
+                ++warnings;
+        };
+        context = std::make_unique<boost::asio::io_context>();
+        it = std::make_unique<redis::detail::connection>(
+            boost::asio::make_strand(*context), settings,
+            [prefix = settings.prefix](std::uint64_t number) { return channel(number, prefix); },
+            seen);
+        it->start();
+    }
+
+    static std::string channel(std::uint64_t number, const std::string& prefix = "turnstile")
+    {
+        return prefix + ":0:wake:7f3a#" + std::to_string(number);
+    }
+
+    /// Runs until something is so, and says whether it is.
+    template <class Condition>
+    bool until(Condition condition, std::chrono::milliseconds patience = std::chrono::seconds{20})
+    {
+        const auto deadline = std::chrono::steady_clock::now() + patience;
+        while (!condition())
+            if (context->run_one_until(deadline) == 0)
+                return condition();
+        return true;
+    }
+
+    bool until_told(const std::string& what)
+    {
+        return until([&] { return seen.told.find(what) != std::string::npos; });
+    }
+
+    /// Sends a command and waits for what becomes of it.
+    reply ask(const std::vector<std::string>& words)
+    {
+        std::optional<reply> answer;
+        it->command(words, [&](reply r) { answer = std::move(r); });
+        BOOST_REQUIRE(until([&] { return answer.has_value(); }));
+        return *answer;
+    }
+
+    reply run(const redis::detail::script& which, const std::vector<std::string>& keys,
+              const std::vector<std::string>& args)
+    {
+        std::optional<reply> answer;
+        it->eval(which, keys, args, [&](reply r) { answer = std::move(r); });
+        BOOST_REQUIRE(until([&] { return answer.has_value(); }));
+        return *answer;
+    }
+
+    /// Closes, waits for the end of everything, and expects that there is nothing left to do.
+    void close()
+    {
+        bool closed = false;
+        it->close([&] { closed = true; });
+        BOOST_TEST(until([&] { return closed; }));
+        BOOST_TEST(context->run_for(std::chrono::seconds{5}) < 100U);
+        BOOST_TEST(context->stopped());
+    }
+
+    std::string log;
+    int warnings = 0;
+    witness seen;
+    std::unique_ptr<boost::asio::io_context> context;
+    std::unique_ptr<redis::detail::connection> it;
+};
+
+}  // namespace turnstile::test
+
+#endif

@@ -1,0 +1,95 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_REDIS_SERVER_HPP
+#define TURNSTILE_TEST_SUPPORT_REDIS_SERVER_HPP
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace turnstile::test {
+
+/// The answer of a server to one command, with what is nested in it one level deep per line.
+/// Throws a std::runtime_error with the server's text if it is an error.
+[[nodiscard]] std::string redis_command(const std::filesystem::path& unix_socket,
+                                        const std::string& password,
+                                        const std::vector<std::string>& words);
+
+/**
+ * @brief A real Redis server of the test's own, on a free port of the loopback and a unix socket.
+ *
+ * It keeps nothing on the disk unless its arguments say so, and dies with the thread that started it, so
+ * start it from the test's main thread. The program is $TURNSTILE_REDIS_SERVER, or redis-server from the
+ * PATH, or what Debian's redis-tools brings, which is the same program under another name. A server that
+ * does not come up throws, which fails the test: there is no skipping.
+ */
+class redis_server
+{
+public:
+    /// Starts a server with these arguments besides our own, such as {"--requirepass", "secret"}.
+    explicit redis_server(std::vector<std::string> arguments = {});
+    /// Starts a Sentinel that watches a server under this name, and fails over at its own discretion.
+    redis_server(const redis_server& master, const std::string& name);
+    /// The same for a server at another port than its usual one; with lines of configuration besides our own.
+    redis_server(std::uint16_t master_port, const std::string& name, const std::string& lines);
+    /// Kills it, and removes its folder.
+    ~redis_server();
+    redis_server(const redis_server&) = delete;
+    redis_server& operator=(const redis_server&) = delete;
+
+    [[nodiscard]] std::uint16_t port() const { return port_; }
+    /// The folder of its files, in which a test may put some of its own before a restart().
+    [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+    [[nodiscard]] std::filesystem::path unix_socket() const { return folder_ / "redis.sock"; }
+    [[nodiscard]] std::string url() const;
+    [[nodiscard]] std::string unix_url() const;
+    /// Another one after each start.
+    [[nodiscard]] std::string run_id() const;
+    [[nodiscard]] pid_t pid() const { return pid_; }
+
+    /// Sends a command as the default user and returns the answer; see redis_command.
+    [[nodiscard]] std::string cli(const std::vector<std::string>& words) const;
+    /// The same, if the answer does not matter unless it is an error.
+    void run(const std::vector<std::string>& words) const { static_cast<void>(cli(words)); }
+    /// A field of the answer to INFO.
+    [[nodiscard]] std::string info(const std::string& field) const;
+
+    /// Asks it to end (SIGTERM), and waits for that.
+    void stop();
+    /// Kills it (SIGKILL).
+    void kill();
+    /// Keeps it from running (SIGSTOP), and lets it go on (SIGCONT).
+    void pause() const;
+    void resume() const;
+    /// Starts it again, on the same port, after stop() or kill().
+    void start();
+
+private:
+    void make_folder();
+    void start_on_a_free_port();
+    void write_sentinel_file() const;
+    [[nodiscard]] std::vector<std::string> command_line() const;
+    void spawn();
+    void wait_until_ready();
+    [[nodiscard]] bool answers() const;
+    void wait_for_end();
+
+    std::vector<std::string> arguments_;
+    /// The lines of its configuration if it is a Sentinel.
+    std::string sentinel_;
+    std::string password_;
+    std::filesystem::path folder_;
+    std::uint16_t port_ = 0;
+    pid_t pid_ = 0;
+};
+
+/// A port of the loopback that nobody listens on.
+[[nodiscard]] std::uint16_t free_port();
+
+}  // namespace turnstile::test
+
+#endif
