@@ -1,0 +1,216 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_DRIVEN_CLIENT_HPP
+#define TURNSTILE_TEST_SUPPORT_DRIVEN_CLIENT_HPP
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "redis/protocol_client.hpp"
+
+namespace turnstile::test {
+
+using namespace std::chrono_literals;
+
+/// A machine whose server, network and clock are the test.
+class driven_client
+{
+public:
+    using attempt_id = redis::detail::attempt_id;
+    using command = redis::detail::command;
+    using local_time = redis::detail::local_time;
+    using operation = redis::detail::operation;
+    using standing = redis::detail::standing;
+    using status = redis::detail::standing::status;
+
+    static constexpr std::uint64_t nonce = 0xABC;
+    /// By how much the clock of the server is ahead of the client's, in microseconds.
+    static constexpr std::int64_t ahead = 1'000'000'000'000;
+    /// Which fences the grants of these tests have, if nothing else is said.
+    static constexpr std::int64_t first_fence = ahead;
+
+    explicit driven_client(redis::detail::lease_options options = {})
+        : machine(redis::detail::client_options{nonce, "t:0:wake:"})
+        , lock(machine.open_lock(options.pool ? redis::detail::pool_keys("t", "pool", "lock")
+                                              : redis::detail::mutex_keys("t", "lock"),
+                                 options))
+    {
+    }
+
+    /// What the clock of the server shows.
+    [[nodiscard]] std::int64_t server_now() const { return ahead + now.count(); }
+
+    void connect(std::uint64_t incarnation = 1, const std::string& run = "run")
+    {
+        incarnation_ = incarnation;
+        machine.connected(now, incarnation, {run, server_now(), 0});
+        collect();
+    }
+
+    void disconnect()
+    {
+        commands.clear();
+        machine.disconnected(now);
+        collect();
+    }
+
+    attempt_id want()
+    {
+        const attempt_id id = machine.lock(now, lock);
+        collect();
+        return id;
+    }
+
+    /// An attempt that holds the lock for a whole lease.
+    attempt_id hold(std::int64_t fence = first_fence)
+    {
+        const attempt_id id = want();
+        answer(own(fence, 15s));
+        BOOST_TEST(machine.holds(id));
+        events.clear();
+        return id;
+    }
+
+    /// An attempt that waits, with a ticket, behind an owner with so much time left.
+    attempt_id wait(std::int64_t ticket, std::chrono::microseconds left = 15s)
+    {
+        const attempt_id id = want();
+        answer(queued(ticket, left));
+        return id;
+    }
+
+    /// Asks how many units of a pool are available.
+    redis::detail::call_id read()
+    {
+        const auto id = machine.call(now, lock, redis::detail::inquiry::read);
+        collect();
+        return id;
+    }
+
+    void release(attempt_id id)
+    {
+        machine.release(now, id);
+        collect();
+    }
+
+    void cancel(attempt_id id)
+    {
+        machine.cancel(now, id);
+        collect();
+    }
+
+    void pass(local_time span)
+    {
+        now += span;
+        machine.tick(now);
+        collect();
+    }
+
+    /// Answers the command that was sent first.
+    void answer(std::vector<standing> told)
+    {
+        BOOST_TEST_REQUIRE(!commands.empty());
+        const std::uint64_t number = commands.front().number;
+        commands.pop_front();
+        machine.answered(now, number, std::move(told));
+        collect();
+    }
+    void answer(standing told) { answer(std::vector{std::move(told)}); }
+
+    void refuse(const std::string& text)
+    {
+        BOOST_TEST_REQUIRE(!commands.empty());
+        const std::uint64_t number = commands.front().number;
+        commands.pop_front();
+        machine.refused(now, number, text);
+        collect();
+    }
+
+    void receive(const std::string& text)
+    {
+        machine.received(now, text);
+        collect();
+    }
+
+    [[nodiscard]] std::string id(attempt_id attempt) const
+    {
+        return redis::detail::to_string(redis::detail::waiter_id{nonce, incarnation_, attempt});
+    }
+
+    /// The message of a grant that ends in so much time from now.
+    [[nodiscard]] std::string grant(attempt_id attempt, std::int64_t fence,
+                                    std::chrono::microseconds left) const
+    {
+        return "grant " + id(attempt) + ' ' + std::to_string(fence) + ' ' +
+               std::to_string(server_now() + left.count()) + ' ' + std::to_string(server_now());
+    }
+
+    [[nodiscard]] standing say(status said, std::int64_t fence = 0,
+                               std::chrono::microseconds left = 0s, std::int64_t ticket = 0) const
+    {
+        standing result;
+        result.said = said;
+        result.now = server_now();
+        result.fence = fence;
+        result.deadline = left == 0s ? 0 : server_now() + left.count();
+        result.ticket = ticket;
+        return result;
+    }
+    [[nodiscard]] standing own(std::int64_t fence, std::chrono::microseconds left) const
+    {
+        return say(status::own, fence, left);
+    }
+    [[nodiscard]] standing queued(std::int64_t ticket, std::chrono::microseconds left) const
+    {
+        return say(status::queued, 0, left, ticket);
+    }
+
+    /// The operations that have been sent and not answered, in words.
+    [[nodiscard]] std::string sent() const
+    {
+        std::string result;
+        for (const command& each : commands)
+            result += (result.empty() ? "" : " ") + std::string(name_of(each.op));
+        return result;
+    }
+
+    /// The only event there was since they were looked at last, which has to be of this kind.
+    template <class Event>
+    Event only()
+    {
+        BOOST_TEST_REQUIRE(events.size() == 1U);
+        BOOST_TEST_REQUIRE(std::holds_alternative<Event>(events[0]));
+        return std::get<Event>(std::exchange(events, {})[0]);
+    }
+
+    redis::detail::protocol_client machine;
+    redis::detail::lock_id lock;
+    local_time now = 1h;
+    std::deque<command> commands;
+    std::vector<redis::detail::action> events;
+
+private:
+    void collect()
+    {
+        for (auto& each : machine.take_actions())
+            if (auto* ask = std::get_if<command>(&each))
+                commands.push_back(std::move(*ask));
+            else
+                events.push_back(std::move(each));
+    }
+
+    std::uint64_t incarnation_ = 0;
+};
+
+}  // namespace turnstile::test
+
+#endif

@@ -1,0 +1,342 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "exhaustive_state.hpp"
+
+#include <algorithm>
+#include <set>
+
+// What the parts of a state look like. Left out is what makes no difference to what follows: counters, the
+// source of the nudges' spread, which is shorter than a step of time, and the round trip, since the margin
+// is a quarter of the lease here whatever it is.
+
+namespace turnstile::redis::detail {
+
+/// Looks into a machine.
+struct client_state
+{
+    using kind = test::portrait::kind;
+    using phase = protocol_client::phase;
+
+    static void draw(test::portrait& into, const protocol_client& machine)
+    {
+        into.plain(machine.up_);
+        into.add(kind::incarnation, machine.up_ ? machine.incarnation_ : 0);
+        into.add(kind::run,
+                 std::uint64_t(machine.run_id_.empty() ? 0 : std::stoull(machine.run_id_)));
+        for (const auto& [id, lock] : machine.locks_)
+            draw(into, machine, lock);
+        for (const auto& [id, each] : machine.attempts_)
+        {
+            into.add(kind::attempt, id);
+            draw(into, machine, each);
+        }
+        for (const auto& [number, each] : machine.flights_)
+        {
+            into.add(kind::command, number);
+            into.plain(each.op);
+            into.add(kind::timer, each.sent);
+            for (const attempt_id id : each.attempts)
+                into.add(kind::attempt, id);
+        }
+    }
+
+    static void draw(test::portrait& into, const protocol_client& machine,
+                     const protocol_client::lock_state& lock)
+    {
+        into.add(kind::stamp, lock.top_fence);
+        into.plain(lock.slots);
+        into.plain(lock.free_slots.size());
+        for (const std::uint32_t slot : lock.free_slots)
+            into.plain(slot);
+        // The next connection sets these anew.
+        if (!machine.up_)
+            return;
+        into.plain(lock.nudging);
+        into.add(kind::timer, lock.nudge_at);
+        into.plain(lock.clock.known());
+        if (lock.clock.known())
+            into.add(kind::distance, lock.clock.latest(machine.now_) - machine.now_.count());
+    }
+
+    static void draw(test::portrait& into, const protocol_client& machine,
+                     const protocol_client::attempt& each)
+    {
+        into.plain(each.at);
+        into.plain(4 * (each.wants.waits ? 1 : 0) + 2 * (each.stale ? 1 : 0) +
+                   (each.awaited ? 1 : 0));
+        into.plain(each.slot);
+        into.add(kind::command, each.flight);
+        for (const std::uint64_t incarnation : each.incarnations)
+            into.add(kind::incarnation, incarnation);
+        into.add(kind::stamp, each.at < phase::held ? each.ticket : 0);
+        into.add(kind::stamp, each.fence);
+        into.add(kind::stamp, each.told.fence);
+        into.add(kind::server, each.told.deadline);
+        into.plain(each.told.span.count());
+        into.plain(each.at == phase::releasing && each.server == machine.server_);
+        into.add(kind::moment, each.at == phase::held ? each.expires : local_time::max());
+        for (const local_time at : {each.loss_at, each.renewal_at, each.retry_at})
+            into.add(kind::timer, at);
+    }
+
+    static std::vector<attempt_id> under_way(const protocol_client& machine, std::uint64_t number)
+    {
+        const auto found = machine.flights_.find(number);
+        return found != machine.flights_.end() ? found->second.attempts : std::vector<attempt_id>();
+    }
+
+    static attempt_id double_flight(const protocol_client& machine)
+    {
+        std::set<attempt_id> seen;
+        for (const auto& [number, each] : machine.flights_)
+            for (const attempt_id id : each.attempts)
+                if (each.op != operation::nudge && !seen.insert(id).second)
+                    return id;
+        return 0;
+    }
+
+    /// The fences that a release may name.
+    static void collect_fences(const protocol_client& machine, std::set<std::int64_t>& fences)
+    {
+        for (const auto& [id, each] : machine.attempts_)
+            fences.insert(each.fence);
+    }
+};
+
+}  // namespace turnstile::redis::detail
+
+namespace turnstile::test {
+
+using namespace redis::detail;
+
+namespace {
+
+using kind = portrait::kind;
+using words = std::vector<portrait::word>;
+
+/// A fence, a ticket: numbers as large as no other is.
+constexpr std::int64_t least_stamp = 1'000'000'000'000;
+
+void draw(portrait& into, const standing& each)
+{
+    into.plain(each.said);
+    into.add(kind::server, each.now);
+    into.add(kind::stamp, each.fence);
+    into.add(kind::server, each.deadline);
+    into.add(kind::stamp, each.ticket);
+    into.plain(each.more);
+    // Where a new waiter stands is of use for the spread of nudges only.
+    if (const auto id = parse_waiter_id(each.extra))
+        into.id(*id);
+}
+
+/// An argument of a script: an id or several, a stamp, or a word.
+void draw(portrait& into, const std::string& argument)
+{
+    for (std::size_t at = 0; at <= argument.size();)
+    {
+        const std::size_t end = std::min(argument.find(',', at), argument.size());
+        const std::string_view part = std::string_view(argument).substr(at, end - at);
+        at = end + 1;
+        if (const auto id = parse_waiter_id(part))
+            into.id(*id);
+        else if (part.find_first_not_of("0123456789") != part.npos || part.empty())
+            into.text(part);
+        else if (const std::int64_t number = std::stoll(std::string(part)); number < least_stamp)
+            into.plain(number);
+        else
+            into.add(kind::stamp, number);
+    }
+}
+
+void draw(portrait& into, const exhaustive_wire& wire)
+{
+    into.add(kind::incarnation, wire.incarnation);
+    into.plain(2 * (wire.broken ? 1 : 0) + (wire.at_server ? 1 : 0));
+    for (const command& each : wire.requests)
+    {
+        into.add(kind::command, each.number);
+        into.plain(each.op);
+        // The first is the prefix. The last one of a nudge is this connection's channel.
+        const std::size_t count = each.arguments.size() - (each.op == operation::nudge ? 1 : 0);
+        for (std::size_t i = 1; i < count; ++i)
+            draw(into, each.arguments[i]);
+    }
+    into.plain(wire.answers.size());
+    for (const exhaustive_answer& each : wire.answers)
+    {
+        into.add(kind::command, each.number);
+        into.text(each.error);
+        for (const standing& one : each.told)
+            draw(into, one);
+    }
+    into.plain(wire.messages.size());
+    for (const std::string& each : wire.messages)
+    {
+        const auto said = parse_message(each).value();
+        into.plain(said.what);
+        into.id(said.id);
+        into.add(kind::stamp, said.fence);
+        into.add(kind::server, said.deadline);
+        into.add(kind::server, said.now);
+    }
+}
+
+void draw(portrait& into, const exhaustive_section& each)
+{
+    into.add(kind::attempt, each.attempt);
+    into.plain(each.at);
+    into.add(kind::stamp, each.fence);
+    into.add(kind::stamp, each.granted);
+    into.add(kind::moment,
+             each.at != exhaustive_section::stage::waiting ? each.expires : local_time::max());
+    into.add(kind::stamp, each.given_back);
+    into.plain(each.forgotten);
+    into.add(kind::place, each.first);
+    into.add(kind::place, each.known_place);
+    for (const exhaustive_place& one : each.places)
+    {
+        into.add(kind::incarnation, one.incarnation);
+        into.add(kind::place, one.place);
+        into.plain(one.there);
+    }
+}
+
+words draw(const exhaustive_client& client, std::size_t index)
+{
+    portrait result(index);
+    result.plain(client.machine.has_value());
+    result.plain(client.patience);
+    result.plain(2 * client.paused_for + (client.paused ? 1U : 0U));
+    if (client.machine)
+    {
+        result.plain(client.begun);
+        client_state::draw(result, *client.machine);
+    }
+    result.add(kind::stamp, client.newest_fence);
+    result.plain(client.sections.size());
+    for (const exhaustive_section& each : client.sections)
+        draw(result, each);
+    result.plain(client.line.has_value());
+    if (client.line)
+        draw(result, *client.line);
+    for (const exhaustive_wire& each : client.leftovers)
+        draw(result, each);
+    return result.words();
+}
+
+void draw(portrait& into, const redis_store& store, const lock_keys& keys,
+          const std::set<std::int64_t>& fences)
+{
+    const auto* state = store.hash(keys[0]);
+    into.plain(state != nullptr);
+    if (state != nullptr)
+    {
+        const auto number = [&](const char* field) { return number_of(store, keys, field); };
+        // Without an owner, the deadline is that of the last one.
+        const auto owner = parse_waiter_id(owner_of(store, keys));
+        if (owner)
+            into.id(*owner);
+        into.add(kind::ahead, owner ? number("deadline") - number("skew") : 0);
+        into.add(kind::stamp, number("fence"));
+        into.add(kind::ahead, number("clock") - number("skew"));
+        into.add(kind::stamp, number("ticket"));
+        into.plain(number("skew"));
+        into.add(kind::stamp, number("born"));
+    }
+    if (const auto* queue = store.zset(keys[1]))
+        for (const auto& [ticket, id] : queue->order)
+        {
+            into.add(kind::stamp, static_cast<std::int64_t>(ticket));
+            into.id(parse_waiter_id(id).value());
+        }
+    // What was given back by those who do not ask for it any more is as good as forgotten.
+    if (const auto* done = store.zset(keys[2]))
+        for (const auto& [fence, slot] : done->order)
+            if (fences.contains(static_cast<std::int64_t>(fence)))
+            {
+                into.add(kind::stamp, static_cast<std::int64_t>(fence));
+                into.id(parse_waiter_id(slot).value());
+            }
+}
+
+}  // namespace
+
+std::vector<attempt_id> attempts_under_way(const protocol_client& machine, std::uint64_t number)
+{
+    return client_state::under_way(machine, number);
+}
+
+attempt_id find_double_flight(const protocol_client& machine)
+{
+    return client_state::double_flight(machine);
+}
+
+std::int64_t number_of(const redis_store& store, const lock_keys& keys, const char* field)
+{
+    const auto* state = store.hash(keys[0]);
+    if (state == nullptr)
+        return 0;
+    // The third number of the layout.
+    if (field == std::string_view("skew"))
+    {
+        const std::string& layout = state->find("layout")->second;
+        return std::stoll(layout.substr(layout.rfind(' ')));
+    }
+    const auto found = state->find(field);
+    return found != state->end() ? std::stoll(found->second) : 0;
+}
+
+std::string owner_of(const redis_store& store, const lock_keys& keys)
+{
+    const auto* state = store.hash(keys[0]);
+    return state != nullptr ? state->find("owner")->second : std::string();
+}
+
+fingerprint fingerprint_of(const exhaustive_state& state, const lock_keys& keys, bool alike,
+                           std::int64_t back)
+{
+    std::set<std::int64_t> fences;
+    std::vector<const words*> parts;
+    for (std::size_t i = 0; i < state.clients.size(); ++i)
+    {
+        const auto& client = state.clients[i];
+        parts.push_back(&client.words([i](const auto& each) { return draw(each, i); }));
+        if (client->machine)
+            client_state::collect_fences(*client->machine, fences);
+        const auto collect = [&](const exhaustive_wire& wire)
+        {
+            for (const command& each : wire.requests)
+                if (each.op == operation::release)
+                    fences.insert(std::stoll(each.arguments[2]));
+        };
+        if (client->line)
+            collect(*client->line);
+        std::ranges::for_each(client->leftovers, collect);
+    }
+
+    portrait shared;
+    shared.plain(state.faults_left);
+    shared.plain(state.cancels_left);
+    const exhaustive_past& past = state.past;
+    for (const std::int64_t fence : {past.top_granted, past.top_remembered, past.top_used})
+        shared.add(kind::stamp, fence);
+    shared.plain(2 * (past.forgetful ? 1 : 0) + (past.back ? 1 : 0));
+    shared.add(kind::timer, std::max(past.excused_until, state.now));
+    const exhaustive_server& server = *state.server;
+    shared.plain(server.down);
+    draw(shared, server.store, keys, fences);
+    shared.plain(server.replica.has_value());
+    if (server.replica)
+        draw(shared, *server.replica, keys, fences);
+
+    const auto& store = server.store;
+    const server_time clock =
+        std::max(store.clock + number_of(store, keys, "skew"), number_of(store, keys, "clock"));
+    return take_fingerprint(shared.words(), parts,
+                            {state.now, store.clock, clock, server.run, back}, alike);
+}
+
+}  // namespace turnstile::test

@@ -1,0 +1,440 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "pool_judge.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+namespace turnstile::test {
+
+using redis::detail::operation;
+using redis::detail::parse_waiter_id;
+using redis::detail::release_result;
+using redis::detail::standing;
+using redis::detail::waiter_id;
+
+namespace {
+
+constexpr std::int64_t special = special_unit;
+
+waiter_id id_of(const std::string& text)
+{
+    return parse_waiter_id(text).value_or(waiter_id());
+}
+
+attempt_name name_of(const waiter_id& id)
+{
+    return {id.nonce, id.sequence};
+}
+
+std::string text(attempt_name who)
+{
+    return redis::detail::wake_name(who.first, 0).substr(0, 4) + '.' + std::to_string(who.second);
+}
+
+std::int64_t number(const std::string& digits)
+{
+    std::int64_t value = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return value;
+}
+
+}  // namespace
+
+// --- the server ---------------------------------------------------------------------------------
+
+pool_judge::contents pool_judge::look(const redis_store& store, std::size_t index) const
+{
+    const auto& keys = keys_[index];
+    contents result;
+    result.outside = shape_.outside;
+    if (const auto* state = store.hash(keys[0]))
+    {
+        result.held = number(state->find("held")->second);
+        result.outside = number(state->find("outside")->second);
+    }
+    const auto* units = store.hash(keys[4]);
+    const auto entry_of = [&](const std::string& id)
+    {
+        const auto found =
+            units != nullptr ? units->find(id) : redis_store::fields::const_iterator();
+        return units != nullptr && found != units->end() ? found->second : std::string();
+    };
+    if (const auto* queue = store.zset(keys[1]))
+        for (const auto& [ticket, id] : queue->order)
+            result.queue.push_back(id);
+    if (const auto* holders = store.zset(keys[3]))
+        for (const auto& [deadline, id] : holders->order)
+        {
+            holding& each = result.holders[id];
+            std::istringstream(entry_of(id)) >> each.units >> each.fence >> each.left;
+        }
+    if (!result.queue.empty())
+        result.first = number(entry_of(result.queue.front()));
+    result.ids = units != nullptr ? units->size() : 0;
+    return result;
+}
+
+std::int64_t pool_judge::outside(const redis_store& store, std::size_t index) const
+{
+    return look(store, index).outside;
+}
+
+bool pool_judge::fits(std::int64_t held, std::int64_t outside, std::int64_t units) const
+{
+    return held % special + outside + units % special <= shape_.capacity % special &&
+           held / special + units / special <= shape_.capacity / special;
+}
+
+void pool_judge::before_script(const redis_store& store, std::size_t index)
+{
+    pool& each = pools_[index];
+    each.seen = look(store, index);
+    if (!each.open)
+        open_account(each);
+}
+
+/// Begins to count anew, with what is there.
+void pool_judge::open_account(pool& each)
+{
+    each.open = true;
+    each.added = 0;
+    each.calls.clear();
+    for (auto& [fence, grant] : each.grants)
+        grant.outside = 0;
+    each.base = each.seen.outside;
+    for (const auto& [id, held] : each.seen.holders)
+    {
+        each.grants[held.fence].who = name_of(id_of(id));
+        each.grants[held.fence].outside = held.left;
+        each.base -= held.left;
+    }
+}
+
+void pool_judge::after_script(const redis_store& store, std::size_t index, const executed& script,
+                              time now, const witness& knows)
+{
+    pool& each = pools_[index];
+    const contents after = look(store, index);
+    std::vector<std::string> lost;
+    for (const auto& [channel, message] : store.published)
+        if (message.starts_with("lost "))
+            lost.push_back(message.substr(5, message.find(' ', 5) - 5));
+    note_arrivals(each, after);
+    note_releases(each, after, script, lost);
+    note_grants(each, after, now, knows);
+    if (script.what.op != operation::cancel && script.what.op != operation::resync)
+        check_drops(each, after, knows);
+    check_account(each, after, script);
+    check_contents(each, after, script);
+    each.seen = after;
+    check_beliefs(each, now);
+}
+
+void pool_judge::note_arrivals(pool& each, const contents& after)
+{
+    for (auto& [who, arrived] : each.arrivals)
+        arrived.there = false;
+    const auto arrives = [&](const std::string& id)
+    {
+        const attempt_name who = name_of(id_of(id));
+        arrival& arrived = each.arrivals[who];
+        arrived.there = true;
+        const bool first = each.wishes[who].what.first;
+        if (arrived.first == 0)
+            arrived.first = arrived.claim = first ? 1 : ++arrivals_;
+        else if (arrived.claim == 0)
+            arrived.claim = first ? 1 : ++arrivals_;
+    };
+    for (const std::string& id : after.queue)
+        arrives(id);
+    for (const auto& [id, held] : after.holders)
+        arrives(id);
+    // Who was dropped without having been told its place cannot ask for it.
+    for (auto& [who, arrived] : each.arrivals)
+        if (!arrived.there && !arrived.ticket_known)
+            arrived.claim = 0;
+}
+
+/// Who has given back what it had, and how much of it was left outside.
+void pool_judge::note_releases(pool& each, const contents& after, const executed& script,
+                               const std::vector<std::string>& lost)
+{
+    if (script.what.op != operation::release)
+        return;
+    const std::int64_t fence = number(script.what.arguments[2]);
+    for (const auto& [id, held] : each.seen.holders)
+    {
+        const auto still = after.holders.find(id);
+        if (held.fence != fence || std::ranges::find(lost, id) != lost.end() ||
+            (still != after.holders.end() && still->second.fence == fence))
+            continue;
+        each.grants[fence].released = true;
+        each.grants[fence].outside = number(script.what.arguments[9]);
+    }
+}
+
+void pool_judge::note_grants(pool& each, const contents& after, time now, const witness& knows)
+{
+    std::map<std::int64_t, std::string> granted;
+    for (const auto& [id, held] : after.holders)
+    {
+        const attempt_name who = name_of(id_of(id));
+        const auto known = each.grants.find(held.fence);
+        const bool had = std::ranges::any_of(each.seen.holders, [&](const auto& other)
+                                             { return other.second.fence == held.fence; });
+        if (known != each.grants.end() && known->second.who == who)
+        {
+            if (!had && each.forgot_at < known->second.since)
+                violate("units were given back to " + text(who) + " which it had lost");
+            // What it left outside before the server forgot does not count any more.
+            if (!had)
+                each.base -= held.left;
+            known->second.outside = held.left;
+        }
+        else if (!had && held.fence != 0)
+            granted.emplace(held.fence, id);
+    }
+    for (const auto& [fence, id] : granted)
+    {
+        const attempt_name who = name_of(id_of(id));
+        if (!knows.listens(id_of(id)))
+            violate("units were granted to " + id + ", where nobody listens");
+        if (fence <= each.top_fence && !fences_excused(each))
+            violate("the fence " + std::to_string(fence) + " was granted to " + text(who) +
+                    " after " + std::to_string(each.top_fence));
+        each.grants[fence] = {who, now, false, 0};
+        each.top_fence = std::max(each.top_fence, fence);
+        check_order(each, after, who, knows);
+    }
+    // They had their turn: where they stand later is another matter.
+    for (const auto& [fence, id] : granted)
+        each.arrivals[name_of(id_of(id))].claim = 0;
+}
+
+void pool_judge::check_order(pool& each, const contents& after, attempt_name winner,
+                             const witness& knows)
+{
+    if (fences_excused(each))
+        return;
+    const std::uint64_t position = each.arrivals[winner].first;
+    for (const std::string& id : after.queue)
+    {
+        const waiter_id waiter = id_of(id);
+        const arrival& other = each.arrivals[name_of(waiter)];
+        if (name_of(waiter) != winner && other.claim != 0 && other.claim < position &&
+            knows.placed(waiter))
+            violate("FIFO: " + text(winner) + " was granted units before " + text(name_of(waiter)));
+    }
+}
+
+void pool_judge::check_drops(pool& each, const contents& after, const witness& knows)
+{
+    if (each.damaged)
+        return;
+    for (const std::string& id : each.seen.queue)
+        if (std::ranges::find(after.queue, id) == after.queue.end() &&
+            !after.holders.contains(id) && knows.placed(id_of(id)))
+            violate(id + " is connected and was dropped as dead");
+}
+
+/// Every unit that was taken or added is counted once.
+void pool_judge::check_account(pool& each, const contents& after, const executed& script)
+{
+    std::int64_t expected = each.base - each.added;
+    for (const auto& [fence, grant] : each.grants)
+        expected += grant.outside;
+    if (script.what.op == operation::count && script.what.arguments[1] == "add")
+    {
+        const std::int64_t units = number(script.what.arguments[2]);
+        const std::string& name = script.what.arguments[3];
+        const auto said = script.told[0].said;
+        if (said == standing::status::ok && after.outside == expected - units && units != 0)
+        {
+            if (!each.calls.insert(name).second)
+                violate("units were added twice by " + name);
+            each.added += units;
+            expected -= units;
+        }
+        else if (said == standing::status::ok && each.forgot_at < 0 && !each.calls.contains(name))
+            violate("units were not added by " + name + " though it was said");
+        else if (said == standing::status::excess && each.seen.outside >= units)
+            violate("units were refused that were outside");
+    }
+    if (after.outside != expected)
+        violate(std::to_string(after.outside) + " units are outside, and should be " +
+                std::to_string(expected));
+}
+
+/// What the server has written down agrees with itself, and nobody waits who need not.
+void pool_judge::check_contents(pool& each, const contents& after, const executed& script)
+{
+    if (after.ids == 0 && after.holders.empty() && after.queue.empty() && after.held == 0)
+        each.damaged = false;
+    if (each.damaged)
+        return;
+    std::int64_t sum = 0;
+    for (const auto& [id, held] : after.holders)
+    {
+        sum += held.units;
+        if (held.fence == 0)
+            violate(id + " is a holder of nothing");
+    }
+    if (sum != after.held)
+        violate("the holders have " + std::to_string(sum) + " units, and the pool says " +
+                std::to_string(after.held));
+    if (after.ids != after.holders.size() + after.queue.size())
+        violate("units are written down of somebody who neither holds nor waits");
+    if (!fits(after.held, after.outside, 0))
+        violate("there are more units than the capacity");
+    const bool more = std::ranges::any_of(script.told, &standing::more);
+    if (!after.queue.empty() && !more && fits(after.held, after.outside, after.first))
+        violate("the first of the queue fits, and waits");
+}
+
+void pool_judge::ticket_known(std::size_t index, attempt_name who)
+{
+    pools_[index].arrivals[who].ticket_known = true;
+}
+
+void pool_judge::forgot(std::size_t index, time now, bool /*excuses*/)
+{
+    pool& each = pools_[index];
+    each.forgetful = true;
+    each.open = false;
+    each.forgot_at = now;
+    each.excused_until = std::max(each.excused_until, now + lease_ + lease_ / 50);
+}
+
+void pool_judge::damaged(std::size_t index)
+{
+    pools_[index].damaged = true;
+}
+
+void pool_judge::clock_stepped(std::int64_t by, time now)
+{
+    back_ = back_ || by < 0;
+    if (by > 0)
+        // Until each client has heard of it: a waiter asks within a lease, and a grant lasts one.
+        for (pool& each : pools_)
+            each.excused_until = std::max(each.excused_until, now + by + 2 * lease_ + lease_ / 5);
+}
+
+// --- the clients --------------------------------------------------------------------------------
+
+void pool_judge::begun(std::size_t index, attempt_name who, const redis::detail::demand& wants,
+                       time now)
+{
+    pools_[index].wishes[who] = {wants, now};
+}
+
+/// Together, clients never believe to hold more than there is.
+void pool_judge::check_beliefs(const pool& each, time now)
+{
+    if (now <= each.excused_until)
+        return;
+    std::int64_t ordinary = each.seen.outside;
+    std::int64_t specials = 0;
+    std::string who;
+    for (const auto& [name, theirs] : each.believers)
+    {
+        if (theirs.expires <= now)
+            continue;
+        ordinary += theirs.units % special;
+        specials += theirs.units / special;
+        who += ' ' + text(name) + " with " + std::to_string(theirs.units % special) + ',';
+        const bool known = std::ranges::any_of(each.seen.holders,
+                                               [&](const auto& held)
+                                               {
+                                                   return name_of(id_of(held.first)) == name &&
+                                                          held.second.fence == theirs.fence &&
+                                                          held.second.units >= theirs.units;
+                                               });
+        if (!known && !each.damaged)
+            violate(text(name) + " holds units that the server has taken from it");
+    }
+    if (ordinary > shape_.capacity % special || specials > shape_.capacity / special)
+        violate("too many holders:" + who + " and " + std::to_string(each.seen.outside) +
+                " units are outside");
+}
+
+void pool_judge::granted(std::size_t index, attempt_name who, std::int64_t fence, time now,
+                         time expires)
+{
+    pool& each = pools_[index];
+    each.believers[who] = {fence, each.wishes[who].what.units, expires};
+    check_beliefs(each, now);
+}
+
+void pool_judge::extended(std::size_t index, attempt_name who, time now, time expires)
+{
+    pools_[index].believers[who].expires = expires;
+    check_beliefs(pools_[index], now);
+}
+
+void pool_judge::gone(std::size_t index, attempt_name who)
+{
+    pools_[index].believers.erase(who);
+}
+
+void pool_judge::released(std::size_t index, std::int64_t fence, release_result result,
+                          bool /*late*/)
+{
+    pool& each = pools_[index];
+    const auto found = each.grants.find(fence);
+    const bool really = found != each.grants.end() && found->second.released;
+    if (result == release_result::released && !really)
+        violate("a release of " + std::to_string(fence) + " was confirmed that never was");
+    // Who deleted only what is remembered of releases made liars of the rest.
+    if (result == release_result::lost && really && each.forgot_at < found->second.since)
+        violate("a release of " + std::to_string(fence) + " was denied that had been made");
+    if (result == release_result::refused)
+        violate("a release was refused");
+}
+
+void pool_judge::shrunk(std::size_t index, attempt_name who, std::int64_t units)
+{
+    pools_[index].believers[who].units = units;
+}
+
+void pool_judge::known(std::size_t index, attempt_name who, std::int64_t units,
+                       std::int64_t outside)
+{
+    const pool& each = pools_[index];
+    const auto found = each.believers.find(who);
+    if (found == each.believers.end() || each.damaged)
+        return;
+    for (const auto& [id, held] : each.seen.holders)
+        if (held.fence == found->second.fence && (held.units > units || held.left < outside))
+            violate("a change of " + text(who) + " was confirmed that was not made");
+}
+
+void pool_judge::taken(std::size_t index, attempt_name who)
+{
+    const pool& each = pools_[index];
+    const wish& wanted = each.wishes.at(who);
+    if (each.forgot_at >= wanted.since)
+        return;
+    std::int64_t outside = 0;
+    for (const auto& [fence, grant] : each.grants)
+        if (grant.who == who)
+            outside += grant.outside;
+    if (outside != wanted.what.units)
+        violate(text(who) + " took " + std::to_string(wanted.what.units) + " units, of which " +
+                std::to_string(outside) + " were counted");
+}
+
+void pool_judge::check_rest(const redis_store& store)
+{
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < keys_.size(); ++i)
+        if (outside(store, i) != shape_.outside)
+            ++kept;
+    if (store.key_count() != kept)
+        violate("keys are left");
+}
+
+}  // namespace turnstile::test

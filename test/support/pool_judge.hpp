@@ -1,0 +1,159 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_POOL_JUDGE_HPP
+#define TURNSTILE_TEST_SUPPORT_POOL_JUDGE_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "history_judge.hpp"
+
+namespace turnstile::test {
+
+/// A special unit of a pool, beside the ordinary ones; see lua/pool/prologue.lua.
+inline constexpr std::int64_t special_unit = std::int64_t(1) << 30U;
+
+/**
+ * Of pools.
+ *
+ * Units are counted three times: as the clients believe to hold them, as the server has written them down
+ * for each holder, and as the server has summed them up. What was taken out of a pool and what was added is
+ * an account of its own, in which every attempt and every call stands once.
+ */
+class pool_judge final : public history_judge
+{
+public:
+    pool_judge(std::vector<redis::detail::lock_keys> pools, redis::detail::pool_shape shape,
+               time lease)
+        : keys_(std::move(pools))
+        , pools_(keys_.size())
+        , shape_(shape)
+        , lease_(lease)
+    {
+    }
+
+    void before_script(const redis_store& store, std::size_t index) override;
+    void after_script(const redis_store& store, std::size_t index, const executed& script, time now,
+                      const witness& knows) override;
+    void ticket_known(std::size_t index, attempt_name who) override;
+    void forgot(std::size_t index, time now, bool excuses) override;
+    void damaged(std::size_t index) override;
+    void clock_stepped(std::int64_t by, time now) override;
+    void begun(std::size_t index, attempt_name who, const redis::detail::demand& wants,
+               time now) override;
+    void granted(std::size_t index, attempt_name who, std::int64_t fence, time now,
+                 time expires) override;
+    void extended(std::size_t index, attempt_name who, time now, time expires) override;
+    void gone(std::size_t index, attempt_name who) override;
+    void released(std::size_t index, std::int64_t fence, redis::detail::release_result result,
+                  bool late) override;
+    void shrunk(std::size_t index, attempt_name who, std::int64_t units) override;
+    void taken(std::size_t index, attempt_name who) override;
+    void check_rest(const redis_store& store) override;
+
+    /// A holder was told that the server knows what it has still, and what it left outside.
+    void known(std::size_t index, attempt_name who, std::int64_t units, std::int64_t outside);
+
+    /// How many units are outside of a pool.
+    [[nodiscard]] std::int64_t outside(const redis_store& store, std::size_t index) const;
+
+private:
+    struct holding
+    {
+        std::int64_t units = 0;
+        std::int64_t fence = 0;
+        std::int64_t left = 0;
+    };
+    // A pool as the server has it.
+    struct contents
+    {
+        std::int64_t held = 0;
+        std::int64_t outside = 0;
+        std::vector<std::string> queue;
+        std::map<std::string, holding> holders;
+        // What the first of the queue wants.
+        std::int64_t first = 0;
+        // How many ids have units, or want some.
+        std::size_t ids = 0;
+    };
+    struct belief
+    {
+        std::int64_t fence = 0;
+        std::int64_t units = 0;
+        time expires = 0;
+    };
+    struct wish
+    {
+        redis::detail::demand what;
+        time since = 0;
+    };
+    struct arrival
+    {
+        // Where it stood when it came first, and where it can claim to stand.
+        std::uint64_t first = 0;
+        std::uint64_t claim = 0;
+        bool ticket_known = false;
+        bool there = false;
+    };
+    struct fate
+    {
+        attempt_name who;
+        time since = 0;
+        bool released = false;
+        // How many of its units nobody holds, since the account was opened.
+        std::int64_t outside = 0;
+    };
+    struct pool
+    {
+        std::map<attempt_name, wish> wishes;
+        std::map<attempt_name, belief> believers;
+        std::map<attempt_name, arrival> arrivals;
+        std::map<std::int64_t, fate> grants;
+        std::int64_t top_fence = 0;
+        // The account: how many units were outside at first, and what was added since, by which calls.
+        bool open = false;
+        std::int64_t base = 0;
+        std::int64_t added = 0;
+        std::set<std::string> calls;
+        // When nothing is promised any more, and until when.
+        time forgot_at = -1;
+        time excused_until = -1;
+        bool forgetful = false;
+        bool damaged = false;
+        // What was there after the last script, or before the present one.
+        contents seen;
+    };
+
+    [[nodiscard]] contents look(const redis_store& store, std::size_t index) const;
+    [[nodiscard]] bool fits(std::int64_t held, std::int64_t outside, std::int64_t units) const;
+    void note_arrivals(pool& each, const contents& after);
+    void note_releases(pool& each, const contents& after, const executed& script,
+                       const std::vector<std::string>& lost);
+    void note_grants(pool& each, const contents& after, time now, const witness& knows);
+    void check_order(pool& each, const contents& after, attempt_name winner, const witness& knows);
+    void check_drops(pool& each, const contents& after, const witness& knows);
+    void check_account(pool& each, const contents& after, const executed& script);
+    void check_contents(pool& each, const contents& after, const executed& script);
+    void check_beliefs(const pool& each, time now);
+    void open_account(pool& each);
+    [[nodiscard]] bool fences_excused(const pool& each) const { return each.forgetful && back_; }
+
+    std::vector<redis::detail::lock_keys> keys_;
+    std::vector<pool> pools_;
+    redis::detail::pool_shape shape_;
+    time lease_;
+    bool back_ = false;
+    // The first place is that of those who come in front of all others.
+    std::uint64_t arrivals_ = 1;
+};
+
+}  // namespace turnstile::test
+
+#endif

@@ -1,0 +1,91 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_POOL_SCENE_HPP
+#define TURNSTILE_TEST_SUPPORT_POOL_SCENE_HPP
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "script_scene.hpp"
+
+namespace turnstile::test {
+
+/// One pool on a made-up server, and its scripts as calls. Waiters are named as in script_scene.
+class pool_scene : public script_scene
+{
+public:
+    pool_scene() { keys = {"pool", "queue", "done", "holders", "units"}; }
+
+    words acquire(const std::string& id, std::int64_t units, const std::string& mode = "queue",
+                  std::int64_t hint = 0)
+    {
+        return run("pool_acquire", with_shape({"w:", id, mode, text(hint), lease, claim, idle},
+                                              {"0", text(units)}));
+    }
+    words release(const std::string& ids, std::int64_t fence, const std::string& slot = "",
+                  std::int64_t left = 0)
+    {
+        return run("pool_release",
+                   with_shape({"w:", ids, text(fence), slot, lease, claim, idle}, {text(left)}));
+    }
+    words cancel(const std::string& ids)
+    {
+        return run("pool_cancel", with_shape({"w:", ids, lease, claim, idle}));
+    }
+    words nudge(const std::string& id)
+    {
+        return run("pool_nudge", with_shape({"w:", id, lease, claim, idle}));
+    }
+    words renew(const std::string& id, std::int64_t fence, std::int64_t units,
+                std::int64_t left = 0)
+    {
+        return run("pool_renew", with_shape({"w:", id, text(fence), text(units), text(left), lease,
+                                             claim, idle}));
+    }
+    words resync(const std::string& ids, const std::string& id, std::int64_t fence = 0,
+                 std::int64_t units = 0, std::int64_t left = 0)
+    {
+        return run("pool_resync", with_shape({"w:", ids, id, text(fence), text(units), text(left),
+                                              lease, claim, idle}));
+    }
+    words add(std::int64_t number, const std::string& name, const std::string& before = "")
+    {
+        return run("pool_count",
+                   with_shape({"w:", "add", text(number), name, before, lease, claim, idle}));
+    }
+    words create()
+    {
+        return run("pool_count", with_shape({"w:", "create", "0", "", "", lease, claim, idle}));
+    }
+
+    /// How many units are available.
+    std::int64_t value()
+    {
+        return std::stoll(
+            run("pool_count", with_shape({"w:", "read", "0", "", "", lease, claim, idle})).at(6));
+    }
+
+    [[nodiscard]] std::int64_t held() const { return std::stoll(field("held")); }
+
+    std::int64_t capacity = 3;
+    std::int64_t outside = 0;
+
+private:
+    static std::string text(std::int64_t number) { return std::to_string(number); }
+
+    [[nodiscard]] words with_shape(words first, const words& last = {}) const
+    {
+        first.push_back(text(capacity));
+        first.push_back(text(outside));
+        first.insert(first.end(), last.begin(), last.end());
+        return first;
+    }
+};
+
+}  // namespace turnstile::test
+
+#endif

@@ -1,0 +1,367 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "script_engine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <lua.hpp>
+#include <stdexcept>
+
+#ifndef TURNSTILE_LUA_DIR
+#error "TURNSTILE_LUA_DIR names the folder of the scripts"
+#endif
+
+namespace turnstile::test {
+
+namespace {
+
+using kind = redis_reply::kind;
+
+// Lua leaves a function by longjmp when there is an error, which skips destructors: nothing that has one
+// may be alive where a function of Lua's is called that can fail. Memory does not run out here.
+
+/// A number as Redis takes it from Lua for an argument.
+std::string to_argument(double number)
+{
+    std::array<char, 40> digits{};
+    std::snprintf(digits.data(), digits.size(), "%.17g", number);
+    return digits.data();
+}
+
+void push(lua_State* lua, const redis_reply& reply)
+{
+    switch (reply.what)
+    {
+    case kind::nil:
+        return lua_pushboolean(lua, 0);
+    case kind::integer:
+        return lua_pushnumber(lua, static_cast<double>(reply.number));
+    case kind::string:
+        return lua_pushlstring(lua, reply.text.data(), reply.text.size());
+    case kind::status:
+    case kind::error:
+        lua_createtable(lua, 0, 1);
+        lua_pushlstring(lua, reply.text.data(), reply.text.size());
+        return lua_setfield(lua, -2, reply.what == kind::status ? "ok" : "err");
+    case kind::array:
+        break;
+    }
+    luaL_checkstack(lua, 4, "nested too deeply");
+    lua_createtable(lua, static_cast<int>(reply.elements.size()), 0);
+    int index = 0;
+    for (const redis_reply& each : reply.elements)
+    {
+        push(lua, each);
+        lua_rawseti(lua, -2, ++index);
+    }
+}
+
+std::string string_at(lua_State* lua, int index)
+{
+    std::size_t size = 0;
+    const char* const text = lua_tolstring(lua, index, &size);
+    return {text, size};
+}
+
+/// What Redis makes of the value on top of the stack, which is taken off.
+redis_reply pop(lua_State* lua)
+{
+    redis_reply result;
+    switch (lua_type(lua, -1))
+    {
+    case LUA_TSTRING:
+        result = redis_reply::of(string_at(lua, -1));
+        break;
+    case LUA_TNUMBER:
+        result = redis_reply::of(static_cast<std::int64_t>(lua_tonumber(lua, -1)));
+        break;
+    case LUA_TBOOLEAN:
+        if (lua_toboolean(lua, -1) != 0)
+            result = redis_reply::of(1);
+        break;
+    case LUA_TTABLE:
+        for (const auto& [field, what] : {std::pair("err", kind::error), {"ok", kind::status}})
+        {
+            lua_pushstring(lua, field);
+            lua_rawget(lua, -2);
+            if (lua_type(lua, -1) == LUA_TSTRING)
+                result = {what, 0, string_at(lua, -1), {}};
+            lua_pop(lua, 1);
+        }
+        if (result.what != kind::nil)
+            break;
+        result.what = kind::array;
+        for (int i = 1;; ++i)
+        {
+            lua_rawgeti(lua, -1, i);
+            if (lua_isnil(lua, -1))
+            {
+                lua_pop(lua, 1);
+                break;
+            }
+            result.elements.push_back(pop(lua));
+        }
+        break;
+    default:
+        break;
+    }
+    lua_pop(lua, 1);
+    return result;
+}
+
+int no_global(lua_State* lua)
+{
+    return luaL_error(lua, "a script uses the global variable '%s'", lua_tostring(lua, 2));
+}
+
+}  // namespace
+
+struct script_engine::interpreter
+{
+    interpreter()
+        : state(luaL_newstate())
+    {
+        for (const auto& [name, open] : {std::pair<const char*, lua_CFunction>("", luaopen_base),
+                                         {"table", luaopen_table},
+                                         {"string", luaopen_string},
+                                         {"math", luaopen_math}})
+        {
+            lua_pushcfunction(state, open);
+            lua_pushstring(state, name);
+            lua_call(state, 1, 0);
+        }
+        lua_createtable(state, 0, 2);
+        for (const auto& [name, function] :
+             {std::pair("call", &interpreter::call), {"pcall", &interpreter::pcall}})
+        {
+            lua_pushlightuserdata(state, this);
+            lua_pushcclosure(state, function, 1);
+            lua_setfield(state, -2, name);
+        }
+        lua_setglobal(state, "redis");
+        for (const char* name : {"KEYS", "ARGV"})
+        {
+            lua_createtable(state, 0, 0);
+            lua_setglobal(state, name);
+        }
+        // From here on, all variables have to be local, as in Redis.
+        lua_createtable(state, 0, 2);
+        for (const char* event : {"__index", "__newindex"})
+        {
+            lua_pushcfunction(state, no_global);
+            lua_setfield(state, -2, event);
+        }
+        lua_setmetatable(state, LUA_GLOBALSINDEX);
+    }
+
+    ~interpreter() { lua_close(state); }
+    interpreter(const interpreter&) = delete;
+    interpreter& operator=(const interpreter&) = delete;
+
+    void set_list(const char* name, const std::vector<std::string>& values) const
+    {
+        lua_createtable(state, static_cast<int>(values.size()), 0);
+        int index = 0;
+        for (const std::string& each : values)
+        {
+            lua_pushlstring(state, each.data(), each.size());
+            lua_rawseti(state, -2, ++index);
+        }
+        lua_pushstring(state, name);
+        lua_insert(state, -2);
+        lua_rawset(state, LUA_GLOBALSINDEX);
+    }
+
+    /// Runs the command on the stack and pushes its reply; returns whether that is an error.
+    bool execute(lua_State* lua)
+    {
+        words.clear();
+        for (int i = 1; i <= lua_gettop(lua); ++i)
+            if (lua_type(lua, i) == LUA_TNUMBER)
+                words.push_back(to_argument(lua_tonumber(lua, i)));
+            else if (lua_type(lua, i) == LUA_TSTRING)
+                words.push_back(string_at(lua, i));
+            else
+            {
+                push(lua, redis_reply::error(
+                              "ERR Lua redis lib command arguments must be strings or integers"));
+                return true;
+            }
+        redis_reply reply;
+        try
+        {
+            reply = store->run(words);
+        }
+        catch (const unknown_command& e)
+        {
+            unknown = e.what();
+            reply = redis_reply::error(unknown);
+        }
+        push(lua, reply);
+        return reply.is_error();
+    }
+
+    static interpreter& self(lua_State* lua)
+    {
+        return *static_cast<interpreter*>(lua_touserdata(lua, lua_upvalueindex(1)));
+    }
+
+    static int call(lua_State* lua)
+    {
+        if (self(lua).execute(lua))
+            return lua_error(lua);
+        return 1;
+    }
+
+    static int pcall(lua_State* lua)
+    {
+        self(lua).execute(lua);
+        return 1;
+    }
+
+    lua_State* state;
+    std::map<std::string, int, std::less<>> scripts;
+    // Of the command that runs.
+    redis_store* store = nullptr;
+    std::vector<std::string> words;
+    std::string unknown;
+};
+
+// --- the scripts --------------------------------------------------------------------------------
+
+namespace {
+
+/// Where the scripts are. scripts/mutate names another folder in the environment.
+std::filesystem::path script_folder()
+{
+    // Nobody changes the environment meanwhile.
+    const char* other = std::getenv("TURNSTILE_LUA_DIR");  // NOLINT(concurrency-mt-unsafe)
+    return other != nullptr ? other : TURNSTILE_LUA_DIR;
+}
+
+// pool_acquire is pool/acquire.lua.
+std::filesystem::path path_of(std::string_view name)
+{
+    std::filesystem::path path = script_folder();
+    if (const std::size_t end = name.find('_'); end != std::string_view::npos)
+    {
+        path /= name.substr(0, end);
+        name.remove_prefix(end + 1);
+    }
+    return path / (std::string(name) + ".lua");
+}
+
+std::string prologue_of(std::string_view name)
+{
+    const std::size_t end = name.find('_');
+    return std::string(end == std::string_view::npos ? "" : name.substr(0, end + 1)) + "prologue";
+}
+
+}  // namespace
+
+std::string script_file(std::string_view name)
+{
+    const auto path = path_of(name);
+    std::ifstream file(path, std::ios::binary);
+    if (!file)
+        throw std::runtime_error("there is no file " + path.string());
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> script_names()
+{
+    std::vector<std::string> result;
+    const std::filesystem::path root = script_folder();
+    for (const auto& each : std::filesystem::recursive_directory_iterator(root))
+    {
+        if (each.path().extension() != ".lua" || each.path().stem() == "prologue")
+            continue;
+        std::string name = each.path().lexically_relative(root).replace_extension().string();
+        std::ranges::replace(name, '/', '_');
+        result.push_back(std::move(name));
+    }
+    std::ranges::sort(result);
+    return result;
+}
+
+namespace {
+
+std::string patched_file(std::string_view name, const std::vector<script_patch>& patches)
+{
+    std::string text = script_file(name);
+    for (const script_patch& each : patches)
+    {
+        if (each.file != name)
+            continue;
+        const std::size_t at = text.find(each.piece);
+        if (at == std::string::npos || text.find(each.piece, at + 1) != std::string::npos)
+            throw std::runtime_error(each.file + ".lua does not have exactly once: " + each.piece);
+        text.replace(at, each.piece.size(), each.replacement);
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string script_text(std::string_view name, const std::vector<script_patch>& patches)
+{
+    const std::string body = patched_file(name, patches);
+    constexpr std::string_view mark = "-- flags:";
+    const std::size_t at = body.find(mark);
+    if (at == std::string::npos)
+        throw std::runtime_error(std::string(name) + ".lua does not name its flags");
+    std::string flags = body.substr(at + mark.size(), body.find('\n', at) - at - mark.size());
+    std::erase(flags, ' ');
+    const std::string shebang = flags == "none" ? "#!lua\n" : "#!lua flags=" + flags + '\n';
+    return shebang + patched_file(prologue_of(name), patches) + body;
+}
+
+script_engine::script_engine(const std::vector<script_patch>& patches)
+    : lua_(std::make_unique<interpreter>())
+{
+    for (const std::string& name : script_names())
+        add(name, script_text(name, patches));
+}
+
+script_engine::~script_engine() = default;
+
+void script_engine::add(const std::string& name, const std::string& text)
+{
+    lua_State* const lua = lua_->state;
+    // Redis takes the first line off.
+    const std::string body = text.starts_with("#!") ? text.substr(text.find('\n')) : text;
+    if (luaL_loadbuffer(lua, body.data(), body.size(), ('@' + name).c_str()) != 0)
+        throw std::runtime_error(string_at(lua, -1));
+    lua_->scripts[name] = luaL_ref(lua, LUA_REGISTRYINDEX);
+}
+
+redis_reply script_engine::run(redis_store& store, std::string_view name,
+                               const std::vector<std::string>& keys,
+                               const std::vector<std::string>& arguments)
+{
+    lua_State* const lua = lua_->state;
+    const auto script = lua_->scripts.find(name);
+    if (script == lua_->scripts.end())
+        throw std::runtime_error("there is no script " + std::string(name));
+    lua_->store = &store;
+    lua_->unknown.clear();
+    lua_->set_list("KEYS", keys);
+    lua_->set_list("ARGV", arguments);
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, script->second);
+    const int status = lua_pcall(lua, 0, 1, 0);
+    redis_reply reply = pop(lua);
+    if (!lua_->unknown.empty())
+        throw unknown_command(lua_->unknown);
+    if (status != 0 && reply.what == kind::string)
+        reply = redis_reply::error("ERR " + reply.text);
+    return reply;
+}
+
+}  // namespace turnstile::test

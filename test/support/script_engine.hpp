@@ -1,0 +1,67 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_SCRIPT_ENGINE_HPP
+#define TURNSTILE_TEST_SUPPORT_SCRIPT_ENGINE_HPP
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "redis_store.hpp"
+
+namespace turnstile::test {
+
+/// Replaces a piece of a script: a safeguard is switched off by it.
+struct script_patch
+{
+    /// The file, without its extension.
+    std::string file;
+    std::string piece;
+    std::string replacement;
+};
+
+/// The text of a file of src/redis/lua, without its extension.
+[[nodiscard]] std::string script_file(std::string_view name);
+
+/// The names of all scripts, the prologue not among them.
+[[nodiscard]] std::vector<std::string> script_names();
+
+/// A script as it is sent to a server, patched.
+[[nodiscard]] std::string script_text(std::string_view name,
+                                      const std::vector<script_patch>& patches = {});
+
+/**
+ * Runs the scripts that Redis runs, over a memory of its own, in a Lua interpreter like that of Redis.
+ *
+ * Each script is compiled once. A script that uses a command which the store does not know, or a global
+ * variable, ends the test.
+ */
+class script_engine
+{
+public:
+    /// Compiles all scripts. A patch whose piece does not occur exactly once is an error.
+    explicit script_engine(const std::vector<script_patch>& patches = {});
+    ~script_engine();
+    script_engine(const script_engine&) = delete;
+    script_engine& operator=(const script_engine&) = delete;
+
+    /// Compiles one more script, from its text.
+    void add(const std::string& name, const std::string& text);
+
+    /// Runs a script.
+    redis_reply run(redis_store& store, std::string_view name, const std::vector<std::string>& keys,
+                    const std::vector<std::string>& arguments);
+
+private:
+    struct interpreter;
+    std::unique_ptr<interpreter> lua_;
+};
+
+}  // namespace turnstile::test
+
+#endif

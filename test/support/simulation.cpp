@@ -1,0 +1,476 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "simulation_world.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+// Clients, their clocks and what they do. The network, the server and the faults are in
+// simulation_faults.cpp and simulation_network.cpp.
+
+namespace turnstile::test {
+
+using namespace redis::detail;
+using std::chrono::microseconds;
+
+namespace {
+
+/// What the pools of a history have; nothing if there are locks.
+pool_shape shape_of(const simulation_options& options, pool_use use, dice& dice)
+{
+    pool_shape result;
+    result.capacity = options.pool_capacity;
+    if (options.pool_capacity != 0 && use == pool_use::supplies && dice.coin())
+        result.outside = dice.below(options.pool_capacity + 1);
+    if (options.pool_capacity != 0 && use == pool_use::readers_writers)
+        result.capacity += special_unit;
+    return result;
+}
+
+}  // namespace
+
+simulation_world::simulation_world(script_engine& scripts, const simulation_options& options)
+    : scripts_(scripts)
+    , options_(options)
+    , dice_(options.seed)
+    , use_(options.use.value_or(static_cast<pool_use>(options.seed % 3)))
+    , shape_(shape_of(options, use_, dice_))
+    , keys_(
+          [&]
+          {
+              std::vector<lock_keys> keys;
+              const unsigned count = options.locks != 0 ? options.locks : 1 + dice_.below(3);
+              keys.reserve(count);
+              for (unsigned i = 0; i < count; ++i)
+                  keys.push_back(has_pools() ? pool_keys("sim", "pool", std::to_string(i))
+                                             : mutex_keys("sim", "lock " + std::to_string(i)));
+              return keys;
+          }())
+    , lease_(microseconds(options.lease).count())
+    , clients_(options.clients != 0 ? options.clients : 2 + dice_.below(4))
+{
+    server_offset_ = 1'700'000'000'000'000;
+    // Long ago.
+    server_started_ = -microseconds(std::chrono::hours(1)).count();
+    store_.counts = options.counts;
+    if (has_pools())
+    {
+        auto judge = std::make_unique<pool_judge>(keys_, shape_, lease_);
+        pool_judge_ = judge.get();
+        judge_ = std::move(judge);
+    }
+    else
+        judge_ = std::make_unique<simulation_judge>(keys_, lease_);
+}
+
+// --- time ---------------------------------------------------------------------------------------
+
+void simulation_world::at(world_time when, std::function<void()> what)
+{
+    events_.push({std::max(when, now_), ++events_made_, std::move(what)});
+}
+
+void simulation_world::drain(world_time until)
+{
+    while (!events_.empty() && events_.top().at <= until && judge_->violation().empty())
+    {
+        auto what = events_.top().what;
+        now_ = events_.top().at;
+        events_.pop();
+        what();
+    }
+}
+
+world_time simulation_world::span(world_time least, world_time most)
+{
+    return least + static_cast<world_time>(dice_.below(static_cast<unsigned>(most - least + 1)));
+}
+
+local_time simulation_world::local(const client& who) const
+{
+    return local_time(who.offset + static_cast<world_time>(static_cast<double>(now_) * who.speed));
+}
+
+world_time simulation_world::global(const client& who, local_time when) const
+{
+    return static_cast<world_time>(static_cast<double>(when.count() - who.offset) / who.speed) + 1;
+}
+
+// --- clients ------------------------------------------------------------------------------------
+
+void simulation_world::start(std::size_t index)
+{
+    client& who = clients_[index];
+    const std::uint64_t life = who.life;
+    who = client();
+    who.life = life;
+    // Four digits, the same in each line of a log.
+    who.nonce = 0xC000 + 0x10 * index + ++nonces_ * 0x100;
+    who.offset = span(0, 1'000'000'000);
+    who.speed = 1 + (static_cast<double>(span(0, 800)) - 400) / 1e6;
+    client_options options;
+    options.nonce = who.nonce;
+    options.wake_prefix = "sim:0:wake:";
+    options.grace = options_.grace;
+    who.machine = std::make_unique<protocol_client>(options, options_.guards);
+    who.renews = !chance(15);
+    for (const lock_keys& keys : keys_)
+    {
+        lease_options lease;
+        lease.lease = options_.lease;
+        lease.claim = options_.claim;
+        lease.idle = options_.idle;
+        lease.renew = who.renews;
+        if (has_pools())
+            lease.pool = shape_;
+        who.locks.push_back(who.machine->open_lock(keys, lease));
+    }
+    connect(index);
+    for (unsigned i = options_.sections != 0 ? options_.sections : 3 + dice_.below(5); i > 0; --i)
+        after(span(0, 8 * lease_),
+              [this, index, life]
+              {
+                  if (clients_[index].life == life)
+                      input(index, [this, index] { begin_section(index); });
+              });
+}
+
+/// The machine of a client, which is told something.
+protocol_client& simulation_world::machine(std::size_t index)
+{
+    touched_ = true;
+    return *clients_[index].machine;
+}
+
+/// Something happens to a client: at once, unless its process is stopped.
+void simulation_world::input(std::size_t index, std::function<void()> what)
+{
+    client& who = clients_[index];
+    if (!who.machine)
+        return;
+    if (who.paused_until > now_)
+    {
+        who.backlog.push_back(std::move(what));
+        return;
+    }
+    what();
+    perform(index);
+}
+
+void simulation_world::perform(std::size_t index)
+{
+    client& who = clients_[index];
+    if (!who.machine || who.paused_until > now_)
+        return;
+    const auto actions = who.machine->take_actions();
+    for (const action& each : actions)
+    {
+        act(index, each);
+        if (!who.machine)
+            return;
+    }
+    if (std::exchange(touched_, false))
+        check_leases(index);
+    schedule_tick(index);
+    look_for_ambush(index);
+}
+
+void simulation_world::act(std::size_t index, const action& what)
+{
+    client& who = clients_[index];
+    const auto name = [&](attempt_id id) { return attempt_name{who.nonce, id}; };
+    if (const auto* ask = std::get_if<command>(&what))
+        return send(index, *ask);
+    if (const auto* got = std::get_if<granted>(&what))
+    {
+        section& each = who.sections.at(got->attempt);
+        log("client ", index, ": GRANTED .", got->attempt, " fence ", got->fence, " for ",
+            (got->expires - local(who)).count(), " us");
+        if (each.at != stage::waiting)
+            return judge_->violate("an attempt was granted the lock twice");
+        each.at = stage::holding;
+        each.fence = got->fence;
+        each.expires = got->expires;
+        ++result_.granted;
+        judge_->granted(each.lock, name(got->attempt), got->fence, now_, global(who, got->expires));
+        begin_holding(index, got->attempt);
+    }
+    else if (const auto* more = std::get_if<extended>(&what))
+    {
+        section& each = who.sections.at(more->attempt);
+        if (each.at != stage::holding)
+            return;
+        each.expires = more->expires;
+        judge_->extended(each.lock, name(more->attempt), now_, global(who, more->expires));
+        if (more->changes > each.changes)
+            judge_->violate("more changes are known than there were");
+        if (more->changes == each.changes && each.changes != 0)
+            pool_judge_->known(each.lock, name(more->attempt), each.wants.units, each.outside);
+    }
+    else if (const auto* over = std::get_if<failed>(&what))
+    {
+        section& each = who.sections.at(over->attempt);
+        log("client ", index, ": failed .", over->attempt, ' ', over->text);
+        each.at = stage::ended;
+        if (over->reason == attempt_failure::fence_regressed)
+        {
+            if (calm_)
+                judge_->violate("a fence regressed though nothing happened");
+        }
+        else if (over->reason == attempt_failure::impossible)
+        {
+            if (each.wants.units != options_.pool_capacity + 1)
+                judge_->violate("what is possible was refused");
+        }
+        else if (over->reason != attempt_failure::busy)
+            judge_->violate("an attempt failed: " + over->text);
+    }
+    else if (const auto* end = std::get_if<lost>(&what))
+    {
+        section& each = who.sections.at(end->attempt);
+        log("client ", index, ": lost .", end->attempt);
+        if (calm_ && who.renews)
+            judge_->violate("a lock was lost though nothing happened");
+        each.at = stage::ended;
+        judge_->gone(each.lock, name(end->attempt));
+        end_upgrades(index, end->attempt);
+    }
+    else if (const auto* back = std::get_if<released>(&what))
+    {
+        section& each = who.sections.at(back->attempt);
+        log("client ", index, ": released .", back->attempt, " with result ",
+            static_cast<int>(back->result));
+        each.at = stage::ended;
+        judge_->released(each.lock, each.fence, back->result, each.expires <= local(who));
+    }
+    else if (const auto* out = std::get_if<taken>(&what))
+        on_taken(index, out->attempt);
+    else if (const auto* answer = std::get_if<called>(&what))
+        on_called(index, *answer);
+}
+
+void simulation_world::schedule_tick(std::size_t index)
+{
+    client& who = clients_[index];
+    const auto next = who.machine->next_tick();
+    if (!next)
+        return;
+    const world_time when = std::max(global(who, *next), now_);
+    if (who.tick_at != 0 && who.tick_at <= when)
+        return;
+    who.tick_at = when;
+    at(when,
+       [this, index, when, life = who.life]
+       {
+           client& later = clients_[index];
+           if (later.life != life || later.tick_at != when)
+               return;
+           later.tick_at = 0;
+           input(index, [this, index] { machine(index).tick(local(clients_[index])); });
+       });
+}
+
+/// Whenever a client is awake, what it holds is not over: promise 5.
+void simulation_world::check_leases(std::size_t index)
+{
+    const client& who = clients_[index];
+    for (const auto& [id, each] : who.sections)
+        if (each.at == stage::holding && each.expires + microseconds(2) < local(who))
+            judge_->violate("attempt ." + std::to_string(id) + " of client " +
+                            std::to_string(index) + " goes on after the end of its lease");
+}
+
+// --- what the clients do ------------------------------------------------------------------------
+
+void simulation_world::begin_section(std::size_t index)
+{
+    section each;
+    if (has_pools())
+    {
+        each = random_demand();
+        if (chance(10))
+            call(index, each.lock, chance(50) ? inquiry::read : inquiry::create, 0);
+    }
+    else
+    {
+        each.lock = dice_.below(static_cast<unsigned>(keys_.size()));
+        each.wants.waits = !chance(12);
+    }
+    begin(index, each);
+}
+
+void simulation_world::begin(std::size_t index, const section& what)
+{
+    client& who = clients_[index];
+    ++result_.sections;
+    const attempt_id id = machine(index).begin(local(who), who.locks[what.lock], what.wants);
+    log("client ", index, what.wants.waits ? ": wants lock " : ": tries lock ", what.lock, " as .",
+        id);
+    if (has_pools())
+        log("    ", what.wants.units, " units", what.wants.takes ? ", to be taken" : "",
+            what.wants.first ? ", before all others" : "");
+    judge_->begun(what.lock, {who.nonce, id}, what.wants, now_);
+    who.sections.emplace(id, what);
+    perhaps_cancel(index, id);
+}
+
+void simulation_world::perhaps_cancel(std::size_t index, attempt_id id)
+{
+    if (chance(20))
+        do_later(index, id, chance(50) ? span(0, 20'000) : span(0, lease_),
+                 &simulation_world::cancel);
+}
+
+/// Does something about an attempt, if its process still lives then.
+void simulation_world::do_later(std::size_t index, attempt_id id, world_time when, deed what)
+{
+    after(when,
+          [this, index, id, what, life = clients_[index].life]
+          {
+              if (clients_[index].life == life)
+                  input(index, [this, index, id, what] { (this->*what)(index, id); });
+          });
+}
+
+void simulation_world::begin_holding(std::size_t index, attempt_id id)
+{
+    const unsigned kind = dice_.below(10);
+    const world_time hold = kind < 6   ? span(0, 50'000)
+                            : kind < 9 ? span(0, lease_ / 2)
+                                       : span(lease_, 5 * lease_ / 2);
+    if (has_pools())
+        share(index, id, hold);
+    else
+        for (unsigned i = dice_.below(3); i > 0; --i)
+            do_later(index, id, span(0, hold), &simulation_world::write);
+    do_later(index, id, hold, &simulation_world::release);
+}
+
+void simulation_world::write(std::size_t index, attempt_id id)
+{
+    client& who = clients_[index];
+    const section& each = who.sections.at(id);
+    if (each.at != stage::holding || local(who) >= each.expires)
+        return;
+    const attempt_name name{who.nonce, id};
+    if (chance(60))
+        return judge_->writes(each.lock, name, each.fence, now_, true);
+    // The write is on its way for long: the register has to know what came meanwhile.
+    after(span(0, 2 * lease_), [this, lock = each.lock, name, fence = each.fence]
+          { judge_->writes(lock, name, fence, now_, false); });
+}
+
+void simulation_world::release(std::size_t index, attempt_id id)
+{
+    client& who = clients_[index];
+    section& each = who.sections.at(id);
+    if (each.at != stage::holding)
+        return;
+    log("client ", index, ": releases .", id);
+    each.at = stage::releasing;
+    judge_->gone(each.lock, {who.nonce, id});
+    if (has_pools() && use_ == pool_use::supplies && chance(20))
+    {
+        each.outside += each.wants.units;
+        machine(index).leave_outside(id, each.outside);
+        log("    and leaves ", each.outside, " units outside");
+        add_later(index, each.lock, each.wants.units);
+    }
+    machine(index).release(local(who), id);
+    end_upgrades(index, id);
+}
+
+void simulation_world::cancel(std::size_t index, attempt_id id)
+{
+    client& who = clients_[index];
+    section& each = who.sections.at(id);
+    if (each.at != stage::waiting)
+        return;
+    log("client ", index, ": cancels .", id);
+    // It is too late if the units are being taken.
+    if (!machine(index).cancel(local(who), id))
+        return;
+    each.at = stage::ended;
+    each.cancelled = true;
+}
+
+// --- the whole ----------------------------------------------------------------------------------
+
+simulation_result simulation_world::run()
+{
+    for (std::size_t i = 0; i < clients_.size(); ++i)
+        start(i);
+    plan_faults();
+    if (use_ == pool_use::supplies && has_pools())
+        at(9 * lease_, [this] { supply(); });
+    drain(10 * lease_);
+    if (judge_->violation().empty())
+        check_end();
+    result_.violation = judge_->violation();
+    log("=> ", result_.violation.empty() ? "nothing wrong" : result_.violation);
+    return std::move(result_);
+}
+
+/// When the faults are over, all attempts end, and nothing is left.
+void simulation_world::check_end()
+{
+    const auto limit = now_ + static_cast<world_time>(result_.sections + 10) * 3 * lease_;
+    drain(limit);
+    if (!judge_->violation().empty())
+        return;
+    const auto& sent = result_.sent;
+    if (calm_ && (sent[0] > result_.sections || sent[1] > result_.granted || sent[5] != 0))
+        return judge_->violate("it took more commands than one to acquire and one to release");
+    for (std::size_t i = 0; i < clients_.size(); ++i)
+    {
+        const client& each = clients_[i];
+        if (!each.machine)
+            continue;
+        for (const auto& [id, part] : each.sections)
+            if (part.at != stage::ended)
+                return judge_->violate("attempt ." + std::to_string(id) + " of client " +
+                                       std::to_string(i) + " never ends: it is " +
+                                       std::string(each.machine->phase_name(id)));
+        if (!each.calls.empty())
+            return judge_->violate("a call of client " + std::to_string(i) + " is never answered");
+        if (each.machine->attempt_count() != 0)
+            return judge_->violate("client " + std::to_string(i) + " keeps ended attempts");
+        if (each.machine->next_tick())
+            return judge_->violate("client " + std::to_string(i) + " keeps a timer");
+    }
+    now_ = std::max(now_, limit) + microseconds(options_.idle + options_.lease).count() +
+           2 * microseconds(options_.step).count() * static_cast<world_time>(1 + result_.faults);
+    // What was taken and added is remembered for an hour.
+    if (has_pools())
+        now_ += microseconds(std::chrono::hours(1)).count();
+    store_.clock = now_ + server_offset_;
+    judge_->check_rest(store_);
+}
+
+simulation_result simulate(script_engine& scripts, const simulation_options& options)
+{
+    return simulation_world(scripts, options).run();
+}
+
+std::string find_violation(script_engine& scripts, simulation_options options,
+                           fault_coverage* coverage)
+{
+    const simulation_result result = simulate(scripts, options);
+    if (coverage != nullptr)
+        for (std::size_t i = 0; i < fault_count; ++i)
+            for (std::size_t k = 0; k < phase_names.size(); ++k)
+                (*coverage)[i][k] += result.coverage[i][k];
+    if (result.violation.empty())
+        return {};
+    options.log = true;
+    const auto events = simulate(scripts, options).events;
+    std::string told = "seed " + std::to_string(options.seed) + ": " + result.violation + '\n';
+    for (std::size_t i = events.size() - std::min<std::size_t>(events.size(), 60);
+         i < events.size(); ++i)
+        told += "    " + events[i] + '\n';
+    return told;
+}
+
+}  // namespace turnstile::test

@@ -1,0 +1,265 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "simulation_judge.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace turnstile::test {
+
+using redis::detail::operation;
+using redis::detail::parse_waiter_id;
+using redis::detail::release_result;
+using redis::detail::waiter_id;
+
+namespace {
+
+waiter_id id_of(const std::string& text)
+{
+    return parse_waiter_id(text).value_or(waiter_id());
+}
+
+attempt_name name_of(const waiter_id& id)
+{
+    return {id.nonce, id.sequence};
+}
+
+std::string text(attempt_name who)
+{
+    return redis::detail::wake_name(who.first, 0).substr(0, 4) + '.' + std::to_string(who.second);
+}
+
+}  // namespace
+
+// --- the server ---------------------------------------------------------------------------------
+
+void simulation_judge::look(const redis_store& store, std::size_t index, std::string& owner,
+                            std::int64_t& fence, std::vector<std::string>& queue) const
+{
+    owner.clear();
+    fence = 0;
+    queue.clear();
+    if (const auto* hash = store.hash(keys_[index][0]))
+    {
+        owner = hash->find("owner")->second;
+        const std::string& digits = hash->find("fence")->second;
+        std::from_chars(digits.data(), digits.data() + digits.size(), fence);
+    }
+    if (const auto* zset = store.zset(keys_[index][1]))
+        for (const auto& [ticket, id] : zset->order)
+            queue.push_back(id);
+}
+
+void simulation_judge::before_script(const redis_store& store, std::size_t index)
+{
+    lock& each = locks_[index];
+    look(store, index, each.owner, each.fence, each.queue);
+}
+
+void simulation_judge::after_script(const redis_store& store, std::size_t index,
+                                    const executed& script, time now, const witness& knows)
+{
+    const operation op = script.what.op;
+    lock& each = locks_[index];
+    std::string owner;
+    std::int64_t fence = 0;
+    std::vector<std::string> queue;
+    look(store, index, owner, fence, queue);
+
+    for (auto& [who, arrived] : each.arrivals)
+        arrived.there = false;
+    const auto arrives = [&](const std::string& id)
+    {
+        arrival& arrived = each.arrivals[name_of(id_of(id))];
+        arrived.there = true;
+        if (arrived.first == 0)
+            arrived.first = arrived.claim = ++arrivals_;
+        else if (arrived.claim == 0)
+            arrived.claim = ++arrivals_;
+    };
+    for (const std::string& id : queue)
+        arrives(id);
+    if (!owner.empty())
+        arrives(owner);
+    // Who was dropped without having been told its place cannot ask for it.
+    for (auto& [who, arrived] : each.arrivals)
+        if (!arrived.there && !arrived.ticket_known)
+            arrived.claim = 0;
+
+    if (each.fence != 0 && !each.owner.empty() && (fence != each.fence || owner.empty()) &&
+        op == operation::release)
+    {
+        // Whether the release did it or the end of the lease, the messages tell.
+        const std::string lost = "lost " + each.owner + ' ';
+        if (std::ranges::none_of(store.published, [&](const auto& message)
+                                 { return message.second.starts_with(lost); }))
+            each.grants[each.fence].released = true;
+    }
+    if (!owner.empty() && fence != each.fence)
+    {
+        const attempt_name who = name_of(id_of(owner));
+        const auto known = each.grants.find(fence);
+        const bool reclaims = known != each.grants.end() && known->second.who == who;
+        if (!knows.listens(id_of(owner)))
+            violate("the lock was granted to " + owner + ", where nobody listens");
+        if (reclaims && fence < each.top_remembered && !fences_excused(each))
+            violate("the lock was given back to " + text(who) + " though it was granted since");
+        if (!reclaims)
+        {
+            each.top_remembered = fence;
+            if (fence <= each.top_fence && !fences_excused(each))
+                violate("the fence " + std::to_string(fence) + " was granted to " + text(who) +
+                        " after " + std::to_string(each.top_fence));
+            each.grants[fence] = {who, now, false};
+            check_order(each, queue, owner, knows,
+                        op == operation::cancel || op == operation::resync);
+            // It had its turn: where it stands later is another matter.
+            each.arrivals[who].claim = 0;
+        }
+        each.top_fence = std::max(each.top_fence, fence);
+    }
+    each.owner = owner;
+    each.fence = fence;
+}
+
+void simulation_judge::check_order(lock& each, const std::vector<std::string>& queue,
+                                   const std::string& owner, const witness& knows, bool may_leave)
+{
+    if (fences_excused(each))
+        return;
+    const attempt_name winner = name_of(id_of(owner));
+    const std::uint64_t position = each.arrivals[winner].first;
+    for (const std::string& id : queue)
+    {
+        const waiter_id waiter = id_of(id);
+        const arrival& other = each.arrivals[name_of(waiter)];
+        if (name_of(waiter) != winner && other.claim != 0 && other.claim < position &&
+            knows.placed(waiter))
+            violate("FIFO: " + text(winner) + " was granted the lock before " +
+                    text(name_of(waiter)));
+    }
+    if (may_leave)
+        return;
+    for (const std::string& id : each.queue)
+    {
+        const waiter_id waiter = id_of(id);
+        if (name_of(waiter) != winner && std::ranges::find(queue, id) == queue.end() &&
+            knows.placed(waiter))
+            violate(text(name_of(waiter)) + " is connected and was dropped as dead");
+    }
+}
+
+void simulation_judge::ticket_known(std::size_t index, attempt_name who)
+{
+    locks_[index].arrivals[who].ticket_known = true;
+}
+
+void simulation_judge::forgot(std::size_t index, time now, bool excuses)
+{
+    lock& each = locks_[index];
+    each.forgetful = true;
+    each.forgot_at = now;
+    each.top_remembered = 0;
+    if (excuses)
+        each.excused_until = std::max(each.excused_until, now + lease_ + lease_ / 50);
+}
+
+void simulation_judge::clock_stepped(std::int64_t by, time now)
+{
+    back_ = back_ || by < 0;
+    if (by > 0)
+        // Until each client has heard of it: a waiter asks within a lease, and a grant lasts one.
+        for (lock& each : locks_)
+        {
+            each.forgetful = true;
+            each.forgot_at = now;
+            each.excused_until = std::max(each.excused_until, now + by + 2 * lease_ + lease_ / 5);
+        }
+}
+
+// --- the clients --------------------------------------------------------------------------------
+
+void simulation_judge::check_exclusion(lock& each, attempt_name who, time now)
+{
+    const belief& mine = each.believers[who];
+    if (mine.expires <= now)
+        return;
+    for (const auto& [other, theirs] : each.believers)
+    {
+        if (other == who || theirs.expires <= now)
+            continue;
+        if (now <= each.excused_until || fences_excused(each))
+            continue;
+        violate("two holders: " + text(who) + " with fence " + std::to_string(mine.fence) +
+                " and " + text(other) + " with fence " + std::to_string(theirs.fence));
+    }
+}
+
+void simulation_judge::granted(std::size_t index, attempt_name who, std::int64_t fence, time now,
+                               time expires)
+{
+    lock& each = locks_[index];
+    std::int64_t& newest = each.newest[{who.first, 0}];
+    if (fence <= newest)
+        violate("a client was granted the fence " + std::to_string(fence) + " after " +
+                std::to_string(newest));
+    newest = std::max(newest, fence);
+    each.believers[who] = {fence, expires};
+    check_exclusion(each, who, now);
+}
+
+void simulation_judge::extended(std::size_t index, attempt_name who, time now, time expires)
+{
+    lock& each = locks_[index];
+    each.believers[who].expires = expires;
+    check_exclusion(each, who, now);
+}
+
+void simulation_judge::gone(std::size_t index, attempt_name who)
+{
+    locks_[index].believers.erase(who);
+}
+
+void simulation_judge::released(std::size_t index, std::int64_t fence, release_result result,
+                                bool late)
+{
+    lock& each = locks_[index];
+    const auto found = each.grants.find(fence);
+    const bool really = found != each.grants.end() && found->second.released;
+    if (result == release_result::released && !really)
+        violate("a release of " + std::to_string(fence) + " was confirmed that never was");
+    // Who deleted only what is remembered of releases made liars of the rest.
+    if (result == release_result::lost && really && each.forgot_at < found->second.since)
+        violate("a release of " + std::to_string(fence) + " was denied that had been made");
+    if (result == release_result::lost && !late && each.fence == fence && !each.owner.empty())
+        violate("a release of " + std::to_string(fence) + " was denied, and the lock not released");
+    if (result == release_result::refused)
+        violate("a release was refused");
+}
+
+void simulation_judge::writes(std::size_t index, attempt_name who, std::int64_t fence, time now,
+                              bool at_once)
+{
+    lock& each = locks_[index];
+    const auto found = each.grants.find(fence);
+    if (!fences_excused(each) && (found == each.grants.end() || found->second.who != who))
+        violate("the fence " + std::to_string(fence) + " is not that of " + text(who));
+    if (fence < each.written)
+    {
+        if (at_once && now > each.excused_until && !fences_excused(each))
+            violate("a holder's write with " + std::to_string(fence) + " came after one with " +
+                    std::to_string(each.written));
+        return;
+    }
+    each.written = fence;
+}
+
+void simulation_judge::check_rest(const redis_store& store)
+{
+    if (store.key_count() != 0)
+        violate("keys are left");
+}
+
+}  // namespace turnstile::test

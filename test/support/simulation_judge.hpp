@@ -1,0 +1,103 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_SIMULATION_JUDGE_HPP
+#define TURNSTILE_TEST_SUPPORT_SIMULATION_JUDGE_HPP
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "history_judge.hpp"
+
+namespace turnstile::test {
+
+/// Of locks.
+class simulation_judge final : public history_judge
+{
+public:
+    simulation_judge(std::vector<redis::detail::lock_keys> locks, time lease)
+        : keys_(std::move(locks))
+        , locks_(keys_.size())
+        , lease_(lease)
+    {
+    }
+
+    void before_script(const redis_store& store, std::size_t index) override;
+    void after_script(const redis_store& store, std::size_t index, const executed& script, time now,
+                      const witness& knows) override;
+    void ticket_known(std::size_t index, attempt_name who) override;
+    void forgot(std::size_t index, time now, bool excuses) override;
+    void clock_stepped(std::int64_t by, time now) override;
+    void granted(std::size_t index, attempt_name who, std::int64_t fence, time now,
+                 time expires) override;
+    void extended(std::size_t index, attempt_name who, time now, time expires) override;
+    void gone(std::size_t index, attempt_name who) override;
+    void released(std::size_t index, std::int64_t fence, redis::detail::release_result result,
+                  bool late) override;
+    void writes(std::size_t index, attempt_name who, std::int64_t fence, time now,
+                bool at_once) override;
+    void check_rest(const redis_store& store) override;
+
+private:
+    struct belief
+    {
+        std::int64_t fence = 0;
+        time expires = 0;
+    };
+    struct arrival
+    {
+        // Where it stood when it came first, and where it can claim to stand.
+        std::uint64_t first = 0;
+        std::uint64_t claim = 0;
+        bool ticket_known = false;
+        bool there = false;
+    };
+    struct fate
+    {
+        attempt_name who;
+        time since = 0;
+        bool released = false;
+    };
+    struct lock
+    {
+        std::map<attempt_name, belief> believers;
+        std::map<attempt_name, arrival> arrivals;
+        std::map<std::int64_t, fate> grants;
+        std::map<attempt_name, std::int64_t> newest;
+        std::int64_t top_fence = 0;
+        // The highest one since the server forgot.
+        std::int64_t top_remembered = 0;
+        // Of the register.
+        std::int64_t written = 0;
+        // When nothing is promised any more, and until when.
+        time forgot_at = -1;
+        time excused_until = -1;
+        bool forgetful = false;
+        // As it was before the script.
+        std::string owner;
+        std::int64_t fence = 0;
+        std::vector<std::string> queue;
+    };
+
+    void look(const redis_store& store, std::size_t index, std::string& owner, std::int64_t& fence,
+              std::vector<std::string>& queue) const;
+    void check_order(lock& each, const std::vector<std::string>& queue, const std::string& owner,
+                     const witness& knows, bool may_leave);
+    void check_exclusion(lock& each, attempt_name who, time now);
+    [[nodiscard]] bool fences_excused(const lock& each) const { return each.forgetful && back_; }
+
+    std::vector<redis::detail::lock_keys> keys_;
+    std::vector<lock> locks_;
+    time lease_;
+    bool back_ = false;
+    std::uint64_t arrivals_ = 0;
+};
+
+}  // namespace turnstile::test
+
+#endif

@@ -1,0 +1,337 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+
+#include "simulation_world.hpp"
+
+// The network and the server.
+
+namespace turnstile::test {
+
+using namespace redis::detail;
+
+namespace {
+
+/// Which attempts a command is about.
+std::vector<attempt_id> attempts_of(const command& what)
+{
+    std::vector<attempt_id> result;
+    const auto add = [&](const std::string& ids)
+    {
+        const auto id = parse_waiter_id(ids.substr(0, ids.find(',')));
+        result.push_back(id ? id->sequence : 0);
+    };
+    if (what.op == operation::renew || what.op == operation::resync)
+    {
+        const bool pool = what.kind == object_kind::pool;
+        const std::size_t step = (what.op == operation::renew ? 5 : 6) + (pool ? 4 : 0);
+        for (std::size_t i = 1; i < what.arguments.size(); i += step)
+            add(what.arguments[i + (what.op == operation::resync ? 1 : 0)]);
+    }
+    else if (what.op != operation::nudge && what.op != operation::count)
+        add(what.arguments[1]);
+    return result;
+}
+
+}  // namespace
+
+world_time simulation_world::delay(std::size_t index)
+{
+    if (clients_[index].slow_until > now_)
+        return span(1'000, lease_ / 3);
+    return chance(95) ? span(50, 3'000) : span(50, 100'000);
+}
+
+// --- connections --------------------------------------------------------------------------------
+
+void simulation_world::connect(std::size_t index)
+{
+    client& who = clients_[index];
+    after(std::max(span(100, 30'000), server_back_at_ - now_),
+          [this, index, life = who.life]
+          {
+              client& later = clients_[index];
+              if (later.life != life)
+                  return;
+              if (server_back_at_ > now_)
+                  return connect(index);
+              auto line = std::make_shared<link>();
+              line->client = index;
+              line->life = life;
+              line->nonce = later.nonce;
+              line->incarnation = ++later.incarnation;
+              line->channel =
+                  "sim:0:wake:" +
+                  wake_name(later.nonce, options_.guards.incarnations ? line->incarnation : 0);
+              ++store_.subscribers[line->channel];
+              later.connection = line;
+              links_.push_back(line);
+              log("client ", index, ": is connected, #", line->incarnation);
+              input(index,
+                    [this, index, line, run = std::to_string(server_run_)]
+                    {
+                        client& self = clients_[index];
+                        machine(index).connected(
+                            local(self), line->incarnation,
+                            {run, now_ + server_offset_, server_started_ + server_offset_});
+                    });
+          });
+}
+
+/// Breaks a connection: the client notices after a time, the server after another one.
+void simulation_world::cut(const link_pointer& line, world_time notice, world_time drop_after)
+{
+    if (line->broken)
+        return;
+    line->broken = true;
+    line->down = false;
+    after(drop_after, [this, line] { drop(*line); });
+    after(notice,
+          [this, line]
+          {
+              const std::size_t index = line->client;
+              if (clients_[index].life != line->life)
+                  return;
+              input(index,
+                    [this, index, line]
+                    {
+                        client& who = clients_[index];
+                        if (who.connection != line)
+                            return;
+                        log("client ", index, ": notices that its connection is gone");
+                        who.connection.reset();
+                        machine(index).disconnected(local(who));
+                        connect(index);
+                    });
+          });
+}
+
+/// The server knows that a connection is gone.
+void simulation_world::drop(link& line)
+{
+    if (!line.at_server)
+        return;
+    line.at_server = false;
+    if (const auto found = store_.subscribers.find(line.channel);
+        found != store_.subscribers.end() && --found->second <= 0)
+        store_.subscribers.erase(found);
+}
+
+bool simulation_world::is_placed(const waiter_id& id) const
+{
+    for (const client& each : clients_)
+        if (each.nonce == id.nonce && each.machine)
+        {
+            const auto found = each.sections.find(id.sequence);
+            return each.connection && !each.connection->broken &&
+                   each.connection->incarnation == id.incarnation && found != each.sections.end() &&
+                   found->second.at == stage::waiting;
+        }
+    return false;
+}
+
+bool simulation_world::listens(const waiter_id& id) const
+{
+    const bool known =
+        std::ranges::any_of(clients_,
+                            [&](const client& each)
+                            {
+                                return each.nonce == id.nonce && each.machine &&
+                                       !each.machine->phase_name(id.sequence).empty();
+                            });
+    return std::ranges::any_of(
+        links_, [&](const link_pointer& each)
+        { return each->nonce == id.nonce && each->at_server && (each->broken || known); });
+}
+
+// --- commands -----------------------------------------------------------------------------------
+
+void simulation_world::send(std::size_t index, const command& what)
+{
+    client& who = clients_[index];
+    ++result_.sent[static_cast<std::size_t>(what.op)];
+    const link_pointer line = who.connection;
+    if (options_.log)
+    {
+        std::string words;
+        for (const std::string& each : what.arguments)
+            words += ' ' + each;
+        log("client ", index, ": sends ", what.number, ' ',
+            std::string(name_of(what.op, what.kind)), words.substr(words.find(' ', 1)));
+    }
+    if (!line)
+        return judge_->violate("a command was sent while there was no connection");
+    const auto attempts = attempts_of(what);
+    for (const auto& [number, others] : line->asked)
+        for (const attempt_id id : others)
+            if (std::ranges::find(attempts, id) != attempts.end())
+                judge_->violate("two commands of attempt ." + std::to_string(id) +
+                                " are under way");
+    line->asked.emplace(what.number, attempts);
+    check_nudge(index, what);
+    if (!line->up)
+        return;
+    line->last_command = std::max(line->last_command, now_ + delay(index));
+    at(line->last_command, [this, line, what] { execute(line, what); });
+}
+
+void simulation_world::execute(const link_pointer& line, const command& what)
+{
+    if (!line->at_server || (!line->up && line->passing == 0))
+        return;
+    if (!line->up)
+        --line->passing;
+    client& who = clients_[line->client];
+    if (who.refusals > 0 && who.life == line->life && !line->broken)
+    {
+        --who.refusals;
+        constexpr std::array<const char*, 4> errors{"LOADING Redis is loading", "READONLY replica",
+                                                    "NOSCRIPT no matching script",
+                                                    "NOREPLICAS not enough"};
+        log("server: refuses ", what.number, " of client ", line->client);
+        for (const attempt_id id : line->asked[what.number])
+            for (std::size_t k = 0; k < phase_names.size(); ++k)
+                if (who.machine && who.machine->phase_name(id) == phase_names[k])
+                    ++result_.coverage[static_cast<std::size_t>(fault::refusal)][k];
+        return reply(line, what, redis_reply::error(errors[dice_.below(4)]));
+    }
+    std::vector<std::size_t> locks;
+    for (std::size_t i = 0; i < what.keys.size(); i += keys_[0].size())
+        for (std::size_t k = 0; k < keys_.size(); ++k)
+            if (keys_[k][0] == what.keys[i] && std::ranges::find(locks, k) == locks.end())
+                locks.push_back(k);
+
+    store_.clock = now_ + server_offset_;
+    store_.published.clear();
+    for (const std::size_t lock : locks)
+        judge_->before_script(store_, lock);
+    redis_reply answer =
+        scripts_.run(store_, name_of(what.op, what.kind), what.keys, what.arguments);
+    ++result_.scripts;
+    if (options_.log)
+        log("server: runs ", what.number, " of client ", line->client, line->broken ? " LATE " : "",
+            " -> ", to_string(answer));
+    if (answer.is_error())
+        return judge_->violate("a script failed: " + answer.text);
+    const auto told = parse_standings(answer.leaves());
+    if (!told)
+        return judge_->violate("an answer is malformed: " + to_string(answer));
+    const history_judge::witness knows{[this](const waiter_id& id) { return is_placed(id); },
+                                       [this](const waiter_id& id) { return listens(id); }};
+    for (const std::size_t lock : locks)
+        judge_->after_script(store_, lock, {what, *told}, now_, knows);
+    // What a script publishes to its own connection may come before its answer, or after.
+    if (chance(50))
+    {
+        publish();
+        reply(line, what, std::move(answer));
+    }
+    else
+    {
+        reply(line, what, std::move(answer));
+        publish();
+    }
+}
+
+void simulation_world::reply(const link_pointer& line, const command& what, redis_reply answer)
+{
+    line->last_reply = std::max(line->last_reply, now_ + delay(line->client));
+    at(line->last_reply,
+       [this, line, what, answer = std::move(answer)]
+       {
+           if (!line->down || clients_[line->client].life != line->life)
+               return;
+           input(line->client,
+                 [this, line, what, answer]
+                 {
+                     client& who = clients_[line->client];
+                     if (who.connection != line)
+                         return;
+                     log("client ", line->client, ": has the answer to ", what.number);
+                     line->asked.erase(what.number);
+                     if (answer.is_error())
+                         return machine(line->client).refused(local(who), what.number, answer.text);
+                     auto told = parse_standings(answer.leaves());
+                     const auto attempts = attempts_of(what);
+                     for (std::size_t i = 0; i < attempts.size() && i < told->size(); ++i)
+                         if ((*told)[i].said == standing::status::queued)
+                             note_place(line->client, attempts[i], (*told)[i]);
+                     machine(line->client).answered(local(who), what.number, std::move(*told));
+                 });
+       });
+}
+
+/// A waiter has been told its place.
+void simulation_world::note_place(std::size_t index, attempt_id id, const standing& told)
+{
+    client& who = clients_[index];
+    const auto found = who.sections.find(id);
+    if (found == who.sections.end())
+        return;
+    judge_->ticket_known(found->second.lock, {who.nonce, id});
+    if (found->second.at == stage::waiting)
+        who.lease_ends[found->second.lock] = now_ + told.deadline - told.now;
+}
+
+// --- messages -----------------------------------------------------------------------------------
+
+void simulation_world::publish()
+{
+    for (const auto& [channel, text] : std::exchange(store_.published, {}))
+        for (const client& each : clients_)
+            if (each.connection && each.connection->channel == channel &&
+                each.connection->at_server)
+                deliver(each.connection, text);
+}
+
+void simulation_world::deliver(const link_pointer& line, const std::string& text)
+{
+    client& who = clients_[line->client];
+    if (who.lost_messages > 0)
+    {
+        --who.lost_messages;
+        log("a message is lost: ", text);
+        const std::size_t dot = text.find('.');
+        const auto name = who.machine && dot != std::string::npos
+                              ? who.machine->phase_name(std::stoull(text.substr(dot + 1)))
+                              : std::string_view();
+        for (std::size_t k = 0; k < phase_names.size(); ++k)
+            if (name == phase_names[k])
+                ++result_.coverage[static_cast<std::size_t>(fault::lost_message)][k];
+        return;
+    }
+    line->last_message = std::max(line->last_message, now_ + delay(line->client));
+    at(line->last_message,
+       [this, line, text]
+       {
+           if (!line->down || clients_[line->client].life != line->life)
+               return;
+           input(line->client,
+                 [this, line, text]
+                 {
+                     client& later = clients_[line->client];
+                     if (later.connection != line)
+                         return;
+                     log("client ", line->client, ": gets the message ", text);
+                     machine(line->client).received(local(later), text);
+                 });
+       });
+}
+
+/// At most one nudge of a client for a lock in a lease: not before the end that it was told of last.
+void simulation_world::check_nudge(std::size_t index, const command& what)
+{
+    if (what.op != operation::nudge || !calm_)
+        return;
+    client& who = clients_[index];
+    const auto lock = static_cast<std::size_t>(
+        std::ranges::find_if(keys_, [&](const auto& keys) { return keys[0] == what.keys[0]; }) -
+        keys_.begin());
+    if (const auto found = who.lease_ends.find(lock);
+        found != who.lease_ends.end() && now_ < found->second)
+        judge_->violate("client " + std::to_string(index) + " nudges too often");
+}
+
+}  // namespace turnstile::test

@@ -1,0 +1,252 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_SIMULATION_WORLD_HPP
+#define TURNSTILE_TEST_SUPPORT_SIMULATION_WORLD_HPP
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "pool_judge.hpp"
+#include "random_runs.hpp"
+#include "simulation.hpp"
+#include "simulation_judge.hpp"
+
+namespace turnstile::test {
+
+/// Real time in a history, in microseconds. Each client has a clock of its own, which is not quite right.
+using world_time = std::int64_t;
+
+/// What a history consists of, in the order of its time.
+class simulation_world
+{
+public:
+    simulation_world(script_engine& scripts, const simulation_options& options);
+    simulation_world(const simulation_world&) = delete;
+    simulation_world& operator=(const simulation_world&) = delete;
+
+    simulation_result run();
+
+private:
+    enum class stage
+    {
+        waiting,
+        holding,
+        releasing,
+        ended,
+    };
+
+    /// What a client does with a lock, from the wish to have it to the end.
+    struct section
+    {
+        std::size_t lock = 0;
+        stage at = stage::waiting;
+        bool cancelled = false;
+        std::int64_t fence = 0;
+        redis::detail::local_time expires{};
+        // Of a pool: what is wanted, and how many units of it were left outside.
+        redis::detail::demand wants;
+        std::int64_t outside = 0;
+        std::uint64_t changes = 0;
+        // The reader that becomes a writer by this.
+        redis::detail::attempt_id base = 0;
+    };
+
+    struct link
+    {
+        std::size_t client = 0;
+        std::uint64_t life = 0;
+        std::uint64_t nonce = 0;
+        std::uint64_t incarnation = 0;
+        std::string channel;
+        bool broken = false;
+        // Whether messages still reach the one side or the other.
+        bool up = true;
+        bool down = true;
+        bool at_server = true;
+        // How many commands of those on their way get through, once it is broken.
+        unsigned passing = 0;
+        world_time last_command = 0;
+        world_time last_reply = 0;
+        world_time last_message = 0;
+        // What the commands under way are about: attempts by command.
+        std::map<std::uint64_t, std::vector<redis::detail::attempt_id>> asked;
+    };
+    using link_pointer = std::shared_ptr<link>;
+
+    struct client
+    {
+        std::unique_ptr<redis::detail::protocol_client> machine;
+        std::uint64_t nonce = 0;
+        // Counts the processes that have been this client.
+        std::uint64_t life = 0;
+        std::uint64_t incarnation = 0;
+        world_time offset = 0;
+        double speed = 1;
+        bool renews = true;
+        world_time paused_until = 0;
+        world_time slow_until = 0;
+        world_time tick_at = 0;
+        unsigned refusals = 0;
+        unsigned lost_messages = 0;
+        link_pointer connection;
+        std::deque<std::function<void()>> backlog;
+        std::vector<redis::detail::lock_id> locks;
+        std::map<redis::detail::attempt_id, section> sections;
+        // The calls that are not answered yet: of which pool, and what.
+        std::map<redis::detail::call_id, std::pair<std::size_t, redis::detail::inquiry>> calls;
+        // Until when each lock is owned, as far as the client was told last.
+        std::map<std::size_t, world_time> lease_ends;
+    };
+
+    struct event
+    {
+        world_time at = 0;
+        std::uint64_t order = 0;
+        std::function<void()> what;
+
+        friend bool operator<(const event& a, const event& b)
+        {
+            return std::pair(b.at, b.order) < std::pair(a.at, a.order);
+        }
+    };
+
+    struct ambush
+    {
+        std::string_view phase;
+        fault what{};
+    };
+
+    // Time.
+    void at(world_time when, std::function<void()> what);
+    void after(world_time span, std::function<void()> what) { at(now_ + span, std::move(what)); }
+    void drain(world_time until);
+    world_time span(world_time least, world_time most);
+    bool chance(unsigned percent) { return dice_.below(100) < percent; }
+    redis::detail::local_time local(const client& who) const;
+    world_time global(const client& who, redis::detail::local_time when) const;
+
+    // Clients.
+    void start(std::size_t index);
+    redis::detail::protocol_client& machine(std::size_t index);
+    void input(std::size_t index, std::function<void()> what);
+    void perform(std::size_t index);
+    void act(std::size_t index, const redis::detail::action& what);
+    void schedule_tick(std::size_t index);
+    void look_for_ambush(std::size_t index);
+    void check_leases(std::size_t index);
+    void begin_section(std::size_t index);
+    void begin_holding(std::size_t index, redis::detail::attempt_id id);
+    void write(std::size_t index, redis::detail::attempt_id id);
+    void release(std::size_t index, redis::detail::attempt_id id);
+    void cancel(std::size_t index, redis::detail::attempt_id id);
+    void begin(std::size_t index, const section& what);
+    void perhaps_cancel(std::size_t index, redis::detail::attempt_id id);
+    using deed = void (simulation_world::*)(std::size_t, redis::detail::attempt_id);
+    void do_later(std::size_t index, redis::detail::attempt_id id, world_time when, deed what);
+
+    // What they do with pools.
+    [[nodiscard]] bool has_pools() const noexcept { return shape_.capacity != 0; }
+    [[nodiscard]] section random_demand();
+    void share(std::size_t index, redis::detail::attempt_id id, world_time hold);
+    void shrink(std::size_t index, redis::detail::attempt_id id);
+    void upgrade(std::size_t index, redis::detail::attempt_id id);
+    void end_upgrades(std::size_t index, redis::detail::attempt_id base);
+    void on_taken(std::size_t index, redis::detail::attempt_id id);
+    void on_called(std::size_t index, const redis::detail::called& what);
+    void add_later(std::size_t index, std::size_t pool, std::int64_t units);
+    void call(std::size_t index, std::size_t pool, redis::detail::inquiry what, std::int64_t units);
+    void supply();
+
+    // The network and the server.
+    void connect(std::size_t index);
+    [[nodiscard]] bool is_placed(const redis::detail::waiter_id& id) const;
+    [[nodiscard]] bool listens(const redis::detail::waiter_id& id) const;
+    void cut(const link_pointer& line, world_time notice, world_time drop);
+    void drop(link& line);
+    void send(std::size_t index, const redis::detail::command& what);
+    void execute(const link_pointer& line, const redis::detail::command& what);
+    void reply(const link_pointer& line, const redis::detail::command& what, redis_reply answer);
+    void note_place(std::size_t index, redis::detail::attempt_id id,
+                    const redis::detail::standing& told);
+    void publish();
+    void deliver(const link_pointer& line, const std::string& text);
+    world_time delay(std::size_t index);
+    void check_nudge(std::size_t index, const redis::detail::command& what);
+
+    // Faults.
+    void strike(fault what, std::size_t victim);
+    void restart(bool remembers);
+    void take_over();
+    void step_clock(std::int64_t by);
+    void forget(std::size_t lock);
+    void cover(fault what, std::size_t victim);
+    void plan_faults();
+    fault random_fault();
+
+    void check_end();
+    template <class... Parts>
+    void log(const Parts&... parts);
+
+    script_engine& scripts_;
+    simulation_options options_;
+    simulation_result result_;
+    dice dice_;
+    pool_use use_;
+    redis::detail::pool_shape shape_;
+    std::vector<redis::detail::lock_keys> keys_;
+    world_time lease_;
+    std::unique_ptr<history_judge> judge_;
+    // The same one, if there are pools.
+    pool_judge* pool_judge_ = nullptr;
+    world_time now_ = 0;
+    std::uint64_t events_made_ = 0;
+    std::priority_queue<event> events_;
+    std::vector<client> clients_;
+    std::vector<link_pointer> links_;
+    std::vector<ambush> ambushes_;
+    redis_store store_;
+    std::optional<redis_store> replica_;
+    std::int64_t server_offset_ = 0;
+    std::uint64_t server_run_ = 1;
+    world_time server_back_at_ = 0;
+    world_time server_started_ = 0;
+    std::uint64_t nonces_ = 0;
+    // Whether a machine was told something since its leases were checked.
+    bool touched_ = false;
+    // Whether nothing goes wrong in this history.
+    bool calm_ = false;
+};
+
+template <class... Parts>
+void simulation_world::log(const Parts&... parts)
+{
+    if (!options_.log)
+        return;
+    std::string line = std::to_string(now_ / 1000) + '.' + std::to_string(now_ % 1000) + " ms ";
+    const auto append = [&](const auto& part)
+    {
+        using type = std::decay_t<decltype(part)>;
+        if constexpr (std::is_integral_v<type> && !std::is_same_v<type, char>)
+            line += std::to_string(part);
+        else
+            line += part;
+    };
+    (append(parts), ...);
+    result_.events.push_back(std::move(line));
+}
+
+}  // namespace turnstile::test
+
+#endif
