@@ -1,0 +1,81 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/clock_bound.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+
+using namespace turnstile::redis::detail;
+using namespace std::chrono_literals;
+
+BOOST_AUTO_TEST_SUITE(redis_clock_bound)
+
+BOOST_AUTO_TEST_CASE(nothing_is_certain_without_a_sample)
+{
+    clock_bound bound;
+    BOOST_TEST(!bound.known());
+    BOOST_TEST((bound.before(1'000'000'000) == local_time::min()));
+}
+
+BOOST_AUTO_TEST_CASE(the_clock_goes_on_and_perhaps_faster)
+{
+    clock_bound bound;
+    bound.sample(10s, 5'000'000);
+    BOOST_TEST(bound.latest(10s) == 5'000'000);
+    BOOST_TEST(bound.latest(20s) == 15'010'000);
+}
+
+BOOST_AUTO_TEST_CASE(before_is_the_inverse_of_latest)
+{
+    clock_bound bound;
+    bound.sample(10s, 5'000'000);
+    for (const server_time point : {5'000'000, 5'000'001, 6'000'000, 20'000'000, 600'000'000})
+    {
+        const local_time until = bound.before(point);
+        BOOST_TEST(bound.latest(until) <= point);
+        BOOST_TEST(bound.latest(until + 2us) >= point - 1);
+    }
+    // What is past is past.
+    BOOST_TEST((bound.before(4'000'000) <= 9s + 2ms));
+}
+
+BOOST_AUTO_TEST_CASE(the_newest_sample_counts)
+{
+    clock_bound bound;
+    bound.sample(10s, 5'000'000);
+    // The clock was set forward: the older bound is lower, and wrong.
+    bound.sample(11s, 60'000'000);
+    BOOST_TEST(bound.latest(11s) == 60'000'000);
+    // It was set back, or the first answer was slow.
+    bound.sample(12s, 7'000'000);
+    BOOST_TEST(bound.latest(12s) == 7'000'000);
+    // An answer that was overtaken says nothing new.
+    bound.sample(11s, 1);
+    BOOST_TEST(bound.latest(12s) == 7'000'000);
+}
+
+BOOST_AUTO_TEST_CASE(a_message_may_show_that_the_bound_is_wrong)
+{
+    clock_bound bound;
+    bound.reached(1, 1s);
+    BOOST_TEST(!bound.known());
+    bound.sample(10s, 5'000'000);
+    bound.reached(6'000'000, 11s);
+    BOOST_TEST(bound.known());
+    bound.reached(6'002'000, 11s);
+    BOOST_TEST(!bound.known());
+}
+
+BOOST_AUTO_TEST_CASE(another_clock)
+{
+    clock_bound bound;
+    bound.sample(10s, 5'000'000);
+    bound.reset();
+    BOOST_TEST(!bound.known());
+    bound.sample(9s, 1);
+    BOOST_TEST(bound.latest(9s) == 1);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

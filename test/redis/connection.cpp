@@ -1,0 +1,405 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// A connection that works: what it is made of, what it answers, how it ends.
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <optional>
+#include <redis/connection.hpp>
+#include <redis/scripts.hpp>
+#include <string>
+#include <string_view>
+#include <support/connection_scene.hpp>
+#include <support/redis_server.hpp>
+#include <support/running_context.hpp>
+#include <sys/socket.h>
+#include <turnstile/redis/config.hpp>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using turnstile::redis::config;
+using turnstile::redis::detail::node;
+using turnstile::redis::detail::reply;
+using turnstile::redis::detail::script;
+using turnstile::test::connection_scene;
+using turnstile::test::redis_server;
+
+/// A script of the test's own, with the name that the server gives it.
+class own_script
+{
+public:
+    own_script(const redis_server& server, std::string source)
+        : text_(std::move(source))
+        , sha1_(server.cli({"SCRIPT", "LOAD", text_}))
+    {
+    }
+
+    own_script(const own_script&) = delete;
+    own_script& operator=(const own_script&) = delete;
+
+    operator const script&() const { return script_; }
+
+private:
+    std::string text_;
+    std::string sha1_;
+    script script_{"own", text_, sha1_};
+};
+
+/// Whether all our sockets that are connected to the port send at once, and there is one.
+bool has_no_delay(std::uint16_t port)
+{
+    int found = 0;
+    int without_delay = 0;
+    for (int fd = 0; fd < 1024; ++fd)
+    {
+        sockaddr_in peer{};
+        socklen_t size = sizeof peer;
+        if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0 ||
+            peer.sin_family != AF_INET || ntohs(peer.sin_port) != port)
+            continue;
+        ++found;
+        int on = 0;
+        size = sizeof on;
+        ::getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &size);
+        without_delay += on != 0 ? 1 : 0;
+    }
+    return found != 0 && found == without_delay;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(sends_at_once_also_on_the_next_connection)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_TEST(has_no_delay(server.port()));
+    BOOST_TEST(server.cli({"CLIENT", "KILL", "TYPE", "pubsub"}) == "1");
+    BOOST_REQUIRE(scene.until_told("cdc"));
+    BOOST_TEST(has_no_delay(server.port()));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(connects_over_tcp_and_knows_the_server)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_TEST(scene.seen.server.run_id == server.run_id());
+    BOOST_TEST(scene.seen.server.version == server.info("redis_version"));
+    BOOST_TEST(scene.seen.incarnations.at(0) == 0U);
+    BOOST_TEST(scene.it->is_connected());
+    BOOST_TEST(scene.it->trouble() == "");
+    BOOST_TEST(scene.ask({"PING"}).nodes.at(0).text == "PONG");
+    scene.close();
+    BOOST_TEST(scene.seen.told == "c");
+}
+
+BOOST_AUTO_TEST_CASE(connects_over_a_unix_socket)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.unix_url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_TEST(scene.ask({"PING"}).nodes.at(0).text == "PONG");
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(has_the_name_and_the_database_of_the_configuration)
+{
+    const redis_server server({"--databases", "4"});
+    connection_scene scene(config::from_url(server.url() + "/3?client_name=tester"));
+    BOOST_REQUIRE(scene.until_told("c"));
+    const std::string self = scene.ask({"CLIENT", "LIST"}).nodes.at(0).text;
+    BOOST_TEST(self.find(" name=tester ") != std::string::npos);
+    BOOST_TEST(self.find(" db=3 ") != std::string::npos);
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(authenticates_with_a_password)
+{
+    const redis_server server({"--requirepass", "se/cret@1"});
+    config settings = config::from_url(server.url());
+    settings.password = "se/cret@1";
+    connection_scene scene(settings);
+    BOOST_REQUIRE(scene.until_told("c"));
+    scene.close();
+    BOOST_TEST(scene.log.find("se/cret") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(loads_every_script)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(!turnstile::redis::detail::scripts().empty());
+    for (const script& each : turnstile::redis::detail::scripts())
+        BOOST_TEST(scene.ask({"SCRIPT", "EXISTS", std::string(each.sha1)}).nodes.at(1).integer == 1,
+                   each.name);
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(replies_of_every_kind_arrive_as_a_tree)
+{
+    const redis_server server;
+    const own_script own(server, "return {7, 'text', {1, {}}, false, redis.status_reply('fine')}");
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    const reply r = scene.run(own, {}, {});
+    BOOST_TEST((r.result == reply::status::ok));
+    std::string kinds;
+    for (const node& each : r.nodes)
+        kinds += "itan!"[static_cast<int>(each.type)];
+    BOOST_TEST(kinds == "aitaiant");
+    BOOST_TEST(r.nodes.at(0).size == 5U);
+    BOOST_TEST(r.nodes.at(1).integer == 7);
+    BOOST_TEST(r.nodes.at(2).text == "text");
+    BOOST_TEST(r.nodes.at(3).size == 2U);
+    BOOST_TEST(r.nodes.at(5).size == 0U);
+    BOOST_TEST(r.nodes.at(7).text == "fine");
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(keys_and_arguments_arrive_as_they_are)
+{
+    const redis_server server;
+    const own_script own(server, "return {#KEYS, #ARGV, KEYS[2], ARGV[1]}");
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    const std::string odd("a\0b\r\n$5 \xc3\xa4", 10);
+    const reply r = scene.run(own, {"", odd}, {odd, "", "x"});
+    BOOST_TEST(r.nodes.at(1).integer == 2);
+    BOOST_TEST(r.nodes.at(2).integer == 3);
+    BOOST_TEST((r.nodes.at(3).text == odd));
+    BOOST_TEST((r.nodes.at(4).text == odd));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(an_error_of_the_server_is_an_error_and_the_connection_lives)
+{
+    const redis_server server;
+    const own_script own(server, "return redis.error_reply('ODD this is odd')");
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    const reply r = scene.run(own, {}, {});
+    BOOST_TEST((r.result == reply::status::error));
+    BOOST_TEST(r.error == "ODD this is odd");
+    BOOST_TEST((scene.ask({"GET"}).result == reply::status::error));
+    BOOST_TEST((scene.ask({"PING"}).result == reply::status::ok));
+    BOOST_TEST(scene.seen.told == "c");
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(script_flush_is_not_noticed)
+{
+    const redis_server server;
+    const own_script own(server, "return 'here'");
+    const own_script other(server, "return 'there'");
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    server.run({"SCRIPT", "FLUSH"});
+    server.run({"CONFIG", "RESETSTAT"});
+
+    int answers = 0;
+    for (int i = 0; i < 50; ++i)
+        for (const own_script* each : {&own, &other})
+            scene.it->eval(*each, {}, {},
+                           [&, each](const reply& r)
+                           {
+                               ++answers;
+                               BOOST_TEST(r.nodes.at(0).text == (each == &own ? "here" : "there"));
+                           });
+    BOOST_TEST(scene.until([&] { return answers == 100; }));
+    // The fault happened, and each script was loaded once.
+    BOOST_TEST(server.info("errorstat_NOSCRIPT") == "count=100");
+    BOOST_TEST(server.info("cmdstat_script|load").starts_with("calls=2,"));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_script_that_cannot_be_loaded_is_an_error)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    const script wrong{"wrong", "this is no lua", "0123456789012345678901234567890123456789"};
+    const reply r = scene.run(wrong, {}, {});
+    BOOST_TEST((r.result == reply::status::error));
+    BOOST_TEST(r.error.starts_with("NOSCRIPT"));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(messages_arrive_and_those_of_others_do_not)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    server.run({"PUBLISH", connection_scene::channel(1), "not for us"});
+    server.run({"PUBLISH", connection_scene::channel(0), "for us"});
+    BOOST_TEST(scene.until([&] { return !scene.seen.messages.empty(); }));
+    BOOST_TEST(scene.seen.messages == std::vector<std::string>{"for us"});
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(three_hundred_pushes_at_once_while_commands_are_under_way)
+{
+    const redis_server server;
+    const own_script own(server,
+                         "for i = 1, 300 do redis.call('PUBLISH', ARGV[1], i) end return 300");
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    int answers = 0;
+    for (int i = 0; i < 4; ++i)
+        scene.it->eval(own, {}, std::vector{connection_scene::channel(0)},
+                       [&](const reply& r) { answers += r.nodes.at(0).integer == 300 ? 1 : 0; });
+    BOOST_TEST(scene.until([&] { return answers == 4 && scene.seen.messages.size() == 1200; }));
+    BOOST_TEST(scene.seen.messages.at(299) == "300");
+    BOOST_TEST(scene.seen.messages.at(300) == "1");
+    BOOST_TEST((scene.ask({"PING"}).result == reply::status::ok));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(commands_from_within_replies_and_messages)
+{
+    struct echo final : turnstile::redis::detail::connection::observer
+    {
+        void connected(std::uint64_t, const turnstile::redis::detail::server_info&) override
+        {
+            send();
+        }
+        void disconnected(turnstile::error_code) override {}
+        void message(std::string_view) override
+        {
+            if (++messages < 1000)
+                send();
+        }
+        void failed_for_good(turnstile::error_code, std::string) override {}
+        void send()
+        {
+            it->command(std::vector<std::string>{"PUBLISH", connection_scene::channel(0), "x"},
+                        [this](const reply&)
+                        {
+                            it->command(std::vector<std::string>{"PING"},
+                                        [this](const reply&) { ++pongs; });
+                        });
+        }
+
+        turnstile::redis::detail::connection* it = nullptr;
+        int messages = 0;
+        int pongs = 0;
+    };
+
+    const redis_server server;
+    boost::asio::io_context context;
+    echo e;
+    turnstile::redis::detail::connection c(
+        boost::asio::make_strand(context), config::from_url(server.url()),
+        [](std::uint64_t n) { return connection_scene::channel(n); }, e);
+    e.it = &c;
+    c.start();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+    while (e.pongs < 1000 && context.run_one_until(deadline) != 0)
+    {
+    }
+    BOOST_TEST(e.messages == 1000);
+    c.close([] {});
+    context.run();
+}
+
+BOOST_AUTO_TEST_CASE(closing_answers_what_is_under_way_and_nothing_is_sent_afterwards)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    server.pause();
+    std::string told;
+    scene.it->command(std::vector<std::string>{"PING"}, [&](const reply& r)
+                      { told += r.result == reply::status::unknown ? 'u' : '?'; });
+    scene.it->close([&] { told += 'c'; });
+    scene.it->command(std::vector<std::string>{"PING"}, [&](const reply& r)
+                      { told += r.result == reply::status::unknown ? 'n' : '?'; });
+    BOOST_TEST(told == "");
+    scene.context->run_for(std::chrono::seconds{20});
+    BOOST_TEST(told == "nuc");
+    BOOST_TEST(scene.seen.told == "c");
+}
+
+BOOST_AUTO_TEST_CASE(destroyed_without_closing)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    int unknown = 0;
+    scene.it->command(std::vector<std::string>{"PING"}, [&](const reply& r)
+                      { unknown += r.result == reply::status::unknown ? 1 : 0; });
+    scene.it.reset();
+    scene.context->run_for(std::chrono::seconds{20});
+    BOOST_TEST(scene.context->stopped());
+    BOOST_TEST(scene.seen.told == "c");
+}
+
+BOOST_AUTO_TEST_CASE(the_context_dies_first)
+{
+    const redis_server server;
+    for (const bool connected : {false, true})
+    {
+        connection_scene scene(config::from_url(server.url()));
+        if (connected)
+        {
+            BOOST_REQUIRE(scene.until_told("c"));
+            scene.it->command(std::vector<std::string>{"PING"}, [](const reply&) {});
+            scene.context->poll_one();
+        }
+        scene.context.reset();
+        BOOST_TEST(!scene.it->is_connected());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_context_of_many_threads)
+{
+    const redis_server server;
+    turnstile::test::witness seen;
+    turnstile::test::running_context context(4);
+    const auto strand = boost::asio::make_strand(context.get_executor());
+    std::promise<void> done;
+    int answers = 0;
+    std::optional<turnstile::redis::detail::connection> c;
+    const auto ping = [&]
+    {
+        c->command(std::vector<std::string>{"PING"},
+                   [&](const reply&)
+                   {
+                       BOOST_REQUIRE(strand.running_in_this_thread());
+                       if (++answers == 2000)
+                           c->close([&] { done.set_value(); });
+                   });
+    };
+    boost::asio::post(strand,
+                      [&]
+                      {
+                          c.emplace(
+                              strand, config::from_url(server.url()),
+                              [](std::uint64_t n) { return connection_scene::channel(n); }, seen);
+                          c->start();
+                      });
+    // From all threads; the first of them before there is a connection.
+    for (int i = 0; i < 2000; ++i)
+    {
+        boost::asio::post(context.get_executor(), [&] { boost::asio::post(strand, ping); });
+        if (i == 1000)
+            server.run({"CLIENT", "KILL", "TYPE", "pubsub"});
+    }
+    done.get_future().wait();
+    boost::asio::post(strand, [&] { c.reset(); });
+    turnstile::test::settle(strand);
+    BOOST_TEST(answers == 2000);
+}

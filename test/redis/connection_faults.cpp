@@ -1,0 +1,268 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// What happens to a connection while it is used. Each test shows that its fault happened.
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <support/connection_scene.hpp>
+#include <support/redis_server.hpp>
+#include <support/tcp_proxy.hpp>
+#include <sys/wait.h>
+#include <turnstile/redis/config.hpp>
+#include <unistd.h>
+#include <vector>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using turnstile::redis::config;
+using turnstile::redis::detail::reply;
+using turnstile::test::connection_scene;
+using turnstile::test::redis_server;
+using turnstile::test::tcp_proxy;
+
+std::vector<std::string> words(std::initializer_list<std::string> list)
+{
+    return list;
+}
+
+/// Ends our connection from the server's side; how many there were.
+std::string kill_client(const redis_server& server)
+{
+    return server.cli({"CLIENT", "KILL", "TYPE", "pubsub"});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(client_kill_is_followed_by_the_next_incarnation)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_TEST(kill_client(server) == "1");
+    BOOST_TEST(scene.until_told("cdc"));
+    BOOST_TEST(scene.seen.incarnations == (std::vector<std::uint64_t>{0, 1}));
+    // The new one is listened to, the old one not any more.
+    BOOST_TEST(server.cli({"PUBLISH", connection_scene::channel(0), "old"}) == "0");
+    BOOST_TEST(server.cli({"PUBLISH", connection_scene::channel(1), "new"}) == "1");
+    BOOST_TEST(scene.until([&] { return !scene.seen.messages.empty(); }));
+    BOOST_TEST(scene.seen.messages == std::vector<std::string>{"new"});
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(client_kill_is_noticed_at_once)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url() + "?health_check=5s"));
+    BOOST_REQUIRE(scene.until_told("c"));
+    const auto start = std::chrono::steady_clock::now();
+    BOOST_TEST(kill_client(server) == "1");
+    BOOST_TEST(scene.until_told("cdc"));
+    // Far below the health check's interval: the break was noticed, and nothing waited.
+    BOOST_TEST((std::chrono::steady_clock::now() - start < 4s));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_reply_that_is_lost_is_unknown_and_the_command_is_not_sent_again)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    connection_scene scene(config::from_url(proxy.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    proxy.swallow(tcp_proxy::to_client);
+
+    std::string told;
+    for (const char* name : {"1", "2"})
+        scene.it->command(words({"INCR", "counter"}),
+                          [&, name](const reply& r)
+                          {
+                              BOOST_TEST((r.result == reply::status::unknown));
+                              // The observer hears of it first.
+                              BOOST_TEST(scene.seen.told == "cd");
+                              told += name;
+                          });
+    // They have been executed, and nobody knows: both answers are gone.
+    constexpr std::size_t answers = std::string_view(":1\r\n:2\r\n").size();
+    BOOST_TEST(scene.until(
+        [&]
+        {
+            scene.context->run_for(1ms);
+            return proxy.swallowed() >= answers && server.cli({"GET", "counter"}) == "2";
+        }));
+    BOOST_TEST(told == "");
+    proxy.swallow(tcp_proxy::none);
+    proxy.cut();
+    BOOST_TEST(scene.until_told("cdc"));
+    BOOST_TEST(told == "12");
+    BOOST_TEST(scene.ask({"GET", "counter"}).nodes.at(0).text == "2");
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(half_open_is_noticed_by_the_health_check)
+{
+    const redis_server server;
+    for (const auto which : {tcp_proxy::to_server, tcp_proxy::to_client, tcp_proxy::both})
+    {
+        tcp_proxy proxy(server.port());
+        connection_scene scene(
+            config::from_url(proxy.url() + "?health_check=100ms&max_backoff=50ms"));
+        BOOST_REQUIRE(scene.until_told("c"));
+        proxy.swallow(which);
+        const auto start = std::chrono::steady_clock::now();
+        BOOST_TEST(scene.until_told("d"));
+        BOOST_TEST((std::chrono::steady_clock::now() - start >= 100ms));
+        BOOST_TEST(proxy.swallowed() > 0U);
+        proxy.swallow(tcp_proxy::none);
+        BOOST_TEST(scene.until([&] { return scene.seen.told.back() == 'c'; }));
+        scene.close();
+    }
+}
+
+BOOST_AUTO_TEST_CASE(sigstop_of_the_server_is_noticed_and_survived)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url() + "?health_check=100ms&max_backoff=50ms"));
+    BOOST_REQUIRE(scene.until_told("c"));
+    server.pause();
+    BOOST_TEST(scene.until_told("d"));
+    BOOST_TEST(scene.until_told("dd"));
+    server.resume();
+    BOOST_TEST(scene.until([&] { return scene.seen.told.back() == 'c'; }));
+    BOOST_TEST(scene.seen.incarnations.back() > 1U);
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(empty_memory_after_a_restart_shows_in_the_run_id)
+{
+    redis_server server;
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    const std::string before = scene.seen.server.run_id;
+    server.kill();
+    server.start();
+    BOOST_TEST(scene.until([&] { return scene.seen.told.ends_with("dc"); }));
+    BOOST_TEST(scene.seen.server.run_id != before);
+    BOOST_TEST(scene.seen.server.run_id == server.run_id());
+    // The scripts are there again.
+    const auto& first = turnstile::redis::detail::scripts().front();
+    BOOST_TEST(server.cli({"SCRIPT", "EXISTS", std::string(first.sha1)}) == "1");
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(attempts_back_off)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    connection_scene scene(config::from_url(proxy.url() + "?max_backoff=100ms"));
+    BOOST_REQUIRE(scene.until_told("c"));
+    // So that the link is one that worked.
+    scene.context->run_for(150ms);
+    proxy.refuse(true);
+    proxy.cut();
+    scene.context->run_for(1s);
+    // At once, and then after 20 to 40, 40 to 80, and 50 to 100 ms each.
+    BOOST_TEST(proxy.refused() >= 2U);
+    BOOST_TEST(proxy.refused() <= 24U);
+    proxy.refuse(false);
+    BOOST_TEST(scene.until([&] { return scene.seen.told.back() == 'c'; }));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_drops_us_again_and_again_is_not_besieged)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url()));
+    const auto end = std::chrono::steady_clock::now() + 1s;
+    int kills = 0;
+    while (std::chrono::steady_clock::now() < end)
+    {
+        scene.context->run_for(2ms);
+        kills += kill_client(server) != "0" ? 1 : 0;
+    }
+    BOOST_TEST(kills > 0);
+    BOOST_TEST(std::count(scene.seen.told.begin(), scene.seen.told.end(), 'd') <= 20);
+    BOOST_TEST(scene.until([&] { return scene.seen.told.back() == 'c'; }));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(kills_under_load_mix_no_replies_up)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url() + "?max_backoff=10ms"));
+    BOOST_REQUIRE(scene.until_told("c"));
+    int sent = 0;
+    int echoed = 0;
+    int unknown = 0;
+    int wrong = 0;
+    std::function<void()> send = [&]
+    {
+        const std::string text = std::to_string(++sent);
+        scene.it->command(words({"ECHO", text}),
+                          [&, text](const reply& r)
+                          {
+                              if (r.result == reply::status::unknown)
+                                  ++unknown;
+                              else if (r.nodes.size() == 1 && r.nodes[0].text == text)
+                                  ++echoed;
+                              else
+                                  ++wrong;
+                          });
+    };
+    int kills = 0;
+    while (kills < 20)
+    {
+        for (int i = 0; i < 50; ++i)
+            send();
+        scene.context->run_for(2ms);
+        if (scene.it->is_connected() && sent % 250 == 0)
+            kills += kill_client(server) == "1" ? 1 : 0;
+    }
+    BOOST_TEST(scene.until([&] { return echoed + unknown + wrong == sent; }));
+    BOOST_TEST(wrong == 0);
+    BOOST_TEST(unknown > 0);
+    BOOST_TEST(echoed > unknown / 10);
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_fork_silences_the_child_and_not_the_parent)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    server.run({"CONFIG", "RESETSTAT"});
+
+    std::cout.flush();
+    scene.context->notify_fork(boost::asio::execution_context::fork_prepare);
+    const pid_t child = ::fork();
+    if (child == 0)
+    {
+        scene.context->notify_fork(boost::asio::execution_context::fork_child);
+        bool refused = false;
+        const bool connected = scene.it->is_connected();
+        scene.it->command(words({"INCR", "counter"}),
+                          [&](const reply& r) { refused = r.result == reply::status::unknown; });
+        while (!refused && scene.context->poll_one() != 0)
+        {
+        }
+        ::_exit(refused && !connected ? 0 : 1);
+    }
+    scene.context->notify_fork(boost::asio::execution_context::fork_parent);
+    int status = -1;
+    BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+    BOOST_TEST(status == 0);
+    BOOST_TEST((scene.ask({"PING"}).result == reply::status::ok));
+    BOOST_TEST(server.cli({"GET", "counter"}) == "");
+    BOOST_TEST(scene.seen.told == "c");
+    scene.close();
+}

@@ -1,0 +1,79 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <string>
+#include <support/connection_scene.hpp>
+#include <support/redis_server.hpp>
+#include <turnstile/redis/config.hpp>
+#include <turnstile/redis/error.hpp>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using turnstile::redis::config;
+using turnstile::redis::errc;
+using turnstile::test::connection_scene;
+using turnstile::test::free_port;
+using turnstile::test::redis_server;
+
+std::string port_of(const redis_server& server)
+{
+    return std::to_string(server.port());
+}
+
+/// A master, its replica, and the sentinel that watches over both.
+struct deployment
+{
+    deployment()
+    {
+        const auto deadline = std::chrono::steady_clock::now() + 20s;
+        while (replica.info("master_link_status") != "up" ||
+               sentinel.cli({"SENTINEL", "REPLICAS", "main"}).find(port_of(replica)) ==
+                   std::string::npos)
+            BOOST_REQUIRE((std::chrono::steady_clock::now() < deadline));
+    }
+
+    [[nodiscard]] std::string url() const
+    {
+        // The first of the sentinels is not there.
+        return "redis+sentinel://127.0.0.1:" + std::to_string(free_port()) +
+               ",127.0.0.1:" + port_of(sentinel) + "/main?max_backoff=100ms";
+    }
+
+    redis_server master{{"--repl-diskless-sync-delay", "0"}};
+    redis_server replica{{"--replicaof", "127.0.0.1 " + port_of(master)}};
+    redis_server sentinel{master, "main"};
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(sentinel_leads_to_the_master_and_after_its_death_to_the_replica)
+{
+    deployment d;
+    connection_scene scene{config(d.url())};
+    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_TEST(scene.seen.server.run_id == d.master.run_id());
+    BOOST_TEST((scene.ask({"SET", "key", "value"}).result == connection_scene::reply::status::ok));
+
+    const std::string heir = d.replica.run_id();
+    d.master.kill();
+    BOOST_TEST(scene.until([&] { return scene.seen.server.run_id == heir; }, 60s));
+    BOOST_TEST(d.replica.info("role") == "master");
+    BOOST_TEST((scene.ask({"SET", "key", "value"}).result == connection_scene::reply::status::ok));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(sentinel_that_does_not_know_the_master)
+{
+    const redis_server master;
+    const redis_server sentinel(master, "main");
+    connection_scene scene{
+        config("redis+sentinel://127.0.0.1:" + port_of(sentinel) + "/other?max_backoff=50ms")};
+    BOOST_TEST(scene.until_told("dd"));
+    BOOST_TEST(scene.seen.last == make_error_code(errc::unreachable));
+    scene.close();
+}

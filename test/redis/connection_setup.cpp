@@ -1,0 +1,263 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Servers that a connection cannot work with, and what it says of them.
+
+#include <atomic>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <ostream>
+#include <string>
+#include <support/connection_scene.hpp>
+#include <support/fake_server.hpp>
+#include <support/redis_server.hpp>
+#include <turnstile/redis/config.hpp>
+#include <turnstile/redis/error.hpp>
+#include <vector>
+
+namespace data = boost::unit_test::data;
+
+namespace {
+
+using turnstile::redis::config;
+using turnstile::redis::errc;
+using turnstile::test::connection_scene;
+using turnstile::test::fake_server;
+using turnstile::test::redis_server;
+
+/// Runs until an attempt has failed, and expects that it has in this way.
+void expect_failure(connection_scene& scene, errc code, const std::string& text)
+{
+    BOOST_REQUIRE(scene.until([&] { return !scene.seen.told.empty(); }));
+    BOOST_TEST(scene.seen.told == "f");
+    BOOST_TEST(scene.seen.last == make_error_code(code));
+    BOOST_TEST(scene.seen.failure.find(text) != std::string::npos, scene.seen.failure);
+    BOOST_TEST(scene.it->trouble() == scene.seen.failure);
+    BOOST_TEST(scene.log.find(text) != std::string::npos);
+    BOOST_TEST(!scene.it->is_connected());
+}
+
+/// A permission that a user lacks, and what is said of it.
+struct lack
+{
+    std::string rule;
+    std::string text;
+
+    friend std::ostream& operator<<(std::ostream& os, const lack& l) { return os << l.rule; }
+};
+
+const std::vector<lack> lacks{
+    {"resetchannels",
+     "user 'app' may not subscribe to channel turnstile:0:wake:*; add &turnstile:*"},
+    {"-subscribe", "user 'app' may not run the command subscribe; add +subscribe"},
+    {"-publish", "user 'app' may not run the command publish; add +publish"},
+    {"-info", "user 'app' may not run the command info; add +info"},
+    {"-script", "user 'app' may not run the command script|load; add +script|load"},
+    {"-evalsha", "user 'app' may not run the command evalsha; add +evalsha"},
+};
+
+/// What a server that is new enough answers during the set-up.
+std::string answer_of(const std::vector<std::string>& words, const std::string& version)
+{
+    if (words[0] == "HELLO")
+        return "%1\r\n+server\r\n+redis\r\n";
+    if (words[0] == "SUBSCRIBE")
+        return ">3\r\n+subscribe\r\n+c\r\n:1\r\n";
+    const std::string info = "redis_version:" + version + "\r\nrun_id:1\r\n";
+    if (words[0] == "INFO")
+        return "$" + std::to_string(info.size()) + "\r\n" + info + "\r\n";
+    if (words[0] == "PUBLISH")
+        return ":1\r\n";
+    return "+OK\r\n";
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(acl_wrong_password)
+{
+    const redis_server server({"--requirepass", "right"});
+    config settings = config::from_url(server.url());
+    settings.password = "s3cr3t";
+    connection_scene scene(settings);
+    expect_failure(scene, errc::wrong_credentials, "user 'default': WRONGPASS");
+    BOOST_TEST(scene.log.find("s3cr3t") == std::string::npos);
+
+    // It goes on trying, and somebody repairs it.
+    server.run({"CONFIG", "SET", "requirepass", "s3cr3t"});
+    BOOST_TEST(scene.until_told("c"));
+    BOOST_TEST(scene.it->trouble() == "");
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(acl_no_password)
+{
+    const redis_server server({"--requirepass", "right"});
+    connection_scene scene(config::from_url(server.url()));
+    expect_failure(scene, errc::wrong_credentials, "user 'default': NOAUTH");
+    scene.close();
+}
+
+BOOST_DATA_TEST_CASE(acl_user_without, data::make(lacks))
+{
+    const redis_server server;
+    server.run({"ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all", sample.rule});
+    config settings = config::from_url(server.url());
+    settings.username = "app";
+    settings.password = "pw";
+    connection_scene scene(settings);
+    expect_failure(scene, errc::missing_permission, sample.text);
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(acl_user_with_just_what_is_needed)
+{
+    const redis_server server;
+    server.run({"ACL", "SETUSER", "app", "on", ">pw", "~turnstile:*", "&turnstile:*", "+hello",
+                "+select", "+subscribe", "+publish", "+info", "+ping", "+script|load", "+evalsha"});
+    config settings = config::from_url(server.url() + "/1");
+    settings.username = "app";
+    settings.password = "pw";
+    connection_scene scene(settings);
+    BOOST_TEST(scene.until_told("c"), scene.log);
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_database_that_there_is_not)
+{
+    const redis_server server({"--databases", "2"});
+    connection_scene scene(config::from_url(server.url() + "/2"));
+    expect_failure(scene, errc::invalid_config, "db=2: ERR DB index is out of range");
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(certificates_that_cannot_be_read)
+{
+    connection_scene scene(config::from_url("rediss://127.0.0.1:1?ca_file=/there/is/none"));
+    expect_failure(scene, errc::invalid_config, "ca_file=/there/is/none: cannot be read");
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_does_not_know_hello)
+{
+    const fake_server server(
+        [](const std::vector<std::string>& words)
+        {
+            std::string text = "-ERR unknown command `" + words[0] + "`, with args beginning with:";
+            for (std::size_t i = 1; i < words.size(); ++i)
+                text += " `" + words[i] + "`,";
+            return text.substr(0, text.find_first_of("\r\n")) + "\r\n";
+        });
+    config settings = config::from_url(server.url());
+    settings.password = "s3cr3t";
+    connection_scene scene(settings);
+    expect_failure(scene, errc::unsupported_server,
+                   "the server must be Redis 7.0 or newer (ERR unknown");
+    // The server repeats what it was sent.
+    BOOST_TEST(scene.seen.failure.find("***") != std::string::npos);
+    BOOST_TEST(scene.seen.failure.find("s3cr3t") == std::string::npos);
+    BOOST_TEST(scene.log.find("s3cr3t") == std::string::npos);
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_does_not_know_the_first_line_of_scripts)
+{
+    const fake_server server(
+        [](const std::vector<std::string>& words)
+        {
+            if (words[0] == "SCRIPT")
+                return std::string("-ERR Error compiling script (new function): user_script:1: "
+                                   "unexpected symbol near '#'\r\n");
+            return answer_of(words, "6.2.6");
+        });
+    connection_scene scene(config::from_url(server.url()));
+    expect_failure(scene, errc::unsupported_server, "the server must be Redis 7.0 or newer");
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_says_that_it_is_old)
+{
+    const fake_server server([](const std::vector<std::string>& words)
+                             { return answer_of(words, "6.2.6"); });
+    connection_scene scene(config::from_url(server.url()));
+    expect_failure(scene, errc::unsupported_server,
+                   "the server must be Redis 7.0 or newer, not '6.2.6'");
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_swallows_messages)
+{
+    const fake_server server([](const std::vector<std::string>& words)
+                             { return answer_of(words, "7.0.0"); });
+    connection_scene scene(config::from_url(server.url() + "?connect_timeout=100ms"));
+    expect_failure(
+        scene, errc::missing_permission,
+        "a message to the own wake channel did not arrive; user 'default' may not listen to");
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_is_loading_is_waited_for)
+{
+    std::atomic<int> greetings{0};
+    const fake_server server(
+        [&](const std::vector<std::string>& words)
+        {
+            if (words[0] == "HELLO")
+                ++greetings;
+            return words[0] == "HELLO" ? std::string("%1\r\n+server\r\n+redis\r\n")
+                                       : std::string("-LOADING Redis is loading\r\n");
+        });
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_TEST(scene.until_told("ddd"));
+    BOOST_TEST(scene.seen.told == "ddd");
+    BOOST_TEST(scene.seen.last == make_error_code(errc::unreachable));
+    BOOST_TEST(scene.it->trouble().find("LOADING") != std::string::npos);
+    BOOST_TEST(greetings >= 3);
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_is_none)
+{
+    const fake_server server([](const std::vector<std::string>&)
+                             { return "HTTP/1.1 400 Bad Request\r\n\r\n"; });
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_TEST(scene.until_told("dd"));
+    BOOST_TEST(scene.seen.last == make_error_code(errc::unreachable));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_says_nothing)
+{
+    const fake_server server([](const std::vector<std::string>&) { return ""; });
+    connection_scene scene(config::from_url(server.url() + "?health_check=50ms"));
+    BOOST_TEST(scene.until_told("d"));
+    BOOST_TEST(scene.seen.last == make_error_code(errc::unreachable));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(nobody_there_and_then_somebody)
+{
+    redis_server server;
+    server.stop();
+    connection_scene scene(config::from_url(server.url() + "?max_backoff=50ms"));
+    BOOST_TEST(scene.until_told("ddd"));
+    BOOST_TEST(scene.seen.last == make_error_code(errc::unreachable));
+    BOOST_TEST(scene.it->trouble().starts_with(server.url() + ": "));
+    BOOST_TEST((scene.ask({"PING"}).result == connection_scene::reply::status::unknown));
+    server.start();
+    BOOST_TEST(scene.until_told("c"));
+    scene.close();
+}
+
+BOOST_DATA_TEST_CASE(a_policy_that_evicts_is_warned_of,
+                     data::make({"allkeys-lru", "volatile-ttl", "noeviction"}))
+{
+    const std::string policy = sample;
+    const redis_server server({"--maxmemory-policy", policy});
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    const bool warned = scene.log.find("maxmemory-policy is " + policy) != std::string::npos;
+    BOOST_TEST(warned == (policy != "noeviction"));
+    BOOST_TEST(scene.warnings == (policy != "noeviction" ? 1 : 0));
+    scene.close();
+}

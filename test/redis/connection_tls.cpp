@@ -1,0 +1,245 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <openssl/ssl.h>
+#include <string>
+#include <support/connection_scene.hpp>
+#include <support/redis_server.hpp>
+#include <support/tls_files.hpp>
+#include <thread>
+#include <turnstile/redis/config.hpp>
+#include <turnstile/redis/error.hpp>
+
+namespace {
+
+namespace ssl = boost::asio::ssl;
+using namespace std::chrono_literals;
+using boost::asio::ip::tcp;
+using turnstile::error_code;
+using turnstile::redis::config;
+using turnstile::redis::errc;
+using turnstile::test::connection_scene;
+using turnstile::test::free_port;
+using turnstile::test::redis_server;
+using turnstile::test::tls_files;
+
+/// A server that talks TLS, as localhost.
+struct secure_server
+{
+    [[nodiscard]] std::string url(const std::string& host, const std::string& options) const
+    {
+        return "rediss://" + host + ":" + port + "?" + options;
+    }
+
+    tls_files files{"DNS:localhost"};
+    std::string port = std::to_string(free_port());
+    redis_server server{{"--tls-port", port, "--tls-cert-file", files.certificate(),
+                         "--tls-key-file", files.key(), "--tls-ca-cert-file", files.certificate(),
+                         "--tls-auth-clients", "no"}};
+};
+
+/// A master and a sentinel that talk TLS, with one certificate. The sentinel names the master by its address,
+/// 127.0.0.1.
+struct secure_deployment
+{
+    explicit secure_deployment(const std::string& names)
+        : files(names)
+    {
+    }
+
+    [[nodiscard]] std::string url(const std::string& sentinel_host,
+                                  const std::string& options = "") const
+    {
+        return "rediss+sentinel://" + sentinel_host + ":" + sentinel_port +
+               "/main?max_backoff=50ms&ca_file=" + files.certificate() + options;
+    }
+
+    tls_files files;
+    std::uint16_t port = free_port();
+    redis_server master{{"--tls-port", std::to_string(port), "--tls-cert-file", files.certificate(),
+                         "--tls-key-file", files.key(), "--tls-ca-cert-file", files.certificate(),
+                         "--tls-auth-clients", "no"}};
+    std::string sentinel_port = std::to_string(free_port());
+    redis_server sentinel{port, "main",
+                          "tls-port " + sentinel_port + "\ntls-cert-file " + files.certificate() +
+                              "\ntls-key-file " + files.key() + "\ntls-ca-cert-file " +
+                              files.certificate() + "\ntls-auth-clients no\ntls-replication yes\n"};
+};
+
+/// Takes one connection and notes which name it asks for.
+class name_catcher
+{
+public:
+    name_catcher()
+    {
+        tls_.use_certificate_file(files_.certificate(), ssl::context::pem);
+        tls_.use_private_key_file(files_.key(), ssl::context::pem);
+        SSL_CTX_set_tlsext_servername_callback(tls_.native_handle(), &name_catcher::on_name);
+        SSL_CTX_set_tlsext_servername_arg(tls_.native_handle(), this);
+        acceptor_.async_accept(stream_.next_layer(),
+                               [this](const error_code& error)
+                               {
+                                   if (!error)
+                                       stream_.async_handshake(ssl::stream_base::server,
+                                                               [](const error_code&) {});
+                               });
+        thread_ = std::thread([this] { context_.run(); });
+    }
+    name_catcher(const name_catcher&) = delete;
+    name_catcher& operator=(const name_catcher&) = delete;
+    ~name_catcher()
+    {
+        context_.stop();
+        thread_.join();
+    }
+
+    [[nodiscard]] std::string port() const
+    {
+        return std::to_string(acceptor_.local_endpoint().port());
+    }
+
+    /// The name; "none" if none was asked for.
+    std::future<std::string> name() { return name_.get_future(); }
+
+private:
+    static int on_name(SSL* stream, int*, void* self)
+    {
+        const char* const name = SSL_get_servername(stream, TLSEXT_NAMETYPE_host_name);
+        static_cast<name_catcher*>(self)->name_.set_value(name == nullptr ? "none" : name);
+        return SSL_TLSEXT_ERR_OK;
+    }
+
+    tls_files files_{"DNS:localhost"};
+    std::promise<std::string> name_;
+    ssl::context tls_{ssl::context::tls_server};
+    boost::asio::io_context context_;
+    tcp::acceptor acceptor_{context_, {boost::asio::ip::address_v4::loopback(), 0}};
+    ssl::stream<tcp::socket> stream_{context_, tls_};
+    std::thread thread_;
+};
+
+/// The name that a connection asks its server for.
+std::string asked_name(const std::string& host, const std::string& options = "")
+{
+    name_catcher server;
+    connection_scene scene{
+        config("rediss://" + host + ":" + server.port() + "?verify=no" + options)};
+    auto told = server.name();
+    BOOST_TEST(scene.until([&] { return told.wait_for(0s) == std::future_status::ready; }));
+    scene.close();
+    return told.get();
+}
+
+/// Expects that no attempt gets as far as a set-up, because of the certificate.
+void expect_mistrust(const std::string& url)
+{
+    connection_scene scene{config(url)};
+    BOOST_TEST(scene.until_told("ff"));
+    BOOST_TEST(scene.seen.last == make_error_code(errc::wrong_credentials));
+    BOOST_TEST(scene.it->trouble().find("certificate verify failed") != std::string::npos,
+               scene.it->trouble());
+    scene.close();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(tls_with_a_certificate_that_is_trusted)
+{
+    const secure_server secure;
+    connection_scene scene{
+        config(secure.url("localhost", "ca_file=" + secure.files.certificate()))};
+    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_TEST(scene.ask({"PING"}).nodes.at(0).text == "PONG");
+    BOOST_TEST(secure.server.cli({"CLIENT", "KILL", "TYPE", "pubsub"}) == "1");
+    BOOST_TEST(scene.until_told("cdc"));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(tls_with_a_certificate_of_somebody_else)
+{
+    const secure_server secure;
+    const tls_files other("DNS:localhost");
+    expect_mistrust(secure.url("localhost", "ca_file=" + other.certificate()));
+    // Nor does the system trust it.
+    expect_mistrust(secure.url("localhost", ""));
+}
+
+BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_another_host)
+{
+    const secure_server secure;
+    expect_mistrust(secure.url("127.0.0.1", "ca_file=" + secure.files.certificate()));
+}
+
+BOOST_AUTO_TEST_CASE(tls_without_looking_at_the_certificate)
+{
+    const secure_server secure;
+    connection_scene scene{config(secure.url("127.0.0.1", "verify=no"))};
+    BOOST_TEST(scene.until_told("c"));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(tls_to_a_server_that_talks_plainly)
+{
+    const redis_server server;
+    connection_scene scene{
+        config("rediss://localhost:" + std::to_string(server.port()) + "?verify=no")};
+    BOOST_TEST(scene.until_told("dd"));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(tls_with_a_name_instead_of_that_of_the_host)
+{
+    const secure_server secure;
+    const std::string trusted = "ca_file=" + secure.files.certificate();
+    connection_scene scene{config(secure.url("127.0.0.1", trusted + "&tls_name=localhost"))};
+    BOOST_TEST(scene.until_told("c"));
+    scene.close();
+    expect_mistrust(secure.url("localhost", trusted + "&tls_name=db.example"));
+}
+
+BOOST_AUTO_TEST_CASE(tls_says_which_name_is_wanted)
+{
+    BOOST_TEST(asked_name("localhost") == "localhost");
+    BOOST_TEST(asked_name("127.0.0.1") == "none");
+    BOOST_TEST(asked_name("127.0.0.1", "&tls_name=db.example") == "db.example");
+}
+
+// --- sentinels ----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_the_master_that_the_sentinel_names)
+{
+    const secure_deployment d("DNS:localhost,IP:127.0.0.1");
+    connection_scene scene{config(d.url("localhost"))};
+    BOOST_TEST(scene.until_told("c"));
+    BOOST_TEST(scene.seen.server.run_id == d.master.run_id());
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_another_master)
+{
+    // That of the sentinel is right.
+    const secure_deployment d("DNS:localhost");
+    expect_mistrust(d.url("localhost"));
+    connection_scene scene{config(d.url("localhost", "&tls_name=localhost"))};
+    BOOST_TEST(scene.until_told("c"));
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_another_sentinel)
+{
+    // That of the master would be right.
+    const secure_deployment d("IP:127.0.0.1");
+    connection_scene scene{config(d.url("localhost"))};
+    BOOST_TEST(scene.until_told("dd"));
+    BOOST_TEST(scene.log.find("certificate verify failed") != std::string::npos, scene.log);
+    scene.close();
+}

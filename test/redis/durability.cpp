@@ -1,0 +1,175 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Grants that count only when replicas have acknowledged them.
+
+#include <boost/asio/error.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <support/lock_client.hpp>
+#include <support/lock_view.hpp>
+#include <support/redis_server.hpp>
+#include <support/tcp_proxy.hpp>
+#include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/error.hpp>
+
+namespace {
+
+using namespace std::chrono_literals;
+using turnstile::error_code;
+using turnstile::redis::config;
+using turnstile::redis::errc;
+using turnstile::redis::mutex_options;
+using turnstile::test::lock_client;
+using turnstile::test::lock_view;
+using turnstile::test::never_within;
+using turnstile::test::redis_server;
+using turnstile::test::tcp_proxy;
+using turnstile::test::until;
+
+const std::string not_replicated = make_error_code(errc::not_replicated).message();
+const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
+
+/// Leases that outlast the test.
+config patient(const std::string& url)
+{
+    return config(url + "?lease=1h&claim_lease=1h&max_backoff=50ms");
+}
+
+/// A master, and a replica that hears of it over a proxy.
+struct deployment
+{
+    deployment()
+    {
+        BOOST_REQUIRE(until([&] { return replica.info("master_link_status") == "up"; }));
+    }
+
+    redis_server master{{"--repl-diskless-sync-delay", "0"}};
+    tcp_proxy between{master.port()};
+    redis_server replica{{"--replicaof", "127.0.0.1 " + std::to_string(between.port())}};
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_grant_is_handed_over_when_the_replica_has_it)
+{
+    const deployment d;
+    lock_client client(patient(d.master.url()));
+    client.choose("a", mutex_options().durability(1, 60s));
+    for (int i = 0; i < 20; ++i)
+    {
+        const auto holder = client.lock("a");
+        BOOST_TEST(holder->result() == "held");
+        // Without looking twice.
+        BOOST_TEST(lock_view(d.replica, "a").number("fence") == holder->fence());
+        BOOST_TEST(!holder->unlock());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_waits_for_a_replica_that_is_late)
+{
+    const deployment d;
+    lock_client client(patient(d.master.url()));
+    client.choose("a", mutex_options().durability(1, 60s));
+    d.replica.pause();
+    const auto first = client.lock("a");
+    BOOST_TEST(until([&] { return !lock_view(d.master, "a").owner().empty(); }));
+    // The other locks of the session have nothing to do with it.
+    const auto other = client.lock("b");
+    BOOST_TEST(other->result() == "held");
+    BOOST_TEST(!other->unlock());
+    // Longer than WAIT waits at a time.
+    BOOST_TEST(never_within(600ms, [&] { return first->is_told(); }));
+    d.replica.resume();
+    BOOST_TEST(first->result() == "held");
+    // One that was waited for is not different.
+    const auto second = client.lock("a");
+    BOOST_TEST(!first->unlock());
+    BOOST_TEST(second->result() == "held");
+    BOOST_TEST(lock_view(d.replica, "a").number("fence") == second->fence());
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_no_replica_acknowledges_is_given_back)
+{
+    const redis_server server;
+    lock_client client(patient(server.url()));
+    client.choose("a", mutex_options().durability(1, 50ms));
+    const auto refused = client.lock("a");
+    BOOST_TEST(refused->result() == not_replicated);
+    BOOST_TEST((refused->error() == turnstile::redis::error_kind::temporary));
+    BOOST_TEST(!refused->holds());
+    BOOST_TEST(until([&] { return client.metrics().attempts == 0; }));
+    BOOST_TEST(lock_view(server, "a").number("fence") != 0U);
+    // And not by the end of its lease.
+    BOOST_TEST(lock_view(server, "a").owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(one_replica_is_not_two)
+{
+    const deployment d;
+    lock_client client(patient(d.master.url()));
+    client.choose("one", mutex_options().durability(1, 60s));
+    client.choose("two", mutex_options().durability(2, 400ms));
+    const auto two = client.lock("two");
+    const auto one = client.lock("one");
+    BOOST_TEST(one->result() == "held");
+    BOOST_TEST(two->result() == not_replicated);
+    BOOST_TEST(one->holds());
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_for_replicas_can_be_given_up)
+{
+    const redis_server server;
+    lock_client client(patient(server.url()));
+    client.choose("a", mutex_options().durability(1, 60s));
+    const lock_view view(server, "a");
+    const auto cancelled = client.lock("a");
+    BOOST_TEST(until([&] { return !view.owner().empty(); }));
+    cancelled->cancel();
+    BOOST_TEST(cancelled->result() == aborted);
+    BOOST_TEST(until([&] { return view.owner().empty(); }));
+    // Patience is for all of it.
+    BOOST_TEST(client.try_lock_for("a", 50ms)->result() == "not held");
+    BOOST_TEST(until([&] { return view.owner().empty(); }));
+
+    const auto closed = client.lock("a");
+    BOOST_TEST(until([&] { return !view.owner().empty(); }));
+    BOOST_TEST(!client.close());
+    BOOST_TEST(closed->result() == make_error_code(errc::session_closed).message());
+    BOOST_TEST(view.owner().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_does_not_tell_of_its_replicas)
+{
+    const redis_server server;
+    server.run({"ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-wait"});
+    config settings = patient(server.url());
+    settings.username = "app";
+    settings.password = "secret";
+    lock_client client(settings);
+    client.choose("a", mutex_options().durability(1, 60s));
+    BOOST_TEST(client.lock("a")->result() == not_replicated);
+    BOOST_TEST(client.log().find("NOPERM") != std::string::npos, client.log());
+    BOOST_TEST(until([&] { return lock_view(server, "a").owner().empty(); }));
+}
+
+BOOST_AUTO_TEST_CASE(replicas_are_asked_again_over_another_connection)
+{
+    const deployment d;
+    tcp_proxy proxy(d.master.port());
+    lock_client client(patient(proxy.url()));
+    client.choose("a", mutex_options().durability(1, 60s));
+    d.replica.pause();
+    const auto holder = client.lock("a");
+    BOOST_TEST(until([&] { return !lock_view(d.master, "a").owner().empty(); }));
+    // Both connections of the session.
+    proxy.cut();
+    BOOST_TEST(until([&] { return client.metrics().connections == 2; }));
+    BOOST_TEST(!holder->is_told());
+    d.replica.resume();
+    BOOST_TEST(holder->result() == "held");
+    BOOST_TEST(lock_view(d.replica, "a").number("fence") == holder->fence());
+}

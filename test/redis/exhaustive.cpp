@@ -1,0 +1,261 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "support/exhaustive.hpp"
+
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <initializer_list>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "support/random_runs.hpp"
+#include "support/script_engine.hpp"
+
+// Everything that can happen to a few clients and one lock. TURNSTILE_EXHAUSTIVE=1 goes through larger
+// worlds, too, which takes some minutes.
+
+namespace turnstile::test {
+namespace {
+
+using enum fault;
+using redis::detail::safeguards;
+
+/// Where a world is gone through: where the code is not optimized it takes thirty times as long.
+enum class size
+{
+    small,
+    medium,
+    large,
+};
+
+bool is_worth_it(size each)
+{
+#ifdef __OPTIMIZE__
+    constexpr size usual = size::medium;
+#else
+    constexpr size usual = size::small;
+#endif
+    return each <= usual || number_from("TURNSTILE_EXHAUSTIVE", 0) != 0;
+}
+
+struct world
+{
+    const char* name;
+    exhaustive_options options;
+    size how_large = size::small;
+
+    friend std::ostream& operator<<(std::ostream& stream, const world& each)
+    {
+        return stream << each.name;
+    }
+};
+
+exhaustive_options with(unsigned clients, unsigned most_faults, std::initializer_list<fault> faults)
+{
+    exhaustive_options result;
+    result.clients = clients;
+    result.most_faults = most_faults;
+    result.faults = only(faults);
+    return result;
+}
+
+exhaustive_options with_cancels(unsigned cancels, exhaustive_options options)
+{
+    options.most_cancels = cancels;
+    return options;
+}
+
+exhaustive_options with_sections(unsigned sections, exhaustive_options options)
+{
+    options.sections = sections;
+    return options;
+}
+
+exhaustive_options with_a_try(exhaustive_options options)
+{
+    options.tries = true;
+    return options;
+}
+
+exhaustive_options with_lease(unsigned lease, exhaustive_options options)
+{
+    options.lease = lease;
+    return options;
+}
+
+std::string tell(const exhaustive_result& result)
+{
+    std::string text = std::to_string(result.states) + " states, " +
+                       std::to_string(result.transitions) + " transitions, of these";
+    for (std::size_t i = 0; i < fault_count; ++i)
+        if (result.faults[i] != 0)
+            text += ' ' + std::string(name_of(static_cast<fault>(i))) + ": " +
+                    std::to_string(result.faults[i]) + ',';
+    return text + " cancel: " + std::to_string(result.cancels) + "; the end is " +
+           std::to_string(result.longest_end) + " steps away at most, the queue has " +
+           std::to_string(result.longest_queue) + " places";
+}
+
+std::string tell_violation(const exhaustive_result& result)
+{
+    std::string text = result.violation;
+    for (const std::string& line : result.trace)
+        text += "\n    " + line;
+    return text;
+}
+
+const std::vector<world>& worlds()
+{
+    using enum size;
+    static const std::vector<world> list{
+        {"calm", with_cancels(1, with_a_try(with(2, 0, {}))), small},
+        {"calm, long leases", with_lease(6, with(2, 0, {})), small},
+        {"crash", with(2, 1, {crash}), small},
+        {"refusal, lost message", with(2, 1, {refusal, lost_message}), small},
+        {"deletion", with(2, 1, {deletion}), small},
+        {"three clients", with(3, 0, {}), medium},
+        {"two sections", with_sections(2, with(2, 0, {})), medium},
+        {"cut", with(2, 1, {cut}), medium},
+        {"pause", with(2, 1, {pause}), medium},
+        {"restart", with(2, 1, {restart_empty, restart_aof}), medium},
+        {"failover", with(2, 1, {failover}), medium},
+        {"clocks", with(2, 1, {clock_back, clock_forward}), medium},
+        {"slow", with(2, 1, {slow}), medium},
+        {"one fault of any kind",
+         with_cancels(1, with(2, 1,
+                              {cut, pause, crash, restart_empty, restart_aof, failover, deletion,
+                               clock_back, clock_forward, refusal, lost_message, slow})),
+         large},
+        {"half open", with_cancels(1, with(2, 1, {half_open})), large},
+        {"cut and pause", with(2, 2, {cut, pause}), large},
+        {"clock back and restart", with(2, 2, {clock_back, restart_empty}), large},
+        {"two sections, a cancel", with_cancels(1, with_sections(2, with(2, 0, {}))), large},
+        {"three clients, cut", with(3, 1, {cut}), large},
+    };
+    return list;
+}
+
+BOOST_DATA_TEST_CASE(no_promise_can_be_broken, worlds())
+{
+    if (!is_worth_it(sample.how_large))
+        return;
+    script_engine scripts;
+    exhaustive_options options = sample.options;
+    options.doubtful = sample.how_large < size::large;
+    const auto result = explore(scripts, options);
+    BOOST_TEST(tell_violation(result) == "");
+    BOOST_TEST(result.complete);
+    for (std::size_t i = 0; i < fault_count; ++i)
+        BOOST_TEST((result.faults[i] != 0) == (options.faults[i] != 0));
+    BOOST_TEST((result.cancels != 0) == (options.most_cancels != 0));
+    BOOST_TEST_MESSAGE(sample.name << ": " << tell(result));
+}
+
+struct safeguard
+{
+    const char* name;
+    /// Switches it off in the client, or in the scripts.
+    bool safeguards::* client = nullptr;
+    std::vector<script_patch> scripts;
+    exhaustive_options options;
+    /// What is broken without it.
+    const char* promise;
+    size how_large = size::small;
+
+    friend std::ostream& operator<<(std::ostream& stream, const safeguard& each)
+    {
+        return stream << each.name;
+    }
+};
+
+const std::vector<safeguard>& all_safeguards()
+{
+    using enum size;
+    static const std::vector<safeguard> list{
+        {"a grant is entered only if its deadline is certainly ahead",
+         &safeguards::clock_bound,
+         {},
+         with(2, 1, {slow}),
+         "two holders"},
+        {"never two commands of one attempt are under way",
+         &safeguards::single_flight,
+         {},
+         with(2, 0, {}),
+         "under way"},
+        {"each connection has an incarnation",
+         &safeguards::incarnations,
+         {},
+         with(2, 1, {cut}),
+         "where nobody listens"},
+        {"who enters the queue again says which place it had",
+         &safeguards::ticket_hints,
+         {},
+         with(3, 1, {restart_empty}),
+         "FIFO",
+         medium},
+        {"renewals depend on the lease in force",
+         &safeguards::lease_in_force,
+         {},
+         with_lease(6, with(2, 0, {})),
+         "a lock was lost though nothing happened"},
+        {"what is over is over, before anything else is read",
+         &safeguards::deadline_first,
+         {},
+         with(2, 1, {pause}),
+         "goes on after the end of its lease"},
+        {"waiters ask when the lease of the owner has ended",
+         &safeguards::nudge,
+         {},
+         with(2, 1, {crash}),
+         "waits for ever"},
+        {"fences are of the server's time",
+         nullptr,
+         {{"prologue", "last < s.now and s.stamp or format('%d', last + 1)",
+           "format('%d', s.fence + 1)"}},
+         with(2, 1, {restart_empty}),
+         "a fence was granted that is not higher"},
+        {"a release knows its grant under a former id",
+         nullptr,
+         {{"release",
+           "s.owner == id or string.gsub(s.owner, '#%d+', '', 1) == string.gsub(id, '#%d+', '', 1)",
+           "s.owner == id"}},
+         with(2, 1, {cut}),
+         "and the lock not released"},
+        {"a place is taken from the past, not only up to the newest ticket",
+         nullptr,
+         {{"acquire", "hint <= math.max(newest, s.now)", "hint <= newest"}},
+         with(3, 1, {restart_empty}),
+         "FIFO",
+         large},
+        {"a lock is reclaimed only if nobody was granted it since",
+         nullptr,
+         {{"resync", "if held and (s.fence - fence < 0 or s.fence == fence and s.owner == '') then",
+           "if held and not (s.owner == id and s.fence == fence) then"}},
+         with(2, 1, {failover}),
+         "though it was granted since"},
+    };
+    return list;
+}
+
+// The search finds what each of these safeguards is there for.
+BOOST_DATA_TEST_CASE(a_missing_safeguard_is_found, all_safeguards())
+{
+    if (!is_worth_it(sample.how_large))
+        return;
+    script_engine weakened(sample.scripts);
+    exhaustive_options options = sample.options;
+    if (sample.client != nullptr)
+        options.guards.*sample.client = false;
+    const auto result = explore(weakened, options);
+    BOOST_TEST(result.violation.find(sample.promise) != std::string::npos,
+               sample.name << ": " << result.violation);
+    BOOST_TEST_MESSAGE("without '" << sample.name << "', after " << result.states
+                                   << " states: " << result.violation);
+}
+
+}  // namespace
+}  // namespace turnstile::test

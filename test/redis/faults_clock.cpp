@@ -1,0 +1,133 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Somebody sets the clock of the server.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <string>
+#include <support/lock_client.hpp>
+#include <support/lock_process.hpp>
+#include <support/lock_view.hpp>
+#include <support/shifted_clock.hpp>
+#include <turnstile/redis/config.hpp>
+
+namespace {
+
+using namespace std::chrono_literals;
+using turnstile::test::lock_client;
+using turnstile::test::lock_process;
+using turnstile::test::lock_view;
+using turnstile::test::shifted_clock;
+using turnstile::test::short_leases;
+using turnstile::test::until;
+using turnstile::test::write_register;
+
+std::string short_url(const shifted_clock& clock)
+{
+    return clock.server().url() +
+           "?lease=1s&claim_lease=500ms&health_check=300ms&max_backoff=100ms";
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(clock_set_back_and_a_dead_holder_is_replaced_all_the_same)
+{
+    shifted_clock clock;
+    lock_process holder(clock.server(), short_url(clock));
+    lock_client client(short_leases(clock.server().url()));
+    const std::uint64_t first = std::stoull(holder.ask("lock a", "held a"));
+    const auto waiter = client.lock("a");
+    const lock_view view(clock.server(), "a");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+
+    clock.set_ahead(-1h);
+    BOOST_TEST((clock.ahead() <= -59min));
+    BOOST_TEST(holder.kill());
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(waiter->fence() > first);
+    BOOST_TEST(view.skew() > 3'500'000'000U);
+    BOOST_TEST(!waiter->unlock());
+    // Nor do tokens fall afterwards.
+    const auto next = client.lock("a");
+    BOOST_TEST(next->result() == "held");
+    BOOST_TEST(next->fence() > waiter->fence());
+}
+// Red without: the skew; with a clock that waits until the server's has caught up, the dead holder's lease
+// lasts an hour longer.
+
+BOOST_AUTO_TEST_CASE(clock_set_back_and_the_holder_keeps_the_lock)
+{
+    shifted_clock clock;
+    lock_client client(short_leases(clock.server().url()));
+    lock_client other(short_leases(clock.server().url()));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const auto waiter = other.lock("a");
+    const lock_view view(clock.server(), "a");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+
+    clock.set_ahead(-1h);
+    BOOST_TEST((clock.ahead() <= -59min));
+    // By the lock's clock, several leases go by, each extended in time.
+    const std::uint64_t before = view.number("clock");
+    BOOST_TEST(until([&] { return view.number("clock") > before + 2'500'000; }));
+    BOOST_TEST(holder->holds());
+    BOOST_TEST(!holder->is_told_of_loss());
+    BOOST_TEST(!waiter->is_told());
+    BOOST_TEST(view.number("fence") == holder->fence());
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(waiter->fence() > holder->fence());
+}
+
+BOOST_AUTO_TEST_CASE(clock_set_forward)
+{
+    shifted_clock clock;
+    lock_client client(short_leases(clock.server().url()));
+    lock_client other(short_leases(clock.server().url()));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    BOOST_TEST(write_register(clock.server(), "a", holder->fence()));
+    const auto waiter = other.lock("a");
+    BOOST_TEST(until([&] { return lock_view(clock.server(), "a").queued() == 1; }));
+
+    // All leases end at once. What cannot be prevented is told, and fenced.
+    clock.set_ahead(10s);
+    BOOST_TEST((clock.ahead() >= 9s));
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(waiter->fence() > holder->fence() + 9'000'000);
+    BOOST_TEST(write_register(clock.server(), "a", waiter->fence()));
+    BOOST_TEST(!write_register(clock.server(), "a", holder->fence()));
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(!holder->holds());
+    BOOST_TEST(holder->unlock() == make_error_code(turnstile::errc::lost));
+    BOOST_TEST(!waiter->unlock());
+
+    // And back again: tokens do not fall.
+    clock.set_ahead(0s);
+    BOOST_TEST((clock.ahead() <= 1s));
+    const auto next = client.lock("a");
+    BOOST_TEST(next->result() == "held");
+    BOOST_TEST(next->fence() > waiter->fence());
+}
+// Red without: tokens above the last one; `lost` from the answer to a renewal.
+
+BOOST_AUTO_TEST_CASE(clock_set_forward_beyond_the_life_of_the_keys)
+{
+    shifted_clock clock;
+    lock_client client(short_leases(clock.server().url()));
+    lock_client other(short_leases(clock.server().url()));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const auto waiter = other.lock("a");
+    BOOST_TEST(until([&] { return lock_view(clock.server(), "a").queued() == 1; }));
+    clock.set_ahead(1h);
+    BOOST_TEST((clock.ahead() >= 59min));
+    // The keys have expired. One of the two owns the lock then, and the other one does not.
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(waiter->fence() > holder->fence());
+    BOOST_TEST(waiter->holds());
+}

@@ -1,0 +1,323 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// What others do to keys, channels and users; and names of every kind.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <support/lock_client.hpp>
+#include <support/lock_view.hpp>
+#include <support/redis_server.hpp>
+#include <turnstile/redis/config.hpp>
+#include <turnstile/redis/error.hpp>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using turnstile::redis::config;
+using turnstile::redis::errc;
+using turnstile::test::candidate;
+using turnstile::test::lock_client;
+using turnstile::test::lock_view;
+using turnstile::test::redis_server;
+using turnstile::test::short_leases;
+using turnstile::test::until;
+using turnstile::test::wake_channels;
+
+/// Leases that outlast the test.
+config patient(const std::string& url)
+{
+    return config(url + "?lease=60s&claim_lease=60s");
+}
+
+std::string text_of(errc e)
+{
+    return make_error_code(e).message();
+}
+
+}  // namespace
+
+// --- users --------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(acl_without_the_channel)
+{
+    const redis_server server;
+    server.run({"ACL", "SETUSER", "app", "on", ">secret", "~turnstile:*", "resetchannels",
+                "&other:*", "+@all"});
+    config settings = short_leases(server.url());
+    settings.username = "app";
+    settings.password = "secret";
+    lock_client client(settings);
+    BOOST_TEST(client.ready() == make_error_code(errc::missing_permission));
+    BOOST_TEST(client.log().find("&turnstile:*") != std::string::npos, client.log());
+    BOOST_TEST(client.log().find("secret") == std::string::npos);
+    const auto waiter = client.lock("a");
+    // As soon as somebody has seen to it, it works.
+    server.run({"ACL", "SETUSER", "app", "&turnstile:*"});
+    BOOST_TEST(waiter->result() == "held");
+}
+// Red without: the message to oneself before a connection is used.
+
+// --- keys ---------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(operator_deletes_the_keys)
+{
+    const redis_server server;
+    lock_client first(short_leases(server.url()));
+    lock_client second(short_leases(server.url()));
+    const lock_view view(server, "a");
+    const auto holder = first.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const auto b = second.lock("a");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto c = second.lock("a");
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+
+    BOOST_TEST(server.cli({"DEL", view.keys[0], view.keys[1]}) == "2");
+    BOOST_TEST(b->result() == "held");
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(!holder->holds());
+    BOOST_TEST(b->fence() > holder->fence());
+    BOOST_TEST(b->holds());
+    BOOST_TEST(!b->unlock());
+    BOOST_TEST(c->result() == "held");
+    BOOST_TEST(c->fence() > b->fence());
+}
+// Red without: `gone` as the answer to a nudge.
+
+BOOST_AUTO_TEST_CASE(operator_deletes_the_queue)
+{
+    const redis_server server;
+    lock_client first(short_leases(server.url()));
+    lock_client second(short_leases(server.url()));
+    const lock_view view(server, "a");
+    const auto holder = first.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    std::vector<std::unique_ptr<candidate>> waiters;
+    for (int i = 0; i < 5; ++i)
+    {
+        waiters.push_back(second.lock("a"));
+        BOOST_TEST(until([&] { return view.queued() == i + 1; }));
+    }
+    BOOST_TEST(server.cli({"DEL", view.keys[1]}) == "1");
+    // They are back before the lock is free, each in its place.
+    BOOST_TEST(until([&] { return view.queued() == 5; }));
+    BOOST_TEST(holder->holds());
+    BOOST_TEST(!holder->unlock());
+    std::uint64_t last = holder->fence();
+    for (const auto& each : waiters)
+    {
+        BOOST_TEST(each->result() == "held");
+        BOOST_TEST(each->fence() > last);
+        last = each->fence();
+        BOOST_TEST(!each->unlock());
+    }
+}
+// Red without: the nudge, which finds out; ticket hints.
+
+BOOST_AUTO_TEST_CASE(newer_layout)
+{
+    const redis_server server;
+    lock_client client(patient(server.url()));
+    const lock_view view(server, "a");
+    server.run({"HSET", view.keys[0], "layout", "2", "owner", "somebody"});
+    BOOST_TEST(client.lock("a")->result() == text_of(errc::foreign_layout));
+    BOOST_TEST(client.try_lock("a")->result() == text_of(errc::foreign_layout));
+    // Nothing was changed.
+    BOOST_TEST(server.cli({"HGETALL", view.keys[0]}) == "layout\n2\nowner\nsomebody");
+    BOOST_TEST(server.cli({"DBSIZE"}) == "1");
+    BOOST_TEST(server.cli({"TTL", view.keys[0]}) == "-1");
+    BOOST_TEST(client.lock("b")->result() == "held");
+}
+
+BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
+{
+    const redis_server server;
+    lock_client client(short_leases(server.url()));
+    const lock_view view(server, "a");
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const auto waiter = client.lock("a");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    server.run({"HSET", view.keys[0], "layout", "2"});
+    // The holder cannot extend its lease any more, and who waits is not left alone.
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(waiter->result() == text_of(errc::foreign_layout));
+    BOOST_TEST(server.cli({"HGET", view.keys[0], "layout"}) == "2");
+}
+
+BOOST_AUTO_TEST_CASE(wrong_type)
+{
+    const redis_server server;
+    lock_client client(patient(server.url()));
+    for (const std::size_t key : {0U, 1U})
+    {
+        const std::string name = "a" + std::to_string(key);
+        const lock_view view(server, name);
+        server.run({"SET", view.keys[key], "somebody else's"});
+        BOOST_TEST(client.lock(name)->result() == text_of(errc::wrong_type));
+        BOOST_TEST(server.cli({"GET", view.keys[key]}) == "somebody else's");
+        server.run({"DEL", view.keys[key]});
+        BOOST_TEST(client.lock(name)->result() == "held");
+    }
+}
+
+// --- messages -----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
+{
+    const redis_server server;
+    lock_client first(patient(server.url()));
+    lock_client second(patient(server.url()));
+    const auto holder = first.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const auto waiter = second.lock("a");
+    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+
+    // To both channels, which only the server's operator can know.
+    const std::vector<std::string> forgeries{
+        "",
+        "grant",
+        "grant x",
+        "grant 0#1.1 99999999999999999999 1 1",
+        "grant ffffffffffffffff#1.1 1 9007199254740991 1",
+        "lost ffffffffffffffff#1.1 " + std::to_string(holder->fence()) + " 1",
+        "grant " + std::string(100'000, '#'),
+        std::string("\0\xff\r\n*3", 6),
+        "granted ffffffffffffffff#1.1 1 2 3",
+    };
+    std::istringstream channels(wake_channels(server));
+    std::size_t sent = 0;
+    for (std::string channel; std::getline(channels, channel);)
+    {
+        for (const std::string& each : forgeries)
+            if (server.cli({"PUBLISH", channel, each}) == "1")
+                ++sent;
+        // One of its own attempts that never was, and one that holds, with another grant's token.
+        const std::string id = channel.substr(channel.rfind(':') + 1);
+        server.run({"PUBLISH", channel, "grant " + id + ".77 9 9007199254740991 1"});
+        server.run({"PUBLISH", channel, "lost " + id + ".1 9 1"});
+    }
+    BOOST_TEST(sent == 2 * forgeries.size());
+    BOOST_TEST(!first.ping());
+    BOOST_TEST(!second.ping());
+    BOOST_TEST(holder->holds());
+    BOOST_TEST(!holder->is_told_of_loss());
+    BOOST_TEST(!waiter->is_told());
+    BOOST_TEST(first.metrics().malformed > 0U);
+    BOOST_TEST(second.metrics().malformed > 0U);
+    BOOST_TEST(first.metrics().connections == 1U);
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(waiter->result() == "held");
+}
+// Red without: the nonce in ids, and matching a message by id and token.
+
+// --- names --------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(names)
+{
+    const redis_server server;
+    lock_client first(patient(server.url()));
+    lock_client second(patient(server.url()));
+    const std::vector<std::string> all{
+        "plain",
+        "orders/42",
+        "{a}{b}",
+        "{",
+        "}",
+        "{}",
+        "two words",
+        "two%20words",
+        "%",
+        "%25",
+        " ",
+        "\t\r\n",
+        std::string("nul\0nul", 7),
+        std::string(1, '\0'),
+        "gr\xc3\xbc\xc3\x9f\x65 \xe2\x9c\x93 \xf0\x9f\x94\x92",
+        "\xff\xfe not UTF-8",
+        "'\"\\$`",
+        ":",
+        "a:b",
+        std::string(10'000, 'x'),
+        std::string(10'000, 'x') + 'y',
+        std::string(64 * 1024, '{'),
+    };
+    std::vector<std::unique_ptr<candidate>> held;
+    for (const std::string& name : all)
+    {
+        // Another lock than all before, and the same one for everybody.
+        held.push_back(first.try_lock(name));
+        BOOST_TEST(held.back()->result() == "held", name.substr(0, 50));
+        BOOST_TEST(second.try_lock(name)->result() == "not held", name.substr(0, 50));
+    }
+    std::vector<std::unique_ptr<candidate>> waiters;
+    for (const std::string& name : all)
+        waiters.push_back(second.lock(name));
+    for (const auto& each : held)
+        each->drop();
+    for (const auto& each : waiters)
+        BOOST_TEST(each->result() == "held");
+}
+
+BOOST_AUTO_TEST_CASE(names_that_are_too_long_or_empty)
+{
+    const redis_server server;
+    lock_client client(patient(server.url()));
+    for (const std::string& name : {std::string(), std::string(64 * 1024 + 1, 'x')})
+        try
+        {
+            static_cast<void>(client.lock(name));
+            BOOST_ERROR("nothing was thrown");
+        }
+        catch (const turnstile::redis::redis_error& error)
+        {
+            BOOST_TEST(error.code() == make_error_code(errc::invalid_name));
+            BOOST_TEST(std::string(error.what()).find(std::to_string(name.size())) !=
+                       std::string::npos);
+        }
+    BOOST_TEST(client.lock("a")->result() == "held");
+}
+
+BOOST_AUTO_TEST_CASE(two_databases)
+{
+    const redis_server server;
+    lock_client zero(patient(server.url()));
+    config settings = patient(server.url());
+    settings.database = 1;
+    lock_client one(settings);
+    const auto a = zero.try_lock("a");
+    BOOST_TEST(a->result() == "held");
+    const auto b = one.try_lock("a");
+    BOOST_TEST(b->result() == "held");
+    // Channels know nothing of databases; their names do.
+    const auto next_of_a = zero.lock("a");
+    const auto next_of_b = one.lock("a");
+    BOOST_TEST(!one.ping());
+    BOOST_TEST(wake_channels(server).find("turnstile:0:wake:") != std::string::npos);
+    BOOST_TEST(wake_channels(server).find("turnstile:1:wake:") != std::string::npos);
+    BOOST_TEST(!b->unlock());
+    BOOST_TEST(next_of_b->result() == "held");
+    BOOST_TEST(!zero.ping());
+    BOOST_TEST(!next_of_a->is_told());
+    BOOST_TEST(!a->unlock());
+    BOOST_TEST(next_of_a->result() == "held");
+}
+
+BOOST_AUTO_TEST_CASE(two_prefixes)
+{
+    const redis_server server;
+    lock_client one(patient(server.url()));
+    config settings = patient(server.url());
+    settings.prefix = "shop";
+    lock_client other(settings);
+    const auto a = one.try_lock("a");
+    const auto b = other.try_lock("a");
+    BOOST_TEST(a->result() == "held");
+    BOOST_TEST(b->result() == "held");
+}

@@ -1,0 +1,207 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Many at once, and nobody at all.
+
+#include <boost/asio/error.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <support/lock_client.hpp>
+#include <support/lock_view.hpp>
+#include <support/redis_server.hpp>
+#include <turnstile/redis/config.hpp>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using turnstile::error_code;
+using turnstile::redis::config;
+using turnstile::test::candidate;
+using turnstile::test::lock_client;
+using turnstile::test::lock_view;
+using turnstile::test::redis_server;
+using turnstile::test::scripts_run;
+using turnstile::test::until;
+
+/// Leases that outlast the test.
+config patient(const std::string& url)
+{
+    return config(url + "?lease=60s&claim_lease=60s");
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(three_hundred_grants_at_once)
+{
+    constexpr int locks = 300;
+    const redis_server server;
+    lock_client first(patient(server.url()));
+    lock_client second(patient(server.url()));
+    std::vector<std::unique_ptr<candidate>> held;
+    std::vector<std::unique_ptr<candidate>> waiters;
+    for (int i = 0; i < locks; ++i)
+    {
+        held.push_back(first.lock(std::to_string(i)));
+        BOOST_REQUIRE(held.back()->result() == "held");
+        waiters.push_back(second.lock(std::to_string(i)));
+    }
+    BOOST_TEST(!second.ping());
+    for (const auto& each : held)
+        each->drop();
+    for (int i = 0; i < locks; ++i)
+    {
+        BOOST_REQUIRE(waiters[static_cast<std::size_t>(i)]->result() == "held");
+        BOOST_TEST(waiters[static_cast<std::size_t>(i)]->fence() >
+                   held[static_cast<std::size_t>(i)]->fence());
+    }
+    BOOST_TEST(second.metrics().granted_by_message == static_cast<std::uint64_t>(locks));
+    BOOST_TEST(second.metrics().connections == 1U);
+    BOOST_TEST(second.metrics().nudges == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(three_hundred_locks_of_a_session_that_is_closed)
+{
+    constexpr int locks = 300;
+    const redis_server server;
+    config settings = patient(server.url());
+    // So long may closing take; a busy machine needs more than the default for so many.
+    settings.connect_timeout = 60s;
+    lock_client first(settings);
+    lock_client second(patient(server.url()));
+    std::vector<std::unique_ptr<candidate>> held;
+    std::vector<std::unique_ptr<candidate>> waiters;
+    for (int i = 0; i < locks; ++i)
+    {
+        held.push_back(first.lock(std::to_string(i)));
+        BOOST_REQUIRE(held.back()->result() == "held");
+        waiters.push_back(second.lock(std::to_string(i)));
+    }
+    BOOST_TEST(!second.ping());
+    BOOST_TEST(!first.close());
+    for (const auto& each : waiters)
+        BOOST_REQUIRE(each->result() == "held");
+    for (const auto& each : held)
+        BOOST_TEST(!each->holds());
+}
+
+BOOST_AUTO_TEST_CASE(many_waiters_then_cancel_all)
+{
+    constexpr int waiters = 10'000;
+    const redis_server server;
+    lock_client client(patient(server.url()));
+    const lock_view view(server, "a");
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    std::vector<std::unique_ptr<candidate>> waiting;
+    for (int i = 0; i < waiters; ++i)
+        waiting.push_back(client.lock("a"));
+    BOOST_TEST(until([&] { return view.queued() == waiters; }));
+    for (const auto& each : waiting)
+        each->cancel();
+    const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
+    for (const auto& each : waiting)
+        BOOST_REQUIRE(each->result() == aborted);
+    BOOST_TEST(until([&] { return client.metrics().attempts == 1; }));
+    BOOST_TEST(view.queued() == 0);
+    BOOST_TEST(client.metrics().cancels == static_cast<std::uint64_t>(waiters));
+    BOOST_TEST(holder->holds());
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(client.try_lock("a")->result() == "held");
+}
+
+BOOST_AUTO_TEST_CASE(many_waiters_each_get_the_lock_in_their_order)
+{
+    constexpr int waiters = 500;
+    const redis_server server;
+    lock_client client(patient(server.url()));
+    BOOST_TEST(!client.ready());
+    const std::uint64_t before = scripts_run(server);
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    std::vector<std::unique_ptr<candidate>> waiting;
+    for (int i = 0; i < waiters; ++i)
+        waiting.push_back(client.lock("a"));
+    BOOST_TEST(!holder->unlock());
+    std::uint64_t last = holder->fence();
+    for (const auto& each : waiting)
+    {
+        BOOST_REQUIRE(each->result() == "held");
+        BOOST_TEST(each->fence() > last);
+        last = each->fence();
+        each->drop();
+    }
+    // One command for each, and one to give back.
+    BOOST_TEST(until([&] { return client.metrics().attempts == 0; }));
+    BOOST_TEST(client.metrics().acquires == waiters + 1U);
+    BOOST_TEST(client.metrics().releases == waiters + 1U);
+    BOOST_TEST(scripts_run(server) == before + 2 * (waiters + 1U));
+}
+
+BOOST_AUTO_TEST_CASE(waiters_send_nothing)
+{
+    const redis_server server;
+    lock_client client(patient(server.url()));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    std::vector<std::unique_ptr<candidate>> waiting;
+    for (int i = 0; i < 20; ++i)
+        waiting.push_back(client.lock("a"));
+    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 20; }));
+    const std::uint64_t before = scripts_run(server);
+    // For less than a third of the lease, after which the holder's is extended.
+    BOOST_TEST(turnstile::test::never_within(500ms, [&] { return scripts_run(server) != before; }));
+    BOOST_TEST(client.metrics().nudges == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(idle_lock_leaves_no_keys)
+{
+    const redis_server server;
+    config settings = turnstile::test::short_leases(server.url());
+    settings.idle_time = 200ms;
+    lock_client client(settings);
+    {
+        std::vector<std::unique_ptr<candidate>> held;
+        std::vector<std::unique_ptr<candidate>> waiting;
+        for (int i = 0; i < 10; ++i)
+        {
+            const std::string name = std::to_string(i);
+            held.push_back(client.lock(name));
+            waiting.push_back(client.lock(name));
+        }
+        for (const auto& each : held)
+            BOOST_TEST(each->result() == "held");
+        for (const auto& each : held)
+            BOOST_TEST(!each->unlock());
+        for (const auto& each : waiting)
+            BOOST_TEST(each->result() == "held");
+        BOOST_TEST(server.cli({"DBSIZE"}) != "0");
+    }
+    BOOST_TEST(until([&] { return client.metrics().attempts == 0; }));
+    const std::uint64_t before = scripts_run(server);
+    BOOST_TEST(until([&] { return server.cli({"DBSIZE"}) == "0"; }));
+    BOOST_TEST(scripts_run(server) == before);
+    BOOST_TEST(client.try_lock("0")->result() == "held");
+}
+
+BOOST_AUTO_TEST_CASE(keys_of_a_lock_that_is_held_do_not_expire)
+{
+    const redis_server server;
+    config settings = turnstile::test::short_leases(server.url());
+    settings.idle_time = 0ms;
+    lock_client client(settings);
+    lock_client other(settings);
+    const lock_view view(server, "a");
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    // For three times as long as the keys would live, with nobody waiting.
+    const std::uint64_t begin = view.number("clock");
+    BOOST_TEST(until([&] { return view.number("clock") > begin + 3'000'000; }));
+    BOOST_TEST(holder->holds());
+    BOOST_TEST(view.number("fence") == holder->fence());
+    BOOST_TEST(other.try_lock("a")->result() == "not held");
+}
+// Red without: renew lets the keys live longer.

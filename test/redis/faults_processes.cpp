@@ -1,0 +1,220 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Processes that hold a lock or wait for one are killed and stopped.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <string>
+#include <support/lock_client.hpp>
+#include <support/lock_process.hpp>
+#include <support/lock_view.hpp>
+#include <support/raw_client.hpp>
+#include <support/redis_server.hpp>
+#include <turnstile/redis/config.hpp>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using turnstile::redis::config;
+using turnstile::test::listeners;
+using turnstile::test::lock_client;
+using turnstile::test::lock_process;
+using turnstile::test::lock_view;
+using turnstile::test::raw_client;
+using turnstile::test::redis_server;
+using turnstile::test::short_leases;
+using turnstile::test::until;
+using turnstile::test::write_register;
+
+/// The settings of short_leases() for a process.
+std::string short_url(const redis_server& server)
+{
+    return server.url() + "?lease=1s&claim_lease=500ms&health_check=300ms&max_backoff=100ms";
+}
+
+/// Leases that nobody extends, or loses, while a test runs.
+std::string long_url(const redis_server& server)
+{
+    return server.url() + "?lease=60s&claim_lease=60s";
+}
+
+/// What the server's clock shows, in microseconds.
+std::uint64_t server_time(const redis_server& server)
+{
+    const std::string both = server.cli({"TIME"});
+    const auto end = both.find('\n');
+    return std::stoull(both.substr(0, end)) * 1'000'000 + std::stoull(both.substr(end + 1));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(holder_sigkilled)
+{
+    const redis_server server;
+    lock_process holder(server, short_url(server));
+    lock_client client(short_leases(server.url()));
+    const std::uint64_t first = std::stoull(holder.ask("lock a", "held a"));
+    BOOST_TEST(holder.ask("write a", "accepted") == "a");
+    const auto waiter = client.lock("a");
+    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+
+    BOOST_TEST(holder.kill());
+    const std::uint64_t deadline = lock_view(server, "a").number("deadline");
+    BOOST_TEST(waiter->result() == "held");
+    // A token is the time of its grant: not before the lease had ended. That it did end is the waiter's
+    // doing.
+    BOOST_TEST(waiter->fence() >= deadline);
+    BOOST_TEST(waiter->fence() > first);
+    BOOST_TEST(client.metrics().nudges > 0U);
+    BOOST_TEST(write_register(server, "a", waiter->fence()));
+}
+// Red without: the nudge at the end of the owner's lease; reap() in the scripts.
+
+BOOST_AUTO_TEST_CASE(holder_sigstopped_for_two_leases_then_continued)
+{
+    const redis_server server;
+    lock_process holder(server, short_url(server));
+    lock_client client(short_leases(server.url()));
+    holder.ask("lock a", "held a");
+    BOOST_TEST(holder.ask("write a", "accepted") == "a");
+    BOOST_TEST(holder.ask("valid a", "valid a") == "yes");
+    const auto waiter = client.lock("a");
+    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+
+    BOOST_TEST(holder.stop());
+    const std::uint64_t stopped = server_time(server);
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(write_register(server, "a", waiter->fence()));
+    BOOST_TEST(until([&] { return server_time(server) > stopped + 2'000'000; }));
+    BOOST_TEST(!holder.has_said("lost"));
+    // The first thing that it does when it goes on is to write.
+    holder.tell("write a");
+    holder.go_on();
+    BOOST_TEST(holder.hear("refused") == "a");
+    BOOST_TEST(holder.hear("lost") == "a");
+    BOOST_TEST(holder.ask("valid a", "valid a") == "no");
+    BOOST_TEST(holder.ask("unlock a", "released a") != "ok");
+    BOOST_TEST(!holder.has_said("accepted"));
+    BOOST_TEST(waiter->holds());
+    BOOST_TEST(write_register(server, "a", waiter->fence()));
+}
+// Red without: fencing tokens that rise; the end of a lease by the client's own clock.
+
+BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
+{
+    const redis_server server;
+    lock_process stopped(server, short_url(server));
+    lock_client first(short_leases(server.url()));
+    lock_client third(short_leases(server.url()));
+    const auto holder = first.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const lock_view view(server, "a");
+    stopped.tell("lock a");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto next = third.lock("a");
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+
+    BOOST_TEST(stopped.stop());
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(next->result() == "held");
+    // A claim lease after the grant that nobody took.
+    BOOST_TEST(next->fence() >= holder->fence() + 500'000);
+    stopped.go_on();
+    // It has read the grant when it answers: messages are read before the answers that are behind them.
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    BOOST_TEST(stopped.ask("valid a", "valid a") == "no");
+    BOOST_TEST(!stopped.has_said("held"));
+    BOOST_TEST(next->holds());
+    BOOST_TEST(!next->unlock());
+    BOOST_TEST(std::stoull(stopped.hear("held a")) > next->fence());
+}
+// Red without: the clock bound, by which a grant that may be late is confirmed before it is entered.
+
+BOOST_AUTO_TEST_CASE(waiter_sigkilled_at_the_head)
+{
+    const redis_server server;
+    lock_process head(server, long_url(server));
+    lock_client first(config(long_url(server)));
+    lock_client third(config(long_url(server)));
+    const auto holder = first.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const lock_view view(server, "a");
+    head.tell("lock a");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto next = third.lock("a");
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+
+    BOOST_TEST(listeners(server) == 3);
+    BOOST_TEST(head.kill());
+    BOOST_TEST(until([&] { return listeners(server) == 2; }));
+    const std::uint64_t before = scripts_run(server);
+    BOOST_TEST(!holder->unlock());
+    // In the release itself: the leases are long, and there was no other script.
+    BOOST_TEST(next->result() == "held");
+    BOOST_TEST(scripts_run(server) == before + 1);
+    BOOST_TEST(view.queued() == 0);
+    BOOST_TEST(third.metrics().granted_by_message == 1U);
+}
+// Red without: PUBSUB NUMSUB before a grant.
+
+BOOST_AUTO_TEST_CASE(psubscribe_star)
+{
+    const redis_server server;
+    lock_process head(server, long_url(server));
+    lock_client first(config(long_url(server)));
+    lock_client third(config(long_url(server)));
+    raw_client spy(server);
+    spy.send({"PSUBSCRIBE", "*"});
+    BOOST_TEST(until([&] { return server.cli({"PUBSUB", "NUMPAT"}) == "1"; }));
+    const auto holder = first.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const lock_view view(server, "a");
+    head.tell("lock a");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto next = third.lock("a");
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    BOOST_TEST(head.kill());
+    BOOST_TEST(until([&] { return listeners(server) == 2; }));
+
+    // Whoever asks PUBLISH is told of one receiver, the spy.
+    const std::uint64_t before = scripts_run(server);
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(next->result() == "held");
+    BOOST_TEST(scripts_run(server) == before + 1);
+    BOOST_TEST(spy.hear("grant "));
+}
+// Red without: PUBSUB NUMSUB before a grant, if what PUBLISH returns is looked at instead.
+
+BOOST_AUTO_TEST_CASE(ten_thousand_dead_waiters)
+{
+    constexpr int dead = 10'000;
+    const redis_server server;
+    lock_client first(config(long_url(server)));
+    lock_client last(config(long_url(server)));
+    const auto holder = first.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const auto waiter = last.lock("a");
+    const lock_view view(server, "a");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    // In front of the one that lives.
+    std::vector<std::string> words{"ZADD", view.keys[1]};
+    for (int i = 1; i <= dead; ++i)
+    {
+        words.push_back(std::to_string(i));
+        words.push_back("dead#1." + std::to_string(i));
+    }
+    BOOST_TEST(server.cli(words) == std::to_string(dead));
+    BOOST_TEST(view.queued() == dead + 1);
+
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(view.queued() == 0);
+    // 64 for each script, so that none keeps the server for long.
+    const std::uint64_t nudges = first.metrics().nudges + last.metrics().nudges;
+    BOOST_TEST(nudges >= dead / 64U);
+    BOOST_TEST(nudges <= dead / 64U + 2);
+}
+// Red without: the answer `more`, and the nudge that follows it.

@@ -1,0 +1,317 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Servers forget, start again, are replaced, run out of memory.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <support/lock_client.hpp>
+#include <support/lock_process.hpp>
+#include <support/lock_view.hpp>
+#include <support/redis_server.hpp>
+#include <support/tcp_proxy.hpp>
+#include <turnstile/redis/config.hpp>
+#include <turnstile/redis/error.hpp>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using turnstile::redis::config;
+using turnstile::redis::errc;
+using turnstile::test::candidate;
+using turnstile::test::lock_client;
+using turnstile::test::lock_view;
+using turnstile::test::redis_server;
+using turnstile::test::tcp_proxy;
+using turnstile::test::until;
+using turnstile::test::write_register;
+
+/// Leases that outlast the test.
+config patient(const std::string& url)
+{
+    return config(url + "?lease=60s&claim_lease=60s&max_backoff=50ms");
+}
+
+/// Makes clients wait with their next attempt to connect.
+void keep_away(tcp_proxy& proxy)
+{
+    proxy.refuse(true);
+    proxy.cut();
+}
+
+/// Whether a client has been connected so many times, and has said all that it had to say then.
+bool is_back(const lock_client& client, std::uint64_t connections)
+{
+    return until([&] { return client.metrics().connections >= connections; });
+}
+
+}  // namespace
+
+// --- scripts ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
+{
+    const redis_server server;
+    lock_client first(patient(server.url()));
+    lock_client second(patient(server.url()));
+    std::uint64_t last = 0;
+    for (int i = 0; i < 50; ++i)
+    {
+        const auto a = first.lock("a");
+        const auto b = second.lock("a");
+        server.run({"SCRIPT", "FLUSH", i % 2 == 0 ? "SYNC" : "ASYNC"});
+        // In this order or the other one.
+        BOOST_REQUIRE(until([&] { return a->is_told() || b->is_told(); }));
+        candidate& one = a->is_told() ? *a : *b;
+        candidate& two = a->is_told() ? *b : *a;
+        BOOST_TEST(one.result() == "held");
+        BOOST_TEST(!one.unlock());
+        BOOST_TEST(two.result() == "held");
+        BOOST_TEST(!two.unlock());
+        BOOST_TEST(last < one.fence());
+        BOOST_TEST(one.fence() < two.fence());
+        last = two.fence();
+    }
+    // It has happened.
+    BOOST_TEST(turnstile::test::errors(server, "NOSCRIPT") > 0U);
+    BOOST_TEST(first.metrics().connections == 1U);
+}
+// Red without: loading the script again on NOSCRIPT.
+
+// --- restarts -----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holder_is_back_first)
+{
+    redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client first(patient(server.url()));
+    lock_client others(patient(proxy.url()));
+    const auto holder = first.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const lock_view view(server, "a");
+    std::vector<std::unique_ptr<candidate>> waiters;
+    for (int i = 0; i < 3; ++i)
+    {
+        waiters.push_back(others.lock("a"));
+        BOOST_TEST(until([&] { return view.queued() == i + 1; }));
+    }
+
+    const std::string run_id = server.run_id();
+    keep_away(proxy);
+    server.kill();
+    server.start();
+    BOOST_TEST(server.run_id() != run_id);
+    // The holder tells the server what it holds.
+    BOOST_TEST(is_back(first, 2));
+    BOOST_TEST(until([&] { return view.number("fence") == holder->fence(); }));
+    proxy.refuse(false);
+    BOOST_TEST(until([&] { return view.queued() == 3; }));
+    BOOST_TEST(holder->holds());
+    BOOST_TEST(!holder->unlock());
+    // In the order in which they came before.
+    std::uint64_t last = holder->fence();
+    for (const auto& each : waiters)
+    {
+        BOOST_TEST(each->result() == "held");
+        BOOST_TEST(each->fence() > last);
+        last = each->fence();
+        BOOST_TEST(!each->unlock());
+    }
+}
+// Red without: reclaim; ticket hints.
+
+BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_a_waiter_is_back_first)
+{
+    redis_server server;
+    const redis_server storage;
+    tcp_proxy proxy(server.port());
+    lock_client first(patient(proxy.url()));
+    lock_client second(patient(server.url()));
+    const auto holder = first.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    BOOST_TEST(write_register(storage, "a", holder->fence()));
+    const auto waiter = second.lock("a");
+    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+
+    const std::string run_id = server.run_id();
+    keep_away(proxy);
+    server.kill();
+    server.start();
+    BOOST_TEST(server.run_id() != run_id);
+    // Nobody can know that there is a holder. This is what fencing tokens are for.
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(holder->holds());
+    BOOST_TEST(waiter->fence() > holder->fence());
+    BOOST_TEST(write_register(storage, "a", waiter->fence()));
+    BOOST_TEST(!write_register(storage, "a", holder->fence()));
+    proxy.refuse(false);
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(!holder->holds());
+    BOOST_TEST(waiter->holds());
+    BOOST_TEST(!waiter->unlock());
+}
+// Red without: tokens that are times, since a counter would begin anew.
+
+BOOST_AUTO_TEST_CASE(restart_with_empty_memory_while_releasing)
+{
+    redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client client(patient(proxy.url()));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    proxy.swallow(tcp_proxy::to_client);
+    holder->start_unlock();
+    BOOST_TEST(until([&] { return lock_view(server, "a").owner().empty(); }));
+    BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
+    server.kill();
+    server.start();
+    proxy.swallow(tcp_proxy::none);
+    proxy.cut();
+    // Neither "ok", which nobody knows any more, nor "lost", which it was not.
+    BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
+    BOOST_TEST(holder->unlocked() == make_error_code(errc::unknown_outcome).message());
+    BOOST_TEST(client.lock("a")->result() == "held");
+}
+// Red without: unknown as the answer of a server that has forgotten.
+
+BOOST_AUTO_TEST_CASE(restart_with_aof)
+{
+    redis_server server({"--appendonly", "yes", "--appendfsync", "always"});
+    tcp_proxy proxy(server.port());
+    lock_client first(patient(proxy.url()));
+    lock_client second(patient(proxy.url()));
+    const auto holder = first.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const lock_view view(server, "a");
+    const auto b = second.lock("a");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto c = first.lock("a");
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+
+    const std::string run_id = server.run_id();
+    keep_away(proxy);
+    server.kill();
+    server.start();
+    BOOST_TEST(server.run_id() != run_id);
+    // It knows all of it.
+    BOOST_TEST(view.number("fence") == holder->fence());
+    BOOST_TEST(view.queued() == 2);
+    proxy.refuse(false);
+    BOOST_TEST(is_back(first, 2));
+    BOOST_TEST(is_back(second, 2));
+    BOOST_TEST(!second.ping());
+    BOOST_TEST(holder->holds());
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(b->result() == "held");
+    BOOST_TEST(!c->is_told());
+    BOOST_TEST(!b->unlock());
+    BOOST_TEST(c->result() == "held");
+    BOOST_TEST(first.metrics().acquires == 2U);
+    BOOST_TEST(second.metrics().acquires == 1U);
+}
+
+// --- a failover that forgets --------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(promotion_of_a_stale_replica)
+{
+    const redis_server master({"--repl-diskless-sync-delay", "0"});
+    const redis_server storage;
+    tcp_proxy replication(master.port());
+    const redis_server replica({"--replicaof", "127.0.0.1 " + std::to_string(replication.port())});
+    BOOST_REQUIRE(until([&] { return replica.info("master_link_status") == "up"; }));
+    tcp_proxy to_first(master.port());
+    tcp_proxy to_second(master.port());
+    lock_client first(patient(to_first.url()));
+    lock_client second(patient(to_second.url()));
+    {
+        // The replica knows the lock, and then misses a grant.
+        const auto early = first.lock("a");
+        BOOST_TEST(early->result() == "held");
+        BOOST_TEST(
+            until([&] { return lock_view(replica, "a").number("fence") == early->fence(); }));
+        BOOST_TEST(!early->unlock());
+        BOOST_TEST(until([&] { return lock_view(replica, "a").owner().empty(); }));
+    }
+    replication.swallow(tcp_proxy::to_client);
+    const auto holder = first.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    BOOST_TEST(write_register(storage, "a", holder->fence()));
+    BOOST_TEST(replication.swallowed() > 0U);
+    replica.run({"REPLICAOF", "NO", "ONE"});
+    BOOST_TEST(lock_view(replica, "a").number("fence") < holder->fence());
+
+    // The second client finds the new master before the first one does.
+    to_second.lead_to(replica.port());
+    to_second.cut();
+    const auto heir = second.lock("a");
+    BOOST_TEST(heir->result() == "held");
+    BOOST_TEST(holder->holds());
+    BOOST_TEST(heir->fence() > holder->fence());
+    BOOST_TEST(write_register(storage, "a", heir->fence()));
+    BOOST_TEST(!write_register(storage, "a", holder->fence()));
+    // When the first one does, it is told.
+    to_first.lead_to(replica.port());
+    to_first.cut();
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(!holder->holds());
+    BOOST_TEST(heir->holds());
+    BOOST_TEST(!heir->unlock());
+}
+// Red without: tokens that are times, since a counter would give the same one twice.
+
+BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_no_answer)
+{
+    const redis_server master({"--repl-diskless-sync-delay", "0"});
+    const redis_server replica({"--replicaof", "127.0.0.1 " + std::to_string(master.port())});
+    BOOST_REQUIRE(until([&] { return replica.info("master_link_status") == "up"; }));
+    tcp_proxy proxy(master.port());
+    lock_client client(patient(proxy.url()));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    BOOST_TEST(until([&] { return lock_view(replica, "a").number("fence") == holder->fence(); }));
+    proxy.lead_to(replica.port());
+    proxy.cut();
+    // It refuses to write.
+    BOOST_TEST(until([&] { return turnstile::test::errors(replica, "READONLY") > 0; }));
+    const auto waiter = client.lock("a");
+    BOOST_TEST(holder->holds());
+    replica.run({"REPLICAOF", "NO", "ONE"});
+    BOOST_TEST(until([&] { return lock_view(replica, "a").queued() == 1; }));
+    BOOST_TEST(holder->holds());
+    BOOST_TEST(!holder->is_told_of_loss());
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(waiter->result() == "held");
+}
+// Red without: READONLY is not taken for an answer.
+
+// --- memory -------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
+{
+    const redis_server server({"--maxmemory-policy", "noeviction"});
+    lock_client client(patient(server.url()));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const auto waiter = client.lock("a");
+    const auto fickle = client.lock("a");
+    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 2; }));
+
+    server.run({"CONFIG", "SET", "maxmemory", "1"});
+    // What takes memory is refused, and says why; what frees some is not.
+    const auto refused = client.lock("b");
+    BOOST_TEST(refused->result() == make_error_code(errc::server_error).message());
+    BOOST_TEST(client.log().find("OOM") != std::string::npos, client.log());
+    fickle->cancel();
+    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(!waiter->unlock());
+    BOOST_TEST(lock_view(server, "a").owner() == "");
+    server.run({"CONFIG", "SET", "maxmemory", "0"});
+    BOOST_TEST(client.lock("b")->result() == "held");
+}
+// Red without: allow-oom.

@@ -1,0 +1,149 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/names.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace turnstile::redis::detail;
+
+namespace {
+
+/// What Redis Cluster hashes of a key: what is in the first braces, unless that is nothing.
+std::string hash_tag(const std::string& key)
+{
+    const std::size_t open = key.find('{');
+    const std::size_t close = key.find('}', open);
+    if (open == std::string::npos || close == std::string::npos || close == open + 1)
+        return key;
+    return key.substr(open + 1, close - open - 1);
+}
+
+const std::vector<std::string> strange_names{"a",
+                                             "A",
+                                             "a b",
+                                             "a%20b",
+                                             "a%2520b",
+                                             " ",
+                                             "{",
+                                             "}",
+                                             "{}",
+                                             "{a}",
+                                             "a{b}c",
+                                             "}{",
+                                             "a:b",
+                                             "a.queue:b",
+                                             ".queue:a",
+                                             "queue:a",
+                                             ".done:a",
+                                             "%",
+                                             "%00",
+                                             std::string(1, '\0'),
+                                             std::string("a\0b", 3),
+                                             "a\nb",
+                                             "a\tb",
+                                             "\x7f",
+                                             "Z\u00fcrich",
+                                             "\u9501",
+                                             "\xff\xfe",
+                                             std::string(10240, 'x'),
+                                             std::string(10240, '{'),
+                                             std::string(10240, 'x') + '{'};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(redis_names)
+
+BOOST_AUTO_TEST_CASE(no_two_names_share_a_key)
+{
+    std::set<std::string> keys;
+    for (const std::string& name : strange_names)
+        for (const std::string& key : mutex_keys("p", name))
+            BOOST_TEST(keys.insert(key).second);
+}
+
+BOOST_AUTO_TEST_CASE(the_keys_of_an_object_share_a_slot)
+{
+    for (const std::string& name : strange_names)
+    {
+        const lock_keys keys = mutex_keys("p", name);
+        const std::string tag = hash_tag(keys[0]);
+        BOOST_TEST(!tag.empty());
+        BOOST_TEST(tag.size() <= 2U);
+        for (const std::string& key : keys)
+        {
+            BOOST_TEST(hash_tag(key) == tag);
+            // People look at keys, and copy them.
+            BOOST_TEST(std::ranges::none_of(
+                key, [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7F; }));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(there_are_sixty_four_tags)
+{
+    std::set<std::string> tags;
+    for (int i = 0; i < 4000; ++i)
+        tags.insert(hash_tag(mutex_keys("p", std::to_string(i))[0]));
+    BOOST_TEST(tags.size() == 64U);
+}
+
+BOOST_AUTO_TEST_CASE(a_key_is_readable)
+{
+    BOOST_TEST(mutex_keys("p", "printer 1")[0].ends_with("}:mutex:printer%201"));
+    BOOST_TEST(mutex_keys("p", "printer 1")[1].ends_with("}:mutex.queue:printer%201"));
+    BOOST_TEST(mutex_keys("p", "printer 1")[2].ends_with("}:mutex.done:printer%201"));
+    BOOST_TEST(mutex_keys("p", "x")[0].starts_with("p:{"));
+}
+
+// Programs of different versions, on different machines, look for a lock in the same place.
+BOOST_AUTO_TEST_CASE(keys_are_the_same_everywhere)
+{
+    BOOST_TEST(mutex_keys("p", "printer")[0] == "p:{63}:mutex:printer");
+    BOOST_TEST(mutex_keys("p", "printer 1")[1] == "p:{52}:mutex.queue:printer%201");
+    BOOST_TEST(mutex_keys("p", "Z\u00fcrich")[2] == "p:{32}:mutex.done:Z\u00fcrich");
+    BOOST_TEST(mutex_keys("p", "{a}%")[0] == "p:{35}:mutex:%7Ba%7D%25");
+}
+
+BOOST_AUTO_TEST_CASE(names_that_are_none)
+{
+    BOOST_TEST(!is_valid_name(""));
+    BOOST_TEST(is_valid_name(std::string_view("\0", 1)));
+    BOOST_TEST(is_valid_name(std::string(max_name_size, 'x')));
+    BOOST_TEST(!is_valid_name(std::string(max_name_size + 1, 'x')));
+}
+
+BOOST_AUTO_TEST_CASE(waiters_and_their_channels)
+{
+    constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+    for (const waiter_id id :
+         {waiter_id{0, 0, 0}, waiter_id{0xABC, 1, 2}, waiter_id{most, most, most}})
+    {
+        const std::string text = to_string(id);
+        const auto parsed = parse_waiter_id(text);
+        BOOST_TEST_REQUIRE(parsed.has_value());
+        BOOST_TEST((*parsed == id));
+        BOOST_TEST(text.starts_with(wake_name(id.nonce, id.incarnation) + '.'));
+    }
+    BOOST_TEST(to_string(waiter_id{0xABC, 7, 12}) == "abc#7.12");
+    BOOST_TEST(wake_prefix("p", 3) == "p:3:wake:");
+}
+
+BOOST_AUTO_TEST_CASE(ids_that_are_none)
+{
+    for (const char* text :
+         {"", "abc", "abc#", "abc#1", "abc#1.", "#1.2", "abc.1#2", "abc#1.2 ", " abc#1.2",
+          "abc#1.2x", "abc#-1.2", "abc#1.-2", "+abc#1.2", "abg#1.2", "abc#a.2",
+          "10000000000000000#1.2", "abc#18446744073709551616.1", "abc##1.2", "abc#1..2"})
+        BOOST_TEST(!parse_waiter_id(text), text);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,399 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "support/pool_scene.hpp"
+
+// Each script of a pool alone.
+
+using turnstile::test::pool_scene;
+using namespace std::chrono_literals;
+using words = pool_scene::words;
+
+namespace {
+
+std::int64_t fence_of(const words& answer)
+{
+    return std::stoll(answer.at(2));
+}
+
+}  // namespace
+
+#define TEST_WORDS(left, ...)                                                                      \
+    BOOST_TEST(left == (words{__VA_ARGS__}), boost::test_tools::per_element())
+
+BOOST_FIXTURE_TEST_SUITE(redis_pool_scripts, pool_scene)
+
+// --- acquire ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(acquire_what_is_there)
+{
+    const std::string now = std::to_string(start);
+    TEST_WORDS(acquire("a#1.1", 2), "own", now, now, std::to_string(start + 4'000'000), "0", "0",
+               "");
+    BOOST_TEST(acquire("b#1.1", 1)[0] == "own");
+    BOOST_TEST(acquire("c#1.1", 1)[0] == "queued");
+    BOOST_TEST(held() == 3);
+    TEST_WORDS(told());
+}
+
+BOOST_AUTO_TEST_CASE(acquire_again_answers_the_same)
+{
+    const words first = acquire("a#1.1", 3);
+    BOOST_TEST(acquire("a#1.1", 3) == first, boost::test_tools::per_element());
+    const words place = acquire("b#1.1", 1);
+    BOOST_TEST(place[0] == "queued");
+    BOOST_TEST(place[6] == "0");
+    BOOST_TEST(acquire("b#1.1", 1)[4] == place[4]);
+    BOOST_TEST(acquire("c#1.1", 1)[6] == "1");
+    TEST_WORDS(queue(), "b#1.1", "c#1.1");
+    BOOST_TEST(held() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_large_request_is_not_overtaken)
+{
+    acquire("a#1.1", 2);
+    BOOST_TEST(acquire("b#1.1", 2)[0] == "queued");
+    BOOST_TEST(acquire("c#1.1", 1)[0] == "queued");
+    BOOST_TEST(acquire("d#1.1", 1, "try")[0] == "busy");
+    TEST_WORDS(queue(), "b#1.1", "c#1.1");
+}
+
+BOOST_AUTO_TEST_CASE(more_than_the_capacity_is_impossible)
+{
+    BOOST_TEST(acquire("a#1.1", 4)[0] == "impossible");
+    BOOST_TEST(acquire("a#1.1", 4, "try")[0] == "impossible");
+    BOOST_TEST(store.hash("pool") == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(the_first_one_decides_about_the_capacity)
+{
+    acquire("a#1.1", 3);
+    capacity = 5;
+    BOOST_TEST(acquire("b#1.1", 2)[0] == "queued");
+    BOOST_TEST(acquire("b#1.2", 4)[0] == "impossible");
+}
+
+BOOST_AUTO_TEST_CASE(acquire_with_the_place_that_one_had)
+{
+    acquire("a#1.1", 3);
+    pass(1s);
+    acquire("b#1.1", 1);
+    pass(1s);
+    acquire("c#1.1", 1, "queue", start + 500'000);
+    TEST_WORDS(queue(), "c#1.1", "b#1.1");
+    acquire("d#1.1", 1, "queue", store.clock + 1);
+    TEST_WORDS(queue(), "c#1.1", "b#1.1", "d#1.1");
+}
+
+BOOST_AUTO_TEST_CASE(try_gets_units_for_which_only_the_dead_wait)
+{
+    acquire("a#1.1", 2);
+    acquire("x#1.1", 3);
+    BOOST_TEST(acquire("b#1.1", 1, "try")[0] == "own");
+    TEST_WORDS(queue());
+}
+
+BOOST_AUTO_TEST_CASE(grants_are_claims_at_first)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    BOOST_TEST(acquire("a#1.1", 1)[3] == std::to_string(store.clock + 4'000'000));
+    BOOST_TEST(renew("a#1.1", fence, 1)[3] == std::to_string(store.clock + 15'000'000));
+}
+
+BOOST_AUTO_TEST_CASE(fences_rise)
+{
+    const std::int64_t first = fence_of(acquire("a#1.1", 1));
+    const std::int64_t second = fence_of(acquire("b#1.1", 1));
+    BOOST_TEST(second > first);
+    release("b#1.1", second);
+    store.clock -= 3'600'000'000;
+    BOOST_TEST(fence_of(acquire("b#1.2", 1)) > second);
+}
+
+// --- release ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(release_serves_as_many_as_fit)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    acquire("b#1.1", 1);
+    acquire("c#1.1", 1);
+    acquire("d#1.1", 2);
+    BOOST_TEST(release("a#1.1", fence)[0] == "released");
+    TEST_WORDS(told(), "w:b#1 grant b#1.1", "w:c#1 grant c#1.1");
+    TEST_WORDS(queue(), "d#1.1");
+    BOOST_TEST(held() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(the_dead_are_left_out)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    acquire("x#1.1", 3);
+    acquire("b#1.1", 3);
+    release("a#1.1", fence);
+    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    BOOST_TEST(!store.hash("units")->contains("x#1.1"));
+}
+
+BOOST_AUTO_TEST_CASE(many_dead_take_more_than_one_call)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    store.subscribers["w:x#1"] = 1;
+    for (int i = 0; i < 70; ++i)
+        acquire("x#1." + std::to_string(i), 3);
+    acquire("b#1.1", 3);
+    store.subscribers.erase("w:x#1");
+    BOOST_TEST(release("a#1.1", fence)[5] == "1");
+    BOOST_TEST(nudge("b#1.1")[0] == "own");
+}
+
+BOOST_AUTO_TEST_CASE(release_twice_answers_the_same)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    BOOST_TEST(release("a#1.1", fence, "a#0.0")[0] == "released");
+    BOOST_TEST(release("a#1.1", fence, "a#0.0")[0] == "released");
+    BOOST_TEST(value() == 3);
+    BOOST_TEST(release("a#1.1", fence + 1, "a#0.0")[0] == "unknown");
+}
+
+BOOST_AUTO_TEST_CASE(release_over_another_connection)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    BOOST_TEST(release("a#1.1,a#2.1", fence)[0] == "released");
+    BOOST_TEST(value() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(release_of_what_is_lost)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    pass(4s);
+    acquire("b#1.1", 2);
+    BOOST_TEST(release("a#1.1", fence)[0] == "lost");
+    BOOST_TEST(held() == 2);
+}
+
+// --- units outside ------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(units_that_are_left_outside_do_not_come_back)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    release("a#1.1", fence, "", 2);
+    BOOST_TEST(value() == 1);
+    BOOST_TEST(acquire("b#1.1", 2)[0] == "queued");
+    add(2, "a#0+1");
+    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    BOOST_TEST(value() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_part_is_given_back_or_left_outside)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    acquire("b#1.1", 1);
+    BOOST_TEST(renew("a#1.1", fence, 2)[0] == "own");
+    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    BOOST_TEST(renew("a#1.1", fence, 1, 1)[0] == "own");
+    BOOST_TEST(renew("a#1.1", fence, 1, 1)[0] == "own");
+    BOOST_TEST(value() == 0);
+    BOOST_TEST(held() == 2);
+    release("a#1.1", fence, "", 1);
+    BOOST_TEST(value() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(add_is_done_once)
+{
+    outside = 3;
+    BOOST_TEST(add(2, "a#0+1")[0] == "ok");
+    BOOST_TEST(add(2, "a#0+1")[0] == "ok");
+    BOOST_TEST(value() == 2);
+    BOOST_TEST(add(1, "a#0+2", "a#0+1")[0] == "ok");
+    BOOST_TEST(value() == 3);
+    BOOST_TEST(store.zset("done")->scores.size() == 1U);
+    BOOST_TEST(add(1, "a#0+3")[0] == "excess");
+    BOOST_TEST(value() == 3);
+}
+
+// Who comes back after a long time must not take or add the same units again.
+BOOST_AUTO_TEST_CASE(what_was_taken_or_added_is_remembered_for_long)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    release("a#1.1", fence, "a#0.0", 1);
+    pass(30min);
+    BOOST_TEST(release("a#1.1", fence, "a#0.0", 1)[0] == "released");
+    BOOST_TEST(value() == 2);
+    add(1, "a#0+1");
+    pass(30min);
+    BOOST_TEST(add(1, "a#0+1")[0] == "ok");
+    BOOST_TEST(value() == 3);
+    pass(61min);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(create_tells_whether_it_did)
+{
+    outside = 1;
+    BOOST_TEST(create()[0] == "ok");
+    outside = 2;
+    BOOST_TEST(create()[0] == "exists");
+    BOOST_TEST(value() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(what_has_no_lease_is_kept)
+{
+    add(0, "a#0+0");
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    release("a#1.1", fence, "", 1);
+    pass(24h);
+    BOOST_TEST(value() == 2);
+    add(1, "a#0+1");
+    pass(24h);
+    BOOST_TEST(!store.exists("pool"));
+    BOOST_TEST(value() == 3);
+    BOOST_TEST(!store.exists("pool"));
+}
+
+// --- leases -------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_lease_that_ends_gives_units_back)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    acquire("b#1.1", 2);
+    pass(4s - 1us);
+    BOOST_TEST(nudge("b#1.1")[0] == "queued");
+    pass(1us);
+    BOOST_TEST(nudge("b#1.1")[0] == "own");
+    TEST_WORDS(told(), "w:a#1 lost a#1.1");
+    BOOST_TEST(renew("a#1.1", fence, 2)[0] == "lost");
+}
+
+BOOST_AUTO_TEST_CASE(waiters_are_told_when_to_ask_again)
+{
+    acquire("a#1.1", 1);
+    pass(1s);
+    acquire("b#1.1", 2);
+    BOOST_TEST(acquire("c#1.1", 1)[3] == std::to_string(start + 4'000'000));
+    // Units that nobody has a lease of: after a lease.
+    outside = 3;
+    keys = {"pool2", "queue2", "done2", "holders2", "units2"};
+    BOOST_TEST(acquire("c#1.2", 1)[3] == std::to_string(store.clock + 15'000'000));
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_that_cancels_lets_others_go_on)
+{
+    acquire("a#1.1", 2);
+    acquire("b#1.1", 2);
+    acquire("c#1.1", 1);
+    BOOST_TEST(cancel("b#1.1")[0] == "cancelled");
+    TEST_WORDS(told(), "w:c#1 grant c#1.1");
+    // Also one that was granted the units just now.
+    BOOST_TEST(cancel("c#0.1,c#1.1")[0] == "cancelled");
+    BOOST_TEST(value() == 1);
+}
+
+// --- another connection, another memory ---------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(resync_takes_a_waiter_over)
+{
+    acquire("a#1.1", 3);
+    acquire("b#1.1", 2);
+    acquire("c#1.1", 1);
+    store.subscribers["w:b#2"] = 1;
+    BOOST_TEST(resync("b#1.1", "b#2.1")[0] == "queued");
+    TEST_WORDS(queue(), "b#2.1", "c#1.1");
+    pass(4s);
+    BOOST_TEST(nudge("c#1.1")[0] == "own");
+    BOOST_TEST(acquire("b#2.1", 2)[0] == "own");
+}
+
+BOOST_AUTO_TEST_CASE(resync_takes_a_holder_over)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    const words answer = resync("a#1.1", "a#2.1", fence, 2, 1);
+    BOOST_TEST(answer[0] == "own");
+    BOOST_TEST(answer[2] == std::to_string(fence));
+    BOOST_TEST(answer[3] == std::to_string(store.clock + 15'000'000));
+    BOOST_TEST(held() == 2);
+    BOOST_TEST(value() == 0);
+    BOOST_TEST(release("a#2.1", fence, "", 1)[0] == "released");
+    BOOST_TEST(value() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(holders_come_back_to_a_server_that_forgot)
+{
+    const std::int64_t first = fence_of(acquire("a#1.1", 1));
+    const std::int64_t second = fence_of(acquire("b#1.1", 2));
+    store = {};
+    store.clock = start + 1'000'000;
+    BOOST_TEST(resync("b#1.1", "b#2.1", second, 2)[0] == "own");
+    BOOST_TEST(resync("a#1.1", "a#2.1", first, 1)[0] == "own");
+    BOOST_TEST(value() == 0);
+    BOOST_TEST(fence_of(acquire("c#1.1", 1)) == 0);
+    release("a#2.1", first);
+    BOOST_TEST(fence_of(acquire("c#1.1", 1)) > second);
+}
+
+BOOST_AUTO_TEST_CASE(as_far_as_they_fit)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    store = {};
+    store.clock = start + 1'000'000;
+    acquire("b#1.1", 2);
+    BOOST_TEST(resync("a#1.1", "a#2.1", fence, 2)[0] == "unknown");
+    BOOST_TEST(held() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_lost_does_not_come_back)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    pass(4s);
+    BOOST_TEST(value() == 3);
+    acquire("b#1.1", 1);
+    BOOST_TEST(resync("a#1.1", "a#2.1", fence, 2)[0] == "lost");
+    BOOST_TEST(held() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_were_deleted_one_by_one)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    store.run(std::vector<std::string>{"DEL", "pool"});
+    BOOST_TEST(value() == 1);
+    BOOST_TEST(renew("a#1.1", fence, 2)[0] == "own");
+    store.run(std::vector<std::string>{"DEL", "holders"});
+    BOOST_TEST(value() == 3);
+    BOOST_TEST(renew("a#1.1", fence, 2)[0] == "unknown");
+    BOOST_TEST(release("a#1.1", fence)[0] == "unknown");
+    BOOST_TEST(value() == 3);
+    acquire("b#1.1", 3);
+    acquire("c#1.1", 3);
+    store.run(std::vector<std::string>{"DEL", "units"});
+    pass(4s);
+    BOOST_TEST(nudge("c#1.1")[0] == "gone");
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_are_not_ours)
+{
+    store.run(std::vector<std::string>{"SET", "pool", "x"});
+    BOOST_TEST(acquire("a#1.1", 1)[0] == "wrongtype");
+    store.run(std::vector<std::string>{"DEL", "pool"});
+    store.run(std::vector<std::string>{"HSET", "pool", "layout", "9"});
+    BOOST_TEST(acquire("a#1.1", 1)[0] == "foreign");
+}
+
+// --- two kinds of units -------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(special_units_are_counted_apart)
+{
+    constexpr std::int64_t special = 1 << 30;
+    capacity = special + 10;
+    BOOST_TEST(acquire("a#1.1", special + 1)[0] == "own");
+    BOOST_TEST(acquire("b#1.1", 1)[0] == "own");
+    BOOST_TEST(acquire("c#1.1", special + 1, "try")[0] == "busy");
+    BOOST_TEST(acquire("c#1.1", 9, "try")[0] == "busy");
+    BOOST_TEST(acquire("c#1.1", 8, "try")[0] == "own");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

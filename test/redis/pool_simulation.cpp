@@ -1,0 +1,236 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <initializer_list>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "support/random_runs.hpp"
+#include "support/script_engine.hpp"
+#include "support/simulation.hpp"
+
+// Random histories of pools, and what the safeguards of their scripts are there for; as simulation.cpp and
+// safeguards.cpp do it with locks.
+
+namespace turnstile::test {
+namespace {
+
+// Sanitizers make histories ten times slower.
+#ifdef __OPTIMIZE__
+constexpr std::uint64_t portion = 10;
+#else
+constexpr std::uint64_t portion = 1;
+#endif
+
+simulation_options with_pools()
+{
+    simulation_options result;
+    result.pool_capacity = 4;
+    return result;
+}
+
+/// Whether a fault can come upon an attempt in a phase: answers and messages are always somebody's.
+bool is_reachable(fault what, std::string_view phase)
+{
+    return phase != "none" || (what != fault::refusal && what != fault::lost_message);
+}
+
+BOOST_AUTO_TEST_CASE(histories)
+{
+    script_engine scripts;
+    run_seeds(45 * portion,
+              [&](std::uint64_t seed)
+              {
+                  simulation_options options = with_pools();
+                  options.seed = seed;
+                  BOOST_TEST(find_violation(scripts, options) == "");
+              });
+}
+
+// A few large histories, in which much happens at once.
+BOOST_AUTO_TEST_CASE(crowds)
+{
+    script_engine scripts;
+    run_seeds(4 * portion,
+              [&](std::uint64_t seed)
+              {
+                  simulation_options options = with_pools();
+                  options.seed = seed;
+                  options.clients = 5;
+                  options.locks = 1 + static_cast<unsigned>(seed % 2);
+                  options.sections = 25;
+                  options.most_faults = 40;
+                  BOOST_TEST(find_violation(scripts, options) == "");
+              });
+}
+
+// Each fault strikes in each phase.
+BOOST_AUTO_TEST_CASE(every_fault_in_every_phase)
+{
+    script_engine scripts;
+    fault_coverage coverage{};
+    for (std::size_t i = 0; i < fault_count; ++i)
+        for (std::size_t k = 0; k < phase_names.size(); ++k)
+        {
+            const auto what = static_cast<fault>(i);
+            if (!is_reachable(what, phase_names[k]))
+                continue;
+            simulation_options options = with_pools();
+            options.clients = 3;
+            options.locks = 1;
+            options.most_faults = 3;
+            options.ambush.emplace(phase_names[k], what);
+            for (options.seed = 1; options.seed <= 400 && coverage[i][k] == 0 && all_is_well();
+                 ++options.seed)
+            {
+                BOOST_TEST_CONTEXT(name_of(what) << " while " << phase_names[k])
+                {
+                    BOOST_TEST(find_violation(scripts, options, &coverage) == "");
+                }
+            }
+            BOOST_TEST(coverage[i][k] > 0U,
+                       "never " << name_of(what) << " while " << phase_names[k]);
+        }
+}
+
+// Units of each kind are held, taken and upgraded: otherwise the histories would show nothing.
+BOOST_AUTO_TEST_CASE(all_that_can_be_done_is_done)
+{
+    script_engine scripts;
+    simulation_options options = with_pools();
+    options.most_faults = 0;
+    options.log = true;
+    std::string done;
+    for (options.seed = 1; options.seed <= 30; ++options.seed)
+        for (const std::string& each : simulate(scripts, options).events)
+            done += each + '\n';
+    for (const char* const each :
+         {"GRANTED", "TAKEN", "before all others", "to be taken", "units outside", "goes on with",
+          ": adds", ": asks about", "cancels", "busy", "impossible"})
+        BOOST_TEST(done.find(each) != std::string::npos, "nobody ever: " << each);
+}
+
+// --- safeguards ---------------------------------------------------------------------------------
+
+struct safeguard
+{
+    const char* name;
+    /// Switches it off in the scripts.
+    std::vector<script_patch> scripts;
+    pool_use use;
+    /// What has to happen.
+    fault_set faults;
+    /// What is broken without it.
+    const char* promise;
+    /// A history in which it is. When the protocol changes it may be another one, which is looked for.
+    std::uint64_t seed;
+
+    friend std::ostream& operator<<(std::ostream& stream, const safeguard& each)
+    {
+        return stream << each.name;
+    }
+};
+
+/// How many seeds are tried if the one that was found first does not do it any more.
+constexpr std::uint64_t search_bound = 3000;
+
+const std::vector<safeguard>& all_safeguards()
+{
+    using enum fault;
+    using enum pool_use;
+    static const std::vector<safeguard> list{
+        {"units are granted where somebody listens",
+         {{"pool_prologue", "return redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0",
+           "return true"}},
+         shares,
+         only({cut, crash}),
+         "where nobody listens",
+         4},
+        {"a holder comes back only if its units are there",
+         {{"pool_resync", " and fits(s, units) then", " then"}},
+         shares,
+         only({failover, restart_empty}),
+         "there are more units than the capacity",
+         99},
+        {"a holder comes back only to a server that forgot",
+         {{"pool_resync", "not its and (s.born > fence or s.given < fence) and", "not its and"}},
+         shares,
+         only({half_open, slow, clock_forward, pause}),
+         "which it had lost",
+         103},
+        {"units are added once by each call",
+         {{"pool_count", "what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4])",
+           "what == 'add'"}},
+         supplies,
+         only({cut, zombies, half_open}),
+         "were added twice",
+         106},
+        {"what was given back last is remembered",
+         {{"pool_prologue",
+           "if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then "
+           "return answer(s, 'released') end",
+           ""}},
+         supplies,
+         only({cut, zombies, half_open}),
+         "of which",
+         29},
+        {"what is left outside is counted once, however often it is said",
+         {{"pool_renew", "move(s, outside - left)", "move(s, outside)"}},
+         supplies,
+         only({}),
+         "units are outside, and should be",
+         4},
+        {"resync gives waiters the new id",
+         {{"pool_resync", "if ticket and not held then redis.call('ZADD', s.queue, ticket, id) end",
+           "if ticket and not held then redis.call('ZADD', s.queue, ticket, old) end"}},
+         shares,
+         only({cut, half_open}),
+         "neither holds nor waits",
+         4},
+        {"a holder does not wait in the memory of a server that missed its grant",
+         {{"pool_resync", "rename(s, old, id, fence > 0)", "rename(s, old, id, false)"}},
+         shares,
+         only({failover}),
+         "is a holder of nothing",
+         88},
+        {"who waits longer is not overtaken by who asks for less",
+         {{"pool_acquire", "elseif not s.head and fits(s, units) then",
+           "elseif fits(s, units) then"}},
+         shares,
+         only({}),
+         "FIFO",
+         3},
+    };
+    return list;
+}
+
+BOOST_DATA_TEST_CASE(each_safeguard_earns_its_place, all_safeguards())
+{
+    script_engine weakened(sample.scripts);
+    script_engine whole;
+    simulation_options options = with_pools();
+    options.use = sample.use;
+    options.faults = sample.faults;
+    options.seed = sample.seed;
+    const auto breaks = [&]
+    { return simulate(weakened, options).violation.find(sample.promise) != std::string::npos; };
+    bool broken = breaks();
+    for (std::uint64_t i = 1; i <= search_bound && !broken; ++i)
+    {
+        options.seed = i;
+        broken = breaks();
+    }
+    BOOST_TEST_REQUIRE(broken, "no history needs it: " << sample.name);
+    BOOST_TEST_MESSAGE(sample.name << ": without it, seed " << options.seed << ": "
+                                   << simulate(weakened, options).violation);
+    BOOST_TEST(find_violation(whole, options) == "");
+}
+
+}  // namespace
+}  // namespace turnstile::test

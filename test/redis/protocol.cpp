@@ -1,0 +1,118 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/protocol.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+using namespace turnstile::redis::detail;
+
+BOOST_AUTO_TEST_SUITE(redis_protocol)
+
+BOOST_AUTO_TEST_CASE(a_reply)
+{
+    const std::vector<std::string> leaves{"own 5 6 7", "queued 1 4 2 3 1 12"};
+    const auto told = parse_standings(leaves);
+    BOOST_TEST_REQUIRE(told.has_value());
+    BOOST_TEST_REQUIRE(told->size() == 2U);
+    const standing& first = (*told)[0];
+    BOOST_TEST((first.said == standing::status::own));
+    BOOST_TEST(first.now == 5);
+    BOOST_TEST(first.fence == 6);
+    BOOST_TEST(first.deadline == 7);
+    BOOST_TEST(first.ticket == 0);
+    BOOST_TEST(!first.more);
+    BOOST_TEST(first.extra.empty());
+    const standing& second = (*told)[1];
+    BOOST_TEST((second.said == standing::status::queued));
+    BOOST_TEST(second.ticket == 3);
+    BOOST_TEST(second.more);
+    BOOST_TEST(second.extra == "12");
+}
+
+BOOST_AUTO_TEST_CASE(every_status)
+{
+    using status = standing::status;
+    const std::vector<std::pair<std::string, status>> all{
+        {"own", status::own},           {"queued", status::queued},
+        {"busy", status::busy},         {"gone", status::gone},
+        {"released", status::released}, {"cancelled", status::cancelled},
+        {"lost", status::lost},         {"unknown", status::unknown},
+        {"foreign", status::foreign},   {"wrongtype", status::wrong_type}};
+    for (const auto& [name, said] : all)
+    {
+        // Of a lock that is not ours, nothing else is known.
+        const bool ours = said < status::foreign;
+        const auto alone = parse_standings(std::vector{name});
+        BOOST_TEST(alone.has_value() == !ours, name);
+        const auto told = ours ? parse_standings(std::vector{name + " 1 2 3"}) : alone;
+        BOOST_TEST((told->front().said == said), name);
+        BOOST_TEST(told->front().now == (ours ? 1 : 0), name);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(replies_that_are_none)
+{
+    const std::vector<std::string> good{"own", "1", "2", "3", "4", "1"};
+    const auto parses = [](const std::vector<std::string>& words, std::size_t size)
+    {
+        std::string text;
+        for (std::size_t i = 0; i < size; ++i)
+            text += (i > 0 ? " " : "") + words[i];
+        return parse_standings(std::vector{text}).has_value();
+    };
+    BOOST_TEST(!parse_standings({}));
+    for (std::size_t size = 0; size <= good.size(); ++size)
+        BOOST_TEST(parses(good, size) == (size >= 4), size);
+    for (std::size_t i = 0; i < good.size(); ++i)
+        for (const char* wrong : {"", "x", "1x", "1.5", "99999999999999999999"})
+        {
+            std::vector<std::string> bad = good;
+            bad[i] = wrong;
+            // An empty word at the end is none.
+            if (*wrong != '\0' || i + 1 < good.size())
+                BOOST_TEST(!parses(bad, bad.size()), i << " is '" << wrong << "'");
+        }
+    // One of several.
+    BOOST_TEST(!parse_standings(std::vector<std::string>{"own 1 2 3", "own 1 2"}));
+}
+
+BOOST_AUTO_TEST_CASE(messages)
+{
+    const auto grant = parse_message("grant abc#1.2 3 4 5");
+    BOOST_TEST_REQUIRE(grant.has_value());
+    BOOST_TEST((grant->what == message::kind::grant));
+    BOOST_TEST((grant->id == waiter_id{0xABC, 1, 2}));
+    BOOST_TEST(grant->fence == 3);
+    BOOST_TEST(grant->deadline == 4);
+    BOOST_TEST(grant->now == 5);
+
+    const auto lost = parse_message("lost abc#1.2 3 5");
+    BOOST_TEST_REQUIRE(lost.has_value());
+    BOOST_TEST((lost->what == message::kind::lost));
+    BOOST_TEST(lost->fence == 3);
+    BOOST_TEST(lost->now == 5);
+}
+
+BOOST_AUTO_TEST_CASE(messages_that_are_none)
+{
+    for (const std::string_view text :
+         {"", " ", "grant", "grant ", "grant abc#1.2", "grant abc#1.2 3", "grant abc#1.2 3 4",
+          "grant abc#1.2 3 4 5 6", "grant  abc#1.2 3 4 5", "grant abc 3 4 5", "grant abc#1.2 x 4 5",
+          "grant abc#1.2 3 x 5", "grant abc#1.2 3 4 x", "GRANT abc#1.2 3 4 5", "lost abc#1.2 3",
+          "lost abc#1.2 3 4 5", "lost", "moved abc#1.2 3 4 5", "moved abc#1.2 3 5"})
+        BOOST_TEST(!parse_message(text), text);
+}
+
+BOOST_AUTO_TEST_CASE(scripts_have_names)
+{
+    BOOST_TEST(name_of(operation::acquire) == "acquire");
+    BOOST_TEST(name_of(operation::resync) == "resync");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,401 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/protocol_client.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "support/driven_client.hpp"
+
+// How attempts begin, go on and end. What happens when connections break is in
+// protocol_client_reconnect.cpp.
+
+using namespace turnstile::redis::detail;
+using turnstile::test::driven_client;
+using namespace std::chrono_literals;
+using status = standing::status;
+
+namespace {
+
+struct connected_client : driven_client
+{
+    connected_client() { connect(); }
+};
+
+constexpr std::int64_t fence = driven_client::first_fence;
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(protocol_client_attempts, connected_client)
+
+BOOST_AUTO_TEST_CASE(one_command_to_acquire_and_one_to_release)
+{
+    const attempt_id id = want();
+    BOOST_TEST(sent() == "acquire");
+    BOOST_TEST(commands[0].arguments ==
+                   (std::vector<std::string>{"t:0:wake:", "abc#1.1", "queue", "0", "15000", "4000",
+                                             "60000", "0", "0"}),
+               boost::test_tools::per_element());
+    const local_time asked = now;
+    now += 1ms;
+    answer(say(status::own, fence, 4s));
+    const auto got = only<granted>();
+    BOOST_TEST(got.attempt == id);
+    BOOST_TEST(got.fence == fence);
+    // It counts from when it was sent, ends a margin before, and the clocks may drift.
+    BOOST_TEST(got.expires.count() <= (asked + 4001ms - 50ms).count());
+    BOOST_TEST(got.expires.count() >= (asked + 4001ms - 60ms).count());
+    BOOST_TEST(machine.holds(id));
+
+    release(id);
+    BOOST_TEST(sent() == "release");
+    BOOST_TEST(commands[0].arguments[1] == "abc#1.1");
+    BOOST_TEST(commands[0].arguments[2] == std::to_string(fence));
+    BOOST_TEST(!machine.holds(id));
+    answer(say(status::released));
+    BOOST_TEST((only<released>().result == release_result::released));
+    BOOST_TEST(machine.attempt_count() == 0U);
+    BOOST_TEST(!machine.next_tick());
+}
+
+BOOST_AUTO_TEST_CASE(a_message_is_the_grant)
+{
+    const attempt_id id = wait(5);
+    BOOST_TEST(sent() == "");
+    receive(grant(id, fence, 4s));
+    BOOST_TEST(only<granted>().attempt == id);
+    BOOST_TEST(machine.counters().granted_by_message == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_message_before_the_answer_waits_for_it)
+{
+    const attempt_id id = want();
+    receive(grant(id, fence, 4s));
+    BOOST_TEST(events.empty());
+    answer(queued(5, 15s));
+    BOOST_TEST(only<granted>().attempt == id);
+    // Nobody waits any more.
+    BOOST_TEST(sent() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_message_and_an_answer_grant_once)
+{
+    const attempt_id id = want();
+    receive(grant(id, fence, 4s));
+    answer(own(fence, 4s));
+    BOOST_TEST(only<granted>().attempt == id);
+    receive(grant(id, fence, 4s));
+    BOOST_TEST(events.empty());
+    BOOST_TEST(sent() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_may_be_over_is_confirmed_first)
+{
+    const attempt_id id = wait(5, 60s);
+    const std::string late = grant(id, fence, 4s);
+    now += 4s;
+    receive(late);
+    BOOST_TEST(events.empty());
+    BOOST_TEST(sent() == "renew");
+    BOOST_TEST(machine.phase_name(id) == "confirming");
+    answer(own(fence, 15s));
+    BOOST_TEST(only<granted>().fence == fence);
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_is_over_leads_back_into_the_queue_at_its_old_place)
+{
+    const attempt_id id = wait(5, 60s);
+    const std::string late = grant(id, fence, 4s);
+    now += 4s;
+    receive(late);
+    answer(say(status::lost));
+    BOOST_TEST(events.empty());
+    BOOST_TEST(sent() == "acquire");
+    BOOST_TEST(commands[0].arguments[3] == "5");
+    BOOST_TEST(machine.counters().reentered == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_clock_that_was_set_forward_is_not_trusted)
+{
+    const attempt_id id = wait(5, 60s);
+    // The message is from a time at which the server cannot be yet.
+    receive("grant " + this->id(id) + ' ' + std::to_string(fence) + ' ' +
+            std::to_string(server_now() + 14'000'000) + ' ' +
+            std::to_string(server_now() + 10'000'000));
+    BOOST_TEST(events.empty());
+    BOOST_TEST(sent() == "renew");
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_it_is_held)
+{
+    const attempt_id id = want();
+    answer(own(fence, 4s));
+    events.clear();
+    pass(1300ms);
+    BOOST_TEST(sent() == "");
+    pass(100ms);
+    BOOST_TEST(sent() == "renew");
+    answer(own(fence, 15s));
+    const auto more = only<extended>();
+    BOOST_TEST(more.attempt == id);
+    BOOST_TEST((more.expires - now).count() > 14'900'000);
+    pass(4900ms);
+    BOOST_TEST(sent() == "");
+    pass(200ms);
+    BOOST_TEST(sent() == "renew");
+}
+
+BOOST_AUTO_TEST_CASE(without_renewal_a_grant_is_confirmed_once)
+{
+    lease_options options;
+    options.renew = false;
+    driven_client other(options);
+    other.connect();
+    const attempt_id id = other.want();
+    other.answer(other.own(fence, 4s));
+    other.pass(1400ms);
+    BOOST_TEST(other.sent() == "renew");
+    other.answer(other.own(fence, 15s));
+    other.events.clear();
+    other.pass(14s);
+    BOOST_TEST(other.sent() == "");
+    other.pass(1s);
+    BOOST_TEST(other.only<lost>().attempt == id);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_over_is_lost_before_a_late_answer_is_read)
+{
+    const attempt_id id = hold();
+    pass(5100ms);
+    BOOST_TEST(sent() == "renew");
+    // The process was stopped meanwhile; the answer is an old one.
+    const standing old = own(fence, 15s);
+    now += 16s;
+    answer(old);
+    BOOST_TEST(only<lost>().attempt == id);
+    BOOST_TEST(sent() == "release");
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_that_the_server_has_ended_is_lost)
+{
+    const attempt_id id = hold();
+    receive("lost " + this->id(id) + ' ' + std::to_string(fence + 1) + " 1");
+    BOOST_TEST(events.empty());
+    receive("lost " + this->id(id) + ' ' + std::to_string(fence) + " 1");
+    BOOST_TEST(only<lost>().attempt == id);
+    BOOST_TEST(sent() == "release");
+    answer(say(status::lost));
+    BOOST_TEST(events.empty());
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(cancel_while_the_acquire_is_under_way)
+{
+    const attempt_id id = want();
+    cancel(id);
+    // Single flight: first the answer to what has been sent.
+    BOOST_TEST(sent() == "acquire");
+    answer(own(fence, 4s));
+    BOOST_TEST(events.empty());
+    BOOST_TEST(sent() == "cancel");
+    answer(say(status::cancelled));
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(cancel_while_queued_and_the_grant_comes)
+{
+    const attempt_id id = wait(5);
+    cancel(id);
+    BOOST_TEST(sent() == "cancel");
+    receive(grant(id, fence, 4s));
+    answer(say(status::cancelled));
+    BOOST_TEST(events.empty());
+    BOOST_TEST(machine.attempt_count() == 0U);
+    BOOST_TEST(!machine.next_tick());
+}
+
+BOOST_AUTO_TEST_CASE(cancel_while_confirming)
+{
+    const attempt_id id = wait(5, 60s);
+    const std::string late = grant(id, fence, 4s);
+    now += 4s;
+    receive(late);
+    cancel(id);
+    BOOST_TEST(sent() == "renew");
+    answer(own(fence, 15s));
+    BOOST_TEST(sent() == "cancel");
+    BOOST_TEST(events.empty());
+}
+
+BOOST_AUTO_TEST_CASE(cancel_before_anything_was_sent)
+{
+    driven_client offline;
+    const attempt_id id = offline.want();
+    offline.cancel(id);
+    BOOST_TEST(offline.machine.attempt_count() == 0U);
+    offline.connect();
+    BOOST_TEST(offline.sent() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_try_does_not_wait)
+{
+    const attempt_id id = machine.try_lock(now, lock);
+    const auto actions = machine.take_actions();
+    BOOST_TEST(std::get<command>(actions[0]).arguments[2] == "try");
+    machine.answered(now, std::get<command>(actions[0]).number, {say(status::busy, 0, 15s)});
+    const auto told = machine.take_actions();
+    BOOST_TEST(std::get<failed>(told[0]).attempt == id);
+    BOOST_TEST((std::get<failed>(told[0]).reason == attempt_failure::busy));
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_are_not_ours)
+{
+    want();
+    answer(say(status::foreign));
+    BOOST_TEST((only<failed>().reason == attempt_failure::foreign_layout));
+    want();
+    answer(say(status::wrong_type));
+    BOOST_TEST((only<failed>().reason == attempt_failure::wrong_type));
+}
+
+BOOST_AUTO_TEST_CASE(what_the_server_refuses_for_the_moment_is_sent_again)
+{
+    for (const char* error : {"LOADING Redis is loading the dataset in memory", "READONLY", "BUSY",
+                              "NOREPLICAS", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "NOSCRIPT"})
+    {
+        const attempt_id id = want();
+        refuse(error);
+        BOOST_TEST(sent() == "");
+        pass(101ms);
+        BOOST_TEST(sent() == "acquire");
+        answer(own(fence + static_cast<std::int64_t>(id), 15s));
+        events.clear();
+        release(id);
+        answer(say(status::released));
+        events.clear();
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_the_server_refuses_for_good)
+{
+    want();
+    refuse("NOPERM no permission");
+    const auto over = only<failed>();
+    BOOST_TEST((over.reason == attempt_failure::refused));
+    BOOST_TEST(over.text == "NOPERM no permission");
+
+    const attempt_id id = hold();
+    release(id);
+    refuse("NOPERM no permission");
+    BOOST_TEST((only<released>().result == release_result::refused));
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_fence_that_regressed_is_refused)
+{
+    release(hold(fence));
+    answer(say(status::released));
+    events.clear();
+    want();
+    BOOST_TEST(commands[0].arguments[7] == std::to_string(fence));
+    answer(own(fence - 1, 15s));
+    const auto over = only<failed>();
+    BOOST_TEST((over.reason == attempt_failure::fence_regressed));
+    BOOST_TEST(over.text.find(std::to_string(fence - 1)) != std::string::npos);
+    // It is given back.
+    BOOST_TEST(sent() == "release");
+    BOOST_TEST(commands[0].arguments[2] == std::to_string(fence - 1));
+    answer(say(status::released));
+    BOOST_TEST(events.empty());
+    BOOST_TEST(machine.counters().regressed == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_release_without_an_answer_is_unknown_when_the_lease_has_ended)
+{
+    const attempt_id id = hold();
+    release(id);
+    pass(14800ms);
+    BOOST_TEST(events.empty());
+    pass(300ms);
+    BOOST_TEST((only<released>().result == release_result::unknown));
+    // The server is to hear of it nevertheless.
+    BOOST_TEST(machine.attempt_count() == 1U);
+    answer(say(status::lost));
+    BOOST_TEST(events.empty());
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_release_waits_for_the_renewal_under_way)
+{
+    const attempt_id id = hold();
+    pass(5100ms);
+    release(id);
+    BOOST_TEST(sent() == "renew");
+    answer(own(fence, 15s));
+    BOOST_TEST(sent() == "release");
+}
+
+BOOST_AUTO_TEST_CASE(messages_that_are_none)
+{
+    const attempt_id id = wait(5);
+    std::uint64_t count = 0;
+    const std::string mine = grant(id, fence, 4s);
+    const std::vector<std::string> texts{
+        "", "grant", "hello world", mine + " more", mine.substr(0, mine.size() - 17),
+        "Grant" + mine.substr(5),
+        // Of somebody else, of another connection, and with a number that is none.
+        "grant abd#1.1 1 2 3", "grant abc#2.1 1 2 3", "grant abc#1.1 x 2 3",
+        "grant abc#1.99999999999999999999 1 2 3", std::string("grant\0abc", 9)};
+    for (const std::string& text : texts)
+    {
+        receive(text);
+        BOOST_TEST(machine.counters().malformed == ++count);
+    }
+    // Of nobody that there is.
+    receive("grant abc#1.77 1 2 3");
+    receive("lost abc#1.77 1 2");
+    BOOST_TEST(events.empty());
+    BOOST_TEST(sent() == "");
+    receive(mine);
+    BOOST_TEST(only<granted>().attempt == id);
+}
+
+BOOST_AUTO_TEST_CASE(answers_that_are_none)
+{
+    want();
+    answer(std::vector<standing>{});
+    BOOST_TEST((only<failed>().reason == attempt_failure::refused));
+    machine.answered(now, 4711, {own(fence, 4s)});
+    machine.refused(now, 4711, "ERR");
+    BOOST_TEST(machine.take_actions().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_closed_lock_is_forgotten_with_its_last_attempt)
+{
+    const attempt_id id = hold();
+    machine.close_lock(lock);
+    release(id);
+    answer(say(status::released));
+    BOOST_TEST((only<released>().result == release_result::released));
+    const lock_id another = machine.open_lock(mutex_keys("t", "another"), {});
+    BOOST_TEST(another != lock);
+    machine.close_lock(another);
+}
+
+BOOST_AUTO_TEST_CASE(a_copy_goes_on_by_itself)
+{
+    const attempt_id id = wait(5);
+    protocol_client copy = machine;
+    receive(grant(id, fence, 4s));
+    BOOST_TEST(machine.holds(id));
+    BOOST_TEST(!copy.holds(id));
+    copy.received(now, grant(id, fence + 1, 4s));
+    BOOST_TEST(copy.holds(id));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

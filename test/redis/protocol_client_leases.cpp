@@ -1,0 +1,222 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "redis/protocol_client.hpp"
+#include "support/driven_client.hpp"
+
+// How long a lock is held: margins, renewals that go wrong, and what is told of the end.
+
+using namespace turnstile::redis::detail;
+using turnstile::test::driven_client;
+using namespace std::chrono_literals;
+using status = standing::status;
+
+namespace {
+
+struct connected_client : driven_client
+{
+    connected_client() { connect(); }
+};
+
+constexpr std::int64_t fence = driven_client::first_fence;
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(protocol_client_leases, connected_client)
+
+// --- how long it lasts --------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_lease_begins_when_it_was_asked_for_and_ends_two_round_trips_early)
+{
+    want();
+    const local_time asked = now;
+    now += 400ms;
+    answer(own(fence, 4s));
+    const local_time expires = only<granted>().expires;
+    BOOST_TEST((expires <= asked + 3200ms));
+    BOOST_TEST((expires >= asked + 3190ms));
+}
+
+BOOST_AUTO_TEST_CASE(a_short_lease_ends_by_a_quarter_early)
+{
+    want();
+    answer(own(fence, 100ms));
+    const local_time expires = only<granted>().expires;
+    BOOST_TEST((expires <= now + 75ms));
+    BOOST_TEST((expires >= now + 74ms));
+}
+
+BOOST_AUTO_TEST_CASE(a_claim_is_not_longer_than_the_lease)
+{
+    lease_options options;
+    options.lease = 1s;
+    driven_client other(options);
+    other.connect();
+    other.want();
+    BOOST_TEST(other.commands[0].arguments[4] == "1000");
+    BOOST_TEST(other.commands[0].arguments[5] == "1000");
+}
+
+BOOST_AUTO_TEST_CASE(a_renewal_does_not_shorten_a_lease)
+{
+    want();
+    answer(own(fence, 15s));
+    const local_time expires = only<granted>().expires;
+    pass(5100ms);
+    answer(own(fence, 1s));
+    BOOST_TEST((only<extended>().expires == expires));
+}
+
+// --- renewals -----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_grant_is_confirmed_under_its_fence)
+{
+    const attempt_id id = wait(5, 60s);
+    const std::string late = grant(id, fence, 4s);
+    now += 4s;
+    receive(late);
+    BOOST_TEST(sent() == "renew");
+    BOOST_TEST(commands[0].arguments[2] == std::to_string(fence));
+    BOOST_TEST(machine.counters().confirmed == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(renewals_that_are_due_soon_go_together)
+{
+    hold();
+    pass(10ms);
+    lock = machine.open_lock(mutex_keys("t", "another"), {});
+    hold();
+    // The first one is due 15 ms before a third of its lease is over: the clocks may drift.
+    pass(4980ms);
+    BOOST_TEST(sent() == "renew");
+    BOOST_TEST(commands[0].keys.size() == 6U);
+}
+
+BOOST_AUTO_TEST_CASE(a_renewal_that_was_refused_for_the_moment_is_sent_again)
+{
+    const attempt_id id = hold();
+    pass(5100ms);
+    refuse("LOADING");
+    BOOST_TEST(sent() == "");
+    pass(101ms);
+    BOOST_TEST(sent() == "renew");
+    BOOST_TEST(machine.holds(id));
+}
+
+BOOST_AUTO_TEST_CASE(a_renewal_that_was_denied_loses_the_lock)
+{
+    for (const standing& denial : {say(status::lost), say(status::unknown), own(fence + 1, 15s)})
+    {
+        driven_client other;
+        other.connect();
+        const attempt_id id = other.hold();
+        other.pass(5100ms);
+        other.answer(denial);
+        BOOST_TEST(other.only<lost>().attempt == id);
+        BOOST_TEST(other.sent() == "release");
+        BOOST_TEST(other.machine.counters().lost == 1U);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_that_came_back_renews_its_lease)
+{
+    hold();
+    disconnect();
+    connect(2);
+    answer(own(fence, 15s));
+    pass(5100ms);
+    BOOST_TEST(sent() == "renew");
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_that_came_back_to_another_grant_loses_the_lock)
+{
+    const attempt_id id = hold();
+    disconnect();
+    connect(2);
+    answer(own(fence + 1, 15s));
+    BOOST_TEST(only<lost>().attempt == id);
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_that_the_server_refuses_asks_again_until_the_lease_has_ended)
+{
+    const attempt_id id = hold();
+    disconnect();
+    connect(2);
+    refuse("NOPERM no permission");
+    BOOST_TEST(events.empty());
+    pass(101ms);
+    BOOST_TEST(sent() == "resync");
+    pass(15s);
+    BOOST_TEST(only<lost>().attempt == id);
+}
+
+// --- the end ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(who_wakes_up_late_does_not_renew_what_is_lost)
+{
+    const attempt_id id = hold();
+    pass(16s);
+    BOOST_TEST(only<lost>().attempt == id);
+    BOOST_TEST(sent() == "release");
+}
+
+BOOST_AUTO_TEST_CASE(a_release_that_comes_too_late)
+{
+    const attempt_id id = hold();
+    now += 16s;
+    release(id);
+    BOOST_TEST_REQUIRE(events.size() == 2U);
+    BOOST_TEST(std::get<lost>(events[0]).attempt == id);
+    BOOST_TEST((std::get<released>(events[1]).result == release_result::lost));
+    answer(say(status::lost));
+    BOOST_TEST(events.size() == 2U);
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_given_back_is_not_lost)
+{
+    const attempt_id id = hold();
+    release(id);
+    receive("lost " + this->id(id) + ' ' + std::to_string(fence) + " 1");
+    BOOST_TEST(events.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_fence_that_was_seen_is_not_accepted_again)
+{
+    release(hold());
+    answer(say(status::released));
+    events.clear();
+    want();
+    answer(own(fence, 15s));
+    BOOST_TEST((only<failed>().reason == attempt_failure::fence_regressed));
+}
+
+// As many slots as there are attempts at the same time.
+BOOST_AUTO_TEST_CASE(a_slot_is_used_again_after_the_answer_to_the_release)
+{
+    const attempt_id first = hold();
+    const attempt_id second = wait(5);
+    release(first);
+    BOOST_TEST(commands[0].arguments[3] == "abc#0.0");
+    const attempt_id third = want();
+    answer(say(status::released));
+    receive(grant(second, fence + 1, 15s));
+    answer(queued(6, 15s));
+    release(second);
+    BOOST_TEST(commands[0].arguments[3] == "abc#0.1");
+    answer(say(status::released));
+    receive(grant(third, fence + 2, 15s));
+    release(third);
+    BOOST_TEST(commands[0].arguments[3] == "abc#0.2");
+    answer(say(status::released));
+    release(hold(fence + 3));
+    BOOST_TEST(commands[0].arguments[3] == "abc#0.0");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

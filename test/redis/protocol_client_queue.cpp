@@ -1,0 +1,321 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "redis/protocol_client.hpp"
+#include "support/driven_client.hpp"
+
+// Who stands in the queue: the places of waiters, who asks for how things stand, and how waits end.
+
+using namespace turnstile::redis::detail;
+using turnstile::test::driven_client;
+using namespace std::chrono_literals;
+using status = standing::status;
+
+namespace {
+
+struct connected_client : driven_client
+{
+    connected_client() { connect(); }
+};
+
+constexpr std::int64_t fence = driven_client::first_fence;
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(protocol_client_queue, connected_client)
+
+// --- places -------------------------------------------------------------------------------------
+
+// Nudges are for the first waiter, so they show who that is.
+
+BOOST_AUTO_TEST_CASE(who_was_cancelled_has_no_place)
+{
+    const attempt_id first = wait(5, 3s);
+    const attempt_id second = wait(6, 3s);
+    cancel(first);
+    answer(say(status::cancelled));
+    pass(3100ms);
+    BOOST_TEST(sent() == "nudge");
+    BOOST_TEST(commands[0].arguments[1] == id(second));
+}
+
+BOOST_AUTO_TEST_CASE(nor_has_a_holder)
+{
+    const attempt_id first = wait(5, 3s);
+    const attempt_id second = wait(6, 3s);
+    receive(grant(first, fence, 15s));
+    BOOST_TEST(machine.holds(first));
+    pass(3100ms);
+    BOOST_TEST(sent() == "nudge");
+    BOOST_TEST(commands[0].arguments[1] == id(second));
+}
+
+BOOST_AUTO_TEST_CASE(nor_has_who_confirms_a_grant)
+{
+    const attempt_id first = wait(5, 3s);
+    const attempt_id second = wait(6, 3s);
+    receive(grant(first, fence, 0s));
+    BOOST_TEST(machine.phase_name(first) == "confirming");
+    pass(3100ms);
+    BOOST_TEST(sent() == "renew nudge");
+    BOOST_TEST(commands[1].arguments[1] == id(second));
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_has_one_place_when_it_came_back)
+{
+    wait(5);
+    const attempt_id second = wait(6);
+    disconnect();
+    connect(2);
+    answer({queued(7, 3s), queued(6, 3s)});
+    pass(3100ms);
+    BOOST_TEST(sent() == "nudge");
+    BOOST_TEST(commands[0].arguments[1] == id(second));
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_has_one_place_when_it_entered_again)
+{
+    wait(5);
+    const attempt_id second = wait(6);
+    disconnect();
+    connect(2);
+    answer({say(status::gone), queued(6, 3s)});
+    answer(queued(7, 3s));
+    pass(3100ms);
+    BOOST_TEST(sent() == "nudge");
+    BOOST_TEST(commands[0].arguments[1] == id(second));
+}
+
+// --- nudges -------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(where_nobody_waits_nobody_asks)
+{
+    const attempt_id id = wait(5, 3s);
+    receive(grant(id, fence, 15s));
+    pass(3100ms);
+    BOOST_TEST(sent() == "");
+}
+
+BOOST_AUTO_TEST_CASE(there_is_one_nudge_at_a_time)
+{
+    want();
+    want();
+    for (const std::int64_t ticket : {5, 6})
+    {
+        standing told = queued(ticket, 15s);
+        told.more = true;
+        answer(told);
+    }
+    BOOST_TEST(sent() == "nudge");
+}
+
+BOOST_AUTO_TEST_CASE(a_nudge_without_an_answer_is_not_waited_for)
+{
+    wait(5, 3s);
+    pass(3100ms);
+    BOOST_TEST(sent() == "nudge");
+    disconnect();
+    connect(2);
+    answer(queued(5, 3s));
+    pass(3100ms);
+    BOOST_TEST(sent() == "nudge");
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_further_behind_asks_later)
+{
+    for (const auto& [position, later] : {std::pair("60", 60ms), {"9999", 64ms}})
+    {
+        driven_client other;
+        other.connect();
+        other.want();
+        standing told = other.queued(5, 3s);
+        told.extra = position;
+        other.answer(told);
+        other.pass(3s + later);
+        BOOST_TEST(other.sent() == "");
+        other.pass(22ms);
+        BOOST_TEST(other.sent() == "nudge");
+    }
+}
+
+// Clients that wait for the same lock are not to ask at the same moment.
+BOOST_AUTO_TEST_CASE(nudges_are_spread)
+{
+    wait(5, 3s);
+    std::set<std::int64_t> delays;
+    for (int i = 0; i < 20; ++i)
+    {
+        delays.insert((machine.next_tick().value() - now).count());
+        pass(3100ms);
+        answer(queued(5, 3s));
+    }
+    BOOST_TEST(delays.size() > 10U);
+    BOOST_TEST(*delays.begin() > 3'000'000);
+    BOOST_TEST(*delays.rbegin() < 3'021'000);
+}
+
+BOOST_AUTO_TEST_CASE(an_owner_of_another_client_is_none_of_ours)
+{
+    const attempt_id one = wait(5, 3s);
+    pass(3100ms);
+    standing told = queued(5, 4s);
+    told.fence = fence;
+    told.extra = "abd#1." + std::to_string(one);
+    answer(told);
+    BOOST_TEST(events.empty());
+    BOOST_TEST(machine.phase_name(one) == "queued");
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_whose_queue_is_gone_asks_until_it_is_answered)
+{
+    wait(5, 3s);
+    pass(3100ms);
+    answer(say(status::gone));
+    refuse("LOADING");
+    pass(101ms);
+    BOOST_TEST(sent() == "nudge resync");
+}
+
+BOOST_AUTO_TEST_CASE(a_nudge_that_finds_keys_that_are_not_ours_ends_all_waits)
+{
+    wait(5, 3s);
+    wait(6, 3s);
+    pass(3100ms);
+    answer(say(status::foreign));
+    BOOST_TEST_REQUIRE(events.size() == 2U);
+    for (const action& each : events)
+        BOOST_TEST((std::get<failed>(each).reason == attempt_failure::foreign_layout));
+    BOOST_TEST(machine.attempt_count() == 0U);
+    // The queue is empty.
+    const attempt_id later = wait(7, 3s);
+    pass(3100ms);
+    BOOST_TEST(commands[0].arguments[1] == id(later));
+}
+
+BOOST_AUTO_TEST_CASE(and_with_the_last_of_them_a_closed_lock_is_forgotten)
+{
+    wait(5, 3s);
+    wait(6, 3s);
+    machine.close_lock(lock);
+    pass(3100ms);
+    answer(say(status::wrong_type));
+    BOOST_TEST(events.size() == 2U);
+    BOOST_TEST(machine.attempt_count() == 0U);
+    BOOST_TEST(!machine.next_tick());
+}
+
+// --- grants -------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_grant_that_was_over_is_not_asked_about_again)
+{
+    const attempt_id id = wait(5, 60s);
+    receive(grant(id, fence, 0s));
+    BOOST_TEST(sent() == "renew");
+    answer(say(status::lost));
+    BOOST_TEST(sent() == "acquire");
+    answer(queued(5, 60s));
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(machine.phase_name(id) == "queued");
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_over_the_former_connection_is_not_entered)
+{
+    const attempt_id id = want();
+    receive(grant(id, fence, 15s));
+    disconnect();
+    connect(2);
+    answer(queued(5, 15s));
+    BOOST_TEST(events.empty());
+    BOOST_TEST(machine.phase_name(id) == "queued");
+}
+
+BOOST_AUTO_TEST_CASE(a_message_waits_for_the_answer_also_if_it_is_in_time)
+{
+    // Of the clock something is known by now.
+    wait(5);
+    const attempt_id id = want();
+    receive(grant(id, fence, 4s));
+    BOOST_TEST(events.empty());
+    answer(queued(6, 15s));
+    BOOST_TEST(only<granted>().attempt == id);
+}
+
+BOOST_AUTO_TEST_CASE(a_message_before_the_answer_to_a_resync_waits_for_it)
+{
+    const attempt_id id = wait(5);
+    disconnect();
+    connect(2);
+    receive(grant(id, fence, 4s));
+    BOOST_TEST(events.empty());
+    answer(queued(5, 15s));
+    BOOST_TEST(only<granted>().attempt == id);
+}
+
+// --- ends ---------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_try_that_was_cancelled_does_not_fail)
+{
+    const attempt_id id = machine.try_lock(now, lock);
+    const auto number = std::get<command>(machine.take_actions().at(0)).number;
+    machine.cancel(now, id);
+    machine.answered(now, number, {say(status::busy, 0, 15s)});
+    BOOST_TEST(machine.take_actions().empty());
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_cancellation_names_each_id_once)
+{
+    cancel(wait(5));
+    BOOST_TEST(commands[0].arguments[1] == "abc#1.1");
+}
+
+BOOST_AUTO_TEST_CASE(who_was_cancelled_is_granted_nothing_while_the_server_refuses_to_hear_of_it)
+{
+    const attempt_id id = wait(5);
+    cancel(id);
+    refuse("LOADING");
+    receive(grant(id, fence, 4s));
+    BOOST_TEST(events.empty());
+    pass(101ms);
+    BOOST_TEST(sent() == "cancel");
+}
+
+BOOST_AUTO_TEST_CASE(a_cancellation_that_is_refused_for_good_is_over)
+{
+    cancel(wait(5));
+    refuse("NOPERM no permission");
+    BOOST_TEST(events.empty());
+    BOOST_TEST(machine.attempt_count() == 0U);
+    BOOST_TEST(!machine.next_tick());
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_that_the_server_refuses_fails)
+{
+    const attempt_id id = wait(5);
+    disconnect();
+    connect(2);
+    refuse("NOPERM no permission");
+    const auto over = only<failed>();
+    BOOST_TEST(over.attempt == id);
+    BOOST_TEST((over.reason == attempt_failure::refused));
+}
+
+BOOST_AUTO_TEST_CASE(of_whom_nothing_was_ever_sent_the_server_knows_nothing)
+{
+    disconnect();
+    want();
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "acquire");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

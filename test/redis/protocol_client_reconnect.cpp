@@ -1,0 +1,379 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "redis/protocol_client.hpp"
+#include "support/driven_client.hpp"
+
+// Nudges, batches, and what the machine does when connections break.
+
+using namespace turnstile::redis::detail;
+using turnstile::test::driven_client;
+using namespace std::chrono_literals;
+using status = standing::status;
+
+namespace {
+
+struct connected_client : driven_client
+{
+    connected_client() { connect(); }
+};
+
+constexpr std::int64_t fence = driven_client::first_fence;
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(protocol_client_reconnect, connected_client)
+
+// --- nudges -------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_waiter_asks_when_the_lease_of_the_owner_has_ended)
+{
+    wait(5, 3s);
+    wait(6, 3s);
+    BOOST_TEST(sent() == "");
+    pass(3s);
+    BOOST_TEST(sent() == "");
+    pass(100ms);
+    // One for both of them.
+    BOOST_TEST(sent() == "nudge");
+    BOOST_TEST(commands[0].arguments[1] == id(1));
+    BOOST_TEST(commands[0].arguments[5] == "t:0:wake:abc#1");
+    answer(queued(5, 15s));
+    pass(14900ms);
+    BOOST_TEST(sent() == "");
+    pass(300ms);
+    BOOST_TEST(sent() == "nudge");
+}
+
+BOOST_AUTO_TEST_CASE(a_nudge_finds_a_grant_whose_message_was_lost)
+{
+    const attempt_id first = wait(5, 3s);
+    pass(3100ms);
+    answer(own(fence, 4s));
+    BOOST_TEST(only<granted>().attempt == first);
+}
+
+BOOST_AUTO_TEST_CASE(a_nudge_tells_of_a_grant_to_another_attempt_of_the_client)
+{
+    wait(5, 3s);
+    const attempt_id second = wait(6, 3s);
+    pass(3100ms);
+    standing told = queued(5, 4s);
+    told.fence = fence;
+    told.extra = id(second);
+    answer(told);
+    BOOST_TEST(only<granted>().attempt == second);
+}
+
+BOOST_AUTO_TEST_CASE(waiters_whose_queue_is_gone_enter_it_again)
+{
+    wait(5, 3s);
+    wait(6, 3s);
+    pass(3100ms);
+    answer(say(status::gone));
+    BOOST_TEST(sent() == "resync");
+    answer({say(status::gone), say(status::gone)});
+    BOOST_TEST(sent() == "acquire acquire");
+    BOOST_TEST(commands[0].arguments[3] == "5");
+    BOOST_TEST(commands[1].arguments[3] == "6");
+}
+
+BOOST_AUTO_TEST_CASE(a_script_that_stopped_halfway_is_followed_by_a_nudge)
+{
+    want();
+    standing told = queued(5, 15s);
+    told.more = true;
+    answer(told);
+    BOOST_TEST(sent() == "nudge");
+    standing again = queued(5, 15s);
+    again.more = true;
+    answer(again);
+    BOOST_TEST(sent() == "nudge");
+}
+
+BOOST_AUTO_TEST_CASE(a_nudge_that_was_refused_is_sent_again)
+{
+    wait(5, 3s);
+    pass(3100ms);
+    refuse("LOADING");
+    pass(101ms);
+    BOOST_TEST(sent() == "nudge");
+}
+
+// --- batches ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(renewals_go_together_by_the_hundred)
+{
+    std::vector<lock_id> locks;
+    for (int i = 0; i < 250; ++i)
+    {
+        lock = machine.open_lock(mutex_keys("t", "lock " + std::to_string(i)), {});
+        hold();
+    }
+    pass(5100ms);
+    BOOST_TEST(sent() == "renew renew renew");
+    BOOST_TEST(commands[0].keys.size() == 300U);
+    BOOST_TEST(commands[0].arguments.size() == 501U);
+    BOOST_TEST(commands[2].keys.size() == 150U);
+}
+
+BOOST_AUTO_TEST_CASE(so_do_those_who_come_back)
+{
+    for (int i = 0; i < 120; ++i)
+        wait(i + 1, 60s);
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "resync resync");
+    BOOST_TEST(commands[0].keys.size() == 300U);
+    BOOST_TEST(commands[0].arguments.size() == 601U);
+    BOOST_TEST(commands[1].keys.size() == 60U);
+}
+
+// --- connections --------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_place)
+{
+    const attempt_id one = wait(5);
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "resync");
+    BOOST_TEST(commands[0].arguments[1] == "abc#1.1");
+    BOOST_TEST(commands[0].arguments[2] == "abc#2.1");
+    BOOST_TEST(commands[0].arguments[3] == "0");
+    answer(queued(5, 15s));
+    BOOST_TEST(machine.phase_name(one) == "queued");
+    receive(grant(one, fence, 4s));
+    BOOST_TEST(only<granted>().attempt == one);
+}
+
+BOOST_AUTO_TEST_CASE(all_ids_are_told_by_which_the_server_may_know_it)
+{
+    wait(5);
+    disconnect();
+    connect(2);
+    disconnect();
+    connect(3);
+    BOOST_TEST(commands[0].arguments[1] == "abc#1.1,abc#2.1");
+    answer(queued(5, 15s));
+    disconnect();
+    connect(4);
+    BOOST_TEST(commands[0].arguments[1] == "abc#3.1");
+}
+
+BOOST_AUTO_TEST_CASE(who_is_gone_enters_again_with_its_ticket)
+{
+    wait(5);
+    disconnect();
+    connect(2);
+    answer(say(status::gone));
+    BOOST_TEST(sent() == "acquire");
+    BOOST_TEST(commands[0].arguments[1] == "abc#2.1");
+    BOOST_TEST(commands[0].arguments[3] == "5");
+}
+
+BOOST_AUTO_TEST_CASE(an_acquire_without_an_answer_is_looked_for)
+{
+    const attempt_id one = want();
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "resync");
+    answer(own(fence, 4s));
+    BOOST_TEST(only<granted>().attempt == one);
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_goes_on_while_its_lease_lasts)
+{
+    const attempt_id one = hold();
+    disconnect();
+    pass(14s);
+    BOOST_TEST(machine.holds(one));
+    connect(2);
+    BOOST_TEST(commands[0].arguments[3] == std::to_string(fence));
+    answer(own(fence, 15s));
+    BOOST_TEST(only<extended>().attempt == one);
+    pass(14s);
+    BOOST_TEST(machine.holds(one));
+}
+
+BOOST_AUTO_TEST_CASE(and_loses_it_when_the_lease_has_ended)
+{
+    const attempt_id one = hold();
+    disconnect();
+    pass(15s);
+    BOOST_TEST(only<lost>().attempt == one);
+    connect(2);
+    BOOST_TEST(sent() == "release");
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_whom_the_server_does_not_know_loses_the_lock)
+{
+    for (const status said : {status::lost, status::unknown})
+    {
+        driven_client other;
+        other.connect();
+        const attempt_id one = other.hold();
+        other.disconnect();
+        other.connect(2);
+        other.answer(other.say(said));
+        BOOST_TEST(other.only<lost>().attempt == one);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(messages_of_the_former_connection_are_not_read)
+{
+    const attempt_id one = wait(5);
+    const std::string former = grant(one, fence, 4s);
+    disconnect();
+    connect(2);
+    receive(former);
+    answer(queued(5, 15s));
+    BOOST_TEST(events.empty());
+}
+
+BOOST_AUTO_TEST_CASE(answers_of_the_former_connection_are_not_read)
+{
+    const attempt_id one = want();
+    const std::uint64_t number = commands[0].number;
+    disconnect();
+    connect(2);
+    machine.answered(now, number, {own(fence, 4s)});
+    BOOST_TEST(machine.take_actions().empty());
+    BOOST_TEST(machine.phase_name(one) == "joining");
+}
+
+BOOST_AUTO_TEST_CASE(a_release_is_repeated)
+{
+    const attempt_id one = hold();
+    release(one);
+    const std::string slot = commands[0].arguments[3];
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "release");
+    BOOST_TEST(commands[0].arguments[1] == "abc#2.1");
+    BOOST_TEST(commands[0].arguments[3] == slot);
+    answer(say(status::released));
+    BOOST_TEST((only<released>().result == release_result::released));
+}
+
+BOOST_AUTO_TEST_CASE(what_another_server_says_of_a_release_is_not_the_whole_truth)
+{
+    const attempt_id one = hold();
+    release(one);
+    disconnect();
+    connect(2, "another run");
+    answer(say(status::lost));
+    BOOST_TEST((only<released>().result == release_result::unknown));
+
+    const attempt_id two = hold(fence + 1);
+    release(two);
+    disconnect();
+    connect(3, "another run");
+    answer(say(status::lost));
+    BOOST_TEST((only<released>().result == release_result::lost));
+}
+
+BOOST_AUTO_TEST_CASE(a_cancellation_is_repeated_with_all_ids)
+{
+    const attempt_id one = wait(5);
+    cancel(one);
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "cancel");
+    BOOST_TEST(commands[0].arguments[1] == "abc#1.1,abc#2.1");
+    answer(say(status::cancelled));
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(what_begins_without_a_connection_is_sent_when_there_is_one)
+{
+    disconnect();
+    const attempt_id one = want();
+    BOOST_TEST(sent() == "");
+    connect(2);
+    BOOST_TEST(sent() == "acquire");
+    answer(own(fence, 4s));
+    BOOST_TEST(only<granted>().attempt == one);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_sent_into_a_connection_that_is_gone)
+{
+    wait(5, 3s);
+    hold();
+    now += 4s;
+    disconnect();
+    BOOST_TEST(sent() == "");
+    pass(3s);
+    BOOST_TEST(sent() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_resync_that_was_refused_for_the_moment_is_sent_again)
+{
+    wait(5);
+    disconnect();
+    connect(2);
+    refuse("LOADING");
+    pass(101ms);
+    BOOST_TEST(sent() == "resync");
+}
+
+// What was on its way when a connection broke may come after all, even after the answer to its repetition:
+// the server has to go on knowing it.
+BOOST_AUTO_TEST_CASE(only_calls_that_were_sent_once_are_forgotten)
+{
+    lease_options options;
+    options.pool.emplace(pool_shape{3, 3});
+    const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
+    const auto add = [&]
+    {
+        machine.call(now, pool, inquiry::add, 1);
+        pass(0us);
+    };
+    add();
+    BOOST_TEST(commands.at(0).arguments[3] == "abc#0+1");
+    answer(say(status::ok));
+    add();
+    BOOST_TEST(commands.at(0).arguments[4] == "abc#0+1");
+    disconnect();
+    connect(2);
+    BOOST_TEST(commands.at(0).arguments[3] == "abc#0+2");
+    answer(say(status::ok));
+    add();
+    BOOST_TEST(commands.at(0).arguments[4] == "");
+}
+
+// Units that are being taken are outside only when they have been given back as such: until then, they are
+// those of a holder.
+BOOST_AUTO_TEST_CASE(units_are_not_outside_before_they_are_taken)
+{
+    lease_options options;
+    options.pool.emplace(pool_shape{3, 0});
+    const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
+    demand what;
+    what.units = 2;
+    what.takes = true;
+    const attempt_id id = machine.begin(now, pool, what);
+    pass(0us);
+    answer(own(fence, 4s));
+    BOOST_TEST(sent() == "release");
+    BOOST_TEST(commands[0].arguments[9] == "2");
+    answer(say(status::lost));
+    BOOST_TEST(sent() == "acquire");
+    // Perhaps too late: the grant is confirmed first.
+    now += 5s;
+    answer(own(fence + 1, 4s - 5s));
+    BOOST_TEST(sent() == "renew");
+    BOOST_TEST(commands[0].arguments[3] == "2");
+    BOOST_TEST(commands[0].arguments[4] == "0");
+    answer(own(fence + 1, 15s));
+    BOOST_TEST(commands[0].arguments[9] == "2");
+    answer(say(status::released));
+    BOOST_TEST(only<taken>().attempt == id);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

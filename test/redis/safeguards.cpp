@@ -1,0 +1,235 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <initializer_list>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/random_runs.hpp"
+#include "support/script_engine.hpp"
+#include "support/simulation.hpp"
+
+// What the safeguards of the protocol are there for: without each of them some history breaks a promise,
+// and with it the same history does not. What is of use without being needed for a promise, because it
+// saves time, is in safeguards_of_time.cpp.
+
+namespace turnstile::test {
+namespace {
+
+using redis::detail::safeguards;
+
+struct safeguard
+{
+    const char* name;
+    /// Switches it off in the client.
+    bool safeguards::* client = nullptr;
+    /// Switches it off in the scripts.
+    std::vector<script_patch> scripts;
+    /// What has to happen.
+    simulation_options options;
+    /// What is broken without it.
+    const char* promise;
+    /// A history in which it is. When the protocol changes it may be another one, which is looked for.
+    std::uint64_t seed;
+
+    friend std::ostream& operator<<(std::ostream& stream, const safeguard& each)
+    {
+        return stream << each.name;
+    }
+};
+
+/// How many seeds are tried if the one that was found first does not do it any more.
+constexpr std::uint64_t search_bound = 3000;
+
+simulation_options under(std::initializer_list<fault> faults)
+{
+    simulation_options result;
+    result.faults = only(faults);
+    return result;
+}
+
+simulation_options with_long_steps(simulation_options options)
+{
+    options.step = std::chrono::hours(1);
+    return options;
+}
+
+simulation_options with_counts(redis_store::count counts, simulation_options options)
+{
+    options.counts = counts;
+    return options;
+}
+
+simulation_options with_grace(simulation_options options)
+{
+    options.grace = options.lease;
+    return options;
+}
+
+/// Grants by what PUBLISH returns, and tries the next waiter if that is 0.
+std::vector<script_patch> trusting_publish()
+{
+    const std::string call = "redis.pcall('PUBLISH', channel(id), 'grant ' .. id .. ' ' .. "
+                             "s.fence .. ' ' .. s.deadline .. ' ' .. s.stamp)";
+    return {
+        {"prologue", "if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 then", "if true then"},
+        {"prologue", call + "\n      return",
+         "if " + call + " > 0 then return end\n      s.owner, s.deadline = '', '0'"}};
+}
+
+const std::vector<safeguard>& all_safeguards()
+{
+    using enum fault;
+    static const std::vector<safeguard> list{
+        // --- of the client ---
+        {"a grant is entered only if its deadline is certainly ahead",
+         &safeguards::clock_bound,
+         {},
+         under({pause, slow}),
+         "two holders",
+         3},
+        {"never two commands of one attempt are under way",
+         &safeguards::single_flight,
+         {},
+         {},
+         "are under way",
+         1},
+        {"each connection has an incarnation",
+         &safeguards::incarnations,
+         {},
+         under({cut, zombies, half_open, failover, restart_aof}),
+         "where nobody listens",
+         88},
+        {"who enters the queue again says which place it had",
+         &safeguards::ticket_hints,
+         {},
+         under({cut, half_open, restart_empty}),
+         "FIFO",
+         7},
+        {"all ids are remembered by which the server may know an attempt",
+         &safeguards::all_ids,
+         {},
+         under({cut, zombies, half_open, slow}),
+         "FIFO",
+         2115},
+        {"a fence below one that was seen is not accepted",
+         &safeguards::fence_regression,
+         {},
+         with_long_steps(under({restart_empty, clock_back, deletion})),
+         "a client was granted the fence",
+         3},
+        {"renewals depend on the lease in force",
+         &safeguards::lease_in_force,
+         {},
+         under({}),
+         "a lock was lost though nothing happened",
+         1},
+        {"what is over is over, before anything else is read",
+         &safeguards::deadline_first,
+         {},
+         under({pause}),
+         "goes on after the end of its lease",
+         32},
+        {"waiters ask when the lease of the owner has ended",
+         &safeguards::nudge,
+         {},
+         {},
+         "never ends",
+         26},
+        // --- of the scripts ---
+        {"NUMSUB in a cluster, where PUBLISH does not count all", nullptr, trusting_publish(),
+         with_counts(redis_store::count::none, under({cut, crash})), "two holders", 2},
+        {"NUMSUB beside a pattern subscriber, whom PUBLISH counts", nullptr, trusting_publish(),
+         with_counts(redis_store::count::one_more, under({cut, crash})), "where nobody listens",
+         30},
+        {"fences are of the server's time",
+         nullptr,
+         {{"prologue", "last < s.now and s.stamp or format('%d', last + 1)",
+           "format('%d', s.fence + 1)"}},
+         under({restart_empty, failover}),
+         "was granted to",
+         1},
+        {"what was given back last is remembered",
+         nullptr,
+         {{"prologue",
+           "if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then "
+           "return answer(s, 'released') end",
+           ""}},
+         under({cut, zombies, half_open}),
+         "was denied that had been made",
+         8},
+        {"a place is taken from the past, not only up to the newest ticket",
+         nullptr,
+         {{"acquire", "hint <= math.max(newest, s.now)", "hint <= newest"}},
+         under({restart_empty, deletion}),
+         "FIFO",
+         4},
+        {"resync gives waiters the new id",
+         nullptr,
+         {{"resync", "redis.call('ZADD', s.queue, ticket, id)",
+           "redis.call('ZADD', s.queue, ticket, old)"}},
+         under({cut, half_open}),
+         "FIFO",
+         226},
+        {"the clock of a lock never goes back",
+         nullptr,
+         {{"prologue", "if now < v[3] + 0 then", "if false then"}},
+         with_long_steps(under({clock_back, crash})),
+         "never ends",
+         25},
+        {"a lock is reclaimed only if nobody was granted it since",
+         nullptr,
+         {{"resync", "if held and (s.fence - fence < 0 or s.fence == fence and s.owner == '') then",
+           "if held and not (s.owner == id and s.fence == fence) then"}},
+         under({failover, restart_empty}),
+         "though it was granted since",
+         7},
+        {"a server without memory keeps locks for who held them",
+         nullptr,
+         {{"acquire", "if s.fresh and s.now < ARGV[9] + 0 then", "if false then"}},
+         with_grace(under({restart_empty})),
+         "two holders",
+         1},
+        {"a release knows its grant under a former id",
+         nullptr,
+         {{"release",
+           "s.owner == id or string.gsub(s.owner, '#%d+', '', 1) == string.gsub(id, '#%d+', '', 1)",
+           "s.owner == id"}},
+         {},
+         "and the lock not released",
+         54},
+    };
+    return list;
+}
+
+BOOST_DATA_TEST_CASE(each_safeguard_earns_its_place, all_safeguards())
+{
+    script_engine weakened(sample.scripts);
+    script_engine whole;
+    simulation_options options = sample.options;
+    options.seed = sample.seed;
+    if (sample.client != nullptr)
+        options.guards.*sample.client = false;
+    const auto breaks = [&]
+    { return simulate(weakened, options).violation.find(sample.promise) != std::string::npos; };
+    bool broken = breaks();
+    for (std::uint64_t i = 1; i <= search_bound && !broken; ++i)
+    {
+        options.seed = i;
+        broken = breaks();
+    }
+    BOOST_TEST_REQUIRE(broken, "no history needs it: " << sample.name);
+    BOOST_TEST_MESSAGE(sample.name << ": without it, seed " << options.seed << ": "
+                                   << simulate(weakened, options).violation);
+    options.guards = {};
+    BOOST_TEST(find_violation(whole, options) == "");
+}
+
+}  // namespace
+}  // namespace turnstile::test

@@ -1,0 +1,165 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/script_scene.hpp"
+
+// Safeguards without which no promise about who owns a lock is broken, but something takes longer or ends
+// worse than it need. Each is switched off here, and seen to be missed.
+
+using turnstile::test::script_patch;
+using turnstile::test::script_scene;
+using namespace std::chrono_literals;
+
+namespace {
+
+using words = script_scene::words;
+
+/// How long after the first grant the lock comes to c, whose client asks each 100 ms.
+std::chrono::milliseconds until_c_owns(script_scene& scene)
+{
+    auto passed = 0ms;
+    while (scene.nudge("c#1.1")[0] != "own" && passed < 1min)
+    {
+        scene.pass(100ms);
+        passed += 100ms;
+    }
+    return passed;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(redis_safeguards_of_time)
+
+// A waiter whose connection is half open is granted the lock and never hears of it.
+BOOST_AUTO_TEST_CASE(a_grant_is_a_claim_until_it_is_confirmed)
+{
+    for (const bool whole_lease : {false, true})
+    {
+        script_scene scene;
+        if (whole_lease)
+            scene.claim = scene.lease;
+        scene.acquire("a#1.1");
+        scene.acquire("b#1.1");
+        scene.acquire("c#1.1");
+        scene.release("a#1.1", scene.fence());
+        BOOST_TEST(scene.owner() == "b#1.1");
+        BOOST_TEST((until_c_owns(scene) == (whole_lease ? 15s : 4s)));
+    }
+}
+
+// The answer to an acquire does not arrive: the client is dead.
+BOOST_AUTO_TEST_CASE(so_is_one_in_an_answer)
+{
+    const script_patch patch{"acquire", "  own(s, id, ARGV[8])",
+                             "  own(s, id, ARGV[8])\n"
+                             "  s.deadline = format('%d', s.now + ARGV[5] * 1000)"};
+    for (const bool without : {false, true})
+    {
+        script_scene scene(without ? std::vector{patch} : std::vector<script_patch>());
+        scene.acquire("b#1.1");
+        scene.acquire("c#1.1");
+        BOOST_TEST((until_c_owns(scene) == (without ? 15s : 4s)));
+    }
+}
+
+// The server's clock was set forward, and the lease ended early: two believe that they own the lock, until
+// the first one hears that it is lost.
+BOOST_AUTO_TEST_CASE(who_loses_a_lock_is_told)
+{
+    const script_patch patch{
+        "prologue",
+        "  redis.pcall('PUBLISH', channel(s.owner), 'lost ' .. s.owner .. ' ' .. "
+        "s.fence .. ' ' .. s.stamp)\n",
+        ""};
+    for (const bool without : {false, true})
+    {
+        script_scene scene(without ? std::vector{patch} : std::vector<script_patch>());
+        scene.acquire("a#1.1");
+        scene.acquire("b#1.1");
+        scene.pass(5s);
+        scene.nudge("b#1.1");
+        BOOST_TEST(scene.owner() == "b#1.1");
+        BOOST_TEST(scene.told().size() == (without ? 0U : 1U));
+    }
+}
+
+// The server restarts with an empty memory: its holders need not lose their locks.
+BOOST_AUTO_TEST_CASE(a_holder_reclaims_what_nobody_was_granted_since)
+{
+    const script_patch patch{
+        "resync", "if held and (s.fence - fence < 0 or s.fence == fence and s.owner == '') then",
+        "if false then"};
+    for (const bool without : {false, true})
+    {
+        script_scene scene(without ? std::vector{patch} : std::vector<script_patch>());
+        scene.acquire("a#1.1");
+        const std::int64_t fence = scene.fence();
+        scene.store.clear();
+        BOOST_TEST(scene.resync("a#1.1", "a#2.1", fence)[0] == (without ? "unknown" : "own"));
+    }
+}
+
+// The memory is gone and the clock behind: who has seen a fence gets a higher one, and is not refused by
+// its own client.
+BOOST_AUTO_TEST_CASE(a_client_brings_the_fence_that_it_has_seen)
+{
+    const script_patch patch{"prologue", "if seen + 0 > last then", "if false then"};
+    for (const bool without : {false, true})
+    {
+        script_scene scene(without ? std::vector{patch} : std::vector<script_patch>());
+        scene.acquire("a#1.1");
+        const std::int64_t seen = scene.fence();
+        scene.store.clear();
+        scene.pass(-1h);
+        scene.acquire("a#1.2", "queue", 0, seen);
+        BOOST_TEST((scene.fence() > seen) == !without);
+    }
+}
+
+// Who repeats an acquire without having heard the answer must not stand in the queue behind itself.
+BOOST_AUTO_TEST_CASE(an_acquire_can_be_repeated)
+{
+    const script_patch patch{
+        "acquire", "elseif s.owner ~= id and not redis.call('ZSCORE', s.queue, id) then", "else"};
+    for (const bool without : {false, true})
+    {
+        script_scene scene(without ? std::vector{patch} : std::vector<script_patch>());
+        scene.acquire("a#1.1");
+        BOOST_TEST(scene.acquire("a#1.1")[0] == "own");
+        BOOST_TEST(scene.queue().size() == (without ? 1U : 0U));
+        // The lock is granted to an attempt that has ended, for as long as a claim lasts.
+        scene.acquire("c#1.1");
+        scene.release("a#1.1", scene.fence());
+        BOOST_TEST((until_c_owns(scene) == (without ? 4s : 0s)));
+    }
+}
+
+// A place that is yet to come would be a place before nobody, but after all who come later: it is not
+// taken from a server with another clock.
+BOOST_AUTO_TEST_CASE(a_place_is_not_taken_from_the_future)
+{
+    const script_patch patch{"acquire", "if hint > 0 and hint <= math.max(newest, s.now) then",
+                             "if hint > 0 then"};
+    for (const bool without : {false, true})
+    {
+        script_scene scene(without ? std::vector{patch} : std::vector<script_patch>());
+        scene.acquire("a#1.1");
+        const std::int64_t future = script_scene::start + 3'600'000'000;
+        scene.acquire("b#1.1", "queue", future);
+        scene.pass(1s);
+        scene.acquire("c#1.1", "queue", script_scene::start + 500'000);
+        scene.acquire("d#1.1");
+        // The tickets of all who come later follow the clock again.
+        const auto* queue = scene.store.zset("queue");
+        BOOST_TEST((queue->scores.at("d#1.1") > static_cast<double>(future)) == without);
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

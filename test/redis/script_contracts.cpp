@@ -1,0 +1,259 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "redis/protocol.hpp"
+#include "support/driven_client.hpp"
+#include "support/random_runs.hpp"
+#include "support/script_scene.hpp"
+
+// What the heads of the scripts say is what the client sends, and what they do together is what a plain
+// list does. TURNSTILE_RANDOM_RUNS says how many sequences of calls are compared with it.
+
+namespace turnstile::test {
+namespace {
+
+using redis::detail::operation;
+
+// --- the heads ----------------------------------------------------------------------------------
+
+/// What the head of a script says about each of its points.
+std::map<std::string, std::string> head_of(std::string_view script)
+{
+    std::map<std::string, std::string> points;
+    std::istringstream lines(script_file(script));
+    std::string point;
+    for (std::string line; std::getline(lines, line) && line.starts_with("--");)
+    {
+        if (line.starts_with("--            "))
+        {
+            points[point] += ' ' + line.substr(14);
+            continue;
+        }
+        if (line.size() < 4)
+            continue;
+        const std::size_t end = line.find_first_of(" :", 3);
+        point = line.substr(3, end - 3);
+        const std::size_t text = line.find_first_not_of(" :", end);
+        points[point] = text == std::string::npos ? "" : line.substr(text);
+    }
+    return points;
+}
+
+/// How many things a list names, what is in parentheses not counted: once, and for each lock.
+std::pair<std::size_t, std::size_t> count(std::string list)
+{
+    for (std::size_t open = 0; (open = list.find('(')) != std::string::npos;)
+        list.erase(open, list.find(')', open) + 1 - open);
+    const std::size_t each = list.find("; for each");
+    const auto items = [](std::string_view part)
+    { return static_cast<std::size_t>(std::ranges::count(part, ',')) + 1; };
+    if (each == std::string::npos)
+        return {items(list), 0};
+    const std::size_t colon = list.find(':', each);
+    // KEYS are all for each lock: "lock, queue, done; for each of them".
+    if (colon == std::string::npos)
+        return {0, items(list.substr(0, each))};
+    return {items(list.substr(0, each)), items(list.substr(colon))};
+}
+
+BOOST_AUTO_TEST_SUITE(redis_script_contracts)
+
+BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
+{
+    // All but one are there for locks and for pools.
+    BOOST_TEST(script_names().size() == 2 * redis::detail::operation_count - 1);
+    for (const std::string& name : script_names())
+        BOOST_TEST_CONTEXT(name)
+        {
+            auto head = head_of(name);
+            for (const char* point :
+                 {"KEYS", "ARGV", "returns", "repeated", "wakes", "complexity", "flags"})
+                BOOST_TEST(!head[point].empty(), point);
+            BOOST_TEST((head["flags"] == "none" || head["flags"] == "allow-oom"));
+            // Only a new waiter needs memory.
+            BOOST_TEST((head["flags"] == "none") == name.ends_with("acquire"));
+        }
+}
+
+/// The commands that a client sends for locks or for pools, by name, each with its numbers of keys and
+/// arguments.
+std::map<std::string, driven_client::command> commands_of(driven_client& client)
+{
+    client.connect();
+    std::map<std::string, driven_client::command> sent;
+    const auto note = [&]
+    {
+        for (const auto& each : client.commands)
+            sent[std::string(name_of(each.op, each.kind))] = each;
+    };
+    const auto first = client.hold();
+    const auto second = client.want();
+    note();
+    client.answer(client.queued(5, std::chrono::seconds(3)));
+    client.pass(std::chrono::milliseconds(5100));
+    note();
+    client.disconnect();
+    client.connect(2);
+    note();
+    client.answer({client.own(driven_client::first_fence, std::chrono::seconds(15)),
+                   client.queued(5, std::chrono::seconds(3))});
+    client.release(first);
+    client.cancel(second);
+    note();
+    return sent;
+}
+
+void check_numbers(const std::map<std::string, driven_client::command>& sent,
+                   std::size_t keys_of_an_object)
+{
+    for (const auto& [name, command] : sent)
+        BOOST_TEST_CONTEXT(name)
+        {
+            auto head = head_of(name);
+            const std::size_t locks = command.keys.size() / keys_of_an_object;
+            const auto [keys, keys_each] = count(head["KEYS"]);
+            BOOST_TEST(command.keys.size() == keys + keys_each * locks);
+            const auto [arguments, arguments_each] = count(head["ARGV"]);
+            BOOST_TEST(command.arguments.size() == arguments + arguments_each * locks);
+        }
+}
+
+BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_take)
+{
+    driven_client client;
+    const auto sent = commands_of(client);
+    BOOST_TEST(sent.size() == redis::detail::operation_count - 1);
+    check_numbers(sent, 3);
+}
+
+BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_of_a_pool_take)
+{
+    redis::detail::lease_options options;
+    options.pool = redis::detail::pool_shape{3, 0};
+    driven_client client(options);
+    auto sent = commands_of(client);
+    client.read();
+    for (const auto& each : client.commands)
+        sent[std::string(name_of(each.op, each.kind))] = each;
+    BOOST_TEST(sent.size() == redis::detail::operation_count);
+    check_numbers(sent, 5);
+}
+
+// --- the list -----------------------------------------------------------------------------------
+
+/// What a lock is, told in a few lines: an owner and a list, served in order, with leases.
+struct plain_list
+{
+    std::string owner;
+    std::int64_t deadline = 0;
+    std::vector<std::string> waiters;
+    std::int64_t now = 0;
+
+    static bool listens(const std::string& id) { return id[0] != 'x'; }
+
+    void settle(const std::string& caller = "")
+    {
+        if (!owner.empty() && deadline <= now)
+            owner.clear();
+        while (owner.empty() && !waiters.empty())
+        {
+            const std::string id = waiters.front();
+            waiters.erase(waiters.begin());
+            if (listens(id) || id == caller)
+                own(id);
+        }
+    }
+    void own(const std::string& id)
+    {
+        owner = id;
+        deadline = now + 4'000'000;
+    }
+    void acquire(const std::string& id, bool waits)
+    {
+        settle(id);
+        if (owner.empty())
+            own(id);
+        else if (waits && owner != id && std::ranges::find(waiters, id) == waiters.end())
+            waiters.push_back(id);
+    }
+    void leave(const std::string& id)
+    {
+        settle();
+        std::erase(waiters, id);
+        if (owner == id)
+            owner.clear();
+        settle();
+    }
+};
+
+BOOST_AUTO_TEST_CASE(together_they_are_a_list)
+{
+    run_seeds(100,
+              [](std::uint64_t seed)
+              {
+                  dice choice(seed);
+                  script_scene scene;
+                  plain_list list;
+                  const std::vector<std::string> ids{"a#1.1", "b#1.1", "c#1.1", "d#1.1",
+                                                     "a#1.2", "x#1.1", "x#1.2"};
+                  for (int i = 0; i < 150 && all_is_well(); ++i)
+                  {
+                      const std::string& id = choice.one_of(ids);
+                      scene.pass(std::chrono::microseconds(choice.below(800'000)));
+                      list.now = scene.store.clock;
+                      switch (choice.below(6))
+                      {
+                      case 0:
+                      case 1:
+                      {
+                          const bool waits = choice.below(5) != 0;
+                          scene.acquire(id, waits ? "queue" : "try");
+                          list.acquire(id, waits);
+                          break;
+                      }
+                      case 2:
+                          scene.cancel(id);
+                          list.leave(id);
+                          break;
+                      case 3:
+                          scene.nudge(id);
+                          list.settle(id);
+                          break;
+                      case 4:
+                          if (scene.owner().empty())
+                              break;
+                          scene.renew(scene.owner(), scene.fence());
+                          if (list.deadline > list.now)
+                              list.deadline = std::max(list.deadline, list.now + 15'000'000);
+                          list.settle();
+                          break;
+                      default:
+                          if (scene.owner().empty())
+                              break;
+                          scene.release(scene.owner(), scene.fence());
+                          list.owner.clear();
+                          list.settle();
+                      }
+                      BOOST_TEST(scene.owner() == list.owner);
+                      BOOST_TEST(scene.queue() == list.waiters, boost::test_tools::per_element());
+                  }
+              });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace turnstile::test

@@ -1,0 +1,273 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "redis/scripts.hpp"
+#include "support/random_runs.hpp"
+#include "support/redis_server.hpp"
+#include "support/resp_connection.hpp"
+#include "support/script_scene.hpp"
+
+// The same calls of the same scripts on a real server and on the made-up one: replies, messages and keys
+// are equal. TURNSTILE_RANDOM_RUNS says how many sequences of calls there are.
+
+namespace turnstile::test {
+namespace {
+
+using words = std::vector<std::string>;
+
+const words lock_keys{"{t}lock", "{t}queue", "{t}done"};
+const words channels{"w:a#1", "w:a#2", "w:b#1"};
+
+struct call
+{
+    std::string script;
+    words arguments;
+};
+
+/// Calls as clients make them, and as they should not.
+class caller
+{
+public:
+    explicit caller(std::uint64_t seed)
+        : dice_(seed)
+    {
+    }
+
+    call next()
+    {
+        const words options{"15000", dice_.coin() ? "4000" : "2000", "60000"};
+        const std::string who = id();
+        call result;
+        switch (dice_.below(8))
+        {
+        case 0:
+        case 1:
+        case 2:
+            result = {"acquire", {"w:", who, dice_.below(4) == 0 ? "try" : "queue", number()}};
+            append(result, options);
+            result.arguments.push_back(number());
+            result.arguments.push_back(number());
+            return result;
+        case 3:
+        case 4:
+            result = {"release", {"w:", who, fence(), dice_.coin() ? "" : "a#0.1"}};
+            break;
+        case 5:
+            result = {"cancel", {"w:", who + ',' + id()}};
+            break;
+        case 6:
+            result = {"nudge", {"w:", dice_.below(4) == 0 ? "" : who}};
+            append(result, options);
+            result.arguments.push_back("w:a#1");
+            return result;
+        default:
+            if (dice_.coin())
+                result = {"renew", {"w:", who, fence()}};
+            else
+                result = {"resync", {"w:", who + ',' + id(), id(), dice_.coin() ? "0" : fence()}};
+        }
+        append(result, options);
+        return result;
+    }
+
+    void heard(const redis_reply& reply)
+    {
+        for (const std::string& each : words_of(reply))
+            if (each.size() == 16)
+                numbers_.push_back(each);
+    }
+
+private:
+    static void append(call& to, const words& options)
+    {
+        to.arguments.insert(to.arguments.end(), options.begin(), options.end());
+    }
+
+    // The connections a#1, a#2 and b#1 listen, c#1 does not.
+    std::string id()
+    {
+        const words who{"a#1.", "a#2.", "b#1.", "c#1."};
+        return dice_.one_of(who) + std::to_string(1 + dice_.below(3));
+    }
+    std::string number() { return dice_.coin() ? "0" : fence(); }
+    std::string fence()
+    {
+        if (numbers_.empty())
+            return "1";
+        return numbers_[numbers_.size() - 1 -
+                        dice_.below(
+                            static_cast<unsigned>(std::min<std::size_t>(numbers_.size(), 12)))];
+    }
+
+    dice dice_;
+    words numbers_;
+};
+
+/// All that the keys hold.
+words contents(resp_connection& server)
+{
+    words result;
+    std::map<std::string, std::string> fields;
+    const words hash = server.ask({"HGETALL", lock_keys[0]}).leaves();
+    for (std::size_t i = 0; i + 1 < hash.size(); i += 2)
+        fields[hash[i]] = hash[i + 1];
+    for (const auto& [name, value] : fields)
+        result.push_back(name + '=' + value);
+    for (std::size_t key : {1U, 2U})
+        for (const std::string& each :
+             server.ask({"ZRANGE", lock_keys[key], "0", "-1", "WITHSCORES"}).leaves())
+            result.push_back(each);
+    return result;
+}
+
+words contents(const redis_store& store)
+{
+    words result;
+    if (const auto* hash = store.hash(lock_keys[0]))
+        for (const auto& [name, value] : *hash)
+            result.push_back(name + '=' + value);
+    for (std::size_t key : {1U, 2U})
+        if (const auto* set = store.zset(lock_keys[key]))
+            for (const auto& [score, member] : set->order)
+            {
+                result.push_back(member);
+                result.push_back(std::to_string(static_cast<std::int64_t>(score)));
+            }
+    return result;
+}
+
+BOOST_AUTO_TEST_CASE(the_scripts_that_are_tested_are_those_that_are_built_in)
+{
+    const auto embedded = redis::detail::scripts();
+    BOOST_TEST(embedded.size() == script_names().size());
+    for (const auto& each : embedded)
+        BOOST_TEST(each.text == script_text(each.name), each.name);
+}
+
+BOOST_AUTO_TEST_CASE(the_made_up_server_is_like_a_real_one)
+{
+    const redis_server server;
+    resp_connection real(server.unix_socket().string());
+    resp_connection listener(server.unix_socket().string());
+    for (const std::string& each : channels)
+        static_cast<void>(listener.ask({"SUBSCRIBE", each}));
+    std::map<std::string, std::string> digests;
+    for (const std::string& name : script_names())
+        digests[name] = real.ask({"SCRIPT", "LOAD", script_text(name)}).text;
+
+    script_engine engine;
+    std::map<std::string, unsigned> answers;
+    run_seeds(50,
+              [&](std::uint64_t seed)
+              {
+                  static_cast<void>(real.ask({"FLUSHALL"}));
+                  redis_store made_up;
+                  for (const std::string& each : channels)
+                      made_up.subscribers[each] = 1;
+                  caller next(seed);
+                  for (int i = 0; i < 60 && all_is_well(); ++i)
+                  {
+                      const call ask = next.next();
+                      words evalsha{"EVALSHA", digests[ask.script], "3"};
+                      evalsha.insert(evalsha.end(), lock_keys.begin(), lock_keys.end());
+                      evalsha.insert(evalsha.end(), ask.arguments.begin(), ask.arguments.end());
+                      const redis_reply told = real.ask(evalsha);
+                      BOOST_TEST_REQUIRE(!told.is_error(), told.text);
+                      next.heard(told);
+                      ++answers[words_of(told)[0]];
+                      // The made-up clock shows what the real one showed then.
+                      made_up.clock = std::stoll(words_of(told)[1]);
+                      made_up.published.clear();
+                      const redis_reply same =
+                          engine.run(made_up, ask.script, lock_keys, ask.arguments);
+                      BOOST_TEST_CONTEXT(ask.script << " in call " << i)
+                      {
+                          BOOST_TEST(to_string(same) == to_string(told));
+                          BOOST_TEST(contents(made_up) == contents(real),
+                                     boost::test_tools::per_element());
+                          for (const auto& [channel, text] : made_up.published)
+                              if (made_up.subscribers.contains(channel))
+                                  BOOST_TEST(listener.read().leaves() ==
+                                                 (words{"message", channel, text}),
+                                             boost::test_tools::per_element());
+                          for (const std::string& key : lock_keys)
+                          {
+                              const auto ttl = real.ask({"PTTL", key}).number;
+                              const auto other = made_up.run(words{"PTTL", key}).number;
+                              BOOST_TEST(std::abs(ttl - other) < 2000, key);
+                          }
+                      }
+                  }
+              });
+    // There was something to compare.
+    for (const char* each : {"own", "queued", "busy", "gone", "released", "cancelled", "lost"})
+        BOOST_TEST(answers[each] > 0U, each);
+}
+
+BOOST_AUTO_TEST_CASE(so_are_its_errors)
+{
+    const redis_server server;
+    resp_connection real(server.unix_socket().string());
+    redis_store made_up;
+    for (const words& command : {words{"SET", "s", "x"},
+                                 words{"HSET", "h", "a", "1", "b", "2"},
+                                 words{"HSET", "h", "a", "3", "c", "4"},
+                                 words{"ZADD", "z", "5", "m"},
+                                 words{"ZADD", "z", "4.5", "n"},
+                                 words{"ZADD", "z", "x", "n"},
+                                 words{"HMGET", "h", "a", "q"},
+                                 words{"HMGET", "none", "a"},
+                                 words{"HGET", "h", "a"},
+                                 words{"HGET", "h", "q"},
+                                 words{"ZRANGE", "z", "0", "-1"},
+                                 words{"ZRANGE", "z", "1", "5"},
+                                 words{"ZRANGE", "z", "x", "5"},
+                                 words{"ZSCORE", "z", "m"},
+                                 words{"ZSCORE", "z", "n"},
+                                 words{"ZSCORE", "z", "q"},
+                                 words{"ZRANK", "z", "m"},
+                                 words{"ZCARD", "z"},
+                                 words{"ZCARD", "none"},
+                                 words{"HSET", "z", "a", "1"},
+                                 words{"ZADD", "h", "1", "a"},
+                                 words{"ZADD", "s", "1", "a"},
+                                 words{"HMGET", "s", "a"},
+                                 words{"ZPOPMIN", "h"},
+                                 words{"PEXPIRE", "z", "1000", "GT"},
+                                 words{"PEXPIRE", "z", "100000", "NX"},
+                                 words{"PEXPIRE", "z", "1000", "NX"},
+                                 words{"PEXPIRE", "z", "1000", "GT"},
+                                 words{"PEXPIRE", "z", "200000", "GT"},
+                                 words{"PEXPIRE", "z", "x"},
+                                 words{"PEXPIRE", "none", "5"},
+                                 words{"PTTL", "h"},
+                                 words{"PTTL", "none"},
+                                 words{"PUBSUB", "NUMSUB", "c"},
+                                 words{"PUBLISH", "c", "x"},
+                                 words{"ZREMRANGEBYSCORE", "z", "-inf", "4.7"},
+                                 words{"ZPOPMIN", "z"},
+                                 words{"ZPOPMIN", "z"},
+                                 words{"EXISTS", "z"},
+                                 words{"HDEL", "h", "a", "q"},
+                                 words{"HDEL", "h", "b", "c"},
+                                 words{"EXISTS", "h"},
+                                 words{"ZREM", "none", "x"},
+                                 words{"DEL", "s"},
+                                 words{"DEL", "s"}})
+        BOOST_TEST(to_string(made_up.run(command)) == to_string(real.ask(command)), command[0]);
+    BOOST_CHECK_THROW(static_cast<void>(made_up.run(words{"LPUSH", "l", "x"})), unknown_command);
+}
+
+}  // namespace
+}  // namespace turnstile::test

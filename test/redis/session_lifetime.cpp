@@ -1,0 +1,297 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Contexts, the session, the mutex and a guard die in every order; AddressSanitizer looks on.
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <support/attempt.hpp>
+#include <support/lock_client.hpp>
+#include <support/redis_server.hpp>
+#include <support/start.hpp>
+#include <support/tcp_proxy.hpp>
+#include <sys/wait.h>
+#include <thread>
+#include <turnstile/redis/async_mutex.hpp>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+namespace asio = boost::asio;
+namespace data = boost::unit_test::data;
+using namespace std::chrono_literals;
+using turnstile::redis::async_mutex;
+using turnstile::redis::config;
+using turnstile::redis::session;
+using turnstile::redis::session_thread;
+using turnstile::test::attempt;
+using turnstile::test::drain;
+using turnstile::test::path;
+using turnstile::test::redis_server;
+using turnstile::test::start;
+using turnstile::test::until;
+using guard_attempt = attempt<async_mutex::guard_type>;
+
+/// A holder, waiters of both contexts, and a release whose answer has not been heard.
+class world
+{
+public:
+    world(const config& settings, session_thread thread, const std::string& name)
+        : session_(std::make_unique<session>(contexts_[0]->get_executor(), settings, thread))
+        , mutex_(std::make_unique<async_mutex>(*session_, name))
+        , other_(std::make_unique<async_mutex>(*session_, "other " + name))
+    {
+    }
+
+    /// Brings about the state; the server is there.
+    void prepare()
+    {
+        wait(1, path::handler, *mutex_, holder_);
+        BOOST_REQUIRE(until([&] { return run().holder_.is_told(); }));
+        wait(0, path::handler, *mutex_, waiters_[0]);
+        wait(0, path::coroutine, *mutex_, waiters_[1]);
+        wait(1, path::handler, *mutex_, waiters_[2]);
+        wait(1, path::coroutine, *mutex_, waiters_[3]);
+        wait(1, path::handler, *other_, released_);
+        BOOST_REQUIRE(until([&] { return run().released_.is_told(); }));
+        BOOST_REQUIRE(until([&] { return run().session_->metrics().acquires == 6; }));
+        holder_.value().lost().assign([](asio::cancellation_type) {});
+        turnstile::test::launch(path::handler, contexts_[1]->get_executor(), release_,
+                                [&] { return released_.value().async_unlock(); });
+    }
+
+    void destroy(int victim)
+    {
+        switch (victim)
+        {
+        case 0:
+        case 1:
+            return contexts_[victim].reset();
+        case 2:
+            return session_.reset();
+        case 3:
+            mutex_.reset();
+            return other_.reset();
+        default:
+            holder_.value() = {};
+        }
+    }
+
+    world& run()
+    {
+        for (auto& each : contexts_)
+            if (each)
+                drain(*each);
+        return *this;
+    }
+
+    /// Nobody is told twice, waits in a context that is gone, or waits for what is gone.
+    void check(bool ran)
+    {
+        for (int i = 0; i < 4; ++i)
+        {
+            const std::string state = waiters_[i].state();
+            BOOST_TEST(state != "told twice");
+            const auto& context = contexts_[i / 2];
+            if (!context)
+                BOOST_TEST(state != "waiting");
+            // The session ends in its context, which may be gone.
+            if (ran && context && contexts_[0] && !session_)
+                BOOST_TEST(until([&] { return run().waiters_[i].is_told(); }));
+        }
+        BOOST_TEST(release_.state() != "told twice");
+    }
+
+private:
+    void wait(int context, path how, async_mutex& mutex, guard_attempt& a)
+    {
+        start(how, asio::any_io_executor(contexts_[context]->get_executor()), a,
+              [&mutex] { return mutex.async_lock(); });
+        drain(*contexts_[context]);
+    }
+
+    // Attempts outlive everything.
+    guard_attempt holder_;
+    std::array<guard_attempt, 4> waiters_;
+    guard_attempt released_;
+    attempt<> release_;
+    std::array<std::unique_ptr<asio::io_context>, 2> contexts_{
+        std::make_unique<asio::io_context>(), std::make_unique<asio::io_context>()};
+    std::unique_ptr<session> session_;
+    std::unique_ptr<async_mutex> mutex_;
+    std::unique_ptr<async_mutex> other_;
+};
+
+void destroy_in_every_order(session_thread thread)
+{
+    const redis_server server;
+    int worlds = 0;
+    for (const bool run_between : {false, true})
+    {
+        std::array order{0, 1, 2, 3, 4};
+        do
+        {
+            // What was held is abandoned, so each world has its own locks.
+            world w(config(server.url()), thread, std::to_string(++worlds));
+            w.prepare();
+            for (const int victim : order)
+            {
+                w.destroy(victim);
+                if (run_between)
+                    w.run();
+                w.check(run_between);
+            }
+        } while (std::ranges::next_permutation(order).found);
+    }
+}
+
+/// Runs in a forked process, which ends with whether it was so.
+template <class Function>
+bool in_a_child(asio::io_context& context, Function function)
+{
+    context.notify_fork(asio::execution_context::fork_prepare);
+    const pid_t child = ::fork();
+    if (child == 0)
+    {
+        context.notify_fork(asio::execution_context::fork_child);
+        ::alarm(20);
+        ::_exit(function() ? 0 : 1);
+    }
+    context.notify_fork(asio::execution_context::fork_parent);
+    int status = -1;
+    return ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(all_die_in_every_order_and_the_session_runs_on_a_context)
+{
+    destroy_in_every_order(session_thread::shared);
+}
+
+BOOST_AUTO_TEST_CASE(all_die_in_every_order_and_the_session_has_a_thread)
+{
+    destroy_in_every_order(session_thread::own);
+}
+
+BOOST_AUTO_TEST_CASE(a_session_that_never_connected_dies_in_every_order)
+{
+    for (const session_thread thread : {session_thread::shared, session_thread::own})
+        for (const bool context_first : {false, true})
+            for (const bool runs : {false, true})
+            {
+                auto context = std::make_unique<asio::io_context>();
+                guard_attempt waiter;
+                auto unconnected = std::make_unique<session>(
+                    *context,
+                    config("redis://127.0.0.1:" + std::to_string(turnstile::test::free_port())),
+                    thread);
+                auto mutex = std::make_unique<async_mutex>(*unconnected, "a");
+                start(path::handler, asio::any_io_executor(context->get_executor()), waiter,
+                      [&] { return mutex->async_lock(); });
+                if (runs)
+                    drain(*context);
+                if (context_first)
+                    context.reset();
+                mutex.reset();
+                unconnected.reset();
+                context.reset();
+                BOOST_TEST(waiter.state() != "waiting");
+            }
+}
+
+// --- the session's own thread -------------------------------------------------------------------
+
+BOOST_DATA_TEST_CASE(a_thread_of_its_own_keeps_leases_while_the_service_is_blocked,
+                     data::make({true, false}), own)
+{
+    const redis_server server;
+    asio::io_context context;
+    auto settings = turnstile::test::short_leases(server.url());
+    settings.claim_lease = settings.lease;
+    session s(context, settings, own ? session_thread::own : session_thread::shared);
+    async_mutex mutex(s, "a");
+    guard_attempt holder;
+    start(path::handler, asio::any_io_executor(context.get_executor()), holder,
+          [&] { return mutex.async_lock(); });
+    BOOST_REQUIRE(until(
+        [&]
+        {
+            drain(context);
+            return holder.is_told();
+        }));
+    turnstile::test::lock_client other(settings);
+    const auto rival = other.lock("a");
+    // The body of the section blocks the only thread of the service.
+    std::this_thread::sleep_for(2 * settings.lease);
+    BOOST_TEST(holder.value().valid() == own);
+    if (own)
+        BOOST_TEST(!rival->is_told());
+    else
+        BOOST_TEST(rival->result() == "held");
+}
+
+// --- fork ---------------------------------------------------------------------------------------
+
+BOOST_DATA_TEST_CASE(a_forked_child_is_told_that_the_session_is_closed, data::make({false, true}),
+                     own)
+{
+    const redis_server server;
+    asio::io_context context;
+    auto s = std::make_unique<session>(context, config(server.url()),
+                                       own ? session_thread::own : session_thread::shared);
+    async_mutex mutex(*s, "a");
+    guard_attempt holder;
+    start(path::handler, asio::any_io_executor(context.get_executor()), holder,
+          [&] { return mutex.async_lock(); });
+    const auto told = [&](const auto& who)
+    {
+        return until(
+            [&]
+            {
+                drain(context);
+                return who.is_told();
+            });
+    };
+    BOOST_REQUIRE(told(holder));
+
+    BOOST_TEST(in_a_child(context,
+                          [&]
+                          {
+                              guard_attempt heir;
+                              start(path::handler, asio::any_io_executor(context.get_executor()),
+                                    heir, [&] { return mutex.async_lock(); });
+                              attempt<> ready;
+                              turnstile::test::launch(path::handler, context.get_executor(), ready,
+                                                      [&] { return s->async_ready(); });
+                              const bool refused = told(heir) && told(ready) &&
+                                                   heir.state() == "the session is closed";
+                              // Neither does the parent's lock come free, nor does this hang.
+                              holder.value() = {};
+                              s.reset();
+                              return refused;
+                          }));
+
+    // The parent's goes on.
+    BOOST_TEST(holder.value().valid());
+    attempt<> ping;
+    turnstile::test::launch(path::handler, context.get_executor(), ping,
+                            [&] { return s->async_ping(); });
+    BOOST_TEST(told(ping));
+    BOOST_TEST(ping.state() == "done");
+    BOOST_TEST(s->metrics().connections == 1U);
+    attempt<> release;
+    turnstile::test::launch(path::handler, context.get_executor(), release,
+                            [&] { return holder.value().async_unlock(); });
+    BOOST_TEST(told(release));
+    BOOST_TEST(release.state() == "done");
+}

@@ -1,0 +1,388 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// The operations with completion tokens of all kinds, cancellation of all types, and sections whose lock
+// is lost.
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <optional>
+#include <ratio>
+#include <string>
+#include <support/expect.hpp>
+#include <support/lock_client.hpp>
+#include <support/lock_view.hpp>
+#include <support/redis_server.hpp>
+#include <support/running_context.hpp>
+#include <support/tcp_proxy.hpp>
+#include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/lease_clock.hpp>
+#include <turnstile/with_lock.hpp>
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using turnstile::error_code;
+using turnstile::redis::async_mutex;
+using turnstile::redis::config;
+using turnstile::redis::session;
+using turnstile::redis::session_thread;
+using turnstile::test::lock_view;
+using turnstile::test::redis_server;
+using turnstile::test::short_leases;
+using turnstile::test::until;
+using guard_type = async_mutex::guard_type;
+
+/// A server, a session with its own thread, and a context that ends when there is nothing to do.
+struct scene
+{
+    explicit scene(const redis_server& server)
+        : s(context, config(server.url()), session_thread::own)
+        , mutex(s, "a")
+    {
+    }
+
+    asio::io_context context;
+    session s;
+    async_mutex mutex;
+};
+
+/// Cancels waits of all kinds, with signals that come too early and too late, too.
+void cancel_waits(asio::cancellation_type type)
+{
+    const redis_server server;
+    scene it(server);
+    int aborted = 0;
+    const auto expect_aborted = [&](const error_code& error, const auto&)
+    {
+        BOOST_TEST(error == asio::error::operation_aborted);
+        ++aborted;
+    };
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        guard_type guard = co_await it.mutex.async_lock();
+        asio::cancellation_signal signals[5];
+        const auto bound = [&](int i)
+        { return asio::bind_cancellation_slot(signals[i].slot(), expect_aborted); };
+        it.mutex.async_lock(bound(0));
+        it.mutex.async_try_lock_for(1h, bound(1));
+        it.mutex.async_try_lock_until(std::chrono::system_clock::now() + 1h, bound(2));
+        it.mutex.async_enter(bound(3));
+        // Before anything was said to the server.
+        signals[0].emit(type);
+        co_await it.s.async_ping();
+        // Its acquire may have been sent already, and is undone behind that.
+        BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 3; }));
+        for (auto& each : signals)
+            each.emit(type);
+        // A signal that comes again, or too late, does nothing.
+        for (auto& each : signals)
+            each.emit(type);
+        co_await it.s.async_ping();
+        BOOST_TEST(guard.valid());
+    };
+    turnstile::test::run(it.context, body());
+    BOOST_TEST(aborted == 4);
+    BOOST_TEST(until([&] { return it.s.metrics().attempts == 0; }));
+    BOOST_TEST(lock_view(server, "a").queued() == 0);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(futures)
+{
+    const redis_server server;
+    turnstile::test::running_context context;
+    session s(asio::any_io_executor(context.get_executor()), config(server.url()));
+    async_mutex mutex(s, "a");
+    s.async_ready(asio::use_future).get();
+    guard_type guard = mutex.async_lock(asio::use_future).get();
+    BOOST_TEST(guard.valid());
+    BOOST_TEST(!mutex.async_try_lock(asio::use_future).get().has_value());
+    BOOST_TEST(!mutex.async_try_lock_for(1ms, asio::use_future).get().has_value());
+    std::future<turnstile::owner_token> next = mutex.async_enter(asio::use_future);
+    guard.async_unlock(asio::use_future).get();
+    const turnstile::owner_token token = next.get();
+    BOOST_TEST(token.value() == lock_view(server, "a").number("fence"));
+    mutex.async_leave(token, asio::use_future).get();
+    BOOST_CHECK_THROW(mutex.async_leave(token, asio::use_future).get(), turnstile::system_error);
+    s.async_ping(asio::use_future).get();
+    s.async_close(asio::use_future).get();
+    try
+    {
+        mutex.async_lock(asio::use_future).get();
+        BOOST_ERROR("nothing was thrown");
+    }
+    catch (const turnstile::system_error& error)
+    {
+        BOOST_TEST(error.code() == make_error_code(turnstile::redis::errc::session_closed));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(callbacks_deferred_and_awaitables)
+{
+    const redis_server server;
+    scene it(server);
+    bool called = false;
+    bool again = false;
+    it.mutex.async_lock(
+        [&](const error_code& error, guard_type guard)
+        {
+            called = true;
+            BOOST_TEST(!error);
+            BOOST_TEST(guard.valid());
+            // Nothing completes inside the initiating function.
+            it.mutex.async_try_lock([&](const error_code&, std::optional<guard_type>)
+                                    { again = true; });
+            BOOST_TEST(!again);
+        });
+    BOOST_TEST(!called);
+    it.context.run();
+    BOOST_TEST(called);
+    BOOST_TEST(again);
+
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        {
+            guard_type guard = co_await it.mutex.async_lock();
+            BOOST_TEST(guard.valid());
+            co_await guard.async_unlock();
+            BOOST_TEST(!guard.valid());
+        }
+        auto operation = it.mutex.async_lock(asio::deferred);
+        guard_type guard = co_await std::move(operation);
+        BOOST_TEST(guard.valid());
+        co_await guard.async_unlock(asio::use_awaitable);
+        const turnstile::owner_token token = co_await it.mutex.async_enter(asio::use_awaitable);
+        guard_type adopted(it.mutex, token, turnstile::adopt_lock);
+        BOOST_TEST(adopted.valid());
+        BOOST_TEST(adopted.fencing_token() == token.value());
+    };
+    turnstile::test::run(it.context, body());
+}
+
+BOOST_AUTO_TEST_CASE(cancel_after_a_time)
+{
+    const redis_server server;
+    scene it(server);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        guard_type guard = co_await it.mutex.async_lock();
+        error_code error;
+        try
+        {
+            co_await it.mutex.async_lock(asio::cancel_after(20ms));
+        }
+        catch (const turnstile::system_error& failure)
+        {
+            error = failure.code();
+        }
+        BOOST_TEST(error == asio::error::operation_aborted);
+        // The one that is granted earlier is not cancelled later.
+        co_await guard.async_unlock();
+        guard_type second = co_await it.mutex.async_lock(asio::cancel_after(30s));
+        BOOST_TEST(second.valid());
+    };
+    turnstile::test::run(it.context, body());
+    BOOST_TEST(it.s.metrics().cancels == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(the_first_of_two_locks)
+{
+    const redis_server server;
+    scene it(server);
+    async_mutex other(it.s, "b");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        using namespace asio::experimental::awaitable_operators;
+        guard_type guard = co_await it.mutex.async_lock();
+        const auto got = co_await (it.mutex.async_lock(asio::use_awaitable) ||
+                                   other.async_lock(asio::use_awaitable));
+        BOOST_TEST(got.index() == 1U);
+    };
+    turnstile::test::run(it.context, body());
+    BOOST_TEST(until([&] { return it.s.metrics().attempts == 0; }));
+    BOOST_TEST(lock_view(server, "a").queued() == 0);
+    BOOST_TEST(lock_view(server, "a").owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(cancellation_of_all_types)
+{
+    cancel_waits(asio::cancellation_type::total);
+    cancel_waits(asio::cancellation_type::partial);
+    cancel_waits(asio::cancellation_type::terminal);
+}
+
+BOOST_AUTO_TEST_CASE(durations_of_all_kinds)
+{
+    const redis_server server;
+    scene it(server);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        guard_type guard = co_await it.mutex.async_lock();
+        using days = std::chrono::duration<double, std::ratio<86400>>;
+        BOOST_TEST(!(co_await it.mutex.async_try_lock_for(days(1e-8))).has_value());
+        BOOST_TEST(!(co_await it.mutex.async_try_lock_for(-5h)).has_value());
+        using picoseconds = std::chrono::duration<long, std::pico>;
+        BOOST_TEST(!(co_await it.mutex.async_try_lock_for(picoseconds(1))).has_value());
+        BOOST_TEST(!(co_await it.mutex.async_try_lock_until(std::chrono::system_clock::now() + 5ms))
+                        .has_value());
+        BOOST_TEST(!(co_await it.mutex.async_try_lock_until(
+                         std::chrono::steady_clock::time_point::min() + 1h))
+                        .has_value());
+        BOOST_TEST(
+            !(co_await it.mutex.async_try_lock_until(std::chrono::system_clock::time_point::min()))
+                 .has_value());
+        co_await guard.async_unlock();
+        BOOST_TEST(
+            (co_await it.mutex.async_try_lock_until(std::chrono::steady_clock::time_point::max()))
+                .has_value());
+        using hour_point = std::chrono::time_point<std::chrono::system_clock, std::chrono::hours>;
+        BOOST_TEST((co_await it.mutex.async_try_lock_until(hour_point::max())).has_value());
+        // Free, so nobody has to wait, for however long it may be.
+        for (const days each : {days(0), days(1), days(1e9), days(1e300)})
+            BOOST_TEST((co_await it.mutex.async_try_lock_for(each)).has_value());
+        BOOST_TEST((co_await it.mutex.async_try_lock_for(std::chrono::hours::max())).has_value());
+    };
+    turnstile::test::run(it.context, body());
+}
+
+// --- sections -----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(with_lock_whose_lock_is_lost_cancels_its_body)
+{
+    const redis_server server;
+    turnstile::test::tcp_proxy proxy(server.port());
+    asio::io_context context;
+    session s(context, short_leases(proxy.url()), session_thread::own);
+    async_mutex mutex(s, "a");
+    turnstile::test::lock_client other(short_leases(server.url()));
+    std::unique_ptr<turnstile::test::candidate> rival;
+    bool cancelled = false;
+    bool was_free = false;
+    const auto section = [&](guard_type& guard) -> asio::awaitable<void>
+    {
+        BOOST_TEST(guard.valid());
+        rival = other.lock("a");
+        proxy.refuse(true);
+        proxy.cut();
+        try
+        {
+            asio::steady_timer for_ever(co_await asio::this_coro::executor, 1h);
+            co_await for_ever.async_wait();
+        }
+        catch (const turnstile::system_error& error)
+        {
+            cancelled = error.code() == asio::error::operation_aborted;
+        }
+        BOOST_TEST(!guard.valid());
+        was_free = rival->is_told();
+    };
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        error_code error;
+        try
+        {
+            co_await turnstile::with_lock(mutex, section);
+        }
+        catch (const turnstile::system_error& failure)
+        {
+            error = failure.code();
+        }
+        BOOST_TEST(error == make_error_code(turnstile::errc::lost));
+    };
+    turnstile::test::run(context, body());
+    BOOST_TEST(cancelled);
+    // Told a margin before anybody else could get it; looked at as soon as the body ran.
+    BOOST_TEST(!was_free);
+    BOOST_TEST(rival->result() == "held");
+    BOOST_TEST(s.metrics().lost == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_guard_says_until_when_it_is_valid)
+{
+    using turnstile::redis::lease_clock;
+    using timer = asio::basic_waitable_timer<lease_clock>;
+    const redis_server server;
+    asio::io_context context;
+    session s(context, short_leases(server.url()), session_thread::own);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        BOOST_TEST((guard_type().expires_at() == lease_clock::time_point()));
+        async_mutex once(s, "once",
+                         turnstile::redis::mutex_options().lease(1s).claim_lease(1s).renew(false));
+        const auto asked = lease_clock::now();
+        guard_type guard = co_await once.async_lock();
+        const auto expires = guard.expires_at();
+        // The margin is at most a quarter of the lease, and the clocks may differ by 1 in 1,000.
+        BOOST_TEST((expires > asked + 740ms));
+        BOOST_TEST((expires < lease_clock::now() + 1s));
+        timer end(context, expires);
+        co_await end.async_wait(asio::use_awaitable);
+        BOOST_TEST(!guard.valid());
+
+        async_mutex renewed(s, "renewed",
+                            turnstile::redis::mutex_options().lease(60s).claim_lease(3s));
+        guard_type other = co_await renewed.async_lock();
+        const auto first = other.expires_at();
+        BOOST_TEST((first > lease_clock::time_point()));
+        // It ends later and later, and never earlier.
+        auto last = first;
+        while (last < first + 2s)
+        {
+            timer soon(context, lease_clock::now() + 1ms);
+            co_await soon.async_wait(asio::use_awaitable);
+            BOOST_TEST_REQUIRE((other.expires_at() >= last));
+            last = other.expires_at();
+        }
+        BOOST_TEST(other.valid());
+        co_await s.async_close();
+        BOOST_TEST((other.expires_at() == lease_clock::time_point()));
+    };
+    turnstile::test::run(context, body());
+}
+
+BOOST_AUTO_TEST_CASE(with_lock_gives_back_however_its_body_ends)
+{
+    const redis_server server;
+    scene it(server);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto returns = [](guard_type&) -> asio::awaitable<int> { co_return 7; };
+        BOOST_TEST((co_await turnstile::with_lock(it.mutex, returns)) == 7);
+        const auto throws = [](guard_type&) -> asio::awaitable<void>
+        {
+            co_await asio::this_coro::executor;
+            throw std::runtime_error("body");
+        };
+        std::string text;
+        try
+        {
+            co_await turnstile::with_lock(it.mutex, throws);
+        }
+        catch (const std::runtime_error& error)
+        {
+            text = error.what();
+        }
+        BOOST_TEST(text == "body");
+        BOOST_TEST((co_await it.mutex.async_try_lock()).has_value());
+    };
+    turnstile::test::run(it.context, body());
+}
