@@ -1,0 +1,120 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_EXAMPLES_REDIS_PROCESSES_HPP
+#define TURNSTILE_EXAMPLES_REDIS_PROCESSES_HPP
+
+#include <cstdio>
+#include <exception>
+#include <fmt/format.h>
+#include <stdexcept>
+#include <string>
+#include <sys/prctl.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include <csignal>
+
+namespace examples {
+
+/// Processes that do the same work: forked before anything else was started in this one.
+class process_group
+{
+public:
+    process_group() = default;
+    process_group(const process_group&) = delete;
+    process_group& operator=(const process_group&) = delete;
+
+    /// Kills those that are left.
+    ~process_group()
+    {
+        for (const pid_t child : children_)
+        {
+            ::kill(child, SIGKILL);
+            ::waitpid(child, nullptr, 0);
+        }
+    }
+
+    /// Starts a process that runs a function, and ends with it.
+    template <class Work>
+    pid_t start(Work work)
+    {
+        std::fflush(stdout);
+        const pid_t child = ::fork();
+        if (child < 0)
+            throw std::runtime_error("cannot start another process");
+        if (child == 0)
+        {
+            // Nobody should be left over if the parent is killed.
+            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+            ::_exit(run(work));
+        }
+        children_.push_back(child);
+        return child;
+    }
+
+    /// The processes that have not ended, as far as it is known.
+    [[nodiscard]] const std::vector<pid_t>& children() const noexcept { return children_; }
+
+    /// Kills one, as a crash would.
+    void kill(pid_t child)
+    {
+        ::kill(child, SIGKILL);
+        ::waitpid(child, nullptr, 0);
+        std::erase(children_, child);
+    }
+
+    /// Whether any process has ended by itself; it is forgotten then. Throws if it failed.
+    bool reap()
+    {
+        int status = 0;
+        const pid_t child = ::waitpid(-1, &status, WNOHANG);
+        return child > 0 && note(child, status);
+    }
+
+    /// Waits until all have ended. Throws if one of them failed.
+    void wait()
+    {
+        while (!children_.empty())
+        {
+            int status = 0;
+            const pid_t child = ::waitpid(-1, &status, 0);
+            if (child > 0)
+                note(child, status);
+        }
+    }
+
+private:
+    template <class Work>
+    static int run(Work& work)
+    {
+        try
+        {
+            work();
+            std::fflush(stdout);
+            return 0;
+        }
+        catch (const std::exception& error)
+        {
+            fmt::print(stderr, "process {}: {}\n", ::getpid(), error.what());
+            return 1;
+        }
+    }
+
+    bool note(pid_t child, int status)
+    {
+        std::erase(children_, child);
+        if (status != 0)
+            throw std::runtime_error("process " + std::to_string(child) + " failed");
+        return true;
+    }
+
+    std::vector<pid_t> children_;
+};
+
+}  // namespace examples
+
+#endif

@@ -1,0 +1,324 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Several processes move money between accounts that lie in Redis. Each looks at the balance, decides, and
+// writes, under the locks of both accounts; so no account is ever overdrawn, and the total never changes.
+//
+// Meanwhile processes are killed, and others frozen for longer than a lease and then let go on, in the belief
+// that they still hold their locks. The killed ones are replaced within a lease. Those that were frozen
+// write with a fencing token that has grown old, and the accounts refuse it.
+
+#include "common/dice.hpp"
+#include "common/program.hpp"
+#include "redis/processes.hpp"
+#include "redis/store.hpp"
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <chrono>
+#include <exception>
+#include <fmt/format.h>
+#include <optional>
+#include <string>
+#include <turnstile/redis/async_mutex.hpp>
+#include <vector>
+
+namespace asio = boost::asio;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr int start_money = 1000;
+
+struct plan
+{
+    turnstile::redis::config settings;
+    int accounts = 10;
+    milliseconds duration{};
+    milliseconds kill_every{};
+    milliseconds freeze_every{};
+};
+
+std::string account_key(int number)
+{
+    return fmt::format("account:{}", number);
+}
+
+/// Moves the money if both fencing tokens are young enough, and counts what happened. The decision was
+/// made before, from what was read under the locks; the storage checks nothing but the tokens.
+constexpr const char* transfer_script = R"(
+for i = 1, 2 do
+  if tonumber(redis.call('HGET', KEYS[i], 'fence')) > tonumber(ARGV[1 + i]) then
+    redis.call('HINCRBY', KEYS[3], 'refused', 1)
+    return 'refused'
+  end
+end
+redis.call('HINCRBY', KEYS[1], 'money', -ARGV[1])
+redis.call('HINCRBY', KEYS[2], 'money', ARGV[1])
+for i = 1, 2 do
+  redis.call('HSET', KEYS[i], 'fence', ARGV[1 + i])
+end
+redis.call('HINCRBY', KEYS[3], 'done', 1)
+return 'done'
+)";
+
+/// One transfer. The locks are taken in the order of the accounts, or two processes might wait for each
+/// other.
+asio::awaitable<void> transfer(turnstile::redis::session& session, examples::store& store,
+                               int sender, int receiver, int amount)
+{
+    turnstile::redis::async_mutex first{session, account_key(std::min(sender, receiver))};
+    turnstile::redis::async_mutex second{session, account_key(std::max(sender, receiver))};
+    auto first_guard = co_await first.async_lock();
+    auto second_guard = co_await second.async_lock();
+
+    const auto money = co_await store.command("HGET", account_key(sender), "money");
+    // Somebody thinks about it. Who is frozen now will write what was decided long ago.
+    asio::steady_timer timer{co_await asio::this_coro::executor, milliseconds(5)};
+    co_await timer.async_wait(asio::deferred);
+    if (std::stoi(money.at(0)) >= amount)
+    {
+        const auto& of_sender = sender < receiver ? first_guard : second_guard;
+        const auto& of_receiver = sender < receiver ? second_guard : first_guard;
+        co_await store.command("EVAL", transfer_script, "3", account_key(sender),
+                               account_key(receiver), "transfers", std::to_string(amount),
+                               std::to_string(of_sender.fencing_token()),
+                               std::to_string(of_receiver.fencing_token()));
+    }
+    // They may have been lost: that the write was refused says it already.
+    co_await second_guard.async_unlock(asio::as_tuple);
+    co_await first_guard.async_unlock(asio::as_tuple);
+}
+
+asio::awaitable<void> work(const plan& plan, turnstile::redis::session& session,
+                           examples::store& store, int seed)
+{
+    const auto end = steady_clock::now() + plan.duration;
+    examples::dice dice{seed, 0};
+    while (steady_clock::now() < end)
+    {
+        const int sender = dice.roll(1, plan.accounts);
+        const int receiver = (sender + dice.roll(1, plan.accounts - 1) - 1) % plan.accounts + 1;
+        co_await transfer(session, store, sender, receiver, dice.roll(1, start_money));
+    }
+    co_await session.async_close(asio::as_tuple);
+    store.close();
+}
+
+void run_worker(const plan& plan, int seed)
+{
+    asio::io_context context;
+    turnstile::redis::session session{context, plan.settings};
+    examples::store store{context.get_executor(), plan.settings};
+    asio::co_spawn(context, work(plan, session, store, seed), examples::rethrow);
+    context.run();
+}
+
+/// Kills and freezes processes until their time is over.
+class trouble_maker
+{
+public:
+    trouble_maker(const plan& plan, examples::process_group& group)
+        : plan_(plan)
+        , group_(group)
+    {
+    }
+
+    asio::awaitable<void> run()
+    {
+        const auto begin = steady_clock::now();
+        auto next_kill = begin + plan_.kill_every;
+        auto next_freeze = begin + plan_.freeze_every;
+        asio::steady_timer timer{co_await asio::this_coro::executor};
+        while (steady_clock::now() < begin + plan_.duration)
+        {
+            timer.expires_after(milliseconds(20));
+            co_await timer.async_wait(asio::deferred);
+            const auto now = steady_clock::now();
+            if (plan_.kill_every.count() > 0 && now >= next_kill)
+            {
+                next_kill = now + plan_.kill_every;
+                replace_one();
+            }
+            if (frozen_ && now >= thaws_at_)
+                thaw();
+            if (plan_.freeze_every.count() > 0 && !frozen_ && now >= next_freeze)
+            {
+                next_freeze = now + plan_.freeze_every;
+                freeze_one();
+            }
+        }
+        thaw();
+    }
+
+    [[nodiscard]] int killed() const noexcept { return killed_; }
+    [[nodiscard]] int frozen() const noexcept { return frozen_count_; }
+
+private:
+    [[nodiscard]] pid_t any_child()
+    {
+        const auto& all = group_.children();
+        return all[static_cast<std::size_t>(dice_.roll(0, static_cast<int>(all.size()) - 1))];
+    }
+
+    void replace_one()
+    {
+        const pid_t child = any_child();
+        if (frozen_ == child)
+            frozen_.reset();
+        group_.kill(child);
+        ++killed_;
+        group_.start([this] { run_worker(plan_, 1000 + killed_); });
+    }
+
+    void freeze_one()
+    {
+        frozen_ = any_child();
+        ::kill(*frozen_, SIGSTOP);
+        ++frozen_count_;
+        thaws_at_ = steady_clock::now() + 2 * plan_.settings.lease;
+    }
+
+    void thaw()
+    {
+        if (frozen_)
+            ::kill(*frozen_, SIGCONT);
+        frozen_.reset();
+    }
+
+    const plan& plan_;
+    examples::process_group& group_;
+    examples::dice dice_{1, 1};
+    std::optional<pid_t> frozen_;
+    steady_clock::time_point thaws_at_;
+    int killed_ = 0;
+    int frozen_count_ = 0;
+};
+
+/// Does something with the data, in a context of its own.
+template <class Body>
+void with_store(const plan& plan, Body body)
+{
+    asio::io_context context;
+    examples::store store{context.get_executor(), plan.settings};
+    const auto run = [&]() -> asio::awaitable<void>
+    {
+        co_await body(store);
+        store.close();
+    };
+    asio::co_spawn(context, run(), examples::rethrow);
+    context.run();
+}
+
+void open_accounts(const plan& plan)
+{
+    const auto open = [&](examples::store& store) -> asio::awaitable<void>
+    {
+        co_await store.command("DEL", "transfers");
+        for (int i = 1; i <= plan.accounts; ++i)
+            co_await store.command("HSET", account_key(i), "money", std::to_string(start_money),
+                                   "fence", "0");
+    };
+    with_store(plan, open);
+}
+
+/// Says how it ended. Whether all is well.
+bool report(const plan& plan, const trouble_maker& trouble)
+{
+    int total = 0;
+    int least = start_money;
+    const auto look = [&](examples::store& store) -> asio::awaitable<void>
+    {
+        for (int i = 1; i <= plan.accounts; ++i)
+        {
+            const auto money = co_await store.command("HGET", account_key(i), "money");
+            total += std::stoi(money.at(0));
+            least = std::min(least, std::stoi(money.at(0)));
+        }
+        for (const char* const what : {"done", "refused"})
+        {
+            const auto count = co_await store.command("HINCRBY", "transfers", what, "0");
+            fmt::print("transfers {}: {}\n", what, count.at(0));
+        }
+    };
+    with_store(plan, look);
+    fmt::print("processes killed: {}, frozen for two leases: {}\n", trouble.killed(),
+               trouble.frozen());
+    const int expected = start_money * plan.accounts;
+    fmt::print("total: {} of {}, lowest balance: {}\n", total, expected, least);
+    return total == expected && least >= 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv)
+try
+{
+    plan plan;
+    std::string url = "redis://127.0.0.1:6379";
+    int processes = 4;
+    int seconds = 3;
+    int kill_every = 500;
+    int freeze_every = 1000;
+    int lease = 500;
+
+    CLI::App app{"Processes move money between accounts in Redis; some are killed or frozen.",
+                 "transfer_funds"};
+    const auto any_time = examples::whole_number(0, 3'600'000);
+    app.add_option("--redis", url, "The server")
+        ->envname("TURNSTILE_REDIS_URL")
+        ->capture_default_str();
+    app.add_option("--processes", processes, "How many processes move money")
+        ->check(examples::whole_number(1, 100))
+        ->capture_default_str();
+    app.add_option("--accounts", plan.accounts, "How many accounts there are")
+        ->check(examples::whole_number(2, 10'000))
+        ->capture_default_str();
+    app.add_option("--seconds", seconds, "How long")
+        ->check(examples::whole_number(1, 3600))
+        ->capture_default_str();
+    app.add_option("--kill-every", kill_every, "Time between two kills in ms; 0: none")
+        ->check(any_time)
+        ->capture_default_str();
+    app.add_option("--freeze-every", freeze_every,
+                   "Time between two that are frozen in ms; 0: none")
+        ->check(any_time)
+        ->capture_default_str();
+    app.add_option("--lease", lease, "The lease in ms")
+        ->check(examples::whole_number(200, 60'000))
+        ->capture_default_str();
+    CLI11_PARSE(app, argc, argv);
+
+    plan.settings = turnstile::redis::config{url};
+    plan.settings.lease = milliseconds(lease);
+    plan.settings.claim_lease = milliseconds(std::min(lease, 200));
+    plan.settings.health_check = milliseconds(std::max(lease / 4, 50));
+    plan.duration = std::chrono::seconds(seconds);
+    plan.kill_every = milliseconds(kill_every);
+    plan.freeze_every = milliseconds(freeze_every);
+    open_accounts(plan);
+
+    examples::process_group group;
+    for (int i = 0; i != processes; ++i)
+        group.start([&plan, i] { run_worker(plan, i); });
+    trouble_maker trouble{plan, group};
+    {
+        asio::io_context context;
+        asio::co_spawn(context, trouble.run(), examples::rethrow);
+        context.run();
+    }
+    group.wait();
+    return report(plan, trouble) ? 0 : 1;
+}
+catch (const std::exception& error)
+{
+    fmt::print(stderr, "transfer_funds: {}\n", error.what());
+    return 1;
+}

@@ -1,0 +1,25 @@
+#!/bin/bash
+# Tests the example shared_fibonacci; $1 is the directory of the examples.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=../support/check.sh
+source "$(dirname "$0")/../support/check.sh" "$1"
+# shellcheck source-path=SCRIPTDIR source=../../../scripts/redis.sh
+source "$(dirname "$0")/../../../scripts/redis.sh"
+start_redis
+
+run shared_fibonacci --redis "$redis_url" --processes 4 --count 20
+expect_status 0
+expect_output '[0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584, 4181, 6765, 10946]
+4 processes, 20 numbers: the list is right'
+
+run shared_fibonacci --redis "$redis_url" --processes 1 --count 1
+expect_status 0
+expect_output '[0, 1, 1]
+1 processes, 1 numbers: the list is right'
+
+expect_help shared_fibonacci --redis --processes --count --no-mutex
+expect_refusal "--count: '93' is not a whole number from 1 to 92" shared_fibonacci --count 93
+expect_refusal "--processes: '0' is not a whole number from 1 to 100" shared_fibonacci --processes 0
+expect_refusal 'http' shared_fibonacci --redis http://localhost
+
+finish

@@ -1,0 +1,21 @@
+#!/bin/bash
+# Tests the example transfer_funds; $1 is the directory of the examples.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=../support/check.sh
+source "$(dirname "$0")/../support/check.sh" "$1"
+# shellcheck source-path=SCRIPTDIR source=../../../scripts/redis.sh
+source "$(dirname "$0")/../../../scripts/redis.sh"
+start_redis
+
+run transfer_funds --redis "$redis_url" --seconds 4 --kill-every 300 --freeze-every 500
+expect_status 0
+expect_text 'total: 10000 of 10000' 'transfers done: ' 'processes killed: '
+
+run transfer_funds --redis "$redis_url" --seconds 1 --kill-every 0 --freeze-every 0 --accounts 2
+expect_status 0
+expect_text 'processes killed: 0, frozen for two leases: 0' 'total: 2000 of 2000'
+
+expect_help transfer_funds --redis --processes --accounts --seconds --kill-every --freeze-every --lease
+expect_refusal "--accounts: '1' is not a whole number from 2 to 10000" transfer_funds --accounts 1
+
+finish
