@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <ctime>
@@ -14,6 +15,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -58,10 +60,18 @@ inline double median(std::vector<double> samples)
     return (*middle + *std::max_element(samples.begin(), middle)) / 2;
 }
 
+/// What so large a part of the samples does not exceed.
+inline double percentile(std::vector<double> samples, double part)
+{
+    std::sort(samples.begin(), samples.end());
+    return samples[static_cast<std::size_t>(part * static_cast<double>(samples.size() - 1))];
+}
+
 /// A line of the report.
 struct row
 {
     std::string name;
+    /// NaN if it could not be measured.
     double value;
     std::string unit;
     /// What the value is divided by; empty if the row stands for itself.
@@ -72,7 +82,7 @@ struct row
 
     [[nodiscard]] std::optional<bool> met() const
     {
-        if (!bar)
+        if (!bar || std::isnan(value))
             return std::nullopt;
         return ratio.value_or(value) <= *bar;
     }
@@ -85,6 +95,17 @@ public:
     {
         print(r);
         rows_.push_back(std::move(r));
+    }
+
+    /// For the file alone: whoever calls this prints it in a way of its own.
+    void add_unprinted(row r) { rows_.push_back(std::move(r)); }
+
+    /// What would have been measured if the machine had what it takes.
+    void add_missing(std::string name, std::string_view why)
+    {
+        fmt::print("{:<66} missing: {}\n", name, why);
+        std::fflush(stdout);
+        add_unprinted({std::move(name), std::numeric_limits<double>::quiet_NaN(), ""});
     }
 
     static void print_header()
@@ -135,9 +156,9 @@ private:
     {
         const std::optional<bool> met = r.met();
         return fmt::format(
-            R"(  {{"case": "{}", "value": {:.6g}, "unit": "{}", "baseline": {}, "ratio": {}, )"
+            R"(  {{"case": "{}", "value": {}, "unit": "{}", "baseline": {}, "ratio": {}, )"
             R"("bar": {}, "met": {}}})",
-            r.name, r.value, r.unit,
+            r.name, std::isnan(r.value) ? "null" : fmt::format("{:.6g}", r.value), r.unit,
             r.baseline.empty() ? "null" : fmt::format("\"{}\"", r.baseline),
             number_or(r.ratio, "null"), number_or(r.bar, "null"),
             met ? (*met ? "true" : "false") : "null");

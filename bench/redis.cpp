@@ -1,0 +1,787 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// What a lock over Redis costs, beside what the same commands cost without it, and beside other locks.
+//
+// Client and server share the machine, once on one processor and once on one for each. Everything of the
+// client runs in one thread, on one context, and the wall clock counts, since most of the time is spent in
+// the server and in between. Where processes are needed, they are those of redis_peers.hpp.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <fmt/format.h>
+#include <malloc.h>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <turnstile/redis/async_mutex.hpp>
+#include <utility>
+#include <vector>
+
+#include "harness.hpp"
+#include "redis_peers.hpp"
+#include "redis_world.hpp"
+
+namespace bench {
+
+namespace {
+
+using namespace std::chrono_literals;
+using asio::experimental::awaitable_operators::operator&&;  // NOLINT(misc-unused-using-decls)
+
+struct options
+{
+    std::string json;
+    unsigned repetitions = 21;
+    bool strict = false;
+    std::vector<std::string> parts;
+    /// How often peers take their turns, and for how long each time.
+    unsigned peer_repetitions = 3;
+    double peer_seconds = 2;
+    std::vector<peer> peers;
+};
+
+asio::awaitable<void> lock_and_unlock(redis::async_mutex& mutex, int count)
+{
+    for (int i = 0; i != count; ++i)
+    {
+        auto guard = co_await mutex.async_lock();
+        co_await guard.async_unlock();
+    }
+}
+
+asio::awaitable<void> pause(std::chrono::milliseconds duration)
+{
+    asio::steady_timer timer(co_await asio::this_coro::executor, duration);
+    co_await timer.async_wait(asio::deferred);
+}
+
+/// A script that writes as little as a script of a lock could.
+constexpr std::string_view minimal_script =
+    "#!lua\nredis.call('HSET', KEYS[1], 'a', ARGV[1]) redis.call('PEXPIRE', KEYS[1], 60000)";
+constexpr std::string_view empty_script = "#!lua\nreturn 1";
+constexpr std::string_view publishing_script =
+    "#!lua\nredis.call('PUBLISH', 'bench:hand-over', ARGV[1])";
+
+/// EVALSHA of a script that the server knows from then on.
+raw_command raw_script(world& w, std::string_view text, std::vector<std::string> arguments)
+{
+    std::string sha;
+    w.run([&]() -> asio::awaitable<void>
+          { sha = (co_await w.bare.send(world::words("SCRIPT", "LOAD", text))).at(0); });
+    arguments.insert(arguments.begin(), {"EVALSHA", sha});
+    return {w.bare, std::move(arguments)};
+}
+
+// --- one client ---------------------------------------------------------------------------------
+
+void uncontended(world& w, report& report, unsigned repetitions)
+{
+    constexpr int pairs = 200;
+    redis::async_mutex mutex{w.session, "uncontended"};
+    raw_lock raw{w.bare, "raw"};
+    raw_command ping{w.bare, {"PING"}};
+    raw_command empty = raw_script(w, empty_script, {"0"});
+
+    const auto locked = [&] { return lock_and_unlock(mutex, pairs); };
+    const auto raw_pairs = [&]() -> asio::awaitable<void>
+    {
+        for (int i = 0; i != pairs; ++i)
+            co_await raw.pair();
+    };
+    const auto twice = [&](raw_command& command) -> asio::awaitable<void>
+    {
+        for (int i = 0; i != 2 * pairs; ++i)
+            co_await command.send();
+    };
+    const auto pings = [&] { return twice(ping); };
+    const auto nothings = [&] { return twice(empty); };
+
+    const auto name = [&](std::string_view what, std::string_view how)
+    { return w.named(how.empty() ? std::string(what) : fmt::format("{}, {}", what, how)); };
+    const auto compare = [&](std::string_view how, bool is_time, const auto& measure)
+    {
+        const std::string section = name("uncontended lock and unlock", how);
+        const std::string scripts = name("two raw EVALSHA of the same scripts", how);
+        const std::string sendings = name("two PING", how);
+        const std::string floor = name("two EVALSHA of an empty script", how);
+        // With one processor, what the server does adds to the round trip, and PING has it do nothing.
+        const std::optional<double> ping_bar =
+            is_time && w.server_is_apart() ? std::optional(1 / 0.85) : std::nullopt;
+        comparer{report,
+                 repetitions}({{section, [&] { return measure(locked); }},
+                               {scripts, [&] { return measure(raw_pairs); }},
+                               {sendings, [&] { return measure(pings); }},
+                               {floor, [&] { return measure(nothings); }}},
+                              {{section, scripts, is_time ? std::optional(1 / 0.9) : std::nullopt},
+                               {section, sendings, ping_bar},
+                               {scripts},
+                               {sendings},
+                               {floor}});
+    };
+    compare("", true, [&](const auto& body) { return w.run(body) / pairs; });
+    compare("client's processor", false,
+            [&](const auto& body)
+            {
+                const double begin = thread_time();
+                w.run(body);
+                return (thread_time() - begin) / pairs;
+            });
+    compare("server's processor", false,
+            [&](const auto& body)
+            {
+                const double begin = server_counters(w.server).processor_time();
+                w.run(body);
+                return (server_counters(w.server).processor_time() - begin) / pairs;
+            });
+
+    // With session_thread::own, each way leads through another thread.
+    redis::session apart{w.context, world::settings_of(w.server), redis::session_thread::own};
+    redis::async_mutex elsewhere{apart, "uncontended"};
+    const std::string own_thread = w.named("uncontended lock and unlock, own thread");
+    const std::string shared_thread = w.named("uncontended lock and unlock, shared thread");
+    comparer{report, repetitions}(
+        {{own_thread,
+          [&] { return w.run([&] { return lock_and_unlock(elsewhere, pairs); }) / pairs; }},
+         {shared_thread, [&] { return w.run(locked) / pairs; }}},
+        {{own_thread, shared_thread}});
+
+    const server_counters before(w.server);
+    w.run(locked);
+    const server_counters after(w.server);
+    report.add({w.named("commands for each uncontended section"),
+                (after.calls("evalsha") - before.calls("evalsha")) / pairs,
+                "",
+                {},
+                {},
+                2.0});
+}
+
+/// What the scripts take in the server, by its own account.
+void scripts(world& w, report& report, unsigned repetitions)
+{
+    constexpr int count = 200;
+    std::vector<std::unique_ptr<redis::async_mutex>> mutexes;
+    for (int i = 0; i != count; ++i)
+        mutexes.push_back(
+            std::make_unique<redis::async_mutex>(w.session, fmt::format("script {}", i)));
+    raw_command minimal = raw_script(w, minimal_script, {"1", "minimal", "1"});
+    std::vector<redis::async_mutex::guard_type> guards;
+    const auto acquire = [&]() -> asio::awaitable<void>
+    {
+        for (const auto& each : mutexes)
+            guards.push_back(co_await each->async_lock());
+    };
+    const auto release = [&]() -> asio::awaitable<void>
+    {
+        for (auto& each : guards)
+            co_await each.async_unlock();
+        guards.clear();
+    };
+    const auto write = [&]() -> asio::awaitable<void>
+    {
+        for (int i = 0; i != count; ++i)
+            co_await minimal.send();
+    };
+    // In nanoseconds, as all that a comparer reports.
+    const auto cost = [&](const auto& body)
+    {
+        const server_counters before(w.server);
+        w.run(body);
+        const server_counters after(w.server);
+        return 1000 * (after.microseconds("evalsha") - before.microseconds("evalsha")) / count;
+    };
+    const std::string acquiring = w.named("script: acquire");
+    const std::string releasing = w.named("script: release");
+    const std::string floor = w.named("script: HSET and PEXPIRE");
+    comparer{report, repetitions}({{acquiring,
+                                    [&]
+                                    {
+                                        const double result = cost(acquire);
+                                        w.run(release);
+                                        return result;
+                                    }},
+                                   {releasing,
+                                    [&]
+                                    {
+                                        w.run(acquire);
+                                        return cost(release);
+                                    }},
+                                   {floor, [&] { return cost(write); }}},
+                                  {{acquiring, floor, 4.0}, {releasing, floor, 4.0}, {floor}});
+}
+
+void pipelined(world& w, report& report, unsigned repetitions)
+{
+    constexpr int lanes = 256;
+    constexpr int pairs = 8;
+    std::vector<std::unique_ptr<redis::async_mutex>> mutexes;
+    std::vector<std::unique_ptr<raw_lock>> raws;
+    for (int i = 0; i != lanes; ++i)
+    {
+        mutexes.push_back(
+            std::make_unique<redis::async_mutex>(w.session, fmt::format("lane {}", i)));
+        raws.push_back(std::make_unique<raw_lock>(w.bare, fmt::format("raw lane {}", i)));
+    }
+    const auto lane = [&](int i)
+    { return lock_and_unlock(*mutexes[static_cast<std::size_t>(i)], pairs); };
+    const auto raw_lane = [&](int i) -> asio::awaitable<void>
+    {
+        for (int k = 0; k != pairs; ++k)
+            co_await raws[static_cast<std::size_t>(i)]->pair();
+    };
+    const std::string locked = w.named("256 locks at once, a section");
+    const std::string raw = w.named("256 raw pairs of EVALSHA at once, a pair");
+    comparer{report,
+             repetitions}({{locked, [&] { return w.run_all(lanes, lane) / (lanes * pairs); }},
+                           {raw, [&] { return w.run_all(lanes, raw_lane) / (lanes * pairs); }}},
+                          {{locked, raw, 1 / 0.8}, {raw}});
+}
+
+// --- two clients --------------------------------------------------------------------------------
+
+/// Hands a lock from one session to the other.
+class relay
+{
+public:
+    relay(world& w, std::string_view name, const redis::mutex_options& options = {})
+        : w_(&w)
+        , first_(w.session, name, options)
+        , second_(w.other, name, options)
+    {
+    }
+
+    /// One time. Who queues before the waiter, if anybody.
+    template <class Before>
+    asio::awaitable<void> hand(Before& before)
+    {
+        const std::uint64_t waited = waits();
+        guard_ = co_await first_.async_lock();
+        co_await before();
+        auto both = wait() && let_go();
+        co_await std::move(both);
+        if (waits() == waited)
+            throw std::runtime_error("the waiter did not wait");
+        samples_.push_back(got_at_ - released_at_);
+    }
+
+    asio::awaitable<void> hand()
+    {
+        const auto nobody = []() -> asio::awaitable<void> { co_return; };
+        co_await hand(nobody);
+    }
+
+    [[nodiscard]] const std::vector<double>& samples() const { return samples_; }
+
+private:
+    /// Grows with each grant that did not come at once.
+    [[nodiscard]] std::uint64_t waits() const
+    {
+        const redis::session_metrics m = w_->other.metrics();
+        return m.granted_by_message + m.nudges;
+    }
+
+    asio::awaitable<void> wait()
+    {
+        auto guard = co_await second_.async_lock();
+        got_at_ = real_time();
+        co_await guard.async_unlock();
+    }
+
+    asio::awaitable<void> let_go()
+    {
+        // What was asked before is in the queue when the answer comes.
+        co_await asio::post(w_->context, asio::deferred);
+        co_await w_->other.async_ping();
+        released_at_ = real_time();
+        co_await guard_.async_unlock();
+    }
+
+    world* w_;
+    redis::async_mutex first_;
+    redis::async_mutex second_;
+    redis::async_mutex::guard_type guard_;
+    std::vector<double> samples_;
+    double released_at_ = 0;
+    double got_at_ = 0;
+};
+
+/// Sends a command that publishes, and waits for its message on the other connection.
+class hop
+{
+public:
+    hop(world& w, raw_command command)
+        : w_(&w)
+        , command_(std::move(command))
+    {
+    }
+
+    asio::awaitable<void> once()
+    {
+        auto both = receive() && send();
+        co_await std::move(both);
+        samples_.push_back(got_at_ - sent_at_);
+    }
+
+    [[nodiscard]] const std::vector<double>& samples() const { return samples_; }
+
+private:
+    asio::awaitable<void> receive()
+    {
+        co_await w_->listener.get().async_receive2(asio::deferred);
+        got_at_ = real_time();
+    }
+
+    asio::awaitable<void> send()
+    {
+        sent_at_ = real_time();
+        co_await command_.send();
+    }
+
+    world* w_;
+    raw_command command_;
+    std::vector<double> samples_;
+    double sent_at_ = 0;
+    double got_at_ = 0;
+};
+
+/// From the release to the waiter's first step, and from a script that publishes to its message.
+void hand_over(world& w, report& report, unsigned repetitions)
+{
+    constexpr int rounds = 100;
+    relay mutex{w, "handed over"};
+    relay past_dead{w, "handed over past a dead waiter"};
+    raw_lock dead{w.bare, "handed over past a dead waiter"};
+    hop script{w, raw_script(w, publishing_script, {"0", "x"})};
+    hop publish{w, {w.bare, world::words("PUBLISH", "bench:hand-over", "x")}};
+
+    boost::redis::generic_flat_response messages;
+    w.listener.get().set_receive_response(messages);
+    const auto subscribe = [&]() -> asio::awaitable<void>
+    {
+        boost::redis::request request;
+        request.push("SUBSCRIBE", "bench:hand-over");
+        co_await w.listener.get().async_exec(request, boost::redis::ignore, asio::deferred);
+        co_await w.listener.get().async_receive2(asio::deferred);
+    };
+    w.run(subscribe);
+
+    const auto in_turns = [&]() -> asio::awaitable<void>
+    {
+        for (int i = 0; i != rounds; ++i)
+        {
+            co_await mutex.hand();
+            co_await script.once();
+            co_await publish.once();
+            messages.value().clear();
+        }
+    };
+    std::uint64_t corpses = 0;
+    const auto queue_dead = [&]() -> asio::awaitable<void>
+    { co_await w.bare.send(dead.acquire(raw_lock::id(++corpses))); };
+    const auto over_corpses = [&]() -> asio::awaitable<void>
+    {
+        for (int i = 0; i != rounds; ++i)
+            co_await past_dead.hand(queue_dead);
+    };
+    double commands = 0;
+    for (unsigned i = 0; i != repetitions; ++i)
+    {
+        w.run(in_turns);
+        const server_counters before(w.server);
+        w.run(over_corpses);
+        commands += server_counters(w.server).calls("evalsha") - before.calls("evalsha");
+    }
+
+    const auto add = [&](std::string_view what, const auto& from, double part,
+                         std::string_view which, std::string baseline = {},
+                         const std::vector<double>* divisor = nullptr,
+                         std::optional<double> bar = {})
+    {
+        row r{w.named(fmt::format("{}, {}", what, which)), percentile(from.samples(), part), "ns"};
+        if (divisor != nullptr)
+        {
+            r.baseline = w.named(fmt::format("{}, {}", baseline, which));
+            r.ratio = r.value / percentile(*divisor, part);
+            r.bar = bar;
+        }
+        report.add(std::move(r));
+    };
+    const std::string floor = "a script that publishes to its message";
+    add("hand-over", mutex, 0.5, "p50", floor, &script.samples(), 1.5);
+    add("hand-over", mutex, 0.99, "p99", floor, &script.samples(), 3.0);
+    add(floor, script, 0.5, "p50");
+    add(floor, script, 0.99, "p99");
+    add("PUBLISH to its message", publish, 0.5, "p50");
+    add("PUBLISH to its message", publish, 0.99, "p99");
+    add("hand-over past a dead waiter", past_dead, 0.5, "p50", "hand-over", &mutex.samples());
+    // Those of two sections, and the one by which the dead one entered the queue.
+    report.add({w.named("commands of a hand-over past a dead waiter"),
+                commands / (rounds * repetitions) - 1,
+                "",
+                {},
+                {},
+                4.0});
+}
+
+/// What a waiter costs whose connection stands, but whose process does nothing.
+void half_open(world& w, report& report)
+{
+    constexpr auto claim = 200ms;
+    constexpr int rounds = 5;
+    relay mutex{w, "half-open", redis::mutex_options().lease(2s).claim_lease(claim)};
+    raw_lock stopped{w.bare, "half-open"};
+    bare_connection deaf{w.context, w.server.port()};
+    std::uint64_t sequence = 0;
+    const auto queue_stopped = [&]() -> asio::awaitable<void>
+    { co_await w.bare.send(stopped.acquire(raw_lock::id(++sequence), "2000", "200")); };
+    const auto all = [&]() -> asio::awaitable<void>
+    {
+        boost::redis::request request;
+        request.push("SUBSCRIBE", raw_lock::channel());
+        request.push("PING");
+        co_await deaf.get().async_exec(request, boost::redis::ignore, asio::deferred);
+        for (int i = 0; i != rounds; ++i)
+            co_await mutex.hand(queue_stopped);
+    };
+    w.run(all);
+    const double taken = median(mutex.samples());
+    report.add({w.named("hand-over past a stopped waiter"), taken, "ns",
+                "the claim lease of 200 ms", taken / std::chrono::nanoseconds(claim).count()});
+}
+
+/// Many workers of two clients on one lock.
+void contended(world& w, report& report)
+{
+    constexpr int workers = 50;
+    constexpr int sections = 40;
+    redis::async_mutex first{w.session, "contended"};
+    redis::async_mutex second{w.other, "contended"};
+    std::vector<std::pair<std::uint64_t, int>> turns;
+    const auto work = [&](int who) -> asio::awaitable<void>
+    {
+        redis::async_mutex& mutex = who % 2 == 0 ? first : second;
+        for (int i = 0; i != sections; ++i)
+        {
+            // The release and the next acquire leave together, so nobody has a turn in between.
+            const auto guard = co_await mutex.async_lock();
+            turns.emplace_back(guard.fencing_token(), who);
+        }
+    };
+    const auto sent = [&] { return w.session.metrics().acquires + w.other.metrics().acquires; };
+    const auto before = sent();
+    w.run_all(workers, work);
+    report.add({w.named("acquire commands for each contended section"),
+                static_cast<double>(sent() - before) / (workers * sections),
+                "",
+                {},
+                {},
+                1.0});
+
+    std::sort(turns.begin(), turns.end());
+    std::size_t longest = 0;
+    std::vector<std::optional<std::size_t>> last(workers);
+    for (std::size_t turn = 0; turn != turns.size(); ++turn)
+    {
+        auto& previous = last[static_cast<std::size_t>(turns[turn].second)];
+        if (previous)
+            longest = std::max(longest, turn - *previous - 1);
+        previous = turn;
+    }
+    report.add({w.named("turns of others between two of one of 50, at most"),
+                static_cast<double>(longest),
+                "",
+                {},
+                {},
+                workers - 1.0});
+}
+
+// --- nothing to do ------------------------------------------------------------------------------
+
+double number_of_keys(const redis_server& server)
+{
+    const std::string keys = server.cli({"KEYS", "*"});
+    return static_cast<double>(std::count(keys.begin(), keys.end(), '\n')) + (keys.empty() ? 0 : 1);
+}
+
+void idle(world& w, report& report)
+{
+    constexpr int locks = 100;
+    constexpr auto lease = 300ms;
+    constexpr auto idle_time = 200ms;
+    redis::config settings = world::settings_of(w.server);
+    settings.lease = settings.claim_lease = lease;
+    settings.idle_time = idle_time;
+    settings.health_check = 100ms;
+    redis::session session{w.context, settings};
+    std::vector<std::unique_ptr<redis::async_mutex>> mutexes;
+    for (int i = 0; i != locks; ++i)
+        mutexes.push_back(std::make_unique<redis::async_mutex>(session, fmt::format("idle {}", i)));
+
+    // Health checks are the connection's, and INFO is ours.
+    const auto commands = [&]
+    {
+        double result = 0;
+        for (const auto& [name, calls] : server_counters(w.server).all_calls())
+            if (name != "ping" && name != "info")
+                result += calls;
+        return result;
+    };
+    w.server.run({"FLUSHALL"});
+    w.run_all(locks,
+              [&](int i) { return lock_and_unlock(*mutexes[static_cast<std::size_t>(i)], 3); });
+    if (number_of_keys(w.server) == 0)
+        throw std::runtime_error("the locks left no keys to expire");
+    const double before = commands();
+    w.run([&] { return pause(lease + idle_time + 500ms); });
+    report.add({w.named("commands of 100 idle locks"), commands() - before, "", {}, {}, 0.0});
+    report.add({w.named("keys of 100 idle locks, after the idle time"),
+                number_of_keys(w.server),
+                "",
+                {},
+                {},
+                0.0});
+    w.run([&] { return session.async_close(asio::use_awaitable); });
+}
+
+/// What those cost who wait for a lock that somebody holds.
+void parked(world& w, report& report)
+{
+    constexpr int count = 10'000;
+    redis::async_mutex first{w.session, "parked"};
+    auto second = std::make_unique<redis::async_mutex>(w.other, "parked");
+    redis::async_mutex::guard_type guard;
+    int left = count;
+    const auto wait = [&]() -> asio::awaitable<void> { co_await second->async_lock(); };
+    const auto sent = [&]
+    {
+        const redis::session_metrics m = w.other.metrics();
+        return m.acquires + m.cancels + m.renewals + m.nudges + m.resyncs;
+    };
+    const auto park = [&]() -> asio::awaitable<void>
+    {
+        guard = co_await first.async_lock();
+        for (int i = 0; i != count; ++i)
+            asio::co_spawn(w.context, wait(),
+                           [&](const std::exception_ptr&)
+                           {
+                               if (--left == 0)
+                                   w.context.stop();
+                           });
+        co_await asio::post(w.context, asio::deferred);
+        co_await w.other.async_ping();
+    };
+    // What the first round leaves is there for the second one: buffers, and memory of Asio's own.
+    double bytes = 0;
+    std::uint64_t commands = 0;
+    for (int round = 0; round != 2; ++round)
+    {
+        left = count;
+        const auto before = ::mallinfo2().uordblks;
+        w.run(park);
+        bytes = static_cast<double>(::mallinfo2().uordblks - before) / count;
+        const std::uint64_t sent_before = sent();
+        w.run([] { return pause(1s); });
+        commands = sent() - sent_before;
+        // They are given up with the object that they wait for.
+        second.reset();
+        w.context.restart();
+        w.context.run();
+        w.run(
+            [&]() -> asio::awaitable<void>
+            {
+                co_await w.other.async_ping();
+                co_await guard.async_unlock();
+            });
+        second = std::make_unique<redis::async_mutex>(w.other, "parked");
+    }
+    report.add({w.named("bytes in the client for each of 10,000 waiters, with its coroutine"),
+                bytes, "B"});
+    report.add({w.named("commands of 10,000 waiters in a second"),
+                static_cast<double>(commands),
+                "",
+                {},
+                {},
+                0.0});
+}
+
+// --- many waiters -------------------------------------------------------------------------------
+
+void many_waiters(world& w, report& report)
+{
+    constexpr int count = 100'000;
+    constexpr int lanes = 100;
+    raw_lock raw{w.bare, "many"};
+    raw_command empty = raw_script(w, empty_script, {"0"});
+    const std::string sha = empty.word(1);
+    const auto id = [](int i) { return raw_lock::id(1'000'000 + static_cast<std::uint64_t>(i)); };
+    const auto slow_scripts = [&]
+    {
+        const double result = std::stod(w.server.cli({"SLOWLOG", "LEN"}));
+        w.server.run({"SLOWLOG", "RESET"});
+        return result;
+    };
+    // Each script that takes longer than a millisecond is written down. The mean of all is returned, in ns.
+    const auto for_all = [&](int number, auto words)
+    {
+        const server_counters before(w.server);
+        w.run_all(lanes,
+                  [&](int first) -> asio::awaitable<void>
+                  {
+                      for (int i = first; i < number; i += lanes)
+                          co_await w.bare.send(words(i));
+                  });
+        const server_counters after(w.server);
+        return 1000 * (after.microseconds("evalsha") - before.microseconds("evalsha")) / number;
+    };
+    w.server.run({"CONFIG", "SET", "slowlog-max-len", "1000000"});
+    w.server.run({"CONFIG", "SET", "slowlog-log-slower-than", "1000"});
+    slow_scripts();
+
+    const double nothing = for_all(count, [&](int) { return world::words("EVALSHA", sha, "0"); });
+    const double slow_nothing = slow_scripts();
+
+    // The first one owns the lock, and goes on owning it.
+    const auto enter = [&](int i) { return raw.acquire(id(i), "600000", "600000"); };
+    const double enqueue = for_all(count, enter);
+    const double bytes =
+        std::stod(w.server.cli({"MEMORY", "USAGE", raw.keys()[1], "SAMPLES", "0"})) / (count - 1) -
+        static_cast<double>(id(0).size());
+    // All but the first one, in an order that has nothing to do with the queue's.
+    const double cancel = for_all(count - 1,
+                                  [&](int i)
+                                  {
+                                      const std::int64_t shuffled =
+                                          std::int64_t{i} * 7919 % (count - 1);
+                                      return raw.cancel(id(1 + static_cast<int>(shuffled)));
+                                  });
+    const double slow = slow_scripts();
+
+    // Now all of them are dead when it comes to them.
+    constexpr int dead = 6'400;
+    for_all(dead, [&](int i) { return enter(count + i); });
+    slow_scripts();
+    w.run([&]() -> asio::awaitable<void> { co_await w.bare.send(raw.cancel(id(0))); });
+    const double drop = for_all(dead / 64 - 1, [&](int) { return raw.nudge(); });
+    if (w.server.cli({"ZCARD", raw.keys()[1]}) != "0")
+        throw std::runtime_error("dead waiters were left");
+    const double slow_drops = slow_scripts();
+    w.server.run({"FLUSHALL"});
+
+    const std::string floor = w.named("an empty script, by the server's account");
+    report.add({w.named("bytes in the server for each of 100,000 waiters, beside the id"),
+                bytes,
+                "B",
+                {},
+                {},
+                150.0});
+    report.add({w.named("enqueueing one of 100,000"), enqueue, "ns", floor, enqueue / nothing});
+    report.add({w.named("cancelling one of 100,000"), cancel, "ns", floor, cancel / nothing, 3.0});
+    report.add({floor, nothing, "ns"});
+    report.add({w.named("dropping 64 dead waiters"), drop, "ns"});
+    report.add(
+        {w.named("scripts over 1 ms, of 200,000 with 100,000 waiters"), slow, "", {}, {}, 0.0});
+    report.add(
+        {w.named("the same while dropping 64 dead waiters, of 100"), slow_drops, "", {}, {}, 0.0});
+    report.add({w.named("the same of 100,000 empty scripts"), slow_nothing, ""});
+}
+
+// --- all of it ----------------------------------------------------------------------------------
+
+void in_place(const redis_server& server, const placement& where, report& report, const options& o)
+{
+    pin(0, where.client);
+    pin(server.pid(), where.server);
+    const auto wants = [&](std::string_view part)
+    { return o.parts.empty() || std::find(o.parts.begin(), o.parts.end(), part) != o.parts.end(); };
+    const auto in_world = [&](std::string_view part, const auto& what)
+    {
+        if (!wants(part))
+            return;
+        world w{server, where};
+        what(w);
+        server.run({"FLUSHALL"});
+    };
+    in_world("uncontended", [&](world& w) { uncontended(w, report, o.repetitions); });
+    in_world("scripts", [&](world& w) { scripts(w, report, o.repetitions); });
+    in_world("hand-over", [&](world& w) { hand_over(w, report, o.repetitions); });
+    in_world("half-open", [&](world& w) { half_open(w, report); });
+    in_world("pipelined", [&](world& w) { pipelined(w, report, o.repetitions); });
+    in_world("contended", [&](world& w) { contended(w, report); });
+    in_world("idle", [&](world& w) { idle(w, report); });
+    in_world("parked", [&](world& w) { parked(w, report); });
+    in_world("many", [&](world& w) { many_waiters(w, report); });
+    if (wants("peers"))
+        compare_peers(server, where, report, o.peers, o.peer_repetitions, o.peer_seconds);
+}
+
+int run(const options& o)
+{
+    const std::vector<int> processors = own_processors();
+    report report;
+    report.print_header();
+    // Started before anything is pinned: it keeps threads for its own purposes.
+    const redis_server server;
+    in_place(server, {"one core", processors.front(), processors.front()}, report, o);
+    if (processors.size() > 1)
+        in_place(server, {"two cores", processors.front(), processors.back()}, report, o);
+    else
+        report.add_missing("all cases, two cores", "this process may use only one processor");
+    if (!o.json.empty())
+        report.write_json(o.json);
+    fmt::print("{}\n", report.all_met() ? "all bars met" : "some bars missed");
+    return o.strict && !report.all_met() ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+}  // namespace
+
+}  // namespace bench
+
+int main(int argc, char** argv)
+{
+    bench::options o;
+    std::vector<std::string> peers;
+    CLI::App app("Compares a lock over Redis with the commands that it consists of, and with other "
+                 "locks.",
+                 "bench_redis");
+    app.add_option("--json", o.json, "Where the figures are written to");
+    app.add_option("--repetitions", o.repetitions, "How often each slice is measured")
+        ->check(CLI::PositiveNumber);
+    app.add_flag("--strict", o.strict, "Fail if a bar is missed");
+    app.add_option("--only", o.parts, "The parts to be measured; all of them if none is named")
+        ->check(CLI::IsMember({"uncontended", "scripts", "hand-over", "half-open", "pipelined",
+                               "contended", "idle", "parked", "many", "peers"}));
+    app.add_option("--peer-repetitions", o.peer_repetitions, "How often peers take their turns")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--peer-seconds", o.peer_seconds, "How long a turn of a peer is")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--peer", peers,
+                   "NAME=COMMAND of another lock's program, or NAME! and why it is missing");
+    CLI11_PARSE(app, argc, argv);
+    try
+    {
+        for (const std::string& each : peers)
+            o.peers.push_back(bench::parse_peer(each));
+        return bench::run(o);
+    }
+    catch (const std::exception& error)
+    {
+        fmt::print(stderr, "bench_redis: {}\n", error.what());
+        return EXIT_FAILURE;
+    }
+}
