@@ -1,0 +1,144 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// What docs/redis.md shows. Runs with a server, whose URL is in TURNSTILE_REDIS_URL.
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/shared_mutex.hpp>
+#include <turnstile/with_lock.hpp>
+
+namespace {
+
+using document_type = int;
+
+/// Accepts no token that is lower than one it has seen.
+struct storage_type
+{
+    boost::asio::awaitable<void> write(document_type what, std::uint64_t fence)
+    {
+        if (fence < highest)
+            std::abort();
+        highest = fence;
+        written = what;
+        co_return;
+    }
+
+    std::uint64_t highest = 0;
+    document_type written = 0;
+};
+
+void check(bool condition)
+{
+    if (!condition)
+        std::abort();
+}
+
+boost::asio::awaitable<void> first_lock(boost::asio::any_io_executor executor)
+{
+    // [first_lock]
+    turnstile::redis::session session{executor, turnstile::redis::config::from_environment()};
+    turnstile::redis::async_mutex orders{session, "orders/42"};
+
+    auto guard = co_await orders.async_lock();
+    // [first_lock]
+    check(guard.valid());
+    co_await guard.async_unlock();
+    co_await session.async_close();
+}
+
+void print(document_type /*what*/) {}
+
+boost::asio::awaitable<void> semaphores(turnstile::redis::session& session)
+{
+    const document_type document = 7;
+    // [semaphore]
+    turnstile::redis::async_semaphore printers{session, "printers", 3};
+
+    auto permit = co_await printers.async_acquire(2);
+    print(document);
+    co_await permit.async_release();
+    // [semaphore]
+    check(co_await printers.async_value() == 3);
+
+    // [p_and_v]
+    // 0 of 100 parts are there at first.
+    turnstile::redis::async_semaphore parts{session, "parts", 0, 100};
+
+    co_await parts.async_release(2);  // somebody made two
+    co_await parts.async_take();      // somebody else uses one
+    // [p_and_v]
+    check(co_await parts.async_value() == 1);
+}
+
+boost::asio::awaitable<void> readers_and_writers(turnstile::redis::session& session)
+{
+    // [shared_mutex]
+    turnstile::redis::shared_mutex catalogue{session, "catalogue"};
+    {
+        auto reading = co_await catalogue.async_lock_shared();
+    }
+    auto upgradable = co_await catalogue.async_lock_upgrade();
+    auto writing = co_await catalogue.async_upgrade(upgradable);
+    // [shared_mutex]
+    check(writing.valid() && !upgradable.owns_lock());
+}
+
+boost::asio::awaitable<void> fenced(turnstile::redis::session& session)
+{
+    turnstile::redis::async_mutex orders{session, "orders/42"};
+    storage_type storage;
+    const document_type document = 7;
+    // [fenced]
+    auto body = [&](auto& guard) -> boost::asio::awaitable<void>
+    { co_await storage.write(document, guard.fencing_token()); };
+    co_await turnstile::with_lock(orders, body);
+    // [fenced]
+    check(storage.written == 7 && storage.highest != 0);
+}
+
+void durable(turnstile::redis::session& session)
+{
+    // [durable]
+    turnstile::redis::mutex_options twice;
+    twice.durability(1, std::chrono::seconds(2));
+    turnstile::redis::async_mutex payments{session, "payments", twice};
+    // [durable]
+    check(twice.replicas() == 1);
+}
+
+boost::asio::awaitable<void> all(boost::asio::any_io_executor executor)
+{
+    co_await first_lock(executor);
+    turnstile::redis::session session{executor, turnstile::redis::config::from_environment()};
+    co_await semaphores(session);
+    co_await readers_and_writers(session);
+    co_await fenced(session);
+    durable(session);
+    co_await session.async_close();
+}
+
+}  // namespace
+
+int main()
+{
+    boost::asio::io_context context;
+    bool done = false;
+    boost::asio::co_spawn(context, all(context.get_executor()),
+                          [&](const std::exception_ptr& error)
+                          {
+                              if (error)
+                                  std::rethrow_exception(error);
+                              done = true;
+                          });
+    context.run();
+    check(done);
+}

@@ -1,0 +1,9 @@
+#!/bin/bash
+# Runs a program with a Redis server of its own, as a user who may do what docs/redis.md says, and no more.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=../../scripts/redis.sh
+source "$(dirname "$0")/../../scripts/redis.sh"
+start_redis
+read -ra rules <<< "$(sed -n '/^ACL SETUSER/,/^```/{/^```/d;p}' "$(dirname "$0")/../redis.md" | tr '\n' ' ')"
+redis-cli -s "${redis_url#unix://}" "${rules[@]}" | grep -qx OK
+TURNSTILE_REDIS_URL=${redis_url/unix:\/\//unix://app:secret@} "$@"
