@@ -4,6 +4,9 @@
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
+# Where scripts/setup leaves a redis-server if the system has none.
+PATH=$PATH:$PWD/build/_deps/redis
+
 # How much to build and test at once.
 # shellcheck disable=SC2034  # for those who source this
 jobs=${JOBS:-$(nproc)}
