@@ -51,6 +51,21 @@ std::string account_key(int number)
     return fmt::format("account:{}", number);
 }
 
+/// How much money the sender has, or `refused`. Who has looked decides by that, so the accounts take nothing
+/// from older tokens any more: somebody frozen could else write between the look and the write.
+constexpr const char* look_script = R"(
+for i = 1, 2 do
+  if tonumber(redis.call('HGET', KEYS[i], 'fence')) > tonumber(ARGV[i]) then
+    redis.call('HINCRBY', KEYS[3], 'refused', 1)
+    return 'refused'
+  end
+end
+for i = 1, 2 do
+  redis.call('HSET', KEYS[i], 'fence', ARGV[i])
+end
+return redis.call('HGET', KEYS[1], 'money')
+)";
+
 /// Moves the money if both fencing tokens are young enough, and counts what happened. The decision was
 /// made before, from what was read under the locks; the storage checks nothing but the tokens.
 constexpr const char* transfer_script = R"(
@@ -62,9 +77,6 @@ for i = 1, 2 do
 end
 redis.call('HINCRBY', KEYS[1], 'money', -ARGV[1])
 redis.call('HINCRBY', KEYS[2], 'money', ARGV[1])
-for i = 1, 2 do
-  redis.call('HSET', KEYS[i], 'fence', ARGV[1 + i])
-end
 redis.call('HINCRBY', KEYS[3], 'done', 1)
 return 'done'
 )";
@@ -79,19 +91,19 @@ asio::awaitable<void> transfer(turnstile::redis::session& session, examples::sto
     auto first_guard = co_await first.async_lock();
     auto second_guard = co_await second.async_lock();
 
-    const auto money = co_await store.command("HGET", account_key(sender), "money");
+    const auto& of_sender = sender < receiver ? first_guard : second_guard;
+    const auto& of_receiver = sender < receiver ? second_guard : first_guard;
+    const auto money = co_await store.command(
+        "EVAL", look_script, "3", account_key(sender), account_key(receiver), "transfers",
+        std::to_string(of_sender.fencing_token()), std::to_string(of_receiver.fencing_token()));
     // Somebody thinks about it. Who is frozen now will write what was decided long ago.
     asio::steady_timer timer{co_await asio::this_coro::executor, milliseconds(5)};
     co_await timer.async_wait(asio::deferred);
-    if (std::stoi(money.at(0)) >= amount)
-    {
-        const auto& of_sender = sender < receiver ? first_guard : second_guard;
-        const auto& of_receiver = sender < receiver ? second_guard : first_guard;
+    if (money.at(0) != "refused" && std::stoi(money.at(0)) >= amount)
         co_await store.command("EVAL", transfer_script, "3", account_key(sender),
                                account_key(receiver), "transfers", std::to_string(amount),
                                std::to_string(of_sender.fencing_token()),
                                std::to_string(of_receiver.fencing_token()));
-    }
     // They may have been lost: that the write was refused says it already.
     co_await second_guard.async_unlock(asio::as_tuple);
     co_await first_guard.async_unlock(asio::as_tuple);
