@@ -11,6 +11,7 @@
 #include <boost/redis/logger.hpp>
 #include <boost/redis/resp3/flat_tree.hpp>
 #include <boost/redis/response.hpp>
+#include <chrono>
 #include <stdexcept>
 
 namespace examples {
@@ -27,6 +28,8 @@ boost::redis::config settings_of(const turnstile::redis::config& given)
         result.username = given.username;
     result.password = given.password;
     result.database_index = given.database;
+    // A process that was frozen, for however long, is to find its connection as it left it.
+    result.health_check_interval = std::chrono::seconds{0};
     return result;
 }
 
