@@ -279,6 +279,7 @@ void cancellation()
         over = true;
     };
     asio::co_spawn(context, waits_for_ever(), asio::detached);
+    context.poll();  // it waits, however late it is
     context.run_for(150ms);
     expect(!over, "the timer of cancel_after runs on the context of the mutex");
     elsewhere.run();
@@ -677,9 +678,13 @@ void hooks(asio::io_context& context)
     auto watch = std::make_shared<turnstile::lock_watch>(std::move(hooks));
     // [hooks]
     turnstile::async_mutex mutex{context, "mutex", watch};
+    const auto begin = std::chrono::steady_clock::now();
     std::optional guard = mutex.try_lock();
     guard.reset();
-    expect(slow == 0 && watch->counters().released == 1, "a short time is not reported");
+    // The system may have stopped this thread meanwhile.
+    const bool short_time = std::chrono::steady_clock::now() - begin <= 100ms;
+    expect(slow == 0 || !short_time, "a short time is not reported");
+    expect(watch->counters().released == 1, "the release is counted");
 }
 
 // --- concepts -------------------------------------------------------------------------------

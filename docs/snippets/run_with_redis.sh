@@ -6,4 +6,7 @@ source "$(dirname "$0")/../../scripts/redis.sh"
 start_redis
 read -ra rules <<< "$(sed -n '/^ACL SETUSER/,/^```/{/^```/d;p}' "$(dirname "$0")/../redis.md" | tr '\n' ' ')"
 redis-cli -s "${redis_url#unix://}" "${rules[@]}" | grep -qx OK
-TURNSTILE_REDIS_URL=${redis_url/unix:\/\//unix://app:secret@} "$@"
+# What the program shows has nothing to do with time: no stop of it or the server may end a lease, a
+# connection or the wait for an answer.
+times='lease=5min&claim_lease=1min&health_check=1min&connect_timeout=1min'
+TURNSTILE_REDIS_URL="${redis_url/unix:\/\//unix://app:secret@}?$times" "$@"

@@ -424,9 +424,11 @@ private:
 
     void tell(bool cancelled, bool failed)
     {
-        // The test may be over as soon as the last one is counted.
-        ended_of_cancelled_ += cancelled;
         ++(failed ? aborted_ : done_);
+        // Behind the other count, which is looked at when this one is complete. Without it, the test may be
+        // over by now.
+        if (cancelled)
+            ++ended_of_cancelled_;
     }
 
     void cancel_half()
