@@ -58,8 +58,8 @@ namespace {
 constexpr milliseconds lease = 500ms;
 constexpr milliseconds claim = 200ms;
 
-// Longer than any fault lasts, and then some leases and back-offs.
-constexpr auto longest_explicable_wait = 30s;
+// Longer than any fault lasts, and then many leases and back-offs, also where everything is slow.
+constexpr auto longest_explicable_wait = 120s;
 
 // --- what happened ------------------------------------------------------------------------------
 
@@ -91,12 +91,22 @@ struct tally
 /// When a server lost its memory last.
 struct memory
 {
+    std::atomic<bool> is_being_lost{false};
     std::atomic<steady_clock::rep> lost_at{0};
 
-    void lose() { lost_at = steady_clock::now().time_since_epoch().count(); }
+    void begin_to_lose() { is_being_lost = true; }
+
+    void lose()
+    {
+        lost_at = steady_clock::now().time_since_epoch().count();
+        is_being_lost = false;
+    }
 
     [[nodiscard]] bool is_trusted() const
     {
+        // However long that takes.
+        if (is_being_lost)
+            return false;
         const steady_clock::time_point when{steady_clock::duration(lost_at.load())};
         // The lease, and as much for those that were paused meanwhile.
         return steady_clock::now() > when + 2 * lease;
@@ -364,12 +374,7 @@ private:
         client& whom = any_client();
         whom.proxy.swallow(which);
         // What was swallowed leaves a gap in the stream: nothing may follow it.
-        later(
-            [&whom]
-            {
-                whom.proxy.cut();
-                whom.proxy.swallow(tcp_proxy::none);
-            });
+        later([&whom] { whom.proxy.mend(); });
     }
 
     void swallow_to_client() { swallow(tcp_proxy::to_client); }
@@ -433,7 +438,7 @@ private:
         protected_server& which = any_server();
         if (is_paused(which))
             return;
-        which.kept.lose();
+        which.kept.begin_to_lose();
         which.server.run({"FLUSHALL"});
         which.server.kill();
         which.server.start();

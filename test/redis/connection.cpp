@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(three_hundred_pushes_at_once_while_commands_are_under_way)
     for (int i = 0; i < 4; ++i)
         scene.it->eval(own, {}, std::vector{connection_scene::channel(0)},
                        [&](const reply& r) { answers += r.nodes.at(0).integer == 300 ? 1 : 0; });
-    BOOST_TEST(scene.until([&] { return answers == 4 && scene.seen.messages.size() == 1200; }));
+    BOOST_TEST(scene.until([&] { return answers == 4 && scene.seen.messages.size() >= 1200; }));
     BOOST_TEST(scene.seen.messages.at(299) == "300");
     BOOST_TEST(scene.seen.messages.at(300) == "1");
     BOOST_TEST((scene.ask({"PING"}).result == reply::status::ok));
@@ -301,12 +301,14 @@ BOOST_AUTO_TEST_CASE(commands_from_within_replies_and_messages)
     const redis_server server;
     boost::asio::io_context context;
     echo e;
+    config settings = config::from_url(server.url());
+    connection_scene::be_patient(settings);
     turnstile::redis::detail::connection c(
-        boost::asio::make_strand(context), config::from_url(server.url()),
+        boost::asio::make_strand(context), settings,
         [](std::uint64_t n) { return connection_scene::channel(n); }, e);
     e.it = &c;
     c.start();
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{120};
     while (e.pongs < 1000 && context.run_one_until(deadline) != 0)
     {
     }

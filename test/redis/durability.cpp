@@ -33,10 +33,13 @@ using turnstile::test::until;
 const std::string not_replicated = make_error_code(errc::not_replicated).message();
 const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
 
-/// Leases that outlast the test.
+/// Leases that outlast the test. WAIT waits for a quarter of a second at a time, as usual: the price is that
+/// the connection may be taken for dead, and made again.
 config patient(const std::string& url)
 {
-    return config(url + "?lease=1h&claim_lease=1h&max_backoff=50ms");
+    config settings = turnstile::test::undisturbed(url);
+    settings.health_check = 500ms;
+    return settings;
 }
 
 /// A master, and a replica that hears of it over a proxy.
@@ -165,9 +168,10 @@ BOOST_AUTO_TEST_CASE(replicas_are_asked_again_over_another_connection)
     d.replica.pause();
     const auto holder = client.lock("a");
     BOOST_TEST(until([&] { return !lock_view(d.master, "a").owner().empty(); }));
+    const auto connections = client.metrics().connections;
     // Both connections of the session.
     proxy.cut();
-    BOOST_TEST(until([&] { return client.metrics().connections == 2; }));
+    BOOST_TEST(until([&] { return client.metrics().connections > connections; }));
     BOOST_TEST(!holder->is_told());
     d.replica.resume();
     BOOST_TEST(holder->result() == "held");

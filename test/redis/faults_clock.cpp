@@ -16,18 +16,18 @@
 namespace {
 
 using namespace std::chrono_literals;
+using turnstile::redis::config;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
 using turnstile::test::lock_view;
 using turnstile::test::shifted_clock;
-using turnstile::test::short_leases;
 using turnstile::test::until;
 using turnstile::test::write_register;
 
-std::string short_url(const shifted_clock& clock)
+/// Leases that end while a test runs, but not because somebody is slow.
+std::string leases(const shifted_clock& clock)
 {
-    return clock.server().url() +
-           "?lease=1s&claim_lease=500ms&health_check=300ms&max_backoff=100ms";
+    return clock.server().url() + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms";
 }
 
 }  // namespace
@@ -35,8 +35,8 @@ std::string short_url(const shifted_clock& clock)
 BOOST_AUTO_TEST_CASE(clock_set_back_and_a_dead_holder_is_replaced_all_the_same)
 {
     shifted_clock clock;
-    lock_process holder(clock.server(), short_url(clock));
-    lock_client client(short_leases(clock.server().url()));
+    lock_process holder(clock.server(), leases(clock));
+    lock_client client(config(leases(clock)));
     const std::uint64_t first = std::stoull(holder.ask("lock a", "held a"));
     const auto waiter = client.lock("a");
     const lock_view view(clock.server(), "a");
@@ -60,8 +60,8 @@ BOOST_AUTO_TEST_CASE(clock_set_back_and_a_dead_holder_is_replaced_all_the_same)
 BOOST_AUTO_TEST_CASE(clock_set_back_and_the_holder_keeps_the_lock)
 {
     shifted_clock clock;
-    lock_client client(short_leases(clock.server().url()));
-    lock_client other(short_leases(clock.server().url()));
+    lock_client client(config(leases(clock)));
+    lock_client other(config(leases(clock)));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     const auto waiter = other.lock("a");
@@ -70,9 +70,9 @@ BOOST_AUTO_TEST_CASE(clock_set_back_and_the_holder_keeps_the_lock)
 
     clock.set_ahead(-1h);
     BOOST_TEST((clock.ahead() <= -59min));
-    // By the lock's clock, several leases go by, each extended in time.
+    // By the lock's clock, two leases go by, each extended in time.
     const std::uint64_t before = view.number("clock");
-    BOOST_TEST(until([&] { return view.number("clock") > before + 2'500'000; }));
+    BOOST_TEST(until([&] { return view.number("clock") > before + 13'000'000; }));
     BOOST_TEST(holder->holds());
     BOOST_TEST(!holder->is_told_of_loss());
     BOOST_TEST(!waiter->is_told());
@@ -85,8 +85,8 @@ BOOST_AUTO_TEST_CASE(clock_set_back_and_the_holder_keeps_the_lock)
 BOOST_AUTO_TEST_CASE(clock_set_forward)
 {
     shifted_clock clock;
-    lock_client client(short_leases(clock.server().url()));
-    lock_client other(short_leases(clock.server().url()));
+    lock_client client(config(leases(clock)));
+    lock_client other(config(leases(clock)));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     BOOST_TEST(write_register(clock.server(), "a", holder->fence()));
@@ -94,10 +94,10 @@ BOOST_AUTO_TEST_CASE(clock_set_forward)
     BOOST_TEST(until([&] { return lock_view(clock.server(), "a").queued() == 1; }));
 
     // All leases end at once. What cannot be prevented is told, and fenced.
-    clock.set_ahead(10s);
-    BOOST_TEST((clock.ahead() >= 9s));
+    clock.set_ahead(30s);
+    BOOST_TEST((clock.ahead() >= 29s));
     BOOST_TEST(waiter->result() == "held");
-    BOOST_TEST(waiter->fence() > holder->fence() + 9'000'000);
+    BOOST_TEST(waiter->fence() > holder->fence() + 29'000'000);
     BOOST_TEST(write_register(clock.server(), "a", waiter->fence()));
     BOOST_TEST(!write_register(clock.server(), "a", holder->fence()));
     BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(clock_set_forward)
 
     // And back again: tokens do not fall.
     clock.set_ahead(0s);
-    BOOST_TEST((clock.ahead() <= 1s));
+    BOOST_TEST((clock.ahead() <= 20s));
     const auto next = client.lock("a");
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(next->fence() > waiter->fence());
@@ -117,8 +117,8 @@ BOOST_AUTO_TEST_CASE(clock_set_forward)
 BOOST_AUTO_TEST_CASE(clock_set_forward_beyond_the_life_of_the_keys)
 {
     shifted_clock clock;
-    lock_client client(short_leases(clock.server().url()));
-    lock_client other(short_leases(clock.server().url()));
+    lock_client client(config(leases(clock)));
+    lock_client other(config(leases(clock)));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     const auto waiter = other.lock("a");

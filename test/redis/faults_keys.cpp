@@ -25,14 +25,19 @@ using turnstile::test::candidate;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
 using turnstile::test::redis_server;
-using turnstile::test::short_leases;
 using turnstile::test::until;
 using turnstile::test::wake_channels;
 
-/// Leases that outlast the test.
+/// Leases that outlast the test, and a connection that lasts, too, if somebody is slow.
 config patient(const std::string& url)
 {
-    return config(url + "?lease=60s&claim_lease=60s");
+    return config(url + "?lease=10min&claim_lease=10min&health_check=5s&connect_timeout=10s");
+}
+
+/// Leases that end while a test runs, but not because somebody is slow.
+config restless(const std::string& url)
+{
+    return config(url + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms");
 }
 
 std::string text_of(errc e)
@@ -49,7 +54,7 @@ BOOST_AUTO_TEST_CASE(acl_without_the_channel)
     const redis_server server;
     server.run({"ACL", "SETUSER", "app", "on", ">secret", "~turnstile:*", "resetchannels",
                 "&other:*", "+@all"});
-    config settings = short_leases(server.url());
+    config settings = patient(server.url());
     settings.username = "app";
     settings.password = "secret";
     lock_client client(settings);
@@ -68,8 +73,8 @@ BOOST_AUTO_TEST_CASE(acl_without_the_channel)
 BOOST_AUTO_TEST_CASE(operator_deletes_the_keys)
 {
     const redis_server server;
-    lock_client first(short_leases(server.url()));
-    lock_client second(short_leases(server.url()));
+    lock_client first(restless(server.url()));
+    lock_client second(restless(server.url()));
     const lock_view view(server, "a");
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
@@ -93,8 +98,8 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys)
 BOOST_AUTO_TEST_CASE(operator_deletes_the_queue)
 {
     const redis_server server;
-    lock_client first(short_leases(server.url()));
-    lock_client second(short_leases(server.url()));
+    lock_client first(restless(server.url()));
+    lock_client second(restless(server.url()));
     const lock_view view(server, "a");
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
@@ -138,7 +143,7 @@ BOOST_AUTO_TEST_CASE(newer_layout)
 BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
 {
     const redis_server server;
-    lock_client client(short_leases(server.url()));
+    lock_client client(restless(server.url()));
     const lock_view view(server, "a");
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");

@@ -36,9 +36,11 @@ std::string text(std::int64_t number)
     return std::to_string(number);
 }
 
-config with_grace(const std::string& url, const std::string& grace)
+config with_grace(const std::string& url, std::chrono::milliseconds grace)
 {
-    return config(url + "?lease=60s&claim_lease=60s&max_backoff=50ms&grace=" + grace);
+    config settings = turnstile::test::undisturbed(url);
+    settings.grace = grace;
+    return settings;
 }
 
 /// The time until which a client asks to keep what its server does not know.
@@ -119,8 +121,8 @@ BOOST_AUTO_TEST_CASE(a_waiter_does_not_overtake_the_holder_of_a_server_that_lost
 {
     redis_server server;
     tcp_proxy proxy(server.port());
-    lock_client first(with_grace(proxy.url(), "0s"));
-    lock_client second(with_grace(server.url(), "60s"));
+    lock_client first(with_grace(proxy.url(), 0ms));
+    lock_client second(with_grace(server.url(), 1h));
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
     const auto waiter = second.lock("a");
@@ -149,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_new_server_waits_for_a_grace_and_no_longer)
 {
     const auto before = std::chrono::system_clock::now().time_since_epoch();
     const redis_server server;
-    lock_client client(with_grace(server.url(), "300ms"));
+    lock_client client(with_grace(server.url(), 300ms));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     // A fence is the time of its grant.
@@ -160,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_has_been_there_for_long_does_not_wait)
 {
     shifted_clock clock;
     clock.set_ahead(2h);
-    lock_client client(with_grace(clock.server().url(), "1h"));
+    lock_client client(with_grace(clock.server().url(), 1h));
     BOOST_TEST(client.lock("a")->result() == "held");
     BOOST_TEST(client.try_lock("b")->result() == "held");
 }

@@ -23,7 +23,6 @@ namespace {
 using namespace std::chrono_literals;
 using turnstile::error_code;
 using turnstile::redis::async_mutex;
-using turnstile::redis::config;
 using turnstile::redis::latency_histogram;
 using turnstile::redis::lease_clock;
 using turnstile::redis::session;
@@ -113,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_session_tells_how_long_things_took)
     const redis_server server;
     boost::asio::io_context context;
     // Nothing is renewed meanwhile.
-    session s(context, config(server.url() + "?lease=1h&claim_lease=1h"), session_thread::own);
+    session s(context, turnstile::test::undisturbed(server.url()), session_thread::own);
     async_mutex mutex(s, "a");
     std::vector<async_mutex::guard_type> guards;
     const auto take = [&](const error_code& error, async_mutex::guard_type guard)

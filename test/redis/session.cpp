@@ -40,6 +40,7 @@ using turnstile::test::never_within;
 using turnstile::test::redis_server;
 using turnstile::test::short_leases;
 using turnstile::test::tcp_proxy;
+using turnstile::test::undisturbed;
 using turnstile::test::until;
 
 const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
@@ -91,7 +92,7 @@ std::string commands_in(const std::string& monitored)
 BOOST_AUTO_TEST_CASE(a_contended_section_takes_two_commands_and_a_message)
 {
     const redis_server server;
-    const config settings(server.url() + "?lease=60s&claim_lease=60s");
+    const config settings = undisturbed(server.url());
     lock_client first(settings);
     lock_client second(settings);
     BOOST_TEST(first.ready() == error_code());
@@ -117,21 +118,22 @@ BOOST_AUTO_TEST_CASE(a_contended_section_takes_two_commands_and_a_message)
 
 BOOST_AUTO_TEST_CASE(ready_says_that_the_server_cannot_be_reached)
 {
-    const std::uint16_t nobody = turnstile::test::free_port();
-    lock_client client(config("redis://127.0.0.1:" + std::to_string(nobody)));
+    const turnstile::test::closed_port nobody;
+    const std::string port = std::to_string(nobody.number());
+    lock_client client(undisturbed("redis://127.0.0.1:" + port));
     BOOST_TEST(client.ready() == make_error_code(errc::unreachable));
     BOOST_TEST(!client.metrics().connected);
     BOOST_TEST(client.ping() == make_error_code(errc::unreachable));
     // An unreachable server is no error of a lock: it is waited for.
     const auto waiter = client.lock("a");
     BOOST_TEST(never_within(50ms, [&] { return waiter->is_told(); }));
-    BOOST_TEST(contains(client.log(), std::to_string(nobody)));
+    BOOST_TEST(contains(client.log(), port));
 }
 
 BOOST_AUTO_TEST_CASE(ready_says_that_the_password_is_wrong)
 {
     const redis_server server({"--requirepass", "right"});
-    config settings(server.url());
+    config settings = undisturbed(server.url());
     settings.password = "wrong-and-secret";
     lock_client client(settings);
     BOOST_TEST(client.ready() == make_error_code(errc::wrong_credentials));
@@ -144,7 +146,7 @@ BOOST_AUTO_TEST_CASE(ready_and_ping_succeed_once_the_server_is_there)
     const redis_server server;
     tcp_proxy proxy(server.port());
     proxy.refuse(true);
-    lock_client client(short_leases(proxy.url()));
+    lock_client client(undisturbed(proxy.url()));
     const auto early = client.lock("a");
     BOOST_TEST(until([&] { return proxy.refused() > 0; }));
     proxy.refuse(false);
@@ -161,8 +163,8 @@ BOOST_AUTO_TEST_CASE(ready_and_ping_succeed_once_the_server_is_there)
 BOOST_AUTO_TEST_CASE(close_gives_back_what_is_held_and_fails_who_waits)
 {
     const redis_server server;
-    lock_client other(config(server.url()));
-    lock_client client(config(server.url()));
+    lock_client other(undisturbed(server.url()));
+    lock_client client(undisturbed(server.url()));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     const auto stranger = other.lock("b");
@@ -174,7 +176,7 @@ BOOST_AUTO_TEST_CASE(close_gives_back_what_is_held_and_fails_who_waits)
     BOOST_TEST(waiter->result() == closed);
     BOOST_TEST(!holder->holds());
     BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
-    // Free at once: the lease is 15 seconds, and trying does not wait.
+    // Free at once: the lease is an hour, and trying does not wait.
     const auto next = other.try_lock("a");
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(!stranger->unlock());
@@ -189,7 +191,8 @@ BOOST_AUTO_TEST_CASE(close_gives_back_what_is_held_and_fails_who_waits)
 BOOST_AUTO_TEST_CASE(close_says_that_the_outcome_is_unknown_if_the_server_is_gone)
 {
     redis_server server;
-    config settings = short_leases(server.url());
+    // If the lease ended before, there would be nothing to be told.
+    config settings = undisturbed(server.url());
     settings.connect_timeout = 300ms;
     lock_client client(settings);
     const auto holder = client.lock("a");
@@ -214,14 +217,14 @@ BOOST_AUTO_TEST_CASE(close_before_the_first_connection)
 BOOST_AUTO_TEST_CASE(a_session_that_is_destroyed_aborts_and_abandons)
 {
     const redis_server server;
-    lock_client other(short_leases(server.url()));
+    lock_client other(undisturbed(server.url()));
     lock_client client(short_leases(server.url()));
     const auto holder = client.lock("a");
     const auto stranger = other.lock("b");
     BOOST_TEST(holder->result() == "held");
     BOOST_TEST(stranger->result() == "held");
     const auto waiter = client.lock("b");
-    BOOST_TEST(until([&] { return client.metrics().acquires == 2; }));
+    BOOST_TEST(until([&] { return client.metrics().acquires >= 2; }));
     const auto next = other.lock("a");
 
     client.destroy_session();
@@ -237,7 +240,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_is_destroyed_aborts_and_abandons)
 BOOST_AUTO_TEST_CASE(a_mutex_that_is_destroyed_aborts_its_waiters_and_not_its_holder)
 {
     const redis_server server;
-    lock_client client(config(server.url()));
+    lock_client client(undisturbed(server.url()));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     const auto waiter = client.lock("a");
@@ -253,7 +256,7 @@ BOOST_AUTO_TEST_CASE(a_mutex_that_is_destroyed_aborts_its_waiters_and_not_its_ho
 BOOST_AUTO_TEST_CASE(a_guard_is_destroyed_on_another_thread)
 {
     const redis_server server;
-    lock_client client(config(server.url()));
+    lock_client client(undisturbed(server.url()));
     const auto first = client.lock("a");
     BOOST_TEST(first->result() == "held");
     const auto second = client.lock("a");
@@ -267,7 +270,7 @@ BOOST_AUTO_TEST_CASE(many_threads_use_one_session)
     constexpr int threads = 4;
     constexpr int rounds = 50;
     const redis_server server;
-    lock_client client(config(server.url()), threads);
+    lock_client client(undisturbed(server.url()), threads);
     // Made here, since making one is not what is tested.
     BOOST_TEST(client.try_lock("a")->result() == "held");
     BOOST_TEST(client.ping() == error_code());
@@ -354,7 +357,7 @@ BOOST_AUTO_TEST_CASE(patience_of_all_kinds)
 {
     using std::chrono::nanoseconds;
     const redis_server server;
-    lock_client client(config(server.url()));
+    lock_client client(undisturbed(server.url()));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     for (const nanoseconds patience :
@@ -390,7 +393,7 @@ BOOST_AUTO_TEST_CASE(patience_ends_without_a_server)
 BOOST_AUTO_TEST_CASE(metrics_count_commands_and_grants)
 {
     const redis_server server;
-    lock_client client(config(server.url()));
+    lock_client client(undisturbed(server.url()));
     BOOST_TEST(!client.ready());
     BOOST_TEST(client.metrics().connections == 1U);
     {

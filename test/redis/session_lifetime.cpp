@@ -19,7 +19,6 @@
 #include <support/start.hpp>
 #include <support/tcp_proxy.hpp>
 #include <sys/wait.h>
-#include <thread>
 #include <turnstile/redis/async_mutex.hpp>
 #include <unistd.h>
 #include <vector>
@@ -38,6 +37,7 @@ using turnstile::test::drain;
 using turnstile::test::path;
 using turnstile::test::redis_server;
 using turnstile::test::start;
+using turnstile::test::undisturbed;
 using turnstile::test::until;
 using guard_attempt = attempt<async_mutex::guard_type>;
 
@@ -141,7 +141,7 @@ void destroy_in_every_order(session_thread thread)
         do
         {
             // What was held is abandoned, so each world has its own locks.
-            world w(config(server.url()), thread, std::to_string(++worlds));
+            world w(undisturbed(server.url()), thread, std::to_string(++worlds));
             w.prepare();
             for (const int victim : order)
             {
@@ -163,7 +163,7 @@ bool in_a_child(asio::io_context& context, Function function)
     if (child == 0)
     {
         context.notify_fork(asio::execution_context::fork_child);
-        ::alarm(20);
+        ::alarm(60);
         ::_exit(function() ? 0 : 1);
     }
     context.notify_fork(asio::execution_context::fork_parent);
@@ -185,6 +185,7 @@ BOOST_AUTO_TEST_CASE(all_die_in_every_order_and_the_session_has_a_thread)
 
 BOOST_AUTO_TEST_CASE(a_session_that_never_connected_dies_in_every_order)
 {
+    const turnstile::test::closed_port nobody;
     for (const session_thread thread : {session_thread::shared, session_thread::own})
         for (const bool context_first : {false, true})
             for (const bool runs : {false, true})
@@ -192,8 +193,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_never_connected_dies_in_every_order)
                 auto context = std::make_unique<asio::io_context>();
                 guard_attempt waiter;
                 auto unconnected = std::make_unique<session>(
-                    *context,
-                    config("redis://127.0.0.1:" + std::to_string(turnstile::test::free_port())),
+                    *context, config("redis://127.0.0.1:" + std::to_string(nobody.number())),
                     thread);
                 auto mutex = std::make_unique<async_mutex>(*unconnected, "a");
                 start(path::handler, asio::any_io_executor(context->get_executor()), waiter,
@@ -217,6 +217,13 @@ BOOST_DATA_TEST_CASE(a_thread_of_its_own_keeps_leases_while_the_service_is_block
     const redis_server server;
     asio::io_context context;
     auto settings = turnstile::test::short_leases(server.url());
+    if (own)
+    {
+        // Renewed soon, and long before the end.
+        settings.lease = 30s;
+        settings.renew_fraction = 0.05;
+        settings.health_check = 10s;
+    }
     settings.claim_lease = settings.lease;
     session s(context, settings, own ? session_thread::own : session_thread::shared);
     async_mutex mutex(s, "a");
@@ -229,15 +236,24 @@ BOOST_DATA_TEST_CASE(a_thread_of_its_own_keeps_leases_while_the_service_is_block
             drain(context);
             return holder.is_told();
         }));
-    turnstile::test::lock_client other(settings);
+    const auto first_end = holder.value().expires_at();
+    turnstile::test::lock_client other(undisturbed(server.url()));
+    BOOST_TEST(!other.ready());
     const auto rival = other.lock("a");
-    // The body of the section blocks the only thread of the service.
-    std::this_thread::sleep_for(2 * settings.lease);
-    BOOST_TEST(holder.value().valid() == own);
+    // It has asked.
+    BOOST_TEST(!other.ping());
+    // From here on, the body of the section blocks the only thread of the service.
     if (own)
+    {
+        BOOST_TEST(until([&] { return holder.value().expires_at() > first_end; }));
+        BOOST_TEST(holder.value().valid());
         BOOST_TEST(!rival->is_told());
+    }
     else
+    {
         BOOST_TEST(rival->result() == "held");
+        BOOST_TEST(!holder.value().valid());
+    }
 }
 
 // --- fork ---------------------------------------------------------------------------------------
@@ -247,7 +263,8 @@ BOOST_DATA_TEST_CASE(a_forked_child_is_told_that_the_session_is_closed, data::ma
 {
     const redis_server server;
     asio::io_context context;
-    auto s = std::make_unique<session>(context, config(server.url()),
+    // Nothing runs the context while the child lives.
+    auto s = std::make_unique<session>(context, undisturbed(server.url()),
                                        own ? session_thread::own : session_thread::shared);
     async_mutex mutex(*s, "a");
     guard_attempt holder;

@@ -62,6 +62,15 @@ redis::config short_leases(const std::string& url)
     return settings;
 }
 
+redis::config undisturbed(const std::string& url)
+{
+    redis::config settings(url);
+    settings.lease = settings.claim_lease = std::chrono::hours(1);
+    settings.health_check = settings.connect_timeout = std::chrono::minutes(2);
+    settings.max_backoff = std::chrono::milliseconds(50);
+    return settings;
+}
+
 // --- a candidate --------------------------------------------------------------------------------
 
 /// What the handlers write, on their strand, and the test reads.

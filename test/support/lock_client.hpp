@@ -32,6 +32,10 @@ bool never_within(std::chrono::milliseconds span, const std::function<bool()>& c
 /// Settings for the tests of faults: short leases, and a break is soon noticed and mended.
 redis::config short_leases(const std::string& url);
 
+/// Settings for tests in which nothing breaks: however long a thread or the server is kept from running, no
+/// lease ends, and no connection is taken for dead.
+redis::config undisturbed(const std::string& url);
+
 /**
  * @brief Somebody who waits for a lock, or holds it; seen from the thread of the test.
  *

@@ -45,12 +45,7 @@ public:
 
     void run()
     {
-        session_.async_ready(
-            [this](const turnstile::error_code& error)
-            {
-                say(error ? "not ready: " + error.message() : "ready");
-                read();
-            });
+        await_ready();
         context_.run();
     }
 
@@ -67,6 +62,19 @@ private:
         // Remembered after the guard is gone.
         std::uint64_t fence = 0;
     };
+
+    /// An attempt to connect may fail; the next one follows.
+    void await_ready()
+    {
+        session_.async_ready(
+            [this](const turnstile::error_code& error)
+            {
+                if (error)
+                    return await_ready();
+                say("ready");
+                read();
+            });
+    }
 
     void read()
     {

@@ -10,6 +10,7 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <support/lock_client.hpp>
 #include <support/redis_server.hpp>
 #include <turnstile/redis/session.hpp>
 
@@ -45,7 +46,7 @@ public:
 private:
     redis_server server_;
     boost::asio::io_context context_;
-    redis::session session_{context_, redis::config(server_.url()), redis::session_thread::own};
+    redis::session session_{context_, undisturbed(server_.url()), redis::session_thread::own};
 };
 
 }  // namespace turnstile::test

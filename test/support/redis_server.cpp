@@ -204,7 +204,7 @@ void redis_server::start_on_a_free_port()
         try
         {
             port_ = free_port();
-            start();
+            try_to_start();
         }
         catch (const std::runtime_error&)
         {
@@ -253,6 +253,23 @@ std::string redis_server::info(const std::string& field) const
 }
 
 void redis_server::start()
+{
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (pid_ == 0)
+        try
+        {
+            try_to_start();
+        }
+        catch (const std::runtime_error&)
+        {
+            // Whoever got the port, another test's server or connection, seldom has it for long.
+            if (std::chrono::steady_clock::now() > deadline)
+                throw;
+            ::poll(nullptr, 0, 100);
+        }
+}
+
+void redis_server::try_to_start()
 {
     spawn();
     wait_until_ready();

@@ -5,6 +5,8 @@
 #ifndef TURNSTILE_TEST_SUPPORT_REDIS_SERVER_HPP
 #define TURNSTILE_TEST_SUPPORT_REDIS_SERVER_HPP
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -65,12 +67,13 @@ public:
     /// Keeps it from running (SIGSTOP), and lets it go on (SIGCONT).
     void pause() const;
     void resume() const;
-    /// Starts it again, on the same port, after stop() or kill().
+    /// Starts it again, on the same port, after stop() or kill(). Waits if somebody has got the port meanwhile.
     void start();
 
 private:
     void make_folder();
     void start_on_a_free_port();
+    void try_to_start();
     void write_sentinel_file() const;
     [[nodiscard]] std::vector<std::string> command_line() const;
     void spawn();
@@ -87,8 +90,19 @@ private:
     pid_t pid_ = 0;
 };
 
-/// A port of the loopback that nobody listens on.
+/// A port of the loopback that nobody listens on, as yet.
 [[nodiscard]] std::uint16_t free_port();
+
+/// A port of the loopback that nobody listens on, or can, as long as this lives: it is bound.
+class closed_port
+{
+public:
+    [[nodiscard]] std::uint16_t number() const { return socket_.local_endpoint().port(); }
+
+private:
+    boost::asio::io_context context_;
+    boost::asio::ip::tcp::socket socket_{context_, {boost::asio::ip::address_v4::loopback(), 0}};
+};
 
 }  // namespace turnstile::test
 

@@ -50,9 +50,9 @@ void shifted_clock::set_ahead(std::chrono::microseconds by)
 
 std::chrono::seconds shifted_clock::ahead() const
 {
+    const auto real = std::chrono::system_clock::now().time_since_epoch();
     const std::string time = server_->cli({"TIME"});
     const std::chrono::seconds shown(std::stoll(time));
-    const auto real = std::chrono::system_clock::now().time_since_epoch();
     return std::chrono::round<std::chrono::seconds>(shown - real);
 }
 

@@ -27,7 +27,7 @@ public:
     /// Sets the server's clock to so much ahead of the real one; a negative time is behind.
     void set_ahead(std::chrono::microseconds by);
 
-    /// How much it is ahead, by what the server says.
+    /// How much it is ahead, by what the server says; more by as long as the server takes to say it.
     [[nodiscard]] std::chrono::seconds ahead() const;
 
 private:

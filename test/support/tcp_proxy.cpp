@@ -32,6 +32,9 @@ struct tcp_proxy::connection
     void close()
     {
         error_code ignored;
+        // A process that was forked meanwhile has the sockets, too: closing alone would not tell the peers.
+        std::ignore = client.shutdown(tcp::socket::shutdown_both, ignored);
+        std::ignore = server.shutdown(tcp::socket::shutdown_both, ignored);
         std::ignore = client.close(ignored);
         std::ignore = server.close(ignored);
     }
@@ -168,13 +171,24 @@ void tcp_proxy::lead_to(std::uint16_t server_port)
 
 void tcp_proxy::cut()
 {
+    run([&] { close_all(); });
+}
+
+void tcp_proxy::mend()
+{
     run(
         [&]
         {
-            for (const auto& each : std::exchange(all_, {}))
-                if (const auto c = each.lock())
-                    c->close();
+            close_all();
+            swallow_ = none;
         });
+}
+
+void tcp_proxy::close_all()
+{
+    for (const auto& each : std::exchange(all_, {}))
+        if (const auto c = each.lock())
+            c->close();
 }
 
 void tcp_proxy::accept()

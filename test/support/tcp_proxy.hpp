@@ -60,6 +60,9 @@ public:
     /// Closes all connections now.
     void cut();
 
+    /// The same, and lets everything pass on those that follow: nobody sees a gap.
+    void mend();
+
     /// Leads new connections to another server.
     void lead_to(std::uint16_t server_port);
 
@@ -77,6 +80,7 @@ private:
 
     template <class F>
     void run(F change);
+    void close_all();
     void accept();
     void accepted(boost::asio::ip::tcp::socket client);
 
