@@ -381,6 +381,30 @@ BOOST_AUTO_TEST_CASE(keys_that_are_not_ours)
     store.run(std::vector<std::string>{"DEL", "pool"});
     store.run(std::vector<std::string>{"HSET", "pool", "layout", "9"});
     BOOST_TEST(acquire("a#1.1", 1)[0] == "foreign");
+    store.run(std::vector<std::string>{"DEL", "pool"});
+    for (const std::string key : {"queue", "done", "holders", "units"})
+    {
+        store.run(std::vector<std::string>{"SET", key, "x"});
+        BOOST_TEST(acquire("a#1.1", 1)[0] == "wrongtype");
+        BOOST_TEST(add(1, "a#0+1")[0] == "wrongtype");
+        BOOST_TEST(store.key_count() == 1U);
+        // Nor does it get an end.
+        BOOST_TEST(store.run(std::vector<std::string>{"PTTL", key}).number == -1);
+        store.run(std::vector<std::string>{"DEL", key});
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_release_that_fails_changes_nothing)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    store.run(std::vector<std::string>{"SET", "done", "x"});
+    const words arguments{"w:", "a#1.1", std::to_string(fence), "a#0.0", lease, claim, idle, "3",
+                          "0",  "0"};
+    BOOST_TEST(engine.run(store, "pool_release", keys, arguments).is_error());
+    store.run(std::vector<std::string>{"DEL", "done"});
+    BOOST_TEST(held() == 2);
+    BOOST_TEST(release("a#1.1", fence, "a#0.0")[0] == "released");
+    BOOST_TEST(value() == 3);
 }
 
 // --- two kinds of units -------------------------------------------------------------------------

@@ -54,6 +54,11 @@ local function open(first, claim, capacity, outside)
   local s = {key = key, queue = queue, done = KEYS[first + 2], holders = holders, units = KEYS[first + 4],
     head = head[1], claim = tonumber(claim), more = 0, deadline = 0}
   if not v[1] then
+    -- Here or never: what is somebody else's must not be written to, nor get an end.
+    for _, size in ipairs({redis.pcall('ZCARD', s.done), redis.pcall('ZCARD', holders),
+      redis.pcall('HEXISTS', s.units, '')}) do
+      if type(size) == 'table' then return nil, 'wrongtype' end
+    end
     s.held, s.outside, s.fence, s.ticket, s.given, s.skew, s.keep = 0, tonumber(outside), 0, 0, 0, 0, 0
     s.capacity, s.origin = tonumber(capacity), s.outside
     s.now, s.born, s.fresh, s.changed = wall, wall, true, true

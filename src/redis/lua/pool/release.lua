@@ -16,12 +16,13 @@ local result
 for id in string.gmatch(ARGV[2], '[^,]+') do
   local units, its, left = holding(s, id)
   if its == fence then
-    drop(s, id, units)
-    move(s, tonumber(ARGV[10]) - left)
+    -- First what can fail, if somebody has put something else there.
     if slot ~= '' then
       if redis.call('ZADD', s.done, text(fence), slot) == 1 then s.added = true end
       if fence % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
     end
+    drop(s, id, units)
+    move(s, tonumber(ARGV[10]) - left)
     result = 'released'
   end
 end
