@@ -4,6 +4,7 @@
 
 #include "lock_client.hpp"
 
+#include <atomic>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -12,10 +13,12 @@
 #include <future>
 #include <map>
 #include <mutex>
-#include <optional>
+#include <support/any_guard.hpp>
 #include <support/running_context.hpp>
 #include <thread>
 #include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/shared_mutex.hpp>
 #include <utility>
 
 namespace turnstile::test {
@@ -24,7 +27,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-using guard_type = redis::async_mutex::guard_type;
 constexpr std::chrono::seconds watchdog{60};
 
 bool until_deadline(std::chrono::steady_clock::time_point deadline,
@@ -81,12 +83,22 @@ struct candidate::shared
     {
     }
 
-    void tell(const error_code& what, guard_type got)
+    void tell(const error_code& what, any_guard got)
     {
         const std::lock_guard lock(mutex);
         error = what;
         guard = std::move(got);
-        fence = guard.fencing_token();
+        fence = guard.fence();
+        if (!error)
+            result = guard ? "held" : "not held";
+        told = true;
+    }
+
+    void tell(const error_code& what, const std::string& success)
+    {
+        const std::lock_guard lock(mutex);
+        error = what;
+        result = success;
         told = true;
     }
 
@@ -106,10 +118,10 @@ struct candidate::shared
                 });
     }
 
-    guard_type take()
+    any_guard take()
     {
         const std::lock_guard lock(mutex);
-        return std::move(guard);
+        return std::exchange(guard, any_guard());
     }
 
     asio::any_io_executor strand;
@@ -117,24 +129,14 @@ struct candidate::shared
     mutable std::mutex mutex;
     bool told = false;
     error_code error;
-    guard_type guard;
+    std::string result;
+    any_guard guard;
     std::uint64_t fence = 0;
     bool lost = false;
     std::string unlocked;
 };
 
 namespace {
-
-/// Takes the guard, bare or in an optional.
-guard_type unpacked(guard_type guard)
-{
-    return guard;
-}
-
-guard_type unpacked(std::optional<guard_type> guard)
-{
-    return guard ? std::move(*guard) : guard_type();
-}
 
 std::string text_of(const error_code& error)
 {
@@ -161,9 +163,7 @@ std::string candidate::result() const
     if (!until([this] { return is_told(); }))
         return "waiting";
     const std::lock_guard lock(shared_->mutex);
-    if (shared_->error)
-        return shared_->error.message();
-    return shared_->fence != 0 ? "held" : "not held";
+    return shared_->error ? shared_->error.message() : shared_->result;
 }
 
 error_code candidate::error() const
@@ -200,8 +200,8 @@ void candidate::start_unlock()
     asio::post(shared_->strand,
                [s = shared_]
                {
-                   guard_type guard = s->take();
-                   guard.async_unlock(
+                   any_guard guard = s->take();
+                   guard.release(
                        [s](const error_code& error)
                        {
                            const std::lock_guard lock(s->mutex);
@@ -227,7 +227,13 @@ std::string candidate::unlocked() const
 
 void candidate::drop()
 {
-    const guard_type dropped = shared_->take();
+    const any_guard dropped = shared_->take();
+}
+
+void candidate::give_back(std::ptrdiff_t units)
+{
+    const std::lock_guard lock(shared_->mutex);
+    const auto part = shared_->guard.permit().split(units);
 }
 
 // --- a client -----------------------------------------------------------------------------------
@@ -252,13 +258,25 @@ struct lock_client::impl
         return settings;
     }
 
-    redis::async_mutex& mutex_of(const std::string& name)
+    template <class Object>
+    Object& find(std::map<std::string, std::unique_ptr<Object>>& objects, const std::string& name)
     {
         const std::lock_guard lock(mutex);
-        auto& found = mutexes[name];
+        auto& found = objects[name];
         if (!found)
-            found = std::make_unique<redis::async_mutex>(*session, name);
+            found = std::make_unique<Object>(*session, name);
         return *found;
+    }
+
+    redis::async_mutex& mutex_of(const std::string& name) { return find(mutexes, name); }
+    redis::shared_mutex& shared_mutex_of(const std::string& name)
+    {
+        return find(shared_mutexes, name);
+    }
+    redis::async_semaphore& semaphore_of(const std::string& name)
+    {
+        const std::lock_guard lock(mutex);
+        return *semaphores.at(name);
     }
 
     template <class Start>
@@ -283,14 +301,35 @@ struct lock_client::impl
     }
 
     template <class Start>
-    void launch(const std::shared_ptr<candidate::shared>& s, Start start)
+    std::unique_ptr<candidate> launch(Start start)
     {
-        auto handler = [s](const error_code& error, auto result)
-        {
-            s->tell(error, unpacked(std::move(result)));
-            candidate::shared::listen(s);
-        };
-        // Slots belong to the strand. What one thread starts is started in its order.
+        auto made = std::make_unique<candidate>();
+        made->shared_ = make_shared();
+        start_on_strand(made->shared_, start,
+                        [s = made->shared_](const error_code& error, auto result)
+                        {
+                            s->tell(error, any_guard(std::move(result)));
+                            candidate::shared::listen(s);
+                        });
+        return made;
+    }
+
+    /// The same for what has no guard.
+    template <class Start>
+    std::unique_ptr<candidate> launch(Start start, const std::string& success)
+    {
+        auto made = std::make_unique<candidate>();
+        made->shared_ = make_shared();
+        start_on_strand(made->shared_, start, [s = made->shared_, success](const error_code& error)
+                        { s->tell(error, success); });
+        return made;
+    }
+
+    /// Slots belong to the strand. What one thread starts is started in its order.
+    template <class Start, class Handler>
+    static void start_on_strand(const std::shared_ptr<candidate::shared>& s, Start start,
+                                Handler handler)
+    {
         asio::post(s->strand,
                    [s, start, handler]
                    {
@@ -307,6 +346,8 @@ struct lock_client::impl
     running_context context;
     std::unique_ptr<redis::session> session;
     std::map<std::string, std::unique_ptr<redis::async_mutex>> mutexes;
+    std::map<std::string, std::unique_ptr<redis::async_semaphore>> semaphores;
+    std::map<std::string, std::unique_ptr<redis::shared_mutex>> shared_mutexes;
 };
 
 lock_client::lock_client(const redis::config& settings, int threads)
@@ -327,30 +368,99 @@ void lock_client::choose(const std::string& name, const redis::mutex_options& op
 
 std::unique_ptr<candidate> lock_client::lock(const std::string& name)
 {
-    auto made = std::make_unique<candidate>();
-    made->shared_ = impl_->make_shared();
-    impl_->launch(made->shared_, [mutex = &impl_->mutex_of(name)](auto handler)
-                  { mutex->async_lock(std::move(handler)); });
-    return made;
+    return impl_->launch([mutex = &impl_->mutex_of(name)](auto handler)
+                         { mutex->async_lock(std::move(handler)); });
 }
 
 std::unique_ptr<candidate> lock_client::try_lock(const std::string& name)
 {
-    auto made = std::make_unique<candidate>();
-    made->shared_ = impl_->make_shared();
-    impl_->launch(made->shared_, [mutex = &impl_->mutex_of(name)](auto handler)
-                  { mutex->async_try_lock(std::move(handler)); });
-    return made;
+    return impl_->launch([mutex = &impl_->mutex_of(name)](auto handler)
+                         { mutex->async_try_lock(std::move(handler)); });
 }
 
 std::unique_ptr<candidate> lock_client::try_lock_for(const std::string& name,
                                                      std::chrono::nanoseconds patience)
 {
-    auto made = std::make_unique<candidate>();
-    made->shared_ = impl_->make_shared();
-    impl_->launch(made->shared_, [mutex = &impl_->mutex_of(name), patience](auto handler)
-                  { mutex->async_try_lock_for(patience, std::move(handler)); });
-    return made;
+    return impl_->launch([mutex = &impl_->mutex_of(name), patience](auto handler)
+                         { mutex->async_try_lock_for(patience, std::move(handler)); });
+}
+
+void lock_client::size(const std::string& name, std::ptrdiff_t capacity)
+{
+    const std::lock_guard lock(impl_->mutex);
+    impl_->semaphores[name] =
+        std::make_unique<redis::async_semaphore>(*impl_->session, name, capacity);
+}
+
+std::unique_ptr<candidate> lock_client::acquire(const std::string& name, std::ptrdiff_t units)
+{
+    return impl_->launch([pool = &impl_->semaphore_of(name), units](auto handler)
+                         { pool->async_acquire(units, std::move(handler)); });
+}
+
+std::unique_ptr<candidate> lock_client::try_acquire(const std::string& name, std::ptrdiff_t units)
+{
+    return impl_->launch([pool = &impl_->semaphore_of(name), units](auto handler)
+                         { pool->async_try_acquire(units, std::move(handler)); });
+}
+
+std::unique_ptr<candidate> lock_client::take(const std::string& name, std::ptrdiff_t units)
+{
+    return impl_->launch([pool = &impl_->semaphore_of(name), units](auto handler)
+                         { pool->async_take(units, std::move(handler)); }, "taken");
+}
+
+std::unique_ptr<candidate> lock_client::start_add(const std::string& name, std::ptrdiff_t units)
+{
+    return impl_->launch([pool = &impl_->semaphore_of(name), units](auto handler)
+                         { pool->async_release(units, std::move(handler)); }, "added");
+}
+
+std::unique_ptr<candidate> lock_client::write(const std::string& name)
+{
+    return impl_->launch([mutex = &impl_->shared_mutex_of(name)](auto handler)
+                         { mutex->async_lock(std::move(handler)); });
+}
+
+std::unique_ptr<candidate> lock_client::read(const std::string& name)
+{
+    return impl_->launch([mutex = &impl_->shared_mutex_of(name)](auto handler)
+                         { mutex->async_lock_shared(std::move(handler)); });
+}
+
+std::unique_ptr<candidate> lock_client::read_to_upgrade(const std::string& name)
+{
+    return impl_->launch([mutex = &impl_->shared_mutex_of(name)](auto handler)
+                         { mutex->async_lock_upgrade(std::move(handler)); });
+}
+
+std::unique_ptr<candidate> lock_client::upgrade(const std::string& name, candidate& reader)
+{
+    return impl_->launch(
+        [mutex = &impl_->shared_mutex_of(name), reader = reader.shared_](auto handler)
+        { mutex->async_upgrade(reader->guard.upgradable(), std::move(handler)); });
+}
+
+error_code lock_client::add(const std::string& name, std::ptrdiff_t units)
+{
+    return impl_->wait_for([pool = &impl_->semaphore_of(name), units](auto handler)
+                           { pool->async_release(units, std::move(handler)); });
+}
+
+std::ptrdiff_t lock_client::value(const std::string& name)
+{
+    const auto told = std::make_shared<std::atomic<std::ptrdiff_t>>(-1);
+    const error_code error = impl_->wait_for(
+        [pool = &impl_->semaphore_of(name), told](auto handler)
+        {
+            pool->async_value(
+                [told, handler](const error_code& failed, std::ptrdiff_t units) mutable
+                {
+                    *told = units;
+                    handler(failed);
+                });
+        });
+    return error ? -1 : told->load();
 }
 
 error_code lock_client::ready()

@@ -6,6 +6,7 @@
 #define TURNSTILE_TEST_SUPPORT_LOCK_CLIENT_HPP
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -37,7 +38,8 @@ redis::config short_leases(const std::string& url);
 redis::config undisturbed(const std::string& url);
 
 /**
- * @brief Somebody who waits for a lock, or holds it; seen from the thread of the test.
+ * @brief Somebody who waits for a lock or for units of a pool, or holds them; seen from the thread of the
+ * test.
  *
  * When it is destroyed, the guard is, if it has one.
  */
@@ -50,8 +52,8 @@ public:
     ~candidate();
 
     [[nodiscard]] bool is_told() const;
-    /// Waits for the end: "held", "not held" if the time was up, or the text of the error. "waiting" if
-    /// the end does not come.
+    /// Waits for the end: "held", "taken" for good, "not held" if the time was up, or the text of the error.
+    /// "waiting" if the end does not come.
     [[nodiscard]] std::string result() const;
     [[nodiscard]] error_code error() const;
 
@@ -70,6 +72,8 @@ public:
     [[nodiscard]] std::string unlocked() const;
     /// Destroys the guard, on this thread.
     void drop();
+    /// Gives some of the units of a permit back, in the background.
+    void give_back(std::ptrdiff_t units);
 
 private:
     friend class lock_client;
@@ -77,7 +81,7 @@ private:
     std::shared_ptr<shared> shared_;
 };
 
-/// A session, with a thread that runs it, and the locks that it is used for.
+/// A session, with a thread that runs it, and the locks and pools that it is used for.
 class lock_client
 {
 public:
@@ -94,7 +98,29 @@ public:
     [[nodiscard]] std::unique_ptr<candidate> try_lock_for(const std::string& name,
                                                           std::chrono::nanoseconds patience);
 
+    /// Says how many units a semaphore has; before it is used.
+    void size(const std::string& name, std::ptrdiff_t capacity);
+
+    [[nodiscard]] std::unique_ptr<candidate> acquire(const std::string& name, std::ptrdiff_t units);
+    [[nodiscard]] std::unique_ptr<candidate> try_acquire(const std::string& name,
+                                                         std::ptrdiff_t units);
+    /// For good.
+    [[nodiscard]] std::unique_ptr<candidate> take(const std::string& name, std::ptrdiff_t units);
+    /// Adds units that no permit holds; has no guard, but can be waited for.
+    [[nodiscard]] std::unique_ptr<candidate> start_add(const std::string& name,
+                                                       std::ptrdiff_t units);
+
+    /// Of a shared mutex.
+    [[nodiscard]] std::unique_ptr<candidate> write(const std::string& name);
+    [[nodiscard]] std::unique_ptr<candidate> read(const std::string& name);
+    [[nodiscard]] std::unique_ptr<candidate> read_to_upgrade(const std::string& name);
+    /// What the other one holds goes to the result, if that succeeds. It has to stay.
+    [[nodiscard]] std::unique_ptr<candidate> upgrade(const std::string& name, candidate& reader);
+
     /// Each waits for its end.
+    error_code add(const std::string& name, std::ptrdiff_t units);
+    /// How many units are available; -1 if there is no answer.
+    std::ptrdiff_t value(const std::string& name);
     error_code ready();
     error_code ping();
     error_code close();

@@ -23,6 +23,19 @@ namespace turnstile::test {
  *                    refused NAME         because of a higher fencing token
  *     valid NAME     valid NAME yes       what the guard says; or no
  *                    lost NAME            when a lock is lost
+ *
+ * Of a semaphore, which has CAPACITY units if it does not exist yet (NAME stands for one thing only):
+ *
+ *     acquire NAME CAPACITY UNITS    as lock
+ *     take NAME CAPACITY UNITS       taken NAME ok
+ *     add NAME CAPACITY UNITS        added NAME ok
+ *
+ * Of a shared mutex, all as lock:
+ *
+ *     lock_exclusive NAME
+ *     lock_shared NAME
+ *     lock_upgrade NAME
+ *     upgrade NAME                   what is held, to be exclusive
  */
 class lock_process
 {

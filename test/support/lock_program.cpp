@@ -15,11 +15,13 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <optional>
 #include <sstream>
 #include <string>
+#include <support/any_guard.hpp>
 #include <support/lock_process.hpp>
 #include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/shared_mutex.hpp>
 #include <unistd.h>
 #include <utility>
 
@@ -50,15 +52,19 @@ public:
     }
 
 private:
+    /// Something of one name: what the first verb that is told of it is about.
     struct section
     {
-        section(redis::session& session, const std::string& name)
-            : mutex(session, name)
+        explicit section(std::string what)
+            : name(std::move(what))
         {
         }
 
-        redis::async_mutex mutex;
-        redis::async_mutex::guard_type guard;
+        std::string name;
+        std::unique_ptr<redis::async_mutex> mutex;
+        std::unique_ptr<redis::shared_mutex> shared_mutex;
+        std::unique_ptr<redis::async_semaphore> semaphore;
+        turnstile::test::any_guard guard;
         // Remembered after the guard is gone.
         std::uint64_t fence = 0;
     };
@@ -94,8 +100,37 @@ private:
     {
         auto& found = sections_[name];
         if (!found)
-            found = std::make_unique<section>(session_, name);
+            found = std::make_unique<section>(name);
         return *found;
+    }
+
+    redis::shared_mutex& shared_mutex_of(section& s)
+    {
+        if (!s.shared_mutex)
+            s.shared_mutex = std::make_unique<redis::shared_mutex>(session_, s.name);
+        return *s.shared_mutex;
+    }
+
+    /// Says how something went.
+    static auto telling(const std::string& word, const section& s)
+    {
+        return [word, name = s.name](const turnstile::error_code& error)
+        { say(word + ' ' + name + ' ' + (error ? error.message() : "ok")); };
+    }
+
+    /// Keeps a guard, and says so.
+    static auto holding(section& s)
+    {
+        return [&s](const turnstile::error_code& error, auto guard)
+        {
+            if (error)
+                return say("failed " + s.name + ' ' + error.message());
+            s.guard = turnstile::test::any_guard(std::move(guard));
+            s.fence = s.guard.fence();
+            s.guard.lost().assign([name = s.name](asio::cancellation_type)
+                                  { say("lost " + name); });
+            say("held " + s.name + ' ' + std::to_string(s.fence));
+        };
     }
 
     void obey(std::istream& line)
@@ -104,35 +139,53 @@ private:
         std::string name;
         line >> verb >> name;
         section& s = section_of(name);
-        if (verb == "lock")
-            lock(s);
-        else if (verb == "unlock")
-            s.guard.async_unlock(
-                [name](const turnstile::error_code& error)
-                { say("released " + name + ' ' + (error ? error.message() : "ok")); });
+        if (verb == "unlock")
+            s.guard.release(telling("released", s));
         else if (verb == "write")
             say((turnstile::test::write_register(server_, name, s.fence) ? "accepted "
                                                                          : "refused ") +
                 name);
         else if (verb == "valid")
             say("valid " + name + (s.guard.valid() ? " yes" : " no"));
+        else if (verb == "acquire" || verb == "take" || verb == "add")
+            obey_semaphore(verb, s, line);
         else
-            say("what? " + verb);
+            lock(verb, s);
     }
 
-    static void lock(section& s)
+    void obey_semaphore(const std::string& verb, section& s, std::istream& line)
     {
-        s.mutex.async_lock(
-            [&s](const turnstile::error_code& error, redis::async_mutex::guard_type guard)
-            {
-                const std::string& name = s.mutex.name();
-                if (error)
-                    return say("failed " + name + ' ' + error.message());
-                s.guard = std::move(guard);
-                s.fence = s.guard.fencing_token();
-                s.guard.lost().assign([name](asio::cancellation_type) { say("lost " + name); });
-                say("held " + name + ' ' + std::to_string(s.fence));
-            });
+        std::ptrdiff_t capacity = 0;
+        std::ptrdiff_t units = 0;
+        line >> capacity >> units;
+        if (!s.semaphore)
+            s.semaphore = std::make_unique<redis::async_semaphore>(session_, s.name, capacity);
+        if (verb == "acquire")
+            s.semaphore->async_acquire(units, holding(s));
+        else if (verb == "take")
+            s.semaphore->async_take(units, telling("taken", s));
+        else
+            s.semaphore->async_release(units, telling("added", s));
+    }
+
+    void lock(const std::string& verb, section& s)
+    {
+        if (verb == "lock")
+        {
+            if (!s.mutex)
+                s.mutex = std::make_unique<redis::async_mutex>(session_, s.name);
+            s.mutex->async_lock(holding(s));
+        }
+        else if (verb == "lock_shared")
+            shared_mutex_of(s).async_lock_shared(holding(s));
+        else if (verb == "lock_exclusive")
+            shared_mutex_of(s).async_lock(holding(s));
+        else if (verb == "lock_upgrade")
+            shared_mutex_of(s).async_lock_upgrade(holding(s));
+        else if (verb == "upgrade")
+            shared_mutex_of(s).async_upgrade(s.guard.upgradable(), holding(s));
+        else
+            say("what? " + verb);
     }
 
     std::string server_;

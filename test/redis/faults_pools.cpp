@@ -1,0 +1,528 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Those who hold permits or wait for them are killed and stopped, their connections break, they give up.
+
+#include <boost/asio/error.hpp>
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <support/lock_client.hpp>
+#include <support/lock_process.hpp>
+#include <support/lock_view.hpp>
+#include <support/pool_leases.hpp>
+#include <support/pool_view.hpp>
+#include <support/redis_server.hpp>
+#include <support/tcp_proxy.hpp>
+
+namespace {
+
+using turnstile::error_code;
+using turnstile::test::endless;
+using turnstile::test::kill_connections;
+using turnstile::test::listeners;
+using turnstile::test::lock_client;
+using turnstile::test::lock_process;
+using turnstile::test::mortal;
+using turnstile::test::mortal_lease;
+using turnstile::test::pool_view;
+using turnstile::test::redis_server;
+using turnstile::test::surviving;
+using turnstile::test::tcp_proxy;
+using turnstile::test::until;
+
+const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
+
+}  // namespace
+
+// --- processes ----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(permit_holder_sigkilled)
+{
+    const redis_server server;
+    lock_process holder(server, mortal(server.url()));
+    lock_client client(surviving(server.url()));
+    client.size("a", 3);
+    const pool_view view(server, "a");
+    holder.ask("acquire a 3 2", "held a");
+    const auto small = client.acquire("a", 1);
+    BOOST_TEST(small->result() == "held");
+    const auto waiter = client.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    BOOST_TEST(view.holders() == 2);
+
+    BOOST_TEST(holder.kill());
+    const std::uint64_t deadline = view.first_deadline();
+    BOOST_TEST(waiter->result() == "held");
+    // A token is the time of its grant: not before the lease had ended.
+    BOOST_TEST(waiter->fence() >= deadline);
+    BOOST_TEST(client.metrics().nudges > 0U);
+    // Its units, and no others.
+    BOOST_TEST(small->holds());
+    BOOST_TEST(view.holders() == 2);
+    BOOST_TEST(view.held() == 3);
+    BOOST_TEST(view.adds_up());
+    BOOST_TEST(client.value("a") == 0);
+}
+// Red without: the nudge at the end of the first lease; reap() in the scripts.
+
+BOOST_AUTO_TEST_CASE(permit_holder_sigstopped_past_its_lease)
+{
+    const redis_server server;
+    lock_process holder(server, mortal(server.url()));
+    lock_client client(surviving(server.url()));
+    client.size("a", 3);
+    const pool_view view(server, "a");
+    holder.ask("acquire a 3 2", "held a");
+    BOOST_TEST(holder.ask("valid a", "valid a") == "yes");
+    const auto large = client.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto small = client.acquire("a", 1);
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+
+    BOOST_TEST(holder.stop());
+    BOOST_TEST(large->result() == "held");
+    BOOST_TEST(small->result() == "held");
+    BOOST_TEST(!holder.has_said("lost"));
+    // What it finds out first when it goes on.
+    holder.tell("valid a");
+    holder.go_on();
+    BOOST_TEST(holder.hear("valid a") == "no");
+    BOOST_TEST(holder.hear("lost a") == "");
+    BOOST_TEST(holder.ask("unlock a", "released a") != "ok");
+    // What it gave back was not its own any more.
+    BOOST_TEST(view.held() == 3);
+    BOOST_TEST(view.adds_up());
+    BOOST_TEST(client.value("a") == 0);
+    BOOST_TEST(!large->unlock());
+    BOOST_TEST(client.value("a") == 2);
+    BOOST_TEST(!small->unlock());
+    BOOST_TEST(client.value("a") == 3);
+}
+// Red without: the end of a lease by the client's own clock; fencing tokens in releases.
+
+BOOST_AUTO_TEST_CASE(waiters_sigkilled_at_the_head)
+{
+    const redis_server server;
+    lock_process head(server, server.url() + "?lease=60s&claim_lease=60s");
+    lock_client first(endless(server.url()));
+    lock_client third(endless(server.url()));
+    first.size("a", 3);
+    third.size("a", 3);
+    const pool_view view(server, "a");
+    const auto holder = first.acquire("a", 3);
+    BOOST_TEST(holder->result() == "held");
+    head.tell("acquire a 3 3");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    head.tell("acquire a 3 1");
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto large = third.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 3; }));
+    const auto small = third.acquire("a", 1);
+    BOOST_TEST(until([&] { return view.queued() == 4; }));
+
+    BOOST_TEST(listeners(server) == 3);
+    BOOST_TEST(head.kill());
+    BOOST_TEST(until([&] { return listeners(server) == 2; }));
+    const std::uint64_t before = scripts_run(server);
+    BOOST_TEST(!holder->unlock());
+    // In the release itself, both: the leases are long, and there was no other script.
+    BOOST_TEST(large->result() == "held");
+    BOOST_TEST(small->result() == "held");
+    BOOST_TEST(scripts_run(server) == before + 1);
+    BOOST_TEST(third.metrics().granted_by_message == 2U);
+    BOOST_TEST(view.queued() == 0);
+    BOOST_TEST(view.adds_up());
+    // Nothing is left of the dead: what two holders have, and no more.
+    BOOST_TEST(server.cli({"HLEN", view.keys[4]}) == "2");
+}
+// Red without: PUBSUB NUMSUB before a grant.
+
+BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
+{
+    const redis_server server;
+    lock_process stopped(server, mortal(server.url()));
+    lock_client client(surviving(server.url()));
+    client.size("a", 3);
+    const pool_view view(server, "a");
+    const auto holder = client.acquire("a", 2);
+    BOOST_TEST(holder->result() == "held");
+    stopped.tell("acquire a 3 2");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto next = client.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+
+    BOOST_TEST(stopped.stop());
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(next->result() == "held");
+    // A claim lease after the grant that nobody took.
+    BOOST_TEST(next->fence() >= holder->fence() + mortal_lease);
+    stopped.go_on();
+    // It has read the grant when it answers: messages are read before the answers that are behind them.
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    BOOST_TEST(stopped.ask("valid a", "valid a") == "no");
+    BOOST_TEST(!stopped.has_said("held"));
+    BOOST_TEST(view.held() == 2);
+    BOOST_TEST(!next->unlock());
+    BOOST_TEST(std::stoull(stopped.hear("held a")) > next->fence());
+    BOOST_TEST(view.adds_up());
+}
+// Red without: the clock bound, by which a grant that may be late is confirmed before it is entered.
+
+// --- connections --------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(half_open_at_grant)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client client(surviving(server.url()));
+    lock_client second(surviving(proxy.url()));
+    client.size("a", 3);
+    second.size("a", 3);
+    const pool_view view(server, "a");
+    const auto holder = client.acquire("a", 3);
+    BOOST_TEST(holder->result() == "held");
+    const auto deaf = second.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto next = client.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+
+    proxy.swallow(tcp_proxy::to_client);
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(view.held() == 2);
+    const auto granted = static_cast<std::uint64_t>(view.number("fence"));
+    BOOST_TEST(granted > holder->fence());
+    BOOST_TEST(next->result() == "held");
+    BOOST_TEST(next->fence() >= granted + mortal_lease);
+    BOOST_TEST(proxy.swallowed() > 0U);
+    BOOST_TEST(!deaf->is_told());
+    BOOST_TEST(view.adds_up());
+    proxy.swallow(tcp_proxy::none);
+    proxy.cut();
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    BOOST_TEST(!next->unlock());
+    BOOST_TEST(deaf->result() == "held");
+    BOOST_TEST(view.held() == 2);
+    BOOST_TEST(view.adds_up());
+}
+// Red without: the nudge when the first lease ends.
+
+BOOST_AUTO_TEST_CASE(reply_lost_and_acquire_repeated)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client client(endless(proxy.url()));
+    client.size("a", 3);
+    BOOST_TEST(!client.ready());
+    const pool_view view(server, "a");
+
+    proxy.swallow(tcp_proxy::to_client);
+    const auto waiter = client.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.held() == 2; }));
+    const auto granted = static_cast<std::uint64_t>(view.number("fence"));
+    BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
+    BOOST_TEST(!waiter->is_told());
+    proxy.swallow(tcp_proxy::none);
+    proxy.cut();
+    BOOST_TEST(waiter->result() == "held");
+    // The same units, and not others.
+    BOOST_TEST(waiter->fence() == granted);
+    BOOST_TEST(view.held() == 2);
+    BOOST_TEST(client.metrics().connections == 2U);
+    BOOST_TEST(!waiter->unlock());
+    BOOST_TEST(client.value("a") == 3);
+}
+// Red without: resync, and all ids by which the server may know an attempt.
+
+BOOST_AUTO_TEST_CASE(release_reply_lost_and_repeated)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client client(endless(proxy.url()));
+    lock_client other(endless(server.url()));
+    client.size("a", 3);
+    other.size("a", 3);
+    const pool_view view(server, "a");
+    const auto holder = client.acquire("a", 2);
+    BOOST_TEST(holder->result() == "held");
+    const auto next = other.acquire("a", 3);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+
+    proxy.swallow(tcp_proxy::to_client);
+    holder->start_unlock();
+    BOOST_TEST(next->result() == "held");
+    BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
+    BOOST_TEST(holder->unlocked() == "");
+    proxy.swallow(tcp_proxy::none);
+    proxy.cut();
+    BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
+    BOOST_TEST(holder->unlocked() == "ok");
+    BOOST_TEST(client.metrics().releases == 2U);
+    BOOST_TEST(view.held() == 3);
+    BOOST_TEST(view.adds_up());
+}
+// Red without: what the pool remembers of each slot.
+
+BOOST_AUTO_TEST_CASE(part_given_back_and_the_reply_lost)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client client(endless(proxy.url()));
+    lock_client other(endless(server.url()));
+    client.size("a", 3);
+    other.size("a", 3);
+    const pool_view view(server, "a");
+    const auto holder = client.acquire("a", 3);
+    BOOST_TEST(holder->result() == "held");
+
+    proxy.swallow(tcp_proxy::to_client);
+    holder->give_back(1);
+    BOOST_TEST(until([&] { return view.held() == 2; }));
+    BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
+    proxy.swallow(tcp_proxy::none);
+    proxy.cut();
+    BOOST_TEST(until([&] { return client.metrics().resyncs == 1; }));
+    BOOST_TEST(!client.ping());
+    BOOST_TEST(holder->holds());
+    // One unit, although it was said twice.
+    BOOST_TEST(other.value("a") == 1);
+    BOOST_TEST(view.adds_up());
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(other.value("a") == 3);
+}
+// Red without: naming what is left in place of what is given back.
+
+BOOST_AUTO_TEST_CASE(connections_killed)
+{
+    const redis_server server;
+    lock_client first(endless(server.url(), "first"));
+    lock_client second(endless(server.url(), "second"));
+    lock_client third(endless(server.url(), "third"));
+    for (lock_client* each : {&first, &second, &third})
+        each->size("a", 3);
+    const pool_view view(server, "a");
+    const auto a = first.acquire("a", 2);
+    BOOST_TEST(a->result() == "held");
+    const auto b = second.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto c = third.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+
+    for (std::uint64_t i = 1; i <= 3; ++i)
+    {
+        BOOST_TEST(kill_connections(server, "first") == 1);
+        BOOST_TEST(until([&] { return first.metrics().resyncs == i; }));
+        BOOST_TEST(kill_connections(server, "second") == 1);
+        BOOST_TEST(until([&] { return second.metrics().resyncs == i; }));
+        BOOST_TEST(!first.ping());
+        BOOST_TEST(!second.ping());
+        BOOST_TEST(a->holds());
+        BOOST_TEST(view.held() == 2);
+        BOOST_TEST(view.queued() == 2);
+    }
+    BOOST_TEST(static_cast<std::uint64_t>(view.number("fence")) == a->fence());
+    BOOST_TEST(!a->unlock());
+    BOOST_TEST(b->result() == "held");
+    BOOST_TEST(!c->is_told());
+    BOOST_TEST(!b->unlock());
+    BOOST_TEST(c->result() == "held");
+    BOOST_TEST(second.metrics().acquires == 1U);
+    BOOST_TEST(view.adds_up());
+}
+// Red without: resync renames the ids of the old connection.
+
+BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_away_has_its_place_again)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client first(endless(server.url()));
+    lock_client second(endless(proxy.url()));
+    first.size("a", 3);
+    second.size("a", 3);
+    const pool_view view(server, "a");
+    const auto a = first.acquire("a", 3);
+    BOOST_TEST(a->result() == "held");
+    const auto b = second.acquire("a", 3);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto c = first.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto d = first.acquire("a", 3);
+    BOOST_TEST(until([&] { return view.queued() == 3; }));
+
+    proxy.refuse(true);
+    proxy.cut();
+    BOOST_TEST(until([&] { return listeners(server) == 1; }));
+    BOOST_TEST(!a->unlock());
+    BOOST_TEST(c->result() == "held");
+    BOOST_TEST(view.queued() == 1);
+    proxy.refuse(false);
+    // Back, and in front of the one that came after it.
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    BOOST_TEST(second.metrics().reentered == 1U);
+    BOOST_TEST(!c->unlock());
+    BOOST_TEST(b->result() == "held");
+    BOOST_TEST(!d->is_told());
+}
+// Red without: ticket hints.
+
+// --- cancellation -------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(cancel_while_the_grant_is_on_its_way)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client first(endless(server.url()));
+    lock_client second(endless(proxy.url()));
+    first.size("a", 3);
+    second.size("a", 3);
+    const pool_view view(server, "a");
+    const auto holder = first.acquire("a", 3);
+    BOOST_TEST(holder->result() == "held");
+    const auto fickle = second.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto next = first.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+
+    // Granted by the server, and nobody knows.
+    proxy.swallow(tcp_proxy::to_client);
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(view.held() == 2);
+    BOOST_TEST(view.queued() == 1);
+    BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
+    fickle->cancel();
+    BOOST_TEST(fickle->result() == aborted);
+    // The leases take a minute; the units were given back.
+    BOOST_TEST(next->result() == "held");
+    BOOST_TEST(first.metrics().nudges == 0U);
+    BOOST_TEST(first.value("a") == 1);
+    BOOST_TEST(view.adds_up());
+}
+// Red without: cancel gives back what was granted meanwhile.
+
+BOOST_AUTO_TEST_CASE(cancel_and_grant_race)
+{
+    const redis_server server;
+    lock_client first(endless(server.url()));
+    lock_client second(endless(server.url()));
+    first.size("a", 3);
+    second.size("a", 3);
+    const pool_view view(server, "a");
+    int held = 0;
+    int given_up = 0;
+    for (int i = 0; i < 100; ++i)
+    {
+        const auto holder = first.acquire("a", 2);
+        BOOST_REQUIRE(holder->result() == "held");
+        const auto fickle = second.acquire("a", 3);
+        BOOST_REQUIRE(until([&] { return view.queued() == 1; }));
+        const auto next = first.acquire("a", 1);
+        BOOST_REQUIRE(until([&] { return view.queued() == 2; }));
+        holder->start_unlock();
+        fickle->cancel();
+        const std::string result = fickle->result();
+        BOOST_TEST((result == "held" || result == aborted));
+        ++(result == "held" ? held : given_up);
+        fickle->drop();
+        BOOST_REQUIRE(next->result() == "held");
+        BOOST_TEST(view.adds_up());
+    }
+    BOOST_TEST(held + given_up == 100);
+    BOOST_TEST(given_up > 0);
+    // Nothing leaked.
+    BOOST_TEST(until([&] { return first.value("a") == 3; }));
+}
+
+// --- shared mutexes -----------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(upgrader_sigkilled_while_it_waits)
+{
+    const redis_server server;
+    lock_process upgrader(server, mortal(server.url()));
+    lock_client client(surviving(server.url()));
+    const pool_view view(server, "a", "shared_mutex");
+    const auto reader = client.read("a");
+    BOOST_TEST(reader->result() == "held");
+    upgrader.ask("lock_upgrade a", "held a");
+    upgrader.tell("upgrade a");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto writer = client.write("a");
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto late = client.read("a");
+    BOOST_TEST(until([&] { return view.queued() == 3; }));
+
+    BOOST_TEST(upgrader.kill());
+    const std::uint64_t deadline = view.first_deadline();
+    BOOST_TEST(until([&] { return listeners(server) == 1; }));
+    BOOST_TEST(!reader->unlock());
+    // Its wish is not granted, and what it holds is its own until the lease ends.
+    BOOST_TEST(writer->result() == "held");
+    BOOST_TEST(writer->fence() >= deadline);
+    BOOST_TEST(view.holders() == 1);
+    BOOST_TEST(!late->is_told());
+    BOOST_TEST(!writer->unlock());
+    BOOST_TEST(late->result() == "held");
+    // Somebody else can be the one to upgrade.
+    const auto next = client.read_to_upgrade("a");
+    BOOST_TEST(next->result() == "held");
+    BOOST_TEST(view.adds_up());
+}
+// Red without: reap(); PUBSUB NUMSUB before a grant.
+
+BOOST_AUTO_TEST_CASE(reader_sigkilled_while_an_upgrade_waits)
+{
+    const redis_server server;
+    lock_process reader(server, mortal(server.url()));
+    lock_client client(surviving(server.url()));
+    const pool_view view(server, "a", "shared_mutex");
+    const auto base = client.read_to_upgrade("a");
+    BOOST_TEST(base->result() == "held");
+    reader.ask("lock_shared a", "held a");
+    const auto writer = client.write("a");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto upgraded = client.upgrade("a", *base);
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+
+    BOOST_TEST(reader.kill());
+    // In front of the writer that came before: nobody writes in between.
+    BOOST_TEST(upgraded->result() == "held");
+    BOOST_TEST(!base->holds());
+    BOOST_TEST(!writer->is_told());
+    BOOST_TEST(!upgraded->unlock());
+    BOOST_TEST(writer->result() == "held");
+    BOOST_TEST(writer->fence() > upgraded->fence());
+    BOOST_TEST(view.adds_up());
+}
+// Red without: reap(); the ticket in front of all others.
+
+BOOST_AUTO_TEST_CASE(upgrade_granted_and_the_message_lost)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client client(endless(proxy.url()));
+    lock_client other(endless(server.url()));
+    const pool_view view(server, "a", "shared_mutex");
+    const auto base = client.read_to_upgrade("a");
+    BOOST_TEST(base->result() == "held");
+    const auto reader = other.read("a");
+    BOOST_TEST(reader->result() == "held");
+    const auto upgraded = client.upgrade("a", *base);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto writer = other.write("a");
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+
+    proxy.swallow(tcp_proxy::to_client);
+    BOOST_TEST(!reader->unlock());
+    BOOST_TEST(view.queued() == 1);
+    BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
+    BOOST_TEST(!upgraded->is_told());
+    proxy.swallow(tcp_proxy::none);
+    proxy.cut();
+    BOOST_TEST(upgraded->result() == "held");
+    BOOST_TEST(upgraded->holds());
+    BOOST_TEST(!writer->is_told());
+    BOOST_TEST(!upgraded->unlock());
+    BOOST_TEST(writer->result() == "held");
+    BOOST_TEST(view.holders() == 1);
+    BOOST_TEST(view.adds_up());
+}
+// Red without: resync.

@@ -1,0 +1,472 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Servers of pools forget, start again, run out of memory; others write to keys and channels; many wait.
+
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <support/lock_client.hpp>
+#include <support/lock_process.hpp>
+#include <support/lock_view.hpp>
+#include <support/pool_leases.hpp>
+#include <support/pool_view.hpp>
+#include <support/redis_server.hpp>
+#include <support/tcp_proxy.hpp>
+#include <turnstile/redis/error.hpp>
+#include <vector>
+
+namespace {
+
+using turnstile::redis::errc;
+using turnstile::test::candidate;
+using turnstile::test::endless;
+using turnstile::test::lock_client;
+using turnstile::test::lock_process;
+using turnstile::test::mortal;
+using turnstile::test::pool_view;
+using turnstile::test::redis_server;
+using turnstile::test::surviving;
+using turnstile::test::tcp_proxy;
+using turnstile::test::until;
+
+std::string text_of(errc e)
+{
+    return make_error_code(e).message();
+}
+
+/// Makes clients wait with their next attempt to connect.
+void keep_away(tcp_proxy& proxy)
+{
+    proxy.refuse(true);
+    proxy.cut();
+}
+
+}  // namespace
+
+// --- servers ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
+{
+    const redis_server server;
+    lock_client first(endless(server.url()));
+    lock_client second(endless(server.url()));
+    first.size("a", 3);
+    second.size("a", 3);
+    const pool_view view(server, "a");
+    for (int i = 0; i < 50; ++i)
+    {
+        const auto a = first.acquire("a", 2);
+        const auto b = second.acquire("a", 2);
+        server.run({"SCRIPT", "FLUSH", i % 2 == 0 ? "SYNC" : "ASYNC"});
+        // In this order or the other one.
+        BOOST_REQUIRE(until([&] { return a->is_told() || b->is_told(); }));
+        candidate& one = a->is_told() ? *a : *b;
+        candidate& two = a->is_told() ? *b : *a;
+        BOOST_REQUIRE(one.result() == "held");
+        BOOST_TEST(!two.is_told());
+        BOOST_TEST(!one.unlock());
+        BOOST_REQUIRE(two.result() == "held");
+        BOOST_TEST(view.held() == 2);
+        BOOST_TEST(!two.unlock());
+        const auto taker = first.take("a", 1);
+        server.run({"SCRIPT", "FLUSH"});
+        BOOST_REQUIRE(taker->result() == "taken");
+        server.run({"SCRIPT", "FLUSH"});
+        BOOST_REQUIRE(!second.add("a", 1));
+    }
+    BOOST_TEST(first.value("a") == 3);
+    // It has happened.
+    BOOST_TEST(turnstile::test::errors(server, "NOSCRIPT") > 0U);
+    BOOST_TEST(first.metrics().connections == 1U);
+}
+// Red without: loading the script again on NOSCRIPT.
+
+BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holders_are_back_first)
+{
+    redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client first(endless(server.url()));
+    lock_client second(endless(server.url()));
+    lock_client others(endless(proxy.url()));
+    for (lock_client* each : {&first, &second, &others})
+        each->size("a", 3);
+    const pool_view view(server, "a");
+    const auto a = first.acquire("a", 2);
+    const auto b = second.acquire("a", 1);
+    BOOST_TEST(a->result() == "held");
+    BOOST_TEST(b->result() == "held");
+    std::vector<std::unique_ptr<candidate>> waiters;
+    for (int i = 0; i < 3; ++i)
+    {
+        waiters.push_back(others.acquire("a", 3));
+        BOOST_TEST(until([&] { return view.queued() == i + 1; }));
+    }
+
+    const std::string run_id = server.run_id();
+    keep_away(proxy);
+    server.kill();
+    server.start();
+    BOOST_TEST(server.run_id() != run_id);
+    // The holders tell the server what they hold.
+    BOOST_TEST(until([&] { return view.held() == 3; }));
+    proxy.refuse(false);
+    BOOST_TEST(until([&] { return view.queued() == 3; }));
+    BOOST_TEST(a->holds());
+    BOOST_TEST(b->holds());
+    BOOST_TEST(view.adds_up());
+    BOOST_TEST(!b->unlock());
+    BOOST_TEST(!a->unlock());
+    // In the order in which they came before.
+    std::uint64_t last = std::max(a->fence(), b->fence());
+    for (const auto& each : waiters)
+    {
+        BOOST_TEST(each->result() == "held");
+        BOOST_TEST(each->fence() > last);
+        last = each->fence();
+        BOOST_TEST(!each->unlock());
+    }
+}
+// Red without: reclaim; ticket hints.
+
+BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_only_some_holders_fit)
+{
+    redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client away(endless(proxy.url()));
+    lock_client here(endless(server.url()));
+    away.size("a", 5);
+    here.size("a", 5);
+    const pool_view view(server, "a");
+    const auto large = away.acquire("a", 3);
+    const auto small = away.acquire("a", 2);
+    BOOST_TEST(large->result() == "held");
+    BOOST_TEST(small->result() == "held");
+
+    const std::string run_id = server.run_id();
+    keep_away(proxy);
+    server.kill();
+    server.start();
+    BOOST_TEST(server.run_id() != run_id);
+    // Nobody can know that there are holders.
+    const auto newcomer = here.acquire("a", 3);
+    BOOST_TEST(newcomer->result() == "held");
+    proxy.refuse(false);
+    BOOST_TEST(until([&] { return large->is_told_of_loss(); }));
+    BOOST_TEST(!large->holds());
+    // There is room for one of them.
+    BOOST_TEST(until([&] { return view.held() == 5; }));
+    BOOST_TEST(small->holds());
+    BOOST_TEST(newcomer->holds());
+    BOOST_TEST(view.adds_up());
+    BOOST_TEST(!small->unlock());
+    BOOST_TEST(!newcomer->unlock());
+    BOOST_TEST(here.value("a") == 5);
+}
+// Red without: looking whether units fit when holders come back.
+
+BOOST_AUTO_TEST_CASE(restart_with_empty_memory_while_releasing)
+{
+    redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client client(endless(proxy.url()));
+    client.size("a", 3);
+    const pool_view view(server, "a");
+    const auto holder = client.acquire("a", 2);
+    BOOST_TEST(holder->result() == "held");
+    proxy.swallow(tcp_proxy::to_client);
+    holder->start_unlock();
+    BOOST_TEST(until([&] { return view.held() == 0; }));
+    BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
+    server.kill();
+    server.start();
+    proxy.swallow(tcp_proxy::none);
+    proxy.cut();
+    // Neither "ok", which nobody knows any more, nor "lost", which it was not.
+    BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
+    BOOST_TEST(holder->unlocked() == text_of(errc::unknown_outcome));
+    BOOST_TEST(client.value("a") == 3);
+}
+// Red without: unknown as the answer of a server that has forgotten.
+
+BOOST_AUTO_TEST_CASE(restart_with_empty_memory_during_an_upgrade)
+{
+    redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client client(endless(server.url()));
+    lock_client other(endless(proxy.url()));
+    const pool_view view(server, "a", "shared_mutex");
+    const auto base = client.read_to_upgrade("a");
+    BOOST_TEST(base->result() == "held");
+    const auto reader = client.read("a");
+    BOOST_TEST(reader->result() == "held");
+    const auto upgraded = client.upgrade("a", *base);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto writer = other.write("a");
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+
+    keep_away(proxy);
+    server.kill();
+    server.start();
+    BOOST_TEST(until([&] { return view.holders() == 2 && view.queued() == 1; }));
+    proxy.refuse(false);
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    BOOST_TEST(!upgraded->is_told());
+    BOOST_TEST(!reader->unlock());
+    BOOST_TEST(upgraded->result() == "held");
+    BOOST_TEST(!writer->is_told());
+    BOOST_TEST(!upgraded->unlock());
+    BOOST_TEST(writer->result() == "held");
+    BOOST_TEST(view.adds_up());
+}
+// Red without: reclaim; the ticket in front of all others.
+
+BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
+{
+    const redis_server server({"--maxmemory-policy", "noeviction"});
+    lock_client client(endless(server.url()));
+    client.size("a", 3);
+    client.size("b", 3);
+    const pool_view view(server, "a");
+    const auto holder = client.acquire("a", 3);
+    BOOST_TEST(holder->result() == "held");
+    const auto waiter = client.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto fickle = client.acquire("a", 1);
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+
+    server.run({"CONFIG", "SET", "maxmemory", "1"});
+    // What takes memory is refused, and says why; what frees some is not.
+    BOOST_TEST(client.acquire("b", 1)->result() == text_of(errc::server_error));
+    BOOST_TEST(client.log().find("OOM") != std::string::npos, client.log());
+    fickle->cancel();
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(client.value("a") == 1);
+    BOOST_TEST(!waiter->unlock());
+    BOOST_TEST(client.value("a") == 3);
+    server.run({"CONFIG", "SET", "maxmemory", "0"});
+    BOOST_TEST(client.acquire("b", 1)->result() == "held");
+}
+// Red without: allow-oom.
+
+// --- keys ---------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(wrong_type)
+{
+    const redis_server server;
+    lock_client client(endless(server.url()));
+    for (const std::size_t key : {0U, 1U, 2U, 3U, 4U})
+    {
+        const std::string name = "a" + std::to_string(key);
+        client.size(name, 3);
+        const pool_view view(server, name);
+        server.run({"SET", view.keys[key], "somebody else's"});
+        BOOST_TEST(client.acquire(name, 2)->result() == text_of(errc::wrong_type));
+        BOOST_TEST(client.try_acquire(name, 2)->result() == text_of(errc::wrong_type));
+        BOOST_TEST(client.take(name, 2)->result() == text_of(errc::wrong_type));
+        BOOST_TEST(client.add(name, 2) == make_error_code(errc::wrong_type));
+        BOOST_TEST(server.cli({"GET", view.keys[key]}) == "somebody else's");
+        BOOST_TEST(server.cli({"TTL", view.keys[key]}) == "-1");
+        server.run({"DEL", view.keys[key]});
+        BOOST_TEST(client.acquire(name, 3)->result() == "held");
+    }
+    for (const std::size_t key : {0U, 1U, 2U, 3U, 4U})
+    {
+        const std::string name = "b" + std::to_string(key);
+        const pool_view view(server, name, "shared_mutex");
+        server.run({"SET", view.keys[key], "somebody else's"});
+        BOOST_TEST(client.write(name)->result() == text_of(errc::wrong_type));
+        BOOST_TEST(client.read(name)->result() == text_of(errc::wrong_type));
+        server.run({"DEL", view.keys[key]});
+        BOOST_TEST(client.write(name)->result() == "held");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
+{
+    const redis_server server;
+    lock_client client(turnstile::test::short_leases(server.url()));
+    client.size("a", 3);
+    const pool_view view(server, "a");
+    const auto holder = client.acquire("a", 2);
+    BOOST_TEST(holder->result() == "held");
+    const auto waiter = client.acquire("a", 2);
+    server.run({"HSET", view.keys[0], "layout", "2"});
+    // The holder cannot extend its lease any more, and who waits is not left alone.
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(waiter->result() == text_of(errc::foreign_layout));
+    BOOST_TEST(server.cli({"HGET", view.keys[0], "layout"}) == "2");
+}
+
+BOOST_AUTO_TEST_CASE(operator_deletes_the_keys)
+{
+    const redis_server server;
+    lock_client first(turnstile::test::short_leases(server.url()));
+    lock_client second(turnstile::test::short_leases(server.url()));
+    first.size("a", 3);
+    second.size("a", 3);
+    const pool_view view(server, "a");
+    const auto holder = first.acquire("a", 3);
+    BOOST_TEST(holder->result() == "held");
+    const auto b = second.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto c = second.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+
+    BOOST_TEST(server.cli({"DEL", view.keys[0], view.keys[1], view.keys[2], view.keys[3],
+                           view.keys[4]}) == "4");
+    BOOST_TEST(b->result() == "held");
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(!holder->holds());
+    b->drop();
+    BOOST_TEST(c->result() == "held");
+    BOOST_TEST(c->fence() > b->fence());
+    c->drop();
+    BOOST_TEST(until([&] { return second.value("a") == 3; }));
+}
+// Red without: `gone` as the answer to a nudge.
+
+// --- messages -----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
+{
+    const redis_server server;
+    lock_client first(endless(server.url()));
+    lock_client second(endless(server.url()));
+    first.size("a", 3);
+    second.size("a", 3);
+    const pool_view view(server, "a");
+    const auto holder = first.acquire("a", 2);
+    BOOST_TEST(holder->result() == "held");
+    const auto waiter = second.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+
+    // To both channels, which only the server's operator can know.
+    const std::vector<std::string> forgeries{
+        "",
+        "grant",
+        "grant 0#1.1 99999999999999999999 1 1",
+        "grant ffffffffffffffff#1.1 1 9007199254740991 1",
+        "lost ffffffffffffffff#1.1 " + std::to_string(holder->fence()) + " 1",
+        "grant " + std::string(100'000, '#'),
+    };
+    std::istringstream channels(turnstile::test::wake_channels(server));
+    std::size_t sent = 0;
+    for (std::string channel; std::getline(channels, channel);)
+    {
+        for (const std::string& each : forgeries)
+            if (server.cli({"PUBLISH", channel, each}) == "1")
+                ++sent;
+        // One of its own attempts that never was, and one that holds, with another grant's token.
+        const std::string id = channel.substr(channel.rfind(':') + 1);
+        server.run({"PUBLISH", channel, "grant " + id + ".77 9 9007199254740991 1"});
+        server.run({"PUBLISH", channel, "lost " + id + ".1 9 1"});
+    }
+    BOOST_TEST(sent == 2 * forgeries.size());
+    BOOST_TEST(!first.ping());
+    BOOST_TEST(!second.ping());
+    BOOST_TEST(holder->holds());
+    BOOST_TEST(!holder->is_told_of_loss());
+    BOOST_TEST(!waiter->is_told());
+    BOOST_TEST(first.metrics().malformed > 0U);
+    BOOST_TEST(second.metrics().malformed > 0U);
+    BOOST_TEST(first.metrics().connections == 1U);
+    BOOST_TEST(view.held() == 2);
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(waiter->result() == "held");
+}
+// Red without: the nonce in ids, and matching a message by id and token.
+
+// --- many ---------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(ten_thousand_waiters_each_get_their_units_in_their_order)
+{
+    constexpr int waiters = 10'000;
+    const redis_server server;
+    lock_client client(endless(server.url()));
+    client.size("a", 4);
+    const pool_view view(server, "a");
+    const auto holder = client.acquire("a", 4);
+    BOOST_TEST(holder->result() == "held");
+    std::vector<std::unique_ptr<candidate>> waiting;
+    for (int i = 0; i < waiters; ++i)
+        waiting.push_back(client.acquire("a", 1 + i % 3));
+    BOOST_TEST(until([&] { return view.queued() == waiters; }));
+    BOOST_TEST(!holder->unlock());
+    std::uint64_t last = holder->fence();
+    for (const auto& each : waiting)
+    {
+        BOOST_REQUIRE(each->result() == "held");
+        BOOST_REQUIRE(each->fence() > last);
+        last = each->fence();
+        each->drop();
+    }
+    BOOST_TEST(until([&] { return client.metrics().attempts == 0; }));
+    BOOST_TEST(client.metrics().acquires == waiters + 1U);
+    BOOST_TEST(client.metrics().releases == waiters + 1U);
+    BOOST_TEST(view.queued() == 0);
+    BOOST_TEST(view.holders() == 0);
+    BOOST_TEST(client.value("a") == 4);
+}
+// Red without: tickets; serving the queue for as long as its first fits.
+
+BOOST_AUTO_TEST_CASE(ten_thousand_dead_waiters)
+{
+    constexpr int dead = 10'000;
+    const redis_server server;
+    lock_client first(endless(server.url()));
+    lock_client last(endless(server.url()));
+    first.size("a", 3);
+    last.size("a", 3);
+    const pool_view view(server, "a");
+    const auto holder = first.acquire("a", 3);
+    BOOST_TEST(holder->result() == "held");
+    const auto waiter = last.acquire("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    // In front of the one that lives.
+    std::vector<std::string> places{"ZADD", view.keys[1]};
+    std::vector<std::string> wishes{"HSET", view.keys[4]};
+    for (int i = 1; i <= dead; ++i)
+    {
+        const std::string id = "dead#1." + std::to_string(i);
+        places.insert(places.end(), {std::to_string(i), id});
+        wishes.insert(wishes.end(), {id, "1"});
+    }
+    BOOST_TEST(server.cli(places) == std::to_string(dead));
+    BOOST_TEST(server.cli(wishes) == std::to_string(dead));
+
+    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(view.queued() == 0);
+    // 64 for each script, so that none keeps the server for long.
+    const std::uint64_t nudges = first.metrics().nudges + last.metrics().nudges;
+    BOOST_TEST(nudges >= dead / 64U);
+    BOOST_TEST(nudges <= dead / 64U + 2);
+    BOOST_TEST(server.cli({"HLEN", view.keys[4]}) == "1");
+}
+// Red without: the answer `more`, and the nudge that follows it.
+
+BOOST_AUTO_TEST_CASE(a_process_with_a_hundred_permits_sigkilled)
+{
+    constexpr int permits = 100;
+    const redis_server server;
+    lock_process holder(server, mortal(server.url()));
+    lock_client client(surviving(server.url()));
+    client.size("a", permits);
+    const pool_view view(server, "a");
+    for (int i = 0; i < permits; ++i)
+        holder.tell("acquire a " + std::to_string(permits) + " 1");
+    BOOST_TEST(until([&] { return view.held() == permits; }));
+    const auto waiter = client.acquire("a", permits);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    BOOST_TEST(holder.kill());
+    // More than are reaped by one script.
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(view.holders() == 1);
+    BOOST_TEST(view.adds_up());
+}
+// Red without: the answer `more` of a script that has reaped as many as it may.

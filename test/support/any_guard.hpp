@@ -1,0 +1,104 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_ANY_GUARD_HPP
+#define TURNSTILE_TEST_SUPPORT_ANY_GUARD_HPP
+
+#include <boost/asio/cancellation_signal.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <turnstile/lock_guard.hpp>
+#include <turnstile/permit.hpp>
+#include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/shared_mutex.hpp>
+#include <utility>
+#include <variant>
+
+namespace turnstile::test {
+
+/// What somebody has got of a lock or a pool over Redis: a guard of some kind, or a permit; or nothing.
+class any_guard
+{
+public:
+    using permit_type = redis::async_semaphore::permit_type;
+    using upgrade_guard_type = redis::shared_mutex::upgrade_guard_type;
+
+    any_guard() = default;
+
+    /// Takes it, bare or in an optional.
+    template <class Guard>
+    explicit any_guard(Guard guard)
+        : guard_(std::move(guard))
+    {
+    }
+
+    template <class Guard>
+    explicit any_guard(std::optional<Guard> guard)
+    {
+        if (guard)
+            guard_ = std::move(*guard);
+    }
+
+    [[nodiscard]] explicit operator bool() const
+    {
+        return std::visit([](const auto& g) { return static_cast<bool>(g); }, guard_);
+    }
+    [[nodiscard]] bool valid() const
+    {
+        return std::visit([](const auto& g) { return g.valid(); }, guard_);
+    }
+    [[nodiscard]] boost::asio::cancellation_slot lost() const
+    {
+        return std::visit([](const auto& g) { return g.lost(); }, guard_);
+    }
+
+    /// Permits have one, too, although they do not show it.
+    [[nodiscard]] std::uint64_t fence()
+    {
+        return std::visit([](auto& g) { return fence_of(g); }, guard_);
+    }
+
+    /// Gives it back, and tells a handler how that went.
+    template <class Handler>
+    void release(Handler handler)
+    {
+        std::visit([&](auto& g) { give_back(g, std::move(handler)); }, guard_);
+    }
+
+    /// Throws unless it is one.
+    [[nodiscard]] permit_type& permit() { return std::get<permit_type>(guard_); }
+    [[nodiscard]] upgrade_guard_type& upgradable() { return std::get<upgrade_guard_type>(guard_); }
+
+private:
+    template <class Mutex>
+    static std::uint64_t fence_of(lock_guard<Mutex>& guard)
+    {
+        return guard.fencing_token();
+    }
+    static std::uint64_t fence_of(permit_type& permit)
+    {
+        return detail::guard_access::grant(permit).fencing_token();
+    }
+
+    template <class Mutex, class Handler>
+    static void give_back(lock_guard<Mutex>& guard, Handler handler)
+    {
+        guard.async_unlock(std::move(handler));
+    }
+    template <class Handler>
+    static void give_back(permit_type& permit, Handler handler)
+    {
+        permit.async_release(std::move(handler));
+    }
+
+    std::variant<redis::async_mutex::guard_type, permit_type, redis::shared_mutex::guard_type,
+                 redis::shared_mutex::shared_guard_type, upgrade_guard_type>
+        guard_;
+};
+
+}  // namespace turnstile::test
+
+#endif
