@@ -61,11 +61,12 @@ public:
         return std::visit([](auto& g) { return fence_of(g); }, guard_);
     }
 
-    /// Gives it back, and tells a handler how that went.
-    template <class Handler>
-    void release(Handler handler)
+    /// Gives it back. The token is that of an operation whose result has the same type for all kinds, as
+    /// with a handler or `use_awaitable`; it has to stay until the operation was started.
+    template <class CompletionToken>
+    auto release(CompletionToken token)
     {
-        std::visit([&](auto& g) { give_back(g, std::move(handler)); }, guard_);
+        return std::visit([&](auto& g) { return give_back(g, std::move(token)); }, guard_);
     }
 
     /// Throws unless it is one.
@@ -83,15 +84,15 @@ private:
         return detail::guard_access::grant(permit).fencing_token();
     }
 
-    template <class Mutex, class Handler>
-    static void give_back(lock_guard<Mutex>& guard, Handler handler)
+    template <class Mutex, class CompletionToken>
+    static auto give_back(lock_guard<Mutex>& guard, CompletionToken token)
     {
-        guard.async_unlock(std::move(handler));
+        return guard.async_unlock(std::move(token));
     }
-    template <class Handler>
-    static void give_back(permit_type& permit, Handler handler)
+    template <class CompletionToken>
+    static auto give_back(permit_type& permit, CompletionToken token)
     {
-        permit.async_release(std::move(handler));
+        return permit.async_release(std::move(token));
     }
 
     std::variant<redis::async_mutex::guard_type, permit_type, redis::shared_mutex::guard_type,
