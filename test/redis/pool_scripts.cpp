@@ -68,6 +68,8 @@ BOOST_AUTO_TEST_CASE(more_than_the_capacity_is_impossible)
 {
     BOOST_TEST(acquire("a#1.1", 4)[0] == "impossible");
     BOOST_TEST(acquire("a#1.1", 4, "try")[0] == "impossible");
+    // A semaphore has no special unit.
+    BOOST_TEST(acquire("a#1.1", (1 << 30) + 1)[0] == "impossible");
     BOOST_TEST(store.hash("pool") == nullptr);
 }
 
@@ -89,6 +91,104 @@ BOOST_AUTO_TEST_CASE(acquire_with_the_place_that_one_had)
     TEST_WORDS(queue(), "c#1.1", "b#1.1");
     acquire("d#1.1", 1, "queue", store.clock + 1);
     TEST_WORDS(queue(), "c#1.1", "b#1.1", "d#1.1");
+}
+
+BOOST_AUTO_TEST_CASE(a_place_that_is_yet_to_come_is_not_given)
+{
+    acquire("a#1.1", 3);
+    BOOST_TEST(acquire("b#1.1", 1, "queue", store.clock + 10'000'000)[4] ==
+               std::to_string(store.clock));
+}
+
+BOOST_AUTO_TEST_CASE(those_who_come_in_the_same_moment_stand_in_their_order)
+{
+    acquire("a#1.1", 3);
+    acquire("d#1.1", 1);
+    acquire("c#1.1", 1);
+    TEST_WORDS(queue(), "d#1.1", "c#1.1");
+    // Nor does somebody's old place change the next one.
+    acquire("b#1.2", 1, "queue", start - 1);
+    acquire("b#1.1", 1);
+    TEST_WORDS(queue(), "b#1.2", "d#1.1", "c#1.1", "b#1.1");
+}
+
+BOOST_AUTO_TEST_CASE(an_old_place_does_not_take_the_newest_ticket_back)
+{
+    acquire("a#1.1", 3);
+    acquire("d#1.1", 1);
+    acquire("c#1.1", 1, "queue", start - 1);
+    acquire("b#1.1", 1);
+    TEST_WORDS(queue(), "c#1.1", "d#1.1", "b#1.1");
+}
+
+BOOST_AUTO_TEST_CASE(who_comes_in_front_of_all_and_fits_has_it_at_once)
+{
+    acquire("a#1.1", 2);
+    acquire("b#1.1", 2);
+    BOOST_TEST(acquire("c#1.1", 1, "queue", 1)[0] == "own");
+    // The answer says it.
+    TEST_WORDS(told());
+    TEST_WORDS(queue(), "b#1.1");
+}
+
+BOOST_AUTO_TEST_CASE(a_try_that_is_in_vain_keeps_what_it_has_found_out)
+{
+    acquire("a#1.1", 2);
+    pass(1s);
+    acquire("b#1.1", 1);
+    pass(3s);
+    BOOST_TEST(acquire("c#1.1", 3, "try")[0] == "busy");
+    TEST_WORDS(told(), "w:a#1 lost a#1.1");
+    BOOST_TEST(held() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_is_above_the_fence_that_its_client_has_seen)
+{
+    BOOST_TEST(fence_of(acquire("a#1.1", 1, "queue", 0, start + 5'000)) == start + 5'001);
+}
+
+BOOST_AUTO_TEST_CASE(the_longest_claim_counts)
+{
+    acquire("a#1.1", 1);
+    claim = "1000";
+    BOOST_TEST(acquire("b#1.1", 1)[3] == std::to_string(start + 4'000'000));
+    release("b#1.1", fence_of(acquire("b#1.1", 1)));
+    claim = "8000";
+    BOOST_TEST(acquire("b#1.2", 1)[3] == std::to_string(start + 8'000'000));
+    claim = "4000";
+    BOOST_TEST(acquire("c#1.1", 1)[3] == std::to_string(start + 8'000'000));
+}
+
+// Also those that are made later than the others.
+BOOST_AUTO_TEST_CASE(all_keys_have_an_end)
+{
+    const std::int64_t first = fence_of(acquire("a#1.1", 2));
+    BOOST_TEST(all_end());
+    const std::int64_t second = fence_of(acquire("b#1.1", 1));
+    acquire("c#1.1", 1);
+    BOOST_TEST(all_end());
+    resync("c#1.1", "c#2.1");
+    BOOST_TEST(all_end());
+    release("b#1.1", second, "b#0.0");
+    BOOST_TEST(store.exists("done"));
+    BOOST_TEST(all_end());
+    resync("a#1.1", "a#2.1", first, 2);
+    BOOST_TEST(all_end());
+    cancel("c#2.1");
+    resync("a#2.1", "a#3.1", first, 2);
+    BOOST_TEST(all_end());
+}
+
+BOOST_AUTO_TEST_CASE(keys_in_use_live_on)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    for (int i = 0; i < 40; ++i)
+    {
+        pass(3s);
+        BOOST_TEST(renew("a#1.1", fence, 1)[0] == "own");
+    }
+    for (const char* key : {"pool", "holders", "units"})
+        BOOST_TEST(store.exists(key));
 }
 
 BOOST_AUTO_TEST_CASE(try_gets_units_for_which_only_the_dead_wait)
@@ -177,6 +277,50 @@ BOOST_AUTO_TEST_CASE(release_of_what_is_lost)
     BOOST_TEST(held() == 2);
 }
 
+BOOST_AUTO_TEST_CASE(release_of_another_grant)
+{
+    const std::int64_t first = fence_of(acquire("a#1.1", 2));
+    release("a#1.1", first);
+    const std::int64_t second = fence_of(acquire("a#1.1", 2));
+    BOOST_TEST(release("a#1.1", first)[0] == "lost");
+    BOOST_TEST(renew("a#1.1", first, 1)[0] == "lost");
+    BOOST_TEST(held() == 2);
+    BOOST_TEST(release("a#1.1", second)[0] == "released");
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_left_of_who_has_given_back)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    release("a#1.1", fence);
+    BOOST_TEST(!store.exists("holders"));
+    BOOST_TEST(!store.exists("units"));
+    BOOST_TEST(!store.exists("done"));
+}
+
+BOOST_AUTO_TEST_CASE(what_was_given_back_long_ago_is_forgotten)
+{
+    idle = "36000000";
+    release("a#1.1", fence_of(acquire("a#1.1", 1)), "a#0.0");
+    pass(61min);
+    // Not each time, but whenever the fence can be divided by 64.
+    const std::int64_t fence = fence_of(acquire("b#1.1", 1));
+    BOOST_TEST(fence % 64 == 0);
+    release("b#1.1", fence, "b#0.0");
+    BOOST_TEST(store.zset("done")->scores.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(what_happened_long_ago_is_not_known)
+{
+    idle = "36000000";
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    pass(59min);
+    BOOST_TEST(release("a#1.1", fence + 1)[0] == "unknown");
+    acquire("b#1.1", 1);
+    BOOST_TEST(release("a#1.1", fence)[0] == "lost");
+    pass(61min);
+    BOOST_TEST(release("a#1.1", fence)[0] == "unknown");
+}
+
 // --- units outside ------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(units_that_are_left_outside_do_not_come_back)
@@ -215,6 +359,18 @@ BOOST_AUTO_TEST_CASE(add_is_done_once)
     BOOST_TEST(store.zset("done")->scores.size() == 1U);
     BOOST_TEST(add(1, "a#0+3")[0] == "excess");
     BOOST_TEST(value() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_added_long_ago_is_forgotten)
+{
+    outside = 3;
+    add(1, "a#0+1");
+    pass(40min);
+    add(1, "b#0+1");
+    pass(30min);
+    add(1, "c#0+1");
+    BOOST_TEST(!store.zset("done")->scores.contains("a#0+1"));
+    BOOST_TEST(store.zset("done")->scores.size() == 2U);
 }
 
 // Who comes back after a long time must not take or add the same units again.
@@ -270,6 +426,108 @@ BOOST_AUTO_TEST_CASE(a_lease_that_ends_gives_units_back)
     BOOST_TEST(renew("a#1.1", fence, 2)[0] == "lost");
 }
 
+// Whatever it is that is said to the pool next.
+BOOST_AUTO_TEST_CASE(every_script_notices_that_a_lease_has_ended)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    acquire("b#1.1", 3);
+    pass(4s);
+    BOOST_TEST(renew("a#1.1", fence, 2)[0] == "lost");
+    TEST_WORDS(told(), "w:a#1 lost a#1.1", "w:b#1 grant b#1.1");
+    BOOST_TEST(held() == 3);
+    acquire("c#1.1", 2);
+    pass(4s);
+    cancel("d#1.1");
+    TEST_WORDS(told(), "w:b#1 lost b#1.1", "w:c#1 grant c#1.1");
+    BOOST_TEST(held() == 2);
+    acquire("a#1.2", 2);
+    pass(4s);
+    release("d#1.1", 1);
+    TEST_WORDS(told(), "w:c#1 lost c#1.1", "w:a#1 grant a#1.2");
+    acquire("b#1.2", 3);
+    pass(4s);
+    BOOST_TEST(nudge("b#1.2")[0] == "own");
+    TEST_WORDS(told(), "w:a#1 lost a#1.2");
+    BOOST_TEST(held() == 3);
+    const std::int64_t last = std::stoll(nudge("b#1.2")[2]);
+    pass(4s);
+    BOOST_TEST(resync("b#1.2", "b#2.2", last, 3)[0] == "lost");
+    BOOST_TEST(held() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(many_leases_that_end_take_more_than_one_call)
+{
+    capacity = 100;
+    for (int i = 0; i < 70; ++i)
+        acquire("a#1." + std::to_string(i), 1);
+    pass(4s);
+    BOOST_TEST(nudge("b#1.1")[5] == "1");
+    BOOST_TEST(held() == 6);
+    BOOST_TEST(nudge("b#1.1")[5] == "0");
+    BOOST_TEST(value() == 100);
+}
+
+BOOST_AUTO_TEST_CASE(leases_end_although_the_clock_was_set_back)
+{
+    acquire("a#1.1", 3);
+    acquire("b#1.1", 3);
+    store.clock -= 3'600'000'000;
+    BOOST_TEST(nudge("b#1.1")[0] == "queued");
+    pass(4s - 1us);
+    BOOST_TEST(nudge("b#1.1")[0] == "queued");
+    pass(1us);
+    BOOST_TEST(nudge("b#1.1")[0] == "own");
+}
+
+BOOST_AUTO_TEST_CASE(who_asks_is_alive)
+{
+    acquire("a#1.1", 3);
+    acquire("x#1.1", 1);
+    pass(4s);
+    BOOST_TEST(nudge("x#1.1")[0] == "own");
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_is_never_shortened)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    const std::string end = std::to_string(start + 15'000'000);
+    BOOST_TEST(renew("a#1.1", fence, 1)[3] == end);
+    lease = "5000";
+    BOOST_TEST(renew("a#1.1", fence, 1)[3] == end);
+    BOOST_TEST(resync("a#1.1", "a#2.1", fence, 1)[3] == end);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_given_back_is_not_taken_again)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    renew("a#1.1", fence, 1);
+    // What was said earlier and comes later.
+    renew("a#1.1", fence, 3);
+    BOOST_TEST(held() == 1);
+    resync("a#1.1", "a#2.1", fence, 2);
+    BOOST_TEST(held() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(several_in_one_command)
+{
+    const std::string first = acquire("a#1.1", 2)[2];
+    const std::string second = acquire("a#1.2", 1)[2];
+    words both = keys;
+    both.insert(both.end(), keys.begin(), keys.end());
+    keys = both;
+    const words renewed =
+        run("pool_renew", {"w:", "a#1.1", first, "1", "0", lease, claim, idle, "3", "0", "a#1.2",
+                           second, "1", "0", lease, claim, idle, "3", "0"});
+    BOOST_TEST(renewed[2] == first);
+    BOOST_TEST(renewed[9] == second);
+    BOOST_TEST(held() == 2);
+    const words back = run("pool_resync", {"w:",  "a#1.1", "a#2.1", first, "1",     "0",     lease,
+                                           claim, idle,    "3",     "0",   "a#1.2", "a#2.2", second,
+                                           "1",   "0",     lease,   claim, idle,    "3",     "0"});
+    BOOST_TEST(back[2] == first);
+    BOOST_TEST(back[9] == second);
+}
+
 BOOST_AUTO_TEST_CASE(waiters_are_told_when_to_ask_again)
 {
     acquire("a#1.1", 1);
@@ -289,6 +547,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_cancels_lets_others_go_on)
     acquire("c#1.1", 1);
     BOOST_TEST(cancel("b#1.1")[0] == "cancelled");
     TEST_WORDS(told(), "w:c#1 grant c#1.1");
+    BOOST_TEST(held() == 3);
     // Also one that was granted the units just now.
     BOOST_TEST(cancel("c#0.1,c#1.1")[0] == "cancelled");
     BOOST_TEST(value() == 1);
@@ -320,6 +579,63 @@ BOOST_AUTO_TEST_CASE(resync_takes_a_holder_over)
     BOOST_TEST(value() == 0);
     BOOST_TEST(release("a#2.1", fence, "", 1)[0] == "released");
     BOOST_TEST(value() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_left_of_the_former_connection)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    acquire("b#1.1", 1);
+    resync("a#1.1", "a#2.1", fence, 3);
+    resync("b#1.1", "b#2.1");
+    BOOST_TEST(store.zset("holders")->scores.size() == 1U);
+    BOOST_TEST(store.hash("units")->size() == 2U);
+    TEST_WORDS(queue(), "b#2.1");
+}
+
+BOOST_AUTO_TEST_CASE(units_are_left_outside_once_over_any_number_of_connections)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    resync("a#1.1", "a#2.1", fence, 2, 1);
+    resync("a#2.1", "a#3.1", fence, 2, 1);
+    BOOST_TEST(field("outside") == "1");
+}
+
+BOOST_AUTO_TEST_CASE(resync_serves_those_who_fit)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    acquire("b#1.1", 1);
+    resync("a#1.1", "a#2.1", fence, 2);
+    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    acquire("b#1.2", 2);
+    release("b#1.1", fence_of(nudge("b#1.1")));
+    pass(15s);
+    // Nobody listens to its new connection yet.
+    BOOST_TEST(resync("b#1.2", "b#2.2")[0] == "own");
+    TEST_WORDS(told(), "w:a#2 lost a#2.1");
+}
+
+// A replica that takes over may have missed the grant.
+BOOST_AUTO_TEST_CASE(a_holder_comes_back_to_a_server_that_missed_its_grant)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    BOOST_TEST(resync("b#1.1", "b#2.1", fence + 10, 2)[0] == "own");
+    BOOST_TEST(held() == 3);
+    acquire("c#1.1", 2);
+    // It waits there, and the units are not free.
+    BOOST_TEST(resync("c#1.1", "c#2.1", fence + 20, 2)[0] == "unknown");
+    TEST_WORDS(queue());
+    BOOST_TEST(!store.hash("units")->contains("c#2.1"));
+}
+
+BOOST_AUTO_TEST_CASE(grants_are_above_what_has_come_back)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    store = {};
+    store.clock = start - 3'600'000'000;
+    BOOST_TEST(create()[0] == "ok");
+    BOOST_TEST(resync("a#1.1", "a#2.1", fence, 1)[0] == "own");
+    BOOST_TEST(all_end());
+    BOOST_TEST(fence_of(acquire("c#1.1", 1)) > fence);
 }
 
 BOOST_AUTO_TEST_CASE(holders_come_back_to_a_server_that_forgot)
@@ -372,6 +688,14 @@ BOOST_AUTO_TEST_CASE(keys_that_were_deleted_one_by_one)
     store.run(std::vector<std::string>{"DEL", "units"});
     pass(4s);
     BOOST_TEST(nudge("c#1.1")[0] == "gone");
+}
+
+BOOST_AUTO_TEST_CASE(fences_rise_although_the_state_was_deleted)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    store.run(words{"DEL", "pool"});
+    store.clock -= 3'600'000'000;
+    BOOST_TEST(fence_of(acquire("b#1.1", 1)) > fence);
 }
 
 BOOST_AUTO_TEST_CASE(keys_that_are_not_ours)

@@ -21,10 +21,10 @@ public:
     pool_scene() { keys = {"pool", "queue", "done", "holders", "units"}; }
 
     words acquire(const std::string& id, std::int64_t units, const std::string& mode = "queue",
-                  std::int64_t hint = 0)
+                  std::int64_t hint = 0, std::int64_t seen = 0)
     {
         return run("pool_acquire", with_shape({"w:", id, mode, text(hint), lease, claim, idle},
-                                              {"0", text(units)}));
+                                              {text(seen), text(units)}));
     }
     words release(const std::string& ids, std::int64_t fence, const std::string& slot = "",
                   std::int64_t left = 0)
@@ -70,6 +70,15 @@ public:
     }
 
     [[nodiscard]] std::int64_t held() const { return std::stoll(field("held")); }
+
+    /// Whether all keys that there are will go away by themselves.
+    bool all_end()
+    {
+        for (const std::string& key : keys)
+            if (store.run(words{"PTTL", key}).number == -1)
+                return false;
+        return true;
+    }
 
     std::int64_t capacity = 3;
     std::int64_t outside = 0;

@@ -20,7 +20,6 @@ elseif what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4]) then
     result = 'excess'
   else
     move(s, -number)
-    s.added = true
     if ARGV[5] ~= '' then redis.call('ZREM', s.done, ARGV[5]) end
     redis.call('ZADD', s.done, text(s.now), ARGV[4])
     redis.call('ZREMRANGEBYSCORE', s.done, '-inf', text(s.now - memory))
