@@ -26,6 +26,7 @@
 #include <malloc.h>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -622,10 +623,29 @@ void parked(world& w, report& report)
 
 // --- many waiters -------------------------------------------------------------------------------
 
+/// Sends a command for each number, many at a time, and gives each answer to somebody. The mean of what the
+/// scripts take in the server, in nanoseconds.
+template <class Words, class Keep>
+double for_each_number(world& w, int count, const Words& words, const Keep& keep)
+{
+    constexpr int lanes = 100;
+    const server_counters before(w.server);
+    w.run_all(lanes,
+              [&](int first) -> asio::awaitable<void>
+              {
+                  for (int i = first; i < count; i += lanes)
+                  {
+                      const std::vector<std::string> answer = co_await w.bare.send(words(i));
+                      keep(i, answer);
+                  }
+              });
+    const server_counters after(w.server);
+    return 1000 * (after.microseconds("evalsha") - before.microseconds("evalsha")) / count;
+}
+
 void many_waiters(world& w, report& report)
 {
     constexpr int count = 100'000;
-    constexpr int lanes = 100;
     raw_lock raw{w.bare, "many"};
     raw_command empty = raw_script(w, empty_script, {"0"});
     const std::string sha = empty.word(1);
@@ -636,19 +656,9 @@ void many_waiters(world& w, report& report)
         w.server.run({"SLOWLOG", "RESET"});
         return result;
     };
-    // Each script that takes longer than a millisecond is written down. The mean of all is returned, in ns.
+    // Each script that takes longer than a millisecond is written down.
     const auto for_all = [&](int number, auto words)
-    {
-        const server_counters before(w.server);
-        w.run_all(lanes,
-                  [&](int first) -> asio::awaitable<void>
-                  {
-                      for (int i = first; i < number; i += lanes)
-                          co_await w.bare.send(words(i));
-                  });
-        const server_counters after(w.server);
-        return 1000 * (after.microseconds("evalsha") - before.microseconds("evalsha")) / number;
-    };
+    { return for_each_number(w, number, words, [](int, const std::vector<std::string>&) {}); };
     w.server.run({"CONFIG", "SET", "slowlog-max-len", "1000000"});
     w.server.run({"CONFIG", "SET", "slowlog-log-slower-than", "1000"});
     slow_scripts();
@@ -701,6 +711,78 @@ void many_waiters(world& w, report& report)
     report.add({w.named("the same of 100,000 empty scripts"), slow_nothing, ""});
 }
 
+/// A semaphore for which many wait, and one of which many hold something.
+void many_permits(world& w, report& report)
+{
+    constexpr int count = 100'000;
+    raw_command empty = raw_script(w, empty_script, {"0"});
+    const std::string sha = empty.word(1);
+    const auto id = [](int i) { return raw_lock::id(1'000'000 + static_cast<std::uint64_t>(i)); };
+    const auto memory = [&] { return server_counters(w.server).memory(); };
+    std::vector<std::string> fences(count);
+    // Each answer begins like this, or else something else is measured than what it is called.
+    const auto for_all = [&](const std::string& expected, const auto& words)
+    {
+        return for_each_number(w, count, words,
+                               [&](int i, const std::vector<std::string>& answer)
+                               {
+                                   if (!answer.front().starts_with(expected))
+                                       throw std::runtime_error(answer.front() + " and not " +
+                                                                expected);
+                                   std::istringstream parts(answer.front());
+                                   std::string word;
+                                   parts >> word >> word >> fences[static_cast<std::size_t>(i)];
+                               });
+    };
+    const auto fence = [&](int i) { return fences[static_cast<std::size_t>(i)]; };
+    // In an order that has nothing to do with that in which they came.
+    const auto shuffled = [](int i) { return static_cast<int>(std::int64_t{i} * 7919 % count); };
+    const double nothing = for_all("1", [&](int) { return world::words("EVALSHA", sha, "0"); });
+
+    // A pool leaves out the dead at the head whenever somebody comes: those who wait here have to listen.
+    boost::redis::generic_flat_response messages;
+    w.listener.get().set_receive_response(messages);
+    w.run(
+        [&]() -> asio::awaitable<void>
+        {
+            boost::redis::request request;
+            request.push("SUBSCRIBE", raw_lock::channel());
+            co_await w.listener.get().async_exec(request, boost::redis::ignore, asio::deferred);
+            co_await w.listener.get().async_receive2(asio::deferred);
+        });
+
+    const raw_pool waited_for{"waited for", 1};
+    w.run([&]() -> asio::awaitable<void>
+          { co_await w.bare.send(waited_for.acquire(raw_lock::id(0))); });
+    double before = memory();
+    const double enqueue = for_all("queued", [&](int i) { return waited_for.acquire(id(i)); });
+    const double for_waiter = (memory() - before) / count;
+    const double cancel =
+        for_all("cancelled", [&](int i) { return waited_for.cancel(id(shuffled(i))); });
+
+    const raw_pool held{"held", count};
+    before = memory();
+    const double acquire = for_all("own", [&](int i) { return held.acquire(id(i)); });
+    const double for_permit = (memory() - before) / count;
+    const double renew = for_all("own", [&](int i) { return held.renew(id(i), fence(i)); });
+    const double release =
+        for_all("released", [&](int i) { return held.release(id(i), fence(i)); });
+    w.server.run({"FLUSHALL"});
+
+    const std::string floor = w.named("an empty script, beside 100,000 permits");
+    const auto add = [&](std::string_view what, double value)
+    { report.add({w.named(what), value, "ns", floor, value / nothing}); };
+    report.add(
+        {w.named("bytes in the server for each of 100,000 waiters for permits"), for_waiter, "B"});
+    report.add({w.named("bytes in the server for each of 100,000 permits"), for_permit, "B"});
+    add("enqueueing one of 100,000 for a permit", enqueue);
+    add("cancelling one of 100,000 for a permit", cancel);
+    add("acquiring one of 100,000 permits", acquire);
+    add("renewing one of 100,000 permits", renew);
+    add("releasing one of 100,000 permits", release);
+    report.add({floor, nothing, "ns"});
+}
+
 // --- all of it ----------------------------------------------------------------------------------
 
 void in_place(const redis_server& server, const placement& where, report& report, const options& o)
@@ -726,6 +808,7 @@ void in_place(const redis_server& server, const placement& where, report& report
     in_world("idle", [&](world& w) { idle(w, report); });
     in_world("parked", [&](world& w) { parked(w, report); });
     in_world("many", [&](world& w) { many_waiters(w, report); });
+    in_world("permits", [&](world& w) { many_permits(w, report); });
     if (wants("peers"))
         compare_peers(server, where, report, o.peers, o.peer_repetitions, o.peer_seconds);
 }
@@ -765,7 +848,7 @@ int main(int argc, char** argv)
     app.add_flag("--strict", o.strict, "Fail if a bar is missed");
     app.add_option("--only", o.parts, "The parts to be measured; all of them if none is named")
         ->check(CLI::IsMember({"uncontended", "scripts", "hand-over", "half-open", "pipelined",
-                               "contended", "idle", "parked", "many", "peers"}));
+                               "contended", "idle", "parked", "many", "permits", "peers"}));
     app.add_option("--peer-repetitions", o.peer_repetitions, "How often peers take their turns")
         ->check(CLI::PositiveNumber);
     app.add_option("--peer-seconds", o.peer_seconds, "How long a turn of a peer is")

@@ -122,6 +122,9 @@ public:
         return 1e9 * (number("used_cpu_user") + number("used_cpu_sys"));
     }
 
+    /// The memory that the server uses, in bytes.
+    [[nodiscard]] double memory() const { return number("used_memory"); }
+
     /// All commands that were called, with their numbers.
     [[nodiscard]] std::map<std::string, double> all_calls() const
     {
@@ -330,6 +333,59 @@ private:
     raw_command acquire_;
     raw_command release_;
     std::uint64_t sequence_ = 0;
+};
+
+/// The commands of a semaphore, as the library sends them.
+class raw_pool
+{
+public:
+    raw_pool(std::string_view name, int capacity)
+        : keys_(inside::pool_keys("bench", "semaphore", name))
+        , capacity_(std::to_string(capacity))
+    {
+    }
+
+    /// Of one unit.
+    [[nodiscard]] std::vector<std::string> acquire(const std::string& id) const
+    {
+        return words("pool_acquire",
+                     {id, "queue", "0", lease, lease, idle, capacity_, "0", "0", "1"});
+    }
+
+    [[nodiscard]] std::vector<std::string> renew(const std::string& id,
+                                                 const std::string& fence) const
+    {
+        return words("pool_renew", {id, fence, "1", "0", lease, lease, idle, capacity_, "0"});
+    }
+
+    [[nodiscard]] std::vector<std::string> release(const std::string& id,
+                                                   const std::string& fence) const
+    {
+        return words("pool_release",
+                     {id, fence, "bench.0", lease, lease, idle, capacity_, "0", "0"});
+    }
+
+    [[nodiscard]] std::vector<std::string> cancel(const std::string& id) const
+    {
+        return words("pool_cancel", {id, lease, lease, idle, capacity_, "0"});
+    }
+
+private:
+    static constexpr const char* lease = "600000";
+    static constexpr const char* idle = "60000";
+
+    [[nodiscard]] std::vector<std::string> words(std::string_view script,
+                                                 std::initializer_list<std::string> arguments) const
+    {
+        std::vector<std::string> result{"EVALSHA", std::string(script_named(script).sha1), "5"};
+        result.insert(result.end(), keys_.begin(), keys_.end());
+        result.push_back(inside::wake_prefix("bench", 0));
+        result.insert(result.end(), arguments);
+        return result;
+    }
+
+    inside::lock_keys keys_;
+    std::string capacity_;
 };
 
 // --- everything ---------------------------------------------------------------------------------
