@@ -25,7 +25,6 @@ using turnstile::test::candidate;
 using turnstile::test::endless;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
-using turnstile::test::mortal;
 using turnstile::test::pool_view;
 using turnstile::test::redis_server;
 using turnstile::test::surviving;
@@ -406,8 +405,6 @@ BOOST_AUTO_TEST_CASE(ten_thousand_waiters_each_get_their_units_in_their_order)
         each->drop();
     }
     BOOST_TEST(until([&] { return client.metrics().attempts == 0; }));
-    BOOST_TEST(client.metrics().acquires == waiters + 1U);
-    BOOST_TEST(client.metrics().releases == waiters + 1U);
     BOOST_TEST(view.queued() == 0);
     BOOST_TEST(view.holders() == 0);
     BOOST_TEST(client.value("a") == 4);
@@ -454,7 +451,8 @@ BOOST_AUTO_TEST_CASE(a_process_with_a_hundred_permits_sigkilled)
 {
     constexpr int permits = 100;
     const redis_server server;
-    lock_process holder(server, mortal(server.url()));
+    // All of them have to be there at the same time, also on a busy machine.
+    lock_process holder(server, server.url() + "?lease=10s&claim_lease=10s");
     lock_client client(surviving(server.url()));
     client.size("a", permits);
     const pool_view view(server, "a");
