@@ -15,6 +15,7 @@
 #include <turnstile/concepts.hpp>
 #include <turnstile/detail/composed_operation.hpp>
 #include <turnstile/detail/condition_requests.hpp>
+#include <turnstile/detail/predicate_wait.hpp>
 #include <turnstile/error.hpp>
 #include <utility>
 
@@ -288,7 +289,8 @@ private:
                  CompletionToken&& token)
     {
         return detail::start_composed<Signature>(
-            detail::predicate_wait<Request, Predicate, Limit>(request, std::move(predicate), limit),
+            detail::predicate_wait<detail::local_sleep<Request, Limit>, Predicate>(
+                detail::local_sleep<Request, Limit>(request, limit), std::move(predicate)),
             executor_, std::forward<CompletionToken>(token));
     }
 

@@ -6,9 +6,6 @@
 #define TURNSTILE_DETAIL_CONDITION_REQUESTS_HPP
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/associated_immediate_executor.hpp>
-#include <boost/asio/cancellation_state.hpp>
-#include <boost/asio/dispatch.hpp>
 #include <boost/throw_exception.hpp>
 #include <condition_variable>
 #include <cstdint>
@@ -22,8 +19,8 @@
 #include <type_traits>
 #include <utility>
 
-// The requests (see wait_operation.hpp) that a condition understands, and the wait for a predicate,
-// which is composed of them.
+// The requests (see wait_operation.hpp) that a condition understands, and the sleep (see
+// predicate_wait.hpp) that is made of them.
 
 namespace turnstile::detail {
 
@@ -176,76 +173,28 @@ private:
     bool all_;
 };
 
-/// Waits until a predicate holds; a composed operation. It may outlive the condition, which then
-/// ends it.
-template <class Request, class Predicate, class Limit>
-class predicate_wait
+/// The sleep of a wait for a predicate. It may outlive the condition, which then ends it.
+template <class Request, class Limit>
+class local_sleep
 {
 public:
-    predicate_wait(const Request& request, Predicate predicate, const Limit& limit)
+    static constexpr bool is_timed = !std::is_void_v<typename Request::result_type>;
+
+    local_sleep(const Request& request, const Limit& limit)
         : request_(request)
         , condition_(request.keep_condition())
-        , predicate_(std::move(predicate))
         , limit_(limit)
     {
     }
 
-    /// Started.
-    template <class Self>
-    void operator()(Self& self)
+    [[nodiscard]] error_code check() const noexcept
     {
-        self.reset_cancellation_state(boost::asio::enable_total_cancellation());
-        if (const outcome guard = request_.check(); guard != outcome::granted)
-            complete_later(self, to_error_code(guard), false);
-        else if (predicate_())
-            complete_later(self, error_code(), true);
-        else if (self.cancelled() != boost::asio::cancellation_type::none)
-            complete_later(self, boost::asio::error::operation_aborted, false);
-        else
-            sleep(self);
-    }
-
-    /// Woken by a signal, or by an error.
-    template <class Self>
-    void operator()(Self& self, const error_code& error)
-    {
-        woken(self, error, false);
-    }
-
-    /// Woken by a signal, an error, or because the time is up.
-    template <class Self>
-    void operator()(Self& self, const error_code& error, std::cv_status status)
-    {
-        woken(self, error, status == std::cv_status::timeout);
-    }
-
-    /// Completes what was over before it had to sleep.
-    template <class Self>
-    void operator()(Self& self, const error_code& error, bool holds)
-    {
-        complete(self, error, holds);
-    }
-
-private:
-    static constexpr bool is_timed = !std::is_void_v<typename Request::result_type>;
-
-    template <class Self>
-    void woken(Self& self, const error_code& error, bool time_is_up)
-    {
-        if (error)
-            return complete(self, error, false);
-        const bool holds = predicate_();
-        // A cancellation that came while the signal was on its way must not get lost.
-        if (!holds && self.cancelled() != boost::asio::cancellation_type::none)
-            complete(self, boost::asio::error::operation_aborted, false);
-        else if (holds || time_is_up)
-            complete(self, error_code(), holds);
-        else
-            sleep(self);
+        const outcome guard = request_.check();
+        return guard == outcome::granted ? error_code() : to_error_code(guard);
     }
 
     template <class Self>
-    void sleep(Self& self)
+    void start(Self& self) const
     {
         // The members move away together with the handler. The condition may be gone by now, but
         // the handler has an executor.
@@ -254,37 +203,19 @@ private:
         if constexpr (is_timed)
         {
             const Limit limit = limit_;
-            const initiate_timed_wait start(executor);
-            start(std::move(self), request, limit);
+            const initiate_timed_wait begin(executor);
+            begin(std::move(self), request, limit);
         }
         else
         {
-            const initiate_wait start(executor);
-            start(std::move(self), request);
+            const initiate_wait begin(executor);
+            begin(std::move(self), request);
         }
     }
 
-    template <class Self>
-    static void complete_later(Self& self, const error_code& error, bool holds)
-    {
-        const auto immediate =
-            boost::asio::get_associated_immediate_executor(self, self.get_executor());
-        boost::asio::dispatch(
-            immediate, bound_completion<Self, error_code, bool>(std::move(self), error, holds));
-    }
-
-    template <class Self>
-    static void complete(Self& self, const error_code& error, bool holds)
-    {
-        if constexpr (is_timed)
-            self.complete(error, holds);
-        else
-            self.complete(error);
-    }
-
+private:
     Request request_;
     decltype(std::declval<const Request&>().keep_condition()) condition_;
-    Predicate predicate_;
     Limit limit_;
 };
 
