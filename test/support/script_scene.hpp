@@ -66,10 +66,14 @@ public:
     {
         return run("release", {"w:", id, std::to_string(fence), slot, lease, claim, idle});
     }
-    words cancel(const std::string& ids) { return run("cancel", {"w:", ids, lease, claim, idle}); }
+    words cancel(const std::string& ids)
+    {
+        return run("cancel", {"w:", ids, lease, claim, idle, condition});
+    }
     words nudge(const std::string& id)
     {
-        return run("nudge", {"w:", id, lease, claim, idle, "w:" + id.substr(0, id.find('.'))});
+        return run("nudge",
+                   {"w:", id, lease, claim, idle, "w:" + id.substr(0, id.find('.')), condition});
     }
     words renew(const std::string& id, std::int64_t fence)
     {
@@ -77,7 +81,33 @@ public:
     }
     words resync(const std::string& ids, const std::string& id, std::int64_t fence = 0)
     {
-        return run("resync", {"w:", ids, id, std::to_string(fence), lease, claim, idle});
+        return run("resync", {"w:", ids, id, std::to_string(fence), lease, claim, idle, condition});
+    }
+    /// Gives the lock back, and goes to sleep as somebody else, if one is named.
+    words leave(const std::string& id, std::int64_t fence, const std::string& sleeper = "",
+                const words& signals = {}, const words& fields = {})
+    {
+        words arguments{"w:",
+                        id,
+                        std::to_string(fence),
+                        "slot " + id,
+                        lease,
+                        claim,
+                        idle,
+                        sleeper,
+                        condition,
+                        std::to_string(signals.size() / 2)};
+        arguments.insert(arguments.end(), signals.begin(), signals.end());
+        arguments.insert(arguments.end(), fields.begin(), fields.end());
+        return run("leave", arguments);
+    }
+    words signal(const std::string& whom = "one")
+    {
+        return run("signal", {"w:", condition, whom, lease, claim, idle});
+    }
+    words wake(const std::string& ids, const std::string& id)
+    {
+        return run("wake", {"w:", ids, id, lease, claim, idle, condition});
     }
 
     /// Runs a script for the lock. What it publishes is in `published`.
@@ -92,14 +122,11 @@ public:
     void pass(std::chrono::microseconds span) { store.clock += span.count(); }
 
     /// Those who wait, in order.
-    [[nodiscard]] words queue() const
-    {
-        words result;
-        if (const auto* set = store.zset(keys[1]))
-            for (const auto& [ticket, id] : set->order)
-                result.push_back(id);
-        return result;
-    }
+    [[nodiscard]] words queue() const { return members(keys[1]); }
+
+    /// Those who sleep on the condition, in order.
+    [[nodiscard]] words sleepers() const { return members(keys[0] + "{sleepers}" + condition); }
+
     [[nodiscard]] std::string field(const std::string& name) const
     {
         const auto* hash = store.hash(keys[0]);
@@ -118,6 +145,15 @@ public:
         return result;
     }
 
+    [[nodiscard]] words members(const std::string& key) const
+    {
+        words result;
+        if (const auto* set = store.zset(key))
+            for (const auto& [ticket, id] : set->order)
+                result.push_back(id);
+        return result;
+    }
+
     static constexpr std::int64_t start = 1'700'000'000'000'000;
 
     script_engine engine;
@@ -126,6 +162,8 @@ public:
     std::string lease = "15000";
     std::string claim = "4000";
     std::string idle = "60000";
+    /// On which those sleep who do.
+    std::string condition = "c";
 };
 
 }  // namespace turnstile::test

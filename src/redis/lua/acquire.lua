@@ -24,13 +24,8 @@ elseif s.owner ~= id and not redis.call('ZSCORE', s.queue, id) then
     save(s, ARGV[5], ARGV[7])
     return answer(s, 'busy')
   end
-  -- A hint is the place of one that was in this queue before. It must not be of a queue that is yet to come.
-  local newest, hint = (redis.call('HGET', s.key, 'ticket') or 0) + 0, ARGV[4] + 0
-  local ticket = math.max(newest + 1, s.now)
-  if hint > 0 and hint <= math.max(newest, s.now) then ticket = hint end
-  redis.call('HSET', s.key, 'ticket', format('%d', math.max(newest, ticket)))
-  redis.call('ZADD', s.queue, format('%d', ticket), id)
-  position, s.waiting, s.new = s.waiting, s.waiting + 1, s.waiting == 0 and s.queue or nil
+  position = s.waiting
+  enqueue(s, id, ticket(s, ARGV[4] + 0))
 end
 if s.owner == '' then grant(s, id) end
 save(s, ARGV[5], ARGV[7])

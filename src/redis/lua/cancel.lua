@@ -1,7 +1,9 @@
--- Takes a waiter out of the queue; if it owns the lock already, hands the lock on.
+-- Takes a waiter out of the queue; if it owns the lock already, hands the lock on. If it was signalled, the
+-- next sleeper is.
 --
 -- KEYS       lock, queue, done
--- ARGV       prefix, ids (all that the waiter may be known by, with commas), lease ms, claim ms, idle ms
+-- ARGV       prefix, ids (all that the waiter may be known by, with commas), lease ms, claim ms, idle ms,
+--            condition (that it may sleep on, or empty)
 -- returns    cancelled | foreign | wrongtype
 -- repeated   does nothing
 -- wakes      the first of the queue, if nobody owns the lock now
@@ -12,7 +14,9 @@ if not s then return why end
 reap(s)
 for id in string.gmatch(ARGV[2], '[^,]+') do
   redis.call('ZREM', s.queue, id)
+  if ARGV[6] ~= '' then redis.call('ZREM', sleepers(s, ARGV[6]), id) end
   if s.owner == id then s.owner, s.deadline = '', '0' end
+  pass_on(s, id)
 end
 if s.owner == '' and s.waiting > 0 then grant(s) end
 save(s, ARGV[3], ARGV[5])

@@ -2,8 +2,9 @@
 --
 -- KEYS       lock, queue, done
 -- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms, channel
---            (the client's)
--- returns    own | queued | gone | foreign | wrongtype; the extra is the owner, if it is of the client's channel
+--            (the client's), condition (that the waiter may sleep on, or empty)
+-- returns    own | queued | asleep | gone | foreign | wrongtype; the extra is the owner, if it is of the
+--            client's channel
 -- repeated   harmless
 -- wakes      the first of the queue, if nobody owns the lock
 -- complexity O(log waiters)
@@ -15,4 +16,4 @@ reap(s)
 if s.owner == '' and s.waiting > 0 then grant(s, id) end
 save(s, ARGV[3], ARGV[5])
 local mine = s.owner ~= '' and s.owner ~= id and channel(s.owner) == ARGV[6]
-return answer(s, nil, id, mine and s.owner or nil)
+return answer(s, nil, id, mine and s.owner or nil, ARGV[7] ~= '' and ARGV[7])

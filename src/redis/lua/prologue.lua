@@ -5,6 +5,10 @@
 -- microseconds, spans in ARGV milliseconds. Invariant after each script: the lock has an owner, or
 -- nobody waits, or the answer says that there is more to do.
 --
+-- If somebody sleeps on a condition of the lock, or did, there are more keys, whose names begin with that of
+-- the lock: for each condition a sorted set (the sleepers: waiter by ticket), and one of all conditions. Who
+-- was signalled has a mark in the hash, the name of the condition, until its section has ended.
+--
 -- The server runs all of this for each call. What costs most there are fields that are read and written,
 -- functions that are made, and numbers that become text or are made of it. So numbers of the state stay the
 -- texts that they are stored as, until something is computed; `+ 0` makes a number of one.
@@ -27,12 +31,13 @@ local function open(first, claim)
   local v = redis.pcall('HMGET', key, 'owner', 'fence', 'clock', 'until', 'layout')
   local waiting = redis.pcall('ZCARD', queue)
   if v.err or waiting ~= 0 and type(waiting) == 'table' then return nil, 'wrongtype' end
-  local now, fresh, changed = wall, not v[5], false
+  local now, fresh, changed, conditions = wall, not v[5], false, ''
   if fresh then
     v, changed = {'', '0', 0, 0}, true
   elseif v[5] ~= '1 ' .. claim .. ' 0' then
-    -- Not as it is nearly always: another layout, another claim lease, or a skew.
-    local longest, ahead = string.match(v[5], '^1 (%d+) (%d+)$')
+    -- Not as it is nearly always: another layout, another claim lease, a skew, or conditions.
+    local longest, ahead
+    longest, ahead, conditions = string.match(v[5], '^1 (%d+) (%d+)( ?c?)$')
     if not longest then return nil, 'foreign' end
     if longest + 0 < claim + 0 then changed = true else claim = longest end
     now = wall + ahead
@@ -43,8 +48,30 @@ local function open(first, claim)
   end
   local s = {key = key, queue = queue, done = KEYS[first + 2], waiting = waiting, owner = v[1], fence = v[2],
     deadline = '0', now = now, stamp = format('%d', now), keep = v[4] + 0, claim = claim}
+  if conditions ~= '' then s.conditions = true end
   if changed then s.fresh, s.changed = fresh, true end
   return s
+end
+
+-- The sorted set of those who sleep on a condition, and that of all conditions. No name of a lock has braces.
+local function sleepers(s, condition) return s.key .. '{sleepers}' .. condition end
+local function conditions(s) return s.key .. '{conditions}' end
+
+-- The keys that there may be.
+local function keys_of(s)
+  local keys = {s.key, s.queue, s.done}
+  if not s.conditions then return keys end
+  keys[4] = conditions(s)
+  for _, condition in ipairs(redis.call('ZRANGE', keys[4], 0, -1)) do
+    keys[#keys + 1] = sleepers(s, condition)
+  end
+  return keys
+end
+
+-- Of a key that may be a new one, nothing says yet how long it is to live.
+local function note(s, key)
+  s.new = s.new or {}
+  if s.new[#s.new] ~= key then s.new[#s.new + 1] = key end
 end
 
 -- Writes the state, unless there is nothing to be kept. Lets all keys live for a lease and at least half of
@@ -60,9 +87,10 @@ local function save(s, lease, idle)
   if not (renewed or s.changed or s.new) then return end
   local ttl = lease + idle
   if renewed then s.keep = s.now + ttl * 1000 end
-  redis.call('HSET', s.key, 'until', s.keep, 'layout', format('1 %d %d', s.claim, s.now - wall))
+  redis.call('HSET', s.key, 'until', s.keep, 'layout',
+    format(s.conditions and '1 %d %d c' or '1 %d %d', s.claim, s.now - wall))
   if s.fresh then redis.call('HSET', s.key, 'born', wall) end
-  for _, key in ipairs(renewed and {s.key, s.queue, s.done} or {s.new}) do
+  for _, key in ipairs(renewed and keys_of(s) or s.new or {}) do
     if redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
   end
 end
@@ -74,6 +102,53 @@ local function own(s, id, seen)
   s.deadline, s.leased = format('%d', s.now + s.claim * 1000), true
 end
 
+-- The place at the end of the queue, or of the sleepers. A hint is the place of one that was there before; it
+-- must not be of a queue that is yet to come.
+local function ticket(s, hint)
+  local newest = (redis.call('HGET', s.key, 'ticket') or 0) + 0
+  local last = math.max(newest, s.now)
+  local place = hint > 0 and hint <= last and hint or math.max(newest + 1, s.now)
+  redis.call('HSET', s.key, 'ticket', format('%d', math.max(newest, place)))
+  return format('%d', place)
+end
+
+local function enqueue(s, id, place)
+  redis.call('ZADD', s.queue, place, id)
+  -- With conditions, all who waited may have been found dead, and others come now.
+  if s.waiting == 0 or s.conditions then note(s, s.queue) end
+  s.waiting = s.waiting + 1
+end
+
+-- The mark of one who was signalled, whatever connection it has.
+local function mark(id)
+  return 'signalled ' .. string.gsub(id, '#%d+', '', 1)
+end
+
+-- Moves those who sleep on a condition, and are alive, to the end of the queue: one, or all of them, 512 at
+-- once. How many they were, and whether there may be more.
+local function signal(s, condition, all)
+  local moved = 0
+  repeat
+    local id = redis.call('ZPOPMIN', sleepers(s, condition))[1]
+    if not id then return moved, false end
+    if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 then
+      s.changed, s.conditions = s.changed or not s.conditions, true
+      enqueue(s, id, ticket(s, 0))
+      redis.call('HSET', s.key, mark(id), condition)
+      moved = moved + 1
+    end
+  until moved == (all and 512 or 1)
+  return moved, all
+end
+
+-- Somebody who was signalled ends without a section that ended well: the next one is signalled instead.
+local function pass_on(s, id)
+  local condition = s.conditions and redis.call('HGET', s.key, mark(id))
+  if not condition then return end
+  redis.call('HDEL', s.key, mark(id))
+  signal(s, condition, false)
+end
+
 -- Takes the lock away from its owner, if the lease has ended or at once, and tells it.
 local function reap(s, at_once)
   if s.owner == '' then return end
@@ -81,6 +156,7 @@ local function reap(s, at_once)
   s.deadline = redis.call('HGET', s.key, 'deadline')
   if s.deadline + 0 > s.now and not at_once then return end
   redis.pcall('PUBLISH', channel(s.owner), 'lost ' .. s.owner .. ' ' .. s.fence .. ' ' .. s.stamp)
+  pass_on(s, s.owner)
   s.owner, s.deadline = '', '0'
 end
 
@@ -97,23 +173,42 @@ local function grant(s, caller)
       redis.pcall('PUBLISH', channel(id), 'grant ' .. id .. ' ' .. s.fence .. ' ' .. s.deadline .. ' ' .. s.stamp)
       return
     end
+    pass_on(s, id)
   end
   s.more = true
 end
 
+-- Gives the lock back, if its owner is the one who was granted it with the fence. The slot remembers that; with
+-- none, the section did not end well.
+local function part(s, id, fence, slot)
+  -- The incarnation of the id may have changed since, the rest has not.
+  local known = s.owner == id or string.gsub(s.owner, '#%d+', '', 1) == string.gsub(id, '#%d+', '', 1)
+  if s.owner == '' or s.fence ~= fence or not known then return false end
+  s.owner = ''
+  if slot == '' then pass_on(s, id) return true end
+  if redis.call('ZADD', s.done, fence, slot) == 1 then note(s, s.done) end
+  if s.now % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
+  if s.conditions then redis.call('HDEL', s.key, mark(id)) end
+  return true
+end
+
 -- What is to be said of a lock: 'status now fence deadline', and perhaps 'ticket more extra'. If the status is
--- not given, it is that of a waiter: own, queued or gone.
-local function answer(s, status, id, extra)
-  local ticket
+-- not given, it is that of a waiter: own, queued, asleep (on the condition) or gone.
+local function answer(s, status, id, extra, condition)
+  local place
   if not status and s.owner == id then
     status = 'own'
   elseif not status then
-    ticket = id ~= '' and redis.call('ZSCORE', s.queue, id)
-    status = ticket and 'queued' or 'gone'
+    place = id ~= '' and redis.call('ZSCORE', s.queue, id)
+    status = place and 'queued' or 'gone'
+    if not place and condition then
+      place = redis.call('ZSCORE', sleepers(s, condition), id)
+      if place then status = 'asleep' end
+    end
   end
   local told = status .. ' ' .. s.stamp .. ' ' .. s.fence .. ' ' .. s.deadline
-  if not (ticket or extra) and not s.more then return told end
-  return told .. ' ' .. (ticket or 0) .. (s.more and ' 1 ' or ' 0 ') .. (extra or '')
+  if not (place or extra) and not s.more then return told end
+  return told .. ' ' .. (place or 0) .. (s.more and ' 1 ' or ' 0 ') .. (extra or '')
 end
 
 -- What became of a grant that the lock does not know any more. A lock that is younger than the grant, or

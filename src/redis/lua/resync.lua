@@ -2,26 +2,29 @@
 --
 -- KEYS       lock, queue, done; for each of them
 -- ARGV       prefix; for each of them: ids (all that it may be known by, with commas), new id, fence (of a
---            holder; 0: a waiter), lease ms, claim ms, idle ms
--- returns    {own | queued | gone, or of a holder own | lost | unknown, or foreign | wrongtype, …}
+--            holder; 0: a waiter), lease ms, claim ms, idle ms, condition (that it may sleep on, or empty)
+-- returns    {own | queued | asleep | gone, or of a holder own | lost | unknown, or foreign | wrongtype, …}
 -- repeated   answers the same, if the ids of the first call are among the ids of the second
 -- wakes      the first of a queue, if nobody owns its lock
 -- complexity O(entries log waiters)
 -- flags: allow-oom
 local answers = {}
 for i = 0, #KEYS / 3 - 1 do
-  local a = 2 + 6 * i
+  local a = 2 + 7 * i
   local id, fence, lease, idle = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 5]
+  local condition = ARGV[a + 6] ~= '' and ARGV[a + 6]
   local s, told = open(1 + 3 * i, ARGV[a + 4])
   if s then
     reap(s)
     local held = fence ~= '0'
     for old in string.gmatch(ARGV[a], '[^,]+') do
       if s.owner == old then s.owner = id end
-      local ticket = redis.call('ZSCORE', s.queue, old)
-      if ticket then redis.call('ZREM', s.queue, old) end
-      -- A holder waits no more: it does in the memory of a server that missed its grant.
-      if ticket and not held then redis.call('ZADD', s.queue, ticket, id) s.new = s.queue end
+      for _, key in ipairs({s.queue, condition and sleepers(s, condition) or nil}) do
+        local place = redis.call('ZSCORE', key, old)
+        if place then redis.call('ZREM', key, old) end
+        -- A holder waits no more: it does in the memory of a server that missed its grant.
+        if place and not held then redis.call('ZADD', key, place, id) note(s, key) end
+      end
     end
     -- The server forgot, and nobody was granted the lock since: the holder holds it on. If somebody was, by
     -- a clock that was set back, it is told.
@@ -33,7 +36,7 @@ for i = 0, #KEYS / 3 - 1 do
     if mine then s.deadline, s.leased = format('%d', math.max(s.deadline, s.now + lease * 1000)), true end
     if s.owner == '' and s.waiting > 0 then grant(s, id) end
     save(s, lease, idle)
-    told = (mine or not held) and answer(s, nil, id) or ended(s, fence + 0, '')
+    told = (mine or not held) and answer(s, nil, id, nil, condition) or ended(s, fence + 0, '')
   end
   answers[i + 1] = told
 end

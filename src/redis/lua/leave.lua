@@ -1,0 +1,41 @@
+-- Ends a section that has changed something: commits, signals, perhaps goes to sleep, and hands the lock on.
+--
+-- KEYS       lock, queue, done (and the state, if fields of it have changed)
+-- ARGV       prefix, id, fence, slot, lease ms, claim ms, idle ms, sleeper (the id by which the caller sleeps
+--            then, or empty), condition (the sleeper's), signals (how many there are. Of each, the condition,
+--            and one or all; behind them, of each field of the state that has changed, the name, and '=' and
+--            the value, or empty if it is no more)
+-- returns    released | lost | unknown | foreign | wrongtype; the extra is the place among the sleepers. If
+--            there is more to do, not all were signalled who should be
+-- repeated   answers what the first call did, as long as the slot has not given back anything else
+-- wakes      those who are signalled; the first of the queue
+-- complexity O((signalled + 1) log waiters + fields)
+-- flags: none
+local id, fence, slot, sleeper, condition = ARGV[2], ARGV[3], ARGV[4], ARGV[8], ARGV[9]
+local s, why = open(1, ARGV[6])
+if not s then return why end
+local parted, place = part(s, id, fence, slot), nil
+if parted then
+  local fields = 11 + 2 * ARGV[10]
+  for i = 11, fields - 1, 2 do
+    local _, more = signal(s, ARGV[i], ARGV[i + 1] == 'all')
+    s.more = s.more or more
+  end
+  for i = fields, #ARGV, 2 do
+    if ARGV[i + 1] == '' then redis.call('HDEL', KEYS[4], ARGV[i])
+    else redis.call('HSET', KEYS[4], ARGV[i], string.sub(ARGV[i + 1], 2)) end
+  end
+  if sleeper ~= '' then
+    place = ticket(s, 0)
+    redis.call('ZADD', sleepers(s, condition), place, sleeper)
+    redis.call('ZADD', conditions(s), 0, condition)
+    s.changed, s.conditions = s.changed or not s.conditions, true
+    note(s, sleepers(s, condition))
+    note(s, conditions(s))
+  end
+else
+  reap(s)
+end
+if s.owner == '' and s.waiting > 0 then grant(s) end
+save(s, ARGV[5], ARGV[7])
+return parted and answer(s, 'released', nil, place) or ended(s, fence + 0, slot)

@@ -1,0 +1,17 @@
+-- Signals those who sleep on a condition. Who calls need not own the lock.
+--
+-- KEYS       lock, queue, done
+-- ARGV       prefix, condition, one | all, lease ms, claim ms, idle ms
+-- returns    ok | foreign | wrongtype; if there is more to do, not all were signalled
+-- repeated   signals again
+-- wakes      the first of the queue, if nobody owns the lock
+-- complexity O((signalled + 1) log waiters)
+-- flags: none
+local s, why = open(1, ARGV[5])
+if not s then return why end
+reap(s)
+local _, more = signal(s, ARGV[2], ARGV[3] == 'all')
+s.more = more
+if s.owner == '' and s.waiting > 0 then grant(s) end
+save(s, ARGV[4], ARGV[6])
+return answer(s, 'ok')

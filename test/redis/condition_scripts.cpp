@@ -1,0 +1,266 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/script_scene.hpp"
+
+// What the scripts do about conditions.
+
+using turnstile::test::script_scene;
+using namespace std::chrono_literals;
+using words = script_scene::words;
+
+#define TEST_WORDS(left, ...)                                                                      \
+    BOOST_TEST(left == (words{__VA_ARGS__}), boost::test_tools::per_element())
+
+namespace {
+
+/// Some sleep, and d#1.1 has the lock.
+struct sleepers_scene : script_scene
+{
+    sleepers_scene()
+    {
+        for (const char* who : {"a#1", "b#1", "c#1"})
+        {
+            const std::string id = who;
+            acquire(id + ".1");
+            leave(id + ".1", fence(), id + ".2");
+            pass(1ms);
+        }
+        acquire("d#1.1");
+    }
+
+    /// Whether a waiter has got a signal that it has not used yet.
+    [[nodiscard]] bool is_marked(const std::string& id) const
+    {
+        return field("signalled " + id.substr(0, id.find('#')) + id.substr(id.find('.'))) ==
+               condition;
+    }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(redis_condition_scripts, sleepers_scene)
+
+BOOST_AUTO_TEST_CASE(leave_gives_the_lock_back_and_sleeps)
+{
+    TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
+    BOOST_TEST(owner() == "d#1.1");
+    acquire("a#1.3");
+    const std::int64_t mine = fence();
+    const words told = leave("d#1.1", mine, "d#1.2");
+    BOOST_TEST(told[0] == "released");
+    BOOST_TEST(told[6] != "");
+    BOOST_TEST(owner() == "a#1.3");
+    TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2", "d#1.2");
+    // Again, it changes nothing.
+    BOOST_TEST(leave("d#1.1", mine, "d#1.2")[0] == "released");
+    BOOST_TEST(sleepers().size() == 4U);
+    BOOST_TEST(owner() == "a#1.3");
+}
+
+BOOST_AUTO_TEST_CASE(leave_by_somebody_else_changes_nothing)
+{
+    const std::int64_t mine = fence();
+    BOOST_TEST(leave("d#1.1", mine - 1, "d#1.2", {condition, "all"}, {"a", "=1"})[0] == "lost");
+    BOOST_TEST(leave("a#1.1", mine, "a#1.9", {condition, "all"}, {"a", "=1"})[0] != "released");
+    BOOST_TEST(owner() == "d#1.1");
+    TEST_WORDS(queue());
+    TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(leave_commits_signals_and_hands_on)
+{
+    keys.push_back("state");
+    store.run(words{"HSET", "state", "old", "x", "kept", "y"});
+    const words told =
+        leave("d#1.1", fence(), "", {condition, "one"}, {"new", "=", "old", "", "n", "=12"});
+    BOOST_TEST(told[0] == "released");
+    BOOST_TEST(told[6] == "");
+    const auto& state = *store.hash("state");
+    BOOST_TEST(state.size() == 3U);
+    BOOST_TEST(state.at("new") == "");
+    BOOST_TEST(state.at("kept") == "y");
+    BOOST_TEST(state.at("n") == "12");
+    BOOST_TEST(owner() == "a#1.2");
+    TEST_WORDS(this->told(), "w:a#1 grant a#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(signal_moves_the_first_to_the_end_of_the_queue)
+{
+    acquire("d#1.5");
+    BOOST_TEST(signal()[0] == "ok");
+    TEST_WORDS(queue(), "d#1.5", "a#1.2");
+    TEST_WORDS(sleepers(), "b#1.2", "c#1.2");
+    BOOST_TEST(is_marked("a#1.2"));
+    TEST_WORDS(told());
+}
+
+BOOST_AUTO_TEST_CASE(signal_passes_over_the_dead)
+{
+    store.subscribers["w:a#1"] = 0;
+    signal();
+    TEST_WORDS(queue(), "b#1.2");
+    TEST_WORDS(sleepers(), "c#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(signal_all_moves_all_in_order)
+{
+    BOOST_TEST(signal("all")[5] == "0");
+    TEST_WORDS(queue(), "a#1.2", "b#1.2", "c#1.2");
+    TEST_WORDS(sleepers());
+}
+
+BOOST_AUTO_TEST_CASE(signal_all_moves_so_many_at_once)
+{
+    for (int i = 0; i < 600; ++i)
+        store.run(words{"ZADD", keys[0] + "{sleepers}" + condition, std::to_string(start + i),
+                        "b#1." + std::to_string(100 + i)});
+    BOOST_TEST(signal("all")[5] == "1");
+    BOOST_TEST(queue().size() == 512U);
+    BOOST_TEST(signal("all")[5] == "0");
+    BOOST_TEST(queue().size() == 603U);
+}
+
+BOOST_AUTO_TEST_CASE(signal_grants_a_free_lock)
+{
+    release("d#1.1", fence(), "s");
+    signal();
+    BOOST_TEST(owner() == "a#1.2");
+    TEST_WORDS(told(), "w:a#1 grant a#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(signal_without_sleepers_leaves_nothing)
+{
+    condition = "other";
+    signal();
+    signal("all");
+    TEST_WORDS(queue());
+}
+
+BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_section)
+{
+    signal();
+    release("d#1.1", fence(), "s");
+    BOOST_TEST(is_marked("a#1.2"));
+    release("a#1.2", fence(), "s");
+    BOOST_TEST(!is_marked("a#1.2"));
+    TEST_WORDS(queue());
+    TEST_WORDS(sleepers(), "b#1.2", "c#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_next_sleep)
+{
+    signal();
+    release("d#1.1", fence(), "s");
+    leave("a#1.2", fence(), "a#1.3");
+    BOOST_TEST(!is_marked("a#1.2"));
+    TEST_WORDS(sleepers(), "b#1.2", "c#1.2", "a#1.3");
+}
+
+// A signal whose receiver dies goes to the next one, wherever it dies.
+BOOST_AUTO_TEST_CASE(the_signal_of_a_dead_waiter_is_passed_on)
+{
+    signal();
+    store.subscribers["w:a#1"] = 0;
+    release("d#1.1", fence(), "s");
+    BOOST_TEST(owner() == "b#1.2");
+    BOOST_TEST(is_marked("b#1.2"));
+    TEST_WORDS(sleepers(), "c#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(the_signal_of_a_dead_holder_is_passed_on)
+{
+    signal();
+    release("d#1.1", fence(), "s");
+    BOOST_TEST(owner() == "a#1.2");
+    pass(5s);
+    nudge("c#1.2");
+    BOOST_TEST(owner() == "b#1.2");
+    BOOST_TEST(!is_marked("a#1.2"));
+}
+
+BOOST_AUTO_TEST_CASE(the_signal_of_a_waiter_who_gives_up_is_passed_on)
+{
+    signal();
+    cancel("a#1.2");
+    TEST_WORDS(queue(), "b#1.2");
+    release("d#1.1", fence(), "s");
+    BOOST_TEST(owner() == "b#1.2");
+    cancel("b#1.2");
+    BOOST_TEST(owner() == "c#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(the_signal_of_a_section_that_went_wrong_is_passed_on)
+{
+    signal();
+    release("d#1.1", fence(), "s");
+    release("a#1.2", fence(), "");
+    BOOST_TEST(owner() == "b#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(the_signal_follows_its_receiver_to_another_connection)
+{
+    store.subscribers["w:a#2"] = 1;
+    signal();
+    resync("a#1.2", "a#2.2");
+    TEST_WORDS(queue(), "a#2.2");
+    cancel("a#2.2");
+    TEST_WORDS(queue(), "b#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(who_sleeps_and_gives_up_is_forgotten)
+{
+    cancel("b#1.2");
+    TEST_WORDS(sleepers(), "a#1.2", "c#1.2");
+    TEST_WORDS(queue());
+}
+
+BOOST_AUTO_TEST_CASE(who_sleeps_keeps_its_place_over_another_connection)
+{
+    store.subscribers["w:b#2"] = 1;
+    BOOST_TEST(resync("b#1.2", "b#2.2")[0] == "asleep");
+    TEST_WORDS(sleepers(), "a#1.2", "b#2.2", "c#1.2");
+    BOOST_TEST(nudge("b#2.2")[0] == "asleep");
+    BOOST_TEST(nudge("b#1.2")[0] == "gone");
+}
+
+BOOST_AUTO_TEST_CASE(wake_moves_without_a_signal)
+{
+    BOOST_TEST(wake("b#1.2", "b#1.2")[6] == "1");
+    TEST_WORDS(queue(), "b#1.2");
+    BOOST_TEST(!is_marked("b#1.2"));
+    BOOST_TEST(wake("b#1.2", "b#1.2")[0] == "queued");
+    signal();
+    // It has been signalled already.
+    BOOST_TEST(wake("a#1.2", "a#1.2")[6] == "");
+}
+
+BOOST_AUTO_TEST_CASE(wake_gets_a_free_lock)
+{
+    release("d#1.1", fence(), "s");
+    const words told = wake("b#1.2", "b#1.2");
+    BOOST_TEST(told[0] == "own");
+    BOOST_TEST(told[6] == "1");
+}
+
+BOOST_AUTO_TEST_CASE(all_keys_live_as_long_as_somebody_asks)
+{
+    release("d#1.1", fence(), "s");
+    for (int i = 0; i < 20; ++i)
+    {
+        pass(15s);
+        BOOST_TEST(nudge("a#1.2")[0] == "asleep");
+    }
+    TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
+    pass(1h);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
