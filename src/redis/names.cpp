@@ -30,6 +30,8 @@ bool must_be_encoded(unsigned char c) noexcept
     return c <= ' ' || c == 0x7F || c == '{' || c == '}' || c == '%';
 }
 
+}  // namespace
+
 std::string encode(std::string_view name)
 {
     constexpr std::string_view digits = "0123456789ABCDEF";
@@ -45,6 +47,8 @@ std::string encode(std::string_view name)
     }
     return result;
 }
+
+namespace {
 
 lock_keys keys_of(std::string_view prefix, std::string_view kind, std::string_view name,
                   std::initializer_list<std::string_view> parts)

@@ -26,6 +26,9 @@ using lock_keys = std::vector<std::string>;
 /// Whether an object can have the name: it is not empty, and not longer than @ref max_name_size.
 [[nodiscard]] bool is_valid_name(std::string_view name) noexcept;
 
+/// A name as it stands in keys: without braces, white space and control characters.
+[[nodiscard]] std::string encode(std::string_view name);
+
 /// The keys of a mutex. They share a hash tag, one of 64, so that they live in one slot of a cluster.
 [[nodiscard]] lock_keys mutex_keys(std::string_view prefix, std::string_view name);
 

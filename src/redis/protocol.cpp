@@ -13,16 +13,23 @@ namespace turnstile::redis::detail {
 namespace {
 
 constexpr std::array<std::string_view, operation_count> operation_names{
-    "acquire", "release", "cancel", "renew", "nudge", "resync", "count"};
+    "acquire", "release", "cancel", "renew", "nudge", "resync", "leave", "signal", "wake", ""};
 
-constexpr std::array<std::string_view, operation_count> pool_operation_names{
-    "pool_acquire", "pool_release", "pool_cancel", "pool_renew",
-    "pool_nudge",   "pool_resync",  "pool_count"};
+constexpr std::array<std::string_view, operation_count> pool_operation_names{"pool_acquire",
+                                                                             "pool_release",
+                                                                             "pool_cancel",
+                                                                             "pool_renew",
+                                                                             "pool_nudge",
+                                                                             "pool_resync",
+                                                                             "",
+                                                                             "",
+                                                                             "",
+                                                                             "pool_count"};
 
 // In the order of standing::status.
-constexpr std::array<std::string_view, 14> status_names{
-    "own",     "queued",     "busy", "gone",   "released", "cancelled", "lost",
-    "unknown", "impossible", "ok",   "excess", "exists",   "foreign",   "wrongtype"};
+constexpr std::array<std::string_view, 15> status_names{
+    "own",     "queued",     "asleep", "busy",   "gone",   "released", "cancelled", "lost",
+    "unknown", "impossible", "ok",     "excess", "exists", "foreign",  "wrongtype"};
 
 bool parse_number(std::string_view text, std::int64_t& value) noexcept
 {

@@ -28,12 +28,18 @@ enum class operation
     renew,
     nudge,
     resync,
+    /// Of a lock: ends a section that has changed something, or goes to sleep.
+    leave,
+    /// Of a lock: signals those who sleep on a condition.
+    signal,
+    /// Of a lock: ends a sleep without a signal.
+    wake,
     /// Of a pool: adds units, creates it, or reads how many there are.
     count,
 };
 
 /// How many operations there are.
-inline constexpr std::size_t operation_count = 7;
+inline constexpr std::size_t operation_count = 10;
 
 /// What an operation is done to: each kind has scripts of its own.
 enum class object_kind
@@ -63,6 +69,8 @@ struct standing
     {
         own,
         queued,
+        /// On a condition.
+        asleep,
         busy,
         gone,
         released,

@@ -75,21 +75,27 @@ void protocol_client::close_lock(lock_id id)
 attempt_id protocol_client::begin(local_time now, lock_id id, const demand& what)
 {
     advance(now);
-    lock_state& lock = locks_.at(id);
-    auto& entry = *attempts_.emplace_hint(attempts_.end(), ++last_attempt_, attempt());
-    entry.second.lock = id;
+    auto& entry = add_attempt(id);
     entry.second.wants = what;
-    entry.second.asked = now_;
     // There can be no smaller ticket.
     if (what.first)
         entry.second.ticket = 1;
+    proceed(entry);
+    return entry.first;
+}
+
+protocol_client::attempt_entry& protocol_client::add_attempt(lock_id id)
+{
+    lock_state& lock = locks_.at(id);
+    auto& entry = *attempts_.emplace_hint(attempts_.end(), ++last_attempt_, attempt());
+    entry.second.lock = id;
+    entry.second.asked = now_;
     ++lock.attempts;
     if (lock.free_slots.empty())
         entry.second.slot = lock.slots++;
     else
         entry.second.slot = lock.free_slots.extract(lock.free_slots.begin()).value();
-    proceed(entry);
-    return entry.first;
+    return entry;
 }
 
 void protocol_client::end_attempt(attempt_id id)
@@ -97,6 +103,7 @@ void protocol_client::end_attempt(attempt_id id)
     const auto found = attempts_.find(id);
     leave_queue(*found);
     clear_timers(*found);
+    farewells_.erase(id);
     const lock_id lock = found->second.lock;
     locks_.at(lock).free_slots.insert(found->second.slot);
     attempts_.erase(found);
@@ -138,7 +145,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
     return true;
 }
 
-void protocol_client::release(local_time now, attempt_id id)
+attempt_id protocol_client::release(local_time now, attempt_id id, farewell what)
 {
     advance(now);
     auto& entry = *attempts_.find(id);
@@ -147,8 +154,17 @@ void protocol_client::release(local_time now, attempt_id id)
     {
         // The lease has ended just now; `lost` is among the actions already.
         actions_.emplace_back(released{id, release_result::lost, {}});
-        return;
+        return 0;
     }
+    if (!what.condition.empty())
+    {
+        auto& sleeper = add_attempt(each.lock);
+        sleeper.second.condition = what.condition;
+        sleeper.second.leader = id;
+        each.sleeper = sleeper.first;
+    }
+    if (!what.condition.empty() || !what.signals.empty() || !what.fields.empty())
+        farewells_.emplace(id, std::move(what));
     // When the lease has ended, the lock is free, whether the server has heard of the release or not.
     const local_time limit = each.expires;
     clear_timers(entry);
@@ -156,6 +172,15 @@ void protocol_client::release(local_time now, attempt_id id)
     each.awaited = true;
     each.server = server_;
     set_timer(timer::loss, id, each.loss_at, limit);
+    proceed(entry);
+    return each.sleeper;
+}
+
+void protocol_client::wake(local_time now, attempt_id id)
+{
+    advance(now);
+    auto& entry = *attempts_.find(id);
+    entry.second.wakes = true;
     proceed(entry);
 }
 
@@ -204,6 +229,19 @@ call_id protocol_client::call(local_time now, lock_id pool, inquiry what, std::i
     return id;
 }
 
+call_id protocol_client::signal(local_time now, lock_id lock, std::string condition, bool all)
+{
+    advance(now);
+    const call_id id = ++last_call_;
+    ++locks_.at(lock).attempts;
+    pending_call& each = calls_[id];
+    each.lock = lock;
+    each.what = all ? inquiry::signal_all : inquiry::signal_one;
+    each.name = std::move(condition);
+    send_call(id);
+    return id;
+}
+
 bool protocol_client::holds(attempt_id id) const
 {
     const auto found = attempts_.find(id);
@@ -227,7 +265,7 @@ std::string_view protocol_client::phase_name(attempt_id id) const
 void protocol_client::proceed(attempt_entry& entry)
 {
     attempt& each = entry.second;
-    if (!up_ || (guards_.single_flight && each.flight != 0))
+    if (!up_ || each.leader != 0 || (guards_.single_flight && each.flight != 0))
         return;
     switch (each.at)
     {
@@ -244,22 +282,33 @@ void protocol_client::proceed(attempt_entry& entry)
         return send_acquire(entry);
     if (each.at == phase::confirming)
         return send_renewals({entry.first});
+    if (each.asleep && each.wakes)
+        return send_wake(entry);
 }
 
 void protocol_client::leave_queue(attempt_entry& entry)
 {
-    if (entry.second.at == phase::queued)
-        locks_.at(entry.second.lock).waiters.erase({entry.second.ticket, entry.first});
+    if (entry.second.at != phase::queued)
+        return;
+    lock_state& lock = locks_.at(entry.second.lock);
+    if (lock.waiters.erase({entry.second.ticket, entry.first}) != 0 && entry.second.asleep)
+        --lock.asleep;
 }
 
-void protocol_client::enter_queue(attempt_entry& entry, const standing& told)
+void protocol_client::enter_queue(attempt_entry& entry, const standing& told, bool asleep)
 {
     attempt& each = entry.second;
+    lock_state& lock = locks_.at(each.lock);
     leave_queue(entry);
     each.at = phase::queued;
+    each.asleep = asleep;
     each.ticket = told.ticket;
-    locks_.at(each.lock).waiters.emplace(each.ticket, entry.first);
+    lock.waiters.emplace(each.ticket, entry.first);
+    if (asleep)
+        ++lock.asleep;
     arm_nudge(each.lock, told.deadline, told.now);
+    if (asleep && each.wakes)
+        proceed(entry);
 }
 
 /// Enters the queue again, with the place that the attempt had.
@@ -267,6 +316,9 @@ void protocol_client::rejoin(attempt_entry& entry)
 {
     leave_queue(entry);
     entry.second.at = phase::joining;
+    // It had its place among the sleepers, not in the queue.
+    if (std::exchange(entry.second.asleep, false))
+        entry.second.ticket = 0;
     entry.second.told = {};
     ++counters_.reentered;
     proceed(entry);
@@ -296,12 +348,13 @@ void protocol_client::told(attempt_entry& entry, const grant& given, bool by_mes
         return;
     const lock_state& lock = locks_.at(each.lock);
     const local_time expires = expiry(lock, given);
-    const bool answers = by_message && each.flight != 0 && guards_.single_flight;
+    const bool is_asked = each.flight != 0 || each.leader != 0;
+    const bool answers = by_message && is_asked && guards_.single_flight;
     if (expires > now_ && !answers)
         return enter(entry, given, expires, by_message);
     each.told = given;
     // What is under way will tell more.
-    if (each.flight != 0)
+    if (is_asked)
         return;
     leave_queue(entry);
     each.at = phase::confirming;
@@ -325,6 +378,7 @@ void protocol_client::enter(attempt_entry& entry, const grant& given, local_time
                                      "the server granted " + std::to_string(given.fence) +
                                          " after " + std::to_string(lock.top_fence)});
         each.at = phase::releasing;
+        each.spoiled = true;
         return proceed(entry);
     }
     lock.top_fence = std::max(lock.top_fence, given.fence);
@@ -338,7 +392,7 @@ void protocol_client::enter(attempt_entry& entry, const grant& given, local_time
     }
     each.at = phase::held;
     hold(entry, given, expires);
-    actions_.emplace_back(granted{entry.first, given.fence, each.expires, given.heard});
+    actions_.emplace_back(granted{entry.first, given.fence, each.expires, given.heard, each.woken});
 }
 
 /// Sets out when a lease that is held ends, and when it is to be renewed.
@@ -369,6 +423,7 @@ void protocol_client::lose(attempt_entry& entry)
     ++counters_.lost;
     actions_.emplace_back(lost{entry.first});
     entry.second.at = phase::releasing;
+    entry.second.spoiled = true;
     proceed(entry);
 }
 
@@ -397,7 +452,8 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
     std::vector<attempt_id> known;
     std::vector<attempt_id> others;
     for (auto& [id, each] : attempts_)
-        (each.stale && each.at < phase::releasing ? known : others).push_back(id);
+        (each.stale && each.at < phase::releasing && each.leader == 0 ? known : others)
+            .push_back(id);
     if (!known.empty())
         send_resyncs(known);
     for (const attempt_id id : others)
@@ -454,7 +510,7 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
             lock->second.clock.sample(flown.sent, answers[0].now);
         return on_nudge(flown.lock, flown.attempts.empty() ? 0 : flown.attempts[0], answers[0]);
     }
-    if (flown.op == operation::count)
+    if (flown.op == operation::count || flown.op == operation::signal)
         return on_count(flown.attempts[0], answers[0]);
     for (std::size_t i = 0; i < answers.size(); ++i)
     {
@@ -474,6 +530,12 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
         case operation::release:
             on_release(*entry, answers[i]);
             break;
+        case operation::leave:
+            on_leave(*entry, answers[i]);
+            break;
+        case operation::wake:
+            on_wake(*entry, answers[i]);
+            break;
         case operation::cancel:
             end_attempt(entry->first);
             break;
@@ -484,6 +546,7 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
             on_resync(*entry, answers[i]);
             break;
         case operation::nudge:
+        case operation::signal:
         case operation::count:
             break;
         }
@@ -509,7 +572,7 @@ void protocol_client::refused(local_time now, std::uint64_t number, std::string_
         }
         return;
     }
-    if (flown.op == operation::count)
+    if (flown.op == operation::count || flown.op == operation::signal)
         return on_refused_call(flown.attempts[0], text);
     for (const attempt_id id : flown.attempts)
         if (const auto entry = attempts_.find(id); entry != attempts_.end())
@@ -615,6 +678,74 @@ void protocol_client::on_release(attempt_entry& entry, const standing& said)
     end_attempt(entry.first);
 }
 
+void protocol_client::on_leave(attempt_entry& entry, const standing& said)
+{
+    const attempt_id sleeper = entry.second.sleeper;
+    const lock_id lock = entry.second.lock;
+    const auto found = farewells_.find(entry.first);
+    // Of those who were to be signalled, there are more than one script moves.
+    if (said.said == status::released && said.more)
+        for (const auto& [condition, all] : found->second.signals)
+            if (all)
+                signal(now_, lock, condition, true);
+    on_release(entry, said);
+    if (sleeper != 0)
+        settle(sleeper, said);
+}
+
+/// It is known now whether an attempt has gone to sleep.
+void protocol_client::settle(attempt_id sleeper, const standing& said)
+{
+    const auto found = attempts_.find(sleeper);
+    if (found == attempts_.end())
+        return;
+    attempt& each = found->second;
+    if (said.said != status::released)
+        return fail_sleeper(sleeper, attempt_failure::lost);
+    each.leader = 0;
+    if (each.stale || each.at == phase::cancelling)
+        return proceed(*found);
+    each.server = server_;
+    standing place = said;
+    std::from_chars(said.extra.data(), said.extra.data() + said.extra.size(), place.ticket);
+    enter_queue(*found, place, true);
+    // The grant was faster than the answer.
+    if (each.told.fence != 0)
+        told(*found, std::exchange(each.told, {}), true);
+}
+
+/// The server does not know it, and never will.
+void protocol_client::fail_sleeper(attempt_id sleeper, attempt_failure reason,
+                                   std::string_view text)
+{
+    const auto found = attempts_.find(sleeper);
+    if (found == attempts_.end())
+        return;
+    if (found->second.at == phase::cancelling)
+        end_attempt(sleeper);
+    else
+        end_with(*found, reason, text);
+}
+
+void protocol_client::on_wake(attempt_entry& entry, const standing& said)
+{
+    attempt& each = entry.second;
+    if (each.at != phase::queued)
+        return proceed(entry);
+    each.wakes = false;
+    // Who is not asleep any more was signalled, unless the server has forgotten it.
+    each.woken =
+        !std::exchange(each.startled, false) && (!said.extra.empty() || said.said == status::gone);
+    if (said.said == status::own)
+        return told(entry, grant{said.fence, said.deadline, local_time(said.deadline - said.now)},
+                    false);
+    if (said.said != status::queued)
+        return rejoin(entry);
+    enter_queue(entry, said);
+    if (each.told.fence != 0)
+        told(entry, std::exchange(each.told, {}), true);
+}
+
 void protocol_client::on_renew(attempt_entry& entry, const standing& said)
 {
     attempt& each = entry.second;
@@ -662,9 +793,12 @@ void protocol_client::on_resync(attempt_entry& entry, const standing& said)
         return told(entry, current, false);
     if (const auto why = unusable(said.said))
         return end_with(entry, *why);
-    if (said.said != status::queued)
+    if (said.said != status::queued && said.said != status::asleep)
         return rejoin(entry);
-    enter_queue(entry, said);
+    // Another server may have missed a signal that the one before has sent.
+    if (said.said == status::asleep && std::exchange(each.server, server_) != server_)
+        each.startled = !std::exchange(each.wakes, true);
+    enter_queue(entry, said, said.said == status::asleep);
     if (each.told.fence != 0)
         told(entry, std::exchange(each.told, {}), true);
 }
@@ -693,6 +827,8 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const standing& said
     {
         if (said.said == status::own)
             told(*entry, current, false);
+        else if (said.said == status::queued && entry->second.asleep)
+            enter_queue(*entry, said);
         else if (said.said == status::gone)
         {
             // The server has forgotten the queue: each waiter asks for its place.
@@ -720,8 +856,14 @@ void protocol_client::on_count(call_id id, const standing& said)
     const lock_id lock = found->second.lock;
     std::int64_t available = 0;
     std::from_chars(said.extra.data(), said.extra.data() + said.extra.size(), available);
+    // One script does not signal as many as there may be.
+    if (said.more && found->second.what == inquiry::signal_all)
+    {
+        found->second.flight = 0;
+        return send_call(id);
+    }
     actions_.emplace_back(called{id, said.said, available, {}});
-    if (!found->second.name.empty() && !found->second.repeated)
+    if (found->second.what == inquiry::add && !found->second.repeated)
         locks_.at(lock).answered_calls.push_back(std::move(found->second.name));
     calls_.erase(found);
     if (said.more)
@@ -756,6 +898,17 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
         {
             if (each.wants.takes)
                 return end_with(entry, attempt_failure::refused, text);
+            // What was to be said cannot be; the lock is given back all the same.
+            if (op == operation::leave)
+            {
+                if (std::exchange(each.awaited, false))
+                    actions_.emplace_back(
+                        released{entry.first, release_result::refused, std::string(text)});
+                fail_sleeper(std::exchange(each.sleeper, 0), attempt_failure::refused, text);
+                farewells_.erase(entry.first);
+                each.spoiled = true;
+                return proceed(entry);
+            }
             if (each.awaited)
                 actions_.emplace_back(
                     released{entry.first, release_result::refused, std::string(text)});
@@ -864,7 +1017,10 @@ void protocol_client::arm_nudge(lock_id id, server_time deadline, server_time no
     const auto spread =
         static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(nudge_spread.count()));
     const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
-    const local_time left(std::max<std::int64_t>(deadline - now, 0));
+    local_time left(std::max<std::int64_t>(deadline - now, 0));
+    // Who sleeps asks now and then only whether it still does: a message may have been lost.
+    if (lock.asleep == lock.waiters.size())
+        left = std::max(left, local_time(lock.options.lease));
     set_timer(timer::nudge, id, lock.nudge_at, now_ + left + later + local_time(spread));
 }
 

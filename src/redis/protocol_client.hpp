@@ -75,12 +75,26 @@ struct demand
     bool first = false;
 };
 
-/// What a pool is asked that is no attempt to get units of it.
+/// What a pool is asked that is no attempt to get units of it; or a lock.
 enum class inquiry
 {
     add,
     create,
     read,
+    signal_one,
+    signal_all,
+};
+
+/// What a section says as it ends.
+struct farewell
+{
+    /// The condition on which its owner goes to sleep; empty if it does not.
+    std::string condition;
+    /// The conditions that are signalled, and whether all sleepers are.
+    std::vector<std::pair<std::string, bool>> signals;
+    /// The key of the state, and its fields that have changed; one without a value is no more.
+    std::string state;
+    std::vector<std::pair<std::string, std::optional<std::string>>> fields;
 };
 
 /// What a client is made of.
@@ -162,6 +176,8 @@ enum class attempt_failure
     impossible,
     /// The server granted the lock with a fence that is lower than one seen before.
     fence_regressed,
+    /// The lock that was to be given back by going to sleep had been lost.
+    lost,
     /// The server refused to run the script.
     refused,
 };
@@ -174,6 +190,8 @@ struct granted
     local_time expires;
     /// When the message came that granted the lock; 0 if none did.
     local_time heard{};
+    /// Whether it slept, and was woken by @ref protocol_client::wake and not by a signal.
+    bool woken = false;
 };
 
 /// A lock is held longer than it was said before.
@@ -263,6 +281,10 @@ struct client_counters
  *
  * Of each attempt there is at most one command under way. What has to be said meanwhile is said when the
  * answer has come, or when the connection is back.
+ *
+ * Who sleeps on a condition is an attempt that is queued elsewhere. It begins with the end of the section
+ * whose owner goes to sleep, in the same script: until that is known to have been executed, it has a leader,
+ * and nothing is said about it.
  */
 class protocol_client
 {
@@ -296,7 +318,14 @@ public:
     bool cancel(local_time now, attempt_id id);
 
     /// Gives back a lock that is held. Ends with `released`.
-    void release(local_time now, attempt_id id);
+    void release(local_time now, attempt_id id) { release(now, id, farewell()); }
+
+    /// The same, and says something as well, which counts only if the lock was held until then. If that is
+    /// to go to sleep, there is a new attempt, which ends like @ref lock; 0 if the lock is lost already.
+    attempt_id release(local_time now, attempt_id id, farewell what);
+
+    /// Lets an attempt that sleeps wait for the lock at once, without a signal.
+    void wake(local_time now, attempt_id id);
 
     /// From now on, so many units are held only, and so many altogether were left outside: nobody holds
     /// them, but they are not back. When the server knows it, an `extended` says so. Returns how many
@@ -308,6 +337,9 @@ public:
 
     /// Asks something of a pool. Ends with `called`. `number` is that of units that are to be added.
     call_id call(local_time now, lock_id pool, inquiry what, std::int64_t number = 0);
+
+    /// Signals one who sleeps on a condition, or all. Ends with `called`.
+    call_id signal(local_time now, lock_id lock, std::string condition, bool all);
 
     // --- what happens ---
 
@@ -402,6 +434,18 @@ private:
         bool stale = false;
         // Whether somebody wants to know how a release ends.
         bool awaited = false;
+        // Whether the section ends as it should. If not, a signal that led to it is passed on.
+        bool spoiled = false;
+        // Of one who sleeps on a condition, or did: whether it does, is to be woken, and was.
+        bool asleep = false;
+        bool wakes = false;
+        bool woken = false;
+        // Whether it is woken because signals may have been lost together with their server.
+        bool startled = false;
+        std::string condition;
+        // The attempt whose end brings this one to sleep, until it has; and the other way round.
+        attempt_id leader = 0;
+        attempt_id sleeper = 0;
         // Of what was wanted, how many units nobody holds now, without their being back.
         std::int64_t outside = 0;
         // How often it was said to be less, also to the server, and what the server has confirmed.
@@ -418,7 +462,7 @@ private:
         std::int64_t fence = 0;
         // A grant that was told, and can not be entered yet.
         grant told;
-        // The server that was asked first to release.
+        // The server that was asked first to release, or that knows the sleeper.
         std::uint64_t server = 0;
         local_time expires = never;
         local_time loss_at = never;
@@ -439,8 +483,9 @@ private:
         std::set<std::uint32_t> free_slots;
         // The names of calls that the server need not remember any more.
         std::vector<std::string> answered_calls;
-        // Who has a place in the queue, by ticket.
+        // Who has a place in the queue, or sleeps, by ticket; and how many sleep.
         std::set<std::pair<std::int64_t, attempt_id>> waiters;
+        std::size_t asleep = 0;
         local_time nudge_at = never;
     };
 
@@ -449,6 +494,7 @@ private:
         lock_id lock = 0;
         inquiry what = inquiry::read;
         std::int64_t number = 0;
+        // Of units that are added, by which the server remembers that. Of a signal, the condition.
         std::string name;
         // What the server may forget for it.
         std::string before;
@@ -470,12 +516,15 @@ private:
     using attempt_entry = attempt_map::value_type;
 
     // Attempts.
+    attempt_entry& add_attempt(lock_id id);
     void end_attempt(attempt_id id);
     void leave_lock(lock_id id);
     void end_with(attempt_entry& entry, attempt_failure reason, std::string_view text = {});
     void proceed(attempt_entry& entry);
     void leave_queue(attempt_entry& entry);
-    void enter_queue(attempt_entry& entry, const standing& told);
+    void enter_queue(attempt_entry& entry, const standing& told, bool asleep = false);
+    void settle(attempt_id sleeper, const standing& said);
+    void fail_sleeper(attempt_id sleeper, attempt_failure reason, std::string_view text = {});
 
     // Grants.
     void told(attempt_entry& entry, const grant& given, bool by_message);
@@ -490,6 +539,8 @@ private:
     void on_release(attempt_entry& entry, const standing& said);
     void on_renew(attempt_entry& entry, const standing& said);
     void on_resync(attempt_entry& entry, const standing& said);
+    void on_leave(attempt_entry& entry, const standing& said);
+    void on_wake(attempt_entry& entry, const standing& said);
     void on_nudge(lock_id id, attempt_id head, const standing& said);
     void on_count(call_id id, const standing& said);
     void on_refused(attempt_entry& entry, operation op, std::string_view text);
@@ -499,9 +550,12 @@ private:
     // Commands.
     void send_acquire(attempt_entry& entry);
     void send_release(attempt_entry& entry);
+    void send_leave(attempt_entry& entry, const farewell& what);
+    void send_wake(attempt_entry& entry);
     void send_cancel(attempt_entry& entry);
     void send_nudge(lock_id id);
     void send_call(call_id id);
+    void send_signal(call_id id);
     void send_renewals(const std::vector<attempt_id>& attempts);
     void send_renewals(object_kind kind, const std::vector<attempt_id>& attempts);
     void send_resyncs(const std::vector<attempt_id>& attempts);
@@ -512,6 +566,7 @@ private:
               std::vector<std::string> keys, std::vector<std::string> arguments);
     [[nodiscard]] waiter_id id_of(attempt_id id) const noexcept;
     [[nodiscard]] std::string ids_of(const attempt_entry& entry) const;
+    [[nodiscard]] std::string slot_of(const attempt& each) const;
     void note_incarnation(attempt& each) const;
 
     // Time.
@@ -544,6 +599,7 @@ private:
     std::map<lock_id, lock_state> locks_;
     std::map<std::uint64_t, flight> flights_;
     std::map<call_id, pending_call> calls_;
+    std::map<attempt_id, farewell> farewells_;
     std::set<std::tuple<local_time, timer, std::uint64_t>> timers_;
     std::vector<action> actions_;
     client_counters counters_;

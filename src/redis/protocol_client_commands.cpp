@@ -63,6 +63,12 @@ void protocol_client::note_incarnation(attempt& each) const
         each.incarnations.push_back(incarnation_);
 }
 
+/// By what the server remembers that the attempt has given its lock back.
+std::string protocol_client::slot_of(const attempt& each) const
+{
+    return wake_name(options_.nonce, 0) + '.' + std::to_string(each.slot);
+}
+
 void protocol_client::send_acquire(attempt_entry& entry)
 {
     attempt& each = entry.second;
@@ -84,14 +90,59 @@ void protocol_client::send_acquire(attempt_entry& entry)
 void protocol_client::send_release(attempt_entry& entry)
 {
     const attempt& each = entry.second;
+    if (const auto what = farewells_.find(entry.first); what != farewells_.end())
+        return send_leave(entry, what->second);
     const lock_state& lock = locks_.at(each.lock);
     std::vector<std::string> arguments{
         options_.wake_prefix, lock.options.pool ? ids_of(entry) : to_string(id_of(entry.first)),
-        text(each.fence), wake_name(options_.nonce, 0) + '.' + std::to_string(each.slot)};
+        text(each.fence), each.spoiled && !lock.options.pool ? std::string() : slot_of(each)};
     append(arguments, lock.options);
     if (lock.options.pool)
         arguments.push_back(text(each.outside));
     send(lock.options.kind(), operation::release, each.lock, {entry.first}, lock.keys,
+         std::move(arguments));
+}
+
+void protocol_client::send_leave(attempt_entry& entry, const farewell& what)
+{
+    const attempt& each = entry.second;
+    const lock_state& lock = locks_.at(each.lock);
+    lock_keys keys = lock.keys;
+    if (!what.state.empty())
+        keys.push_back(what.state);
+    std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
+                                       text(each.fence), slot_of(each)};
+    append(arguments, lock.options);
+    // It may have been given up meanwhile.
+    const auto sleeper = attempts_.find(each.sleeper);
+    if (sleeper != attempts_.end())
+        note_incarnation(sleeper->second);
+    arguments.push_back(sleeper != attempts_.end() ? to_string(id_of(each.sleeper)) : "");
+    arguments.push_back(what.condition);
+    arguments.push_back(std::to_string(what.signals.size()));
+    for (const auto& [condition, all] : what.signals)
+    {
+        arguments.push_back(condition);
+        arguments.emplace_back(all ? "all" : "one");
+    }
+    for (const auto& [name, value] : what.fields)
+    {
+        arguments.push_back(name);
+        arguments.push_back(value ? '=' + *value : std::string());
+    }
+    send(object_kind::mutex, operation::leave, each.lock, {entry.first}, std::move(keys),
+         std::move(arguments));
+}
+
+void protocol_client::send_wake(attempt_entry& entry)
+{
+    attempt& each = entry.second;
+    const lock_state& lock = locks_.at(each.lock);
+    std::vector<std::string> arguments{options_.wake_prefix, ids_of(entry),
+                                       to_string(id_of(entry.first))};
+    append(arguments, lock.options);
+    arguments.push_back(each.condition);
+    send(object_kind::mutex, operation::wake, each.lock, {entry.first}, lock.keys,
          std::move(arguments));
 }
 
@@ -101,6 +152,8 @@ void protocol_client::send_cancel(attempt_entry& entry)
     const lock_state& lock = locks_.at(entry.second.lock);
     std::vector<std::string> arguments{options_.wake_prefix, ids_of(entry)};
     append(arguments, lock.options);
+    if (!lock.options.pool)
+        arguments.push_back(entry.second.condition);
     send(lock.options.kind(), operation::cancel, entry.second.lock, {entry.first}, lock.keys,
          std::move(arguments));
 }
@@ -121,7 +174,10 @@ void protocol_client::send_nudge(lock_id id)
     }
     append(arguments, lock.options);
     if (!lock.options.pool)
+    {
         arguments.push_back(options_.wake_prefix + wake_name(options_.nonce, incarnation_));
+        arguments.push_back(head.empty() ? std::string() : attempts_.at(head[0]).condition);
+    }
     send(lock.options.kind(), operation::nudge, id, std::move(head), lock.keys,
          std::move(arguments));
 }
@@ -131,6 +187,8 @@ void protocol_client::send_call(call_id id)
     pending_call& each = calls_.at(id);
     if (!up_ || each.flight != 0)
         return;
+    if (each.what == inquiry::signal_one || each.what == inquiry::signal_all)
+        return send_signal(id);
     constexpr std::array<std::string_view, 3> names{"add", "create", "read"};
     const lock_state& lock = locks_.at(each.lock);
     std::vector<std::string> arguments{options_.wake_prefix,
@@ -139,6 +197,17 @@ void protocol_client::send_call(call_id id)
     append(arguments, lock.options);
     each.flight = last_command_ + 1;
     send(object_kind::pool, operation::count, each.lock, {id}, lock.keys, std::move(arguments));
+}
+
+void protocol_client::send_signal(call_id id)
+{
+    pending_call& each = calls_.at(id);
+    const lock_state& lock = locks_.at(each.lock);
+    std::vector<std::string> arguments{options_.wake_prefix, each.name,
+                                       each.what == inquiry::signal_all ? "all" : "one"};
+    append(arguments, lock.options);
+    each.flight = last_command_ + 1;
+    send(object_kind::mutex, operation::signal, each.lock, {id}, lock.keys, std::move(arguments));
 }
 
 object_kind protocol_client::kind_of(attempt_id id) const
@@ -218,6 +287,8 @@ void protocol_client::send_resyncs(object_kind kind, const std::vector<attempt_i
             arguments.push_back(text(entry.second.at == phase::held ? entry.second.fence : 0));
             append_units(arguments, entry.second, kind);
             append(arguments, lock.options);
+            if (kind == object_kind::mutex)
+                arguments.push_back(entry.second.condition);
             // From now on the server may know it by this id, too.
             note_incarnation(entry.second);
         }
@@ -230,7 +301,7 @@ void protocol_client::send(object_kind kind, operation op, lock_id lock,
                            std::vector<std::string> arguments)
 {
     const std::uint64_t number = ++last_command_;
-    if (op != operation::nudge && op != operation::count)
+    if (op != operation::nudge && op != operation::signal && op != operation::count)
         for (const attempt_id id : attempts)
             attempts_.at(id).flight = number;
     flights_.emplace(number, flight{op, lock, std::move(attempts), now_});

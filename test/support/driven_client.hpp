@@ -96,6 +96,29 @@ public:
         return id;
     }
 
+    /// Gives back what is held, and goes to sleep.
+    attempt_id sleep(attempt_id id)
+    {
+        redis::detail::farewell words;
+        words.condition = "c";
+        const attempt_id sleeper = machine.release(now, id, std::move(words));
+        collect();
+        return sleeper;
+    }
+
+    void wake(attempt_id id)
+    {
+        machine.wake(now, id);
+        collect();
+    }
+
+    redis::detail::call_id signal(bool all = false)
+    {
+        const auto id = machine.signal(now, lock, "c", all);
+        collect();
+        return id;
+    }
+
     void release(attempt_id id)
     {
         machine.release(now, id);

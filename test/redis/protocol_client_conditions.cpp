@@ -1,0 +1,326 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <string>
+#include <support/driven_client.hpp>
+#include <utility>
+
+// What a client does about conditions.
+
+namespace turnstile::test {
+namespace {
+
+using redis::detail::attempt_failure;
+using redis::detail::attempt_id;
+using redis::detail::called;
+using redis::detail::failed;
+using redis::detail::farewell;
+using redis::detail::granted;
+using redis::detail::local_time;
+using redis::detail::release_result;
+using redis::detail::released;
+
+constexpr std::int64_t second_fence = driven_client::first_fence + 1;
+
+/// A client one of whose attempts sleeps.
+class sleeping_client : public driven_client
+{
+public:
+    explicit sleeping_client(redis::detail::lease_options options = {})
+        : driven_client(options)
+    {
+        connect();
+        id = sleep(hold());
+        answer(fallen_asleep());
+        BOOST_TEST(only<released>().attempt + 1 == id);
+    }
+
+    [[nodiscard]] standing fallen_asleep() const
+    {
+        standing result = say(status::released);
+        result.extra = "77";
+        return result;
+    }
+    [[nodiscard]] standing woken(standing told) const
+    {
+        told.extra = "1";
+        return told;
+    }
+
+    attempt_id id = 0;
+};
+
+BOOST_AUTO_TEST_SUITE(redis_protocol_client_conditions)
+
+BOOST_AUTO_TEST_CASE(one_command_leaves_and_goes_to_sleep)
+{
+    driven_client client;
+    client.connect();
+    const attempt_id holder = client.hold();
+    const attempt_id sleeper = client.sleep(holder);
+    BOOST_TEST(sleeper != 0U);
+    BOOST_TEST(client.sent() == "leave");
+    const auto& arguments = client.commands[0].arguments;
+    BOOST_TEST(arguments.at(1) == client.id(holder));
+    BOOST_TEST(arguments.at(7) == client.id(sleeper));
+    BOOST_TEST(arguments.at(8) == "c");
+    BOOST_TEST(arguments.at(9) == "0");
+    BOOST_TEST(client.events.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_section_says_what_it_has_changed)
+{
+    driven_client client;
+    client.connect();
+    farewell words;
+    words.signals = {{"c", false}, {"d", true}};
+    words.state = "state";
+    words.fields = {{"a", "1"}, {"b", std::nullopt}};
+    BOOST_TEST(client.machine.release(client.now, client.hold(), std::move(words)) == 0U);
+    client.pass(0s);
+    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.commands[0].keys.at(3) == "state");
+    const std::vector<std::string> said(client.commands[0].arguments.begin() + 7,
+                                        client.commands[0].arguments.end());
+    const std::vector<std::string> expected{"",    "",  "2",  "c", "one", "d",
+                                            "all", "a", "=1", "b", ""};
+    BOOST_TEST(said == expected, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_message_ends_the_sleep)
+{
+    sleeping_client client;
+    client.receive(client.grant(client.id, second_fence, 4s));
+    const auto got = client.only<granted>();
+    BOOST_TEST(got.attempt == client.id);
+    BOOST_TEST(got.fence == second_fence);
+    BOOST_TEST(!got.woken);
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_is_faster_than_the_answer_waits_for_it)
+{
+    driven_client client;
+    client.connect();
+    const attempt_id sleeper = client.sleep(client.hold());
+    client.receive(client.grant(sleeper, second_fence, 4s));
+    BOOST_TEST(client.events.empty());
+    client.answer(client.say(driven_client::status::released));
+    BOOST_TEST(client.events.size() == 2U);
+    BOOST_TEST(client.machine.holds(sleeper));
+}
+
+BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_does_not_sleep)
+{
+    driven_client client;
+    client.connect();
+    const attempt_id holder = client.hold();
+    const attempt_id sleeper = client.sleep(holder);
+    client.answer(client.say(driven_client::status::lost));
+    BOOST_TEST(client.events.size() == 2U);
+    BOOST_TEST((std::get<released>(client.events[0]).result == release_result::lost));
+    const auto& end = std::get<failed>(client.events[1]);
+    BOOST_TEST(end.attempt == sleeper);
+    BOOST_TEST((end.reason == attempt_failure::lost));
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+
+    const attempt_id late = client.hold(second_fence);
+    client.now += 1h;
+    BOOST_TEST(client.sleep(late) == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(who_sleeps_asks_once_in_a_lease)
+{
+    sleeping_client client;
+    client.pass(14900ms);
+    BOOST_TEST(client.sent() == "");
+    client.pass(200ms);
+    BOOST_TEST(client.sent() == "nudge");
+    BOOST_TEST(client.commands[0].arguments.back() == "c");
+    client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
+    client.pass(14900ms);
+    BOOST_TEST(client.sent() == "");
+}
+
+BOOST_AUTO_TEST_CASE(who_was_moved_asks_when_the_lease_of_the_owner_ends)
+{
+    sleeping_client client;
+    client.pass(15100ms);
+    client.answer(client.queued(99, 2s));
+    client.pass(1900ms);
+    BOOST_TEST(client.sent() == "");
+    client.pass(200ms);
+    BOOST_TEST(client.sent() == "nudge");
+}
+
+BOOST_AUTO_TEST_CASE(who_was_forgotten_waits_for_the_lock_at_the_end_of_the_queue)
+{
+    sleeping_client client;
+    client.pass(15100ms);
+    client.answer(client.say(driven_client::status::gone));
+    BOOST_TEST(client.sent() == "resync");
+    client.answer(client.say(driven_client::status::gone));
+    BOOST_TEST(client.sent() == "acquire");
+    BOOST_TEST(client.commands[0].arguments.at(3) == "0");
+    client.answer(client.own(second_fence, 4s));
+    BOOST_TEST(!client.only<granted>().woken);
+}
+
+BOOST_AUTO_TEST_CASE(who_is_woken_waits_for_the_lock)
+{
+    sleeping_client client;
+    client.wake(client.id);
+    BOOST_TEST(client.sent() == "wake");
+    client.answer(client.woken(client.queued(99, 2s)));
+    BOOST_TEST(client.events.empty());
+    client.receive(client.grant(client.id, second_fence, 4s));
+    BOOST_TEST(client.only<granted>().woken);
+}
+
+BOOST_AUTO_TEST_CASE(who_was_signalled_before_is_not_woken)
+{
+    sleeping_client client;
+    client.wake(client.id);
+    client.receive(client.grant(client.id, second_fence, 4s));
+    BOOST_TEST(client.events.empty());
+    client.answer(client.own(second_fence, 4s));
+    BOOST_TEST(!client.only<granted>().woken);
+}
+
+BOOST_AUTO_TEST_CASE(a_wake_that_comes_before_the_sleep_is_not_lost)
+{
+    driven_client client;
+    client.connect();
+    const attempt_id sleeper = client.sleep(client.hold());
+    client.wake(sleeper);
+    BOOST_TEST(client.sent() == "leave");
+    client.answer(client.say(driven_client::status::released));
+    BOOST_TEST(client.sent() == "wake");
+}
+
+BOOST_AUTO_TEST_CASE(a_wake_is_repeated_over_the_next_connection)
+{
+    sleeping_client client;
+    client.wake(client.id);
+    client.disconnect();
+    client.connect(2);
+    BOOST_TEST(client.sent() == "resync");
+    client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
+    BOOST_TEST(client.sent() == "wake");
+    client.answer(client.woken(client.own(second_fence, 4s)));
+    BOOST_TEST(client.only<granted>().woken);
+}
+
+// The new attempt is not asked about before it is known whether there is one.
+BOOST_AUTO_TEST_CASE(a_leave_without_an_answer_is_repeated_before_anything_is_said_of_the_sleeper)
+{
+    driven_client client;
+    client.connect();
+    const attempt_id sleeper = client.sleep(client.hold());
+    const std::string first = client.id(sleeper);
+    client.disconnect();
+    client.connect(2);
+    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.commands[0].arguments.at(7) == client.id(sleeper));
+    client.answer(client.say(driven_client::status::released));
+    BOOST_TEST(client.sent() == "resync");
+    // It may be known by either.
+    BOOST_TEST(client.commands[0].arguments.at(1) == first + ',' + client.id(sleeper));
+    client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
+    BOOST_TEST(client.machine.phase_name(sleeper) == "queued");
+}
+
+BOOST_AUTO_TEST_CASE(who_is_cancelled_is_taken_away_from_the_sleepers)
+{
+    sleeping_client client;
+    client.cancel(client.id);
+    BOOST_TEST(client.sent() == "cancel");
+    BOOST_TEST(client.commands[0].arguments.back() == "c");
+    client.answer(client.say(driven_client::status::cancelled));
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(who_is_cancelled_before_it_sleeps_is_taken_away_afterwards)
+{
+    driven_client client;
+    client.connect();
+    const attempt_id sleeper = client.sleep(client.hold());
+    client.cancel(sleeper);
+    BOOST_TEST(client.sent() == "leave");
+    client.answer(client.say(driven_client::status::released));
+    BOOST_TEST(client.sent() == "cancel");
+}
+
+// A replica that missed a signal must not let somebody sleep for ever.
+BOOST_AUTO_TEST_CASE(another_server_wakes_who_sleeps)
+{
+    sleeping_client client;
+    client.disconnect();
+    client.connect(2, "other");
+    client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
+    BOOST_TEST(client.sent() == "wake");
+    client.answer(client.woken(client.own(second_fence, 4s)));
+    BOOST_TEST(!client.only<granted>().woken);
+}
+
+BOOST_AUTO_TEST_CASE(a_commit_that_is_refused_gives_the_lock_back_all_the_same)
+{
+    driven_client client;
+    client.connect();
+    const attempt_id holder = client.hold();
+    const attempt_id sleeper = client.sleep(holder);
+    client.refuse("OOM command not allowed");
+    BOOST_TEST(client.events.size() == 2U);
+    BOOST_TEST((std::get<released>(client.events[0]).result == release_result::refused));
+    BOOST_TEST(std::get<failed>(client.events[1]).attempt == sleeper);
+    BOOST_TEST(client.sent() == "release");
+    // So that the next one is signalled, if this one was.
+    BOOST_TEST(client.commands[0].arguments.at(3) == "");
+}
+
+BOOST_AUTO_TEST_CASE(who_loses_the_lock_passes_its_signal_on)
+{
+    driven_client client;
+    client.connect();
+    client.hold();
+    client.pass(16s);
+    while (client.sent() != "release")
+        client.commands.pop_front();
+    BOOST_TEST(client.commands[0].arguments.at(3) == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_is_a_call)
+{
+    driven_client client;
+    client.connect();
+    const auto call = client.signal();
+    BOOST_TEST(client.sent() == "signal");
+    BOOST_TEST(client.commands[0].arguments.at(1) == "c");
+    BOOST_TEST(client.commands[0].arguments.at(2) == "one");
+    client.disconnect();
+    client.connect(2);
+    BOOST_TEST(client.sent() == "signal");
+    client.answer(client.say(driven_client::status::ok));
+    BOOST_TEST(client.only<called>().call == call);
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_for_all_goes_on_until_all_have_got_it)
+{
+    driven_client client;
+    client.connect();
+    client.signal(true);
+    auto more = client.say(driven_client::status::ok);
+    more.more = true;
+    client.answer(more);
+    BOOST_TEST(client.events.empty());
+    BOOST_TEST(client.sent() == "signal");
+    client.answer(client.say(driven_client::status::ok));
+    client.only<called>();
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace turnstile::test
