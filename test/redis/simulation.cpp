@@ -77,6 +77,24 @@ BOOST_AUTO_TEST_CASE(histories_with_grace)
               });
 }
 
+// Some put things and signal, some sleep until there is one: no signal is eaten. Who deletes keys by hand may
+// delete one.
+BOOST_AUTO_TEST_CASE(histories_with_conditions)
+{
+    script_engine scripts;
+    fault_coverage coverage{};
+    run_seeds(200 * portion,
+              [&](std::uint64_t seed)
+              {
+                  simulation_options options;
+                  options.seed = seed;
+                  options.conditions = true;
+                  options.faults[static_cast<std::size_t>(fault::deletion)] = 0;
+                  BOOST_TEST(find_violation(scripts, options, &coverage) == "");
+              });
+    BOOST_TEST_MESSAGE("faults by phase:\n" << table(coverage));
+}
+
 // A few large histories, in which much happens at once.
 BOOST_AUTO_TEST_CASE(crowds)
 {

@@ -49,6 +49,7 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
               return keys;
           }())
     , lease_(microseconds(options.lease).count())
+    , items_(keys_.size())
     , clients_(options.clients != 0 ? options.clients : 2 + dice_.below(4))
 {
     server_offset_ = 1'700'000'000'000'000;
@@ -193,6 +194,9 @@ void simulation_world::act(std::size_t index, const action& what)
         each.at = stage::holding;
         each.fence = got->fence;
         each.expires = got->expires;
+        // Whose time was up does not wait for anything any more.
+        if (got->woken)
+            each.role = task::plain;
         ++result_.granted;
         judge_->granted(each.lock, name(got->attempt), got->fence, now_, global(who, got->expires));
         begin_holding(index, got->attempt);
@@ -224,7 +228,9 @@ void simulation_world::act(std::size_t index, const action& what)
             if (each.wants.units != options_.pool_capacity + 1)
                 judge_->violate("what is possible was refused");
         }
-        else if (over->reason != attempt_failure::busy)
+        // The lock was lost before its owner could go to sleep.
+        else if (over->reason != attempt_failure::busy &&
+                 !(over->reason == attempt_failure::lost && options_.conditions))
             judge_->violate("an attempt failed: " + over->text);
     }
     else if (const auto* end = std::get_if<lost>(&what))
@@ -235,6 +241,8 @@ void simulation_world::act(std::size_t index, const action& what)
             judge_->violate("a lock was lost though nothing happened");
         each.at = stage::ended;
         judge_->gone(each.lock, name(end->attempt));
+        // Whatever it wanted to do, it gives the lock back without it.
+        deeds_.erase(name(end->attempt));
         end_upgrades(index, end->attempt);
     }
     else if (const auto* back = std::get_if<released>(&what))
@@ -297,6 +305,8 @@ void simulation_world::begin_section(std::size_t index)
     {
         each.lock = dice_.below(static_cast<unsigned>(keys_.size()));
         each.wants.waits = !chance(12);
+        if (options_.conditions && each.wants.waits)
+            each.role = chance(45) ? task::producer : task::consumer;
     }
     begin(index, each);
 }
@@ -336,6 +346,8 @@ void simulation_world::do_later(std::size_t index, attempt_id id, world_time whe
 
 void simulation_world::begin_holding(std::size_t index, attempt_id id)
 {
+    if (clients_[index].sections.at(id).role != task::plain)
+        return produce_or_consume(index, id);
     const unsigned kind = dice_.below(10);
     const world_time hold = kind < 6   ? span(0, 50'000)
                             : kind < 9 ? span(0, lease_ / 2)
@@ -405,6 +417,8 @@ simulation_result simulation_world::run()
     plan_faults();
     if (use_ == pool_use::supplies && has_pools())
         at(9 * lease_, [this] { supply(); });
+    if (options_.conditions)
+        at(9 * lease_, [this] { produce(); });
     drain(10 * lease_);
     if (judge_->violation().empty())
         check_end();

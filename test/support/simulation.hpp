@@ -92,6 +92,8 @@ struct simulation_options
     /// seed, unless it is said.
     unsigned pool_capacity = 0;
     std::optional<pool_use> use;
+    /// Whether clients sleep on conditions of the locks, and signal.
+    bool conditions = false;
     /// The weights of the faults, and how many there are at most.
     fault_set faults = all_faults();
     unsigned most_faults = 8;

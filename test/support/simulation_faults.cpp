@@ -234,6 +234,7 @@ void simulation_world::strike(fault what, std::size_t victim)
 
 void simulation_world::forget(std::size_t lock)
 {
+    has_forgotten_ = true;
     judge_->forgot(lock, now_, true);
 }
 
@@ -242,6 +243,7 @@ void simulation_world::restart(bool remembers)
     if (!remembers)
     {
         store_.clear();
+        has_forgotten_ = true;
         for (std::size_t i = 0; i < keys_.size(); ++i)
             judge_->forgot(i, now_, options_.grace < options_.lease || options_.pool_capacity != 0);
     }

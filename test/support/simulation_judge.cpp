@@ -79,17 +79,24 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
         else if (arrived.claim == 0)
             arrived.claim = ++arrivals_;
     };
-    for (const std::string& id : queue)
-        arrives(id);
+    // Of several who were signalled together, the first may be granted the lock at once.
     if (!owner.empty())
         arrives(owner);
+    // Who comes late, over a connection that is no more, has a place that nobody knows of.
+    for (const std::string& id : queue)
+        if (each.arrivals.contains(name_of(id_of(id))) || knows.placed(id_of(id)))
+            arrives(id);
+    // Who sleeps has no place, not even one that it had before the server forgot it.
+    if (const auto* sleepers = store.zset(keys_[index][0] + "{sleepers}" + simulated_condition))
+        for (const auto& [ticket, id] : sleepers->order)
+            each.arrivals.erase(name_of(id_of(id)));
     // Who was dropped without having been told its place cannot ask for it.
     for (auto& [who, arrived] : each.arrivals)
         if (!arrived.there && !arrived.ticket_known)
             arrived.claim = 0;
 
     if (each.fence != 0 && !each.owner.empty() && (fence != each.fence || owner.empty()) &&
-        op == operation::release)
+        (op == operation::release || op == operation::leave))
     {
         // Whether the release did it or the end of the lease, the messages tell.
         const std::string lost = "lost " + each.owner + ' ';

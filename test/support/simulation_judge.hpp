@@ -16,6 +16,9 @@
 
 namespace turnstile::test {
 
+/// The condition of the locks in histories that have one.
+inline const std::string simulated_condition = "there is one";
+
 /// Of locks.
 class simulation_judge final : public history_judge
 {

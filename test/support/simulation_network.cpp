@@ -26,11 +26,13 @@ std::vector<attempt_id> attempts_of(const command& what)
     if (what.op == operation::renew || what.op == operation::resync)
     {
         const bool pool = what.kind == object_kind::pool;
-        const std::size_t step = (what.op == operation::renew ? 5 : 6) + (pool ? 4 : 0);
+        // What there is for each of them.
+        const std::size_t step = what.op == operation::renew ? (pool ? 9 : 5) : (pool ? 10 : 7);
         for (std::size_t i = 1; i < what.arguments.size(); i += step)
             add(what.arguments[i + (what.op == operation::resync ? 1 : 0)]);
     }
-    else if (what.op != operation::nudge && what.op != operation::count)
+    else if (what.op != operation::nudge && what.op != operation::signal &&
+             what.op != operation::count)
         add(what.arguments[1]);
     return result;
 }
@@ -222,6 +224,9 @@ void simulation_world::execute(const link_pointer& line, const command& what)
                                        [this](const waiter_id& id) { return listens(id); }};
     for (const std::size_t lock : locks)
         judge_->after_script(store_, lock, {what, *told}, now_, knows);
+    note_deed(what, told->front());
+    for (const std::size_t lock : locks)
+        check_sleepers(lock);
     // What a script publishes to its own connection may come before its answer, or after.
     if (chance(50))
     {
@@ -323,7 +328,8 @@ void simulation_world::deliver(const link_pointer& line, const std::string& text
 /// At most one nudge of a client for a lock in a lease: not before the end that it was told of last.
 void simulation_world::check_nudge(std::size_t index, const command& what)
 {
-    if (what.op != operation::nudge || !calm_)
+    // Who has signalled others, or been, has reasons of its own to ask.
+    if (what.op != operation::nudge || !calm_ || options_.conditions)
         return;
     client& who = clients_[index];
     const auto lock = static_cast<std::size_t>(

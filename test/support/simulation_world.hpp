@@ -47,12 +47,21 @@ private:
         ended,
     };
 
+    /// What it is there for, where there are conditions.
+    enum class task
+    {
+        plain,
+        producer,
+        consumer,
+    };
+
     /// What a client does with a lock, from the wish to have it to the end.
     struct section
     {
         std::size_t lock = 0;
         stage at = stage::waiting;
         bool cancelled = false;
+        task role = task::plain;
         std::int64_t fence = 0;
         redis::detail::local_time expires{};
         // Of a pool: what is wanted, and how many units of it were left outside.
@@ -156,6 +165,16 @@ private:
     using deed = void (simulation_world::*)(std::size_t, redis::detail::attempt_id);
     void do_later(std::size_t index, redis::detail::attempt_id id, world_time when, deed what);
 
+    // What they do with conditions.
+    void produce_or_consume(std::size_t index, redis::detail::attempt_id id);
+    void disturb(std::size_t index, redis::detail::attempt_id id);
+    void put_or_take(std::size_t index, redis::detail::attempt_id id);
+    void sleep(std::size_t index, redis::detail::attempt_id id);
+    void wake(std::size_t index, redis::detail::attempt_id id);
+    void note_deed(const redis::detail::command& what, const redis::detail::standing& told);
+    void check_sleepers(std::size_t lock);
+    void produce();
+
     // What they do with pools.
     [[nodiscard]] bool has_pools() const noexcept { return shape_.capacity != 0; }
     [[nodiscard]] section random_demand();
@@ -210,6 +229,11 @@ private:
     std::unique_ptr<history_judge> judge_;
     // The same one, if there are pools.
     pool_judge* pool_judge_ = nullptr;
+    // What there is to take, by lock, and what sections that end will change about it.
+    std::vector<std::int64_t> items_;
+    std::map<attempt_name, std::pair<std::size_t, std::int64_t>> deeds_;
+    // Whether the server has lost anything so far.
+    bool has_forgotten_ = false;
     world_time now_ = 0;
     std::uint64_t events_made_ = 0;
     std::priority_queue<event> events_;

@@ -1,0 +1,155 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+
+#include "simulation_world.hpp"
+
+// What the clients do with conditions: some put things somewhere and signal, some sleep until there is one, and
+// take it. A thing is put or taken when the server executes the end of the section, as a fenced commit would.
+
+namespace turnstile::test {
+
+using namespace redis::detail;
+
+/// Somebody who has the lock looks.
+void simulation_world::produce_or_consume(std::size_t index, attempt_id id)
+{
+    const section& each = clients_[index].sections.at(id);
+    const world_time hold = chance(80) ? span(0, 50'000) : span(0, 3 * lease_ / 2);
+    if (each.role == task::consumer && items_[each.lock] == 0)
+        do_later(index, id, hold, &simulation_world::sleep);
+    else
+        do_later(index, id, hold, &simulation_world::put_or_take);
+    if (chance(15))
+        do_later(index, id, span(0, hold), &simulation_world::disturb);
+}
+
+/// Signals that nobody expects are harmless.
+void simulation_world::disturb(std::size_t index, attempt_id id)
+{
+    client& who = clients_[index];
+    const std::size_t lock = who.sections.at(id).lock;
+    const bool all = chance(30);
+    log("client ", index, ": signals ", all ? "all" : "one", " of lock ", lock);
+    const call_id call =
+        machine(index).signal(local(who), who.locks[lock], simulated_condition, all);
+    who.calls.emplace(call, std::pair(lock, inquiry::signal_one));
+}
+
+void simulation_world::put_or_take(std::size_t index, attempt_id id)
+{
+    client& who = clients_[index];
+    section& each = who.sections.at(id);
+    if (each.at != stage::holding)
+        return;
+    farewell last_words;
+    if (each.role == task::producer)
+        last_words.signals.emplace_back(simulated_condition, chance(20));
+    log("client ", index, each.role == task::producer ? ": puts one by ." : ": takes one by .", id);
+    deeds_[{who.nonce, id}] = {each.lock, each.role == task::producer ? 1 : -1};
+    each.at = stage::releasing;
+    judge_->gone(each.lock, {who.nonce, id});
+    machine(index).release(local(who), id, std::move(last_words));
+}
+
+void simulation_world::sleep(std::size_t index, attempt_id id)
+{
+    client& who = clients_[index];
+    section& each = who.sections.at(id);
+    if (each.at != stage::holding)
+        return;
+    each.at = stage::releasing;
+    judge_->gone(each.lock, {who.nonce, id});
+    farewell last_words;
+    last_words.condition = simulated_condition;
+    const attempt_id sleeper = machine(index).release(local(who), id, std::move(last_words));
+    log("client ", index, ": .", id, " goes to sleep as .", sleeper);
+    if (sleeper == 0)
+        return;
+    ++result_.sections;
+    section next;
+    next.lock = each.lock;
+    next.role = task::consumer;
+    judge_->begun(next.lock, {who.nonce, sleeper}, next.wants, now_);
+    who.sections.emplace(sleeper, next);
+    perhaps_cancel(index, sleeper);
+    if (chance(20))
+        do_later(index, sleeper, span(0, lease_), &simulation_world::wake);
+}
+
+/// The time is up. Who was signalled before goes on as if it were not.
+void simulation_world::wake(std::size_t index, attempt_id id)
+{
+    client& who = clients_[index];
+    if (who.sections.at(id).at != stage::waiting)
+        return;
+    log("client ", index, ": wakes .", id);
+    machine(index).wake(local(who), id);
+}
+
+/// The end of a section has been executed: what it was to do is done, once.
+void simulation_world::note_deed(const command& what, const standing& told)
+{
+    if ((what.op != operation::release && what.op != operation::leave) ||
+        told.said != standing::status::released)
+        return;
+    const auto id = parse_waiter_id(what.arguments[1]);
+    const auto found = id ? deeds_.find({id->nonce, id->sequence}) : deeds_.end();
+    if (found == deeds_.end())
+        return;
+    const auto [lock, change] = found->second;
+    deeds_.erase(found);
+    items_[lock] = std::max<std::int64_t>(items_[lock] + change, 0);
+    log("    there are ", items_[lock], " things by lock ", lock);
+}
+
+/// Nobody sleeps while there is something and nobody else is on the way to it. Of what a server has forgotten,
+/// the clients have to be told first.
+void simulation_world::check_sleepers(std::size_t lock)
+{
+    const auto* state = store_.hash(keys_[lock][0]);
+    const auto* sleepers = store_.zset(keys_[lock][0] + "{sleepers}" + simulated_condition);
+    if (has_forgotten_ || items_[lock] == 0 || state == nullptr || sleepers == nullptr ||
+        !state->at("owner").empty())
+        return;
+    if (const auto* queue = store_.zset(keys_[lock][1]); queue != nullptr && !queue->order.empty())
+        return;
+    for (const auto& [ticket, text] : sleepers->order)
+        if (const auto id = parse_waiter_id(text); id && is_placed(*id))
+            return judge_->violate("a signal was eaten: " + text + " sleeps on");
+}
+
+/// When the faults are over, somebody puts what others wait for.
+void simulation_world::produce()
+{
+    for (std::size_t i = 0; i < keys_.size(); ++i)
+    {
+        const bool waits = std::ranges::any_of(
+            clients_,
+            [&](const client& each)
+            {
+                return std::ranges::any_of(each.sections,
+                                           [&](const auto& one)
+                                           {
+                                               return one.second.lock == i &&
+                                                      one.second.role == task::consumer &&
+                                                      one.second.at == stage::waiting;
+                                           });
+            });
+        const auto producer =
+            std::ranges::find_if(clients_, [&](const client& each)
+                                 { return each.machine && each.paused_until <= now_; });
+        if (!waits || items_[i] != 0 || producer == clients_.end())
+            continue;
+        section each;
+        each.lock = i;
+        each.role = task::producer;
+        const auto index = static_cast<std::size_t>(producer - clients_.begin());
+        input(index, [this, index, each] { begin(index, each); });
+    }
+    after(lease_, [this] { produce(); });
+}
+
+}  // namespace turnstile::test
