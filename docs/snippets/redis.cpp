@@ -7,12 +7,14 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/shared_mutex.hpp>
 #include <turnstile/with_lock.hpp>
 
@@ -53,6 +55,53 @@ boost::asio::awaitable<void> first_lock(boost::asio::any_io_executor executor)
     check(guard.valid());
     co_await guard.async_unlock();
     co_await session.async_close();
+}
+
+/// Stands for something that all processes see.
+struct shelf_type
+{
+    boost::asio::awaitable<int> count() { co_return parts; }
+    boost::asio::awaitable<void> take(std::uint64_t /*fence*/)
+    {
+        --parts;
+        co_return;
+    }
+
+    int parts = 0;
+};
+
+boost::asio::awaitable<void> take_one(turnstile::redis::session& session, shelf_type& shelf)
+{
+    // [condition]
+    turnstile::redis::async_mutex mutex{session, "stock"};
+    turnstile::redis::condition delivered{mutex, "delivered"};
+
+    auto guard = co_await mutex.async_lock();
+    while (co_await shelf.count() == 0)
+        co_await delivered.async_wait(guard);
+    co_await shelf.take(guard.fencing_token());
+    // [condition]
+    co_await guard.async_unlock();
+}
+
+boost::asio::awaitable<void> conditions(turnstile::redis::session& session)
+{
+    shelf_type shelf;
+    bool is_taken = false;
+    boost::asio::co_spawn(co_await boost::asio::this_coro::executor, take_one(session, shelf),
+                          [&](const std::exception_ptr& error) { is_taken = !error; });
+    turnstile::redis::async_mutex mutex{session, "stock"};
+    turnstile::redis::condition delivered{mutex, "delivered"};
+    // Until somebody sleeps, nobody hears it.
+    while (!is_taken)
+    {
+        auto guard = co_await mutex.async_lock();
+        if (shelf.parts == 0 && !is_taken)
+            shelf.parts = 1;
+        co_await delivered.async_notify_one();
+        co_await guard.async_unlock();
+    }
+    check(is_taken);
 }
 
 void print(document_type /*what*/) {}
@@ -119,6 +168,7 @@ boost::asio::awaitable<void> all(boost::asio::any_io_executor executor)
 {
     co_await first_lock(executor);
     turnstile::redis::session session{executor, turnstile::redis::config::from_environment()};
+    co_await conditions(session);
     co_await semaphores(session);
     co_await readers_and_writers(session);
     co_await fenced(session);

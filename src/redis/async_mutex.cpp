@@ -64,6 +64,11 @@ boost::asio::any_io_executor grant::executor() const
     return held_->lock->core->fallback();
 }
 
+bool grant::is_woken() const noexcept
+{
+    return held_ && held_->woken;
+}
+
 void grant::arrive() const noexcept
 {
     if (held_ && held_->heard != local_time())

@@ -28,6 +28,7 @@
 namespace turnstile::redis::detail {
 
 class held_lock;
+class lock_handle;
 class session_core;
 
 /// Somebody who is told when what is held is lost.
@@ -48,6 +49,15 @@ struct durability_options
 {
     int replicas = 0;
     std::chrono::milliseconds timeout{1000};
+};
+
+/// What a condition is: a name for which some sleep who have held its lock.
+struct condition_handle
+{
+    std::shared_ptr<lock_handle> lock;
+    std::string name;
+    /// As the server knows it.
+    std::string key;
 };
 
 /// What an async_mutex is: a lock of a session, and the tokens that own it. Or a pool.
@@ -106,6 +116,7 @@ public:
         , executor(std::move(where))
         , base(std::move(below))
         , heard(what.heard)
+        , woken(what.woken)
         , expires_(what.expires.count())
     {
         tally_.held = units;
@@ -120,6 +131,8 @@ public:
     const std::shared_ptr<held_lock> base;
     /// When the message came that granted it; 0 if none did.
     const local_time heard;
+    /// Whether it was got after a sleep that no signal ended.
+    const bool woken;
 
     [[nodiscard]] bool valid() const noexcept
     {

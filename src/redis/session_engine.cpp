@@ -66,6 +66,8 @@ error_code error_of(attempt_failure reason)
         return errc::fence_regressed;
     case attempt_failure::busy:
         return {};
+    case attempt_failure::lost:
+        return turnstile::errc::lost;
     case attempt_failure::impossible:
         return turnstile::errc::invalid_count;
     case attempt_failure::refused:
@@ -139,6 +141,8 @@ void session_engine::start()
 
 void session_engine::lock(const std::shared_ptr<lock_operation>& operation)
 {
+    if (operation->leaves)
+        return sleep(operation);
     if (operation->cancelled)
         return;
     lock_handle& lock = *operation->lock;
@@ -158,22 +162,67 @@ void session_engine::lock(const std::shared_ptr<lock_operation>& operation)
     operation->attempt = client_.begin(boot_time(), lock.id, operation->wants);
     waiting_.emplace(operation->attempt, operation);
     if (waits && limit)
-    {
-        operation->timer = std::make_unique<boost::asio::steady_timer>(strand_, *limit);
-        operation->timer->async_wait(
-            [self = shared_from_this(), operation](const error_code& error)
-            {
-                // That is no error.
-                if (!error)
-                    self->give_up(operation, {});
-            });
-    }
+        set_limit(operation, *limit);
     perform();
+}
+
+/// Gives a lock back, sleeps, and gets it again.
+void session_engine::sleep(const std::shared_ptr<lock_operation>& operation)
+{
+    const auto held = std::exchange(operation->leaves, nullptr);
+    held_.erase(held->attempt);
+    if (is_closed_)
+        return finish(operation, errc::session_closed, grant());
+    // The lease may have ended while this was on its way.
+    if (!client_.holds(held->attempt))
+        return finish(operation, turnstile::errc::lost, grant());
+    farewell last_words;
+    last_words.condition = operation->condition->key;
+    operation->attempt = client_.release(boot_time(), held->attempt, std::move(last_words));
+    if (operation->attempt == 0)
+        finish(operation, turnstile::errc::lost, grant());
+    else
+        waiting_.emplace(operation->attempt, operation);
+    if (operation->attempt != 0 && operation->cancelled)
+        cancel(operation);
+    else if (operation->attempt != 0 && operation->limit)
+        set_limit(operation, *operation->limit);
+    perform();
+}
+
+/// Ends a sleep without a signal.
+void session_engine::wake(const std::shared_ptr<lock_operation>& operation)
+{
+    if (operation->attempt != 0)
+        client_.wake(boot_time(), operation->attempt);
+}
+
+/// Ends a wait when the time is up, which is no error.
+void session_engine::set_limit(const std::shared_ptr<lock_operation>& operation,
+                               std::chrono::nanoseconds span)
+{
+    operation->timer = std::make_unique<boost::asio::steady_timer>(strand_, span);
+    operation->timer->async_wait(
+        [self = shared_from_this(), operation](const error_code& error)
+        {
+            if (error)
+                return;
+            if (!operation->condition)
+                return self->give_up(operation, {});
+            self->wake(operation);
+            self->perform();
+        });
 }
 
 void session_engine::cancel(const std::shared_ptr<lock_operation>& operation)
 {
     operation->cancelled = true;
+    if (operation->condition)
+    {
+        operation->aborted = true;
+        wake(operation);
+        return perform();
+    }
     // What is being taken is not given up.
     if (const attempt_id id = operation->attempt; id != 0 && !client_.cancel(boot_time(), id))
         return perform();
@@ -233,6 +282,34 @@ void session_engine::call(lock_handle& pool, inquiry what, std::int64_t number, 
     perform();
 }
 
+void session_engine::signal(const condition_handle& condition, bool all, const caller& done)
+{
+    if (is_closed_)
+    {
+        if (done)
+            done->complete(errc::session_closed, 0);
+        return;
+    }
+    lock_handle& lock = *condition.lock;
+    if (lock.id == 0)
+        lock.id = client_.open_lock(lock.keys, lock.options);
+    const call_id id = client_.signal(boot_time(), lock.id, condition.key, all);
+    if (done)
+        calling_.emplace(id, std::pair(inquiry::signal_one, done));
+    perform();
+}
+
+void session_engine::forget_condition(const condition_handle& condition)
+{
+    for (const auto& [id, operation] : waiting_)
+        if (operation->condition.get() == &condition)
+        {
+            operation->aborted = true;
+            client_.wake(boot_time(), id);
+        }
+    perform();
+}
+
 void session_engine::forget_lock(lock_handle& lock)
 {
     lock.forgotten = true;
@@ -243,7 +320,10 @@ void session_engine::forget_lock(lock_handle& lock)
         if (operation->lock.get() == &lock)
             waiting.push_back(operation);
     for (const auto& operation : waiting)
-        cancel(operation);
+        if (operation->condition)
+            give_up(operation, boost::asio::error::operation_aborted);
+        else
+            cancel(operation);
     client_.close_lock(lock.id);
 }
 
@@ -418,7 +498,7 @@ void session_engine::acknowledged(attempt_id id)
     if (found == waiting_.end())
         return;
     const std::shared_ptr<lock_operation> operation = found->second;
-    finish(operation, {}, grant(std::move(operation->granted)));
+    finish(operation, operation->outcome, grant(std::move(operation->granted)));
 }
 
 void session_engine::untold(attempt_id id, std::string_view why)
@@ -468,8 +548,10 @@ void session_engine::perform(const granted& what)
     if (base)
         base->watch(held);
     held_.emplace(what.attempt, held);
+    if (operation->aborted && what.woken)
+        operation->outcome = boost::asio::error::operation_aborted;
     if (operation->lock->durability.replicas == 0)
-        return finish(operation, {}, grant(std::move(held)));
+        return finish(operation, operation->outcome, grant(std::move(held)));
     operation->granted = std::move(held);
     await_replicas(operation);
 }
@@ -617,7 +699,9 @@ void session_engine::note_metrics()
     const std::lock_guard lock(metrics_mutex_);
     metrics_.connected = is_connected_;
     metrics_.acquires = sent(operation::acquire);
-    metrics_.releases = sent(operation::release);
+    metrics_.releases = sent(operation::release) + sent(operation::leave);
+    metrics_.signals = sent(operation::signal);
+    metrics_.wakes = sent(operation::wake);
     metrics_.cancels = sent(operation::cancel);
     metrics_.renewals = sent(operation::renew);
     metrics_.nudges = sent(operation::nudge);

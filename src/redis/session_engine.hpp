@@ -45,6 +45,12 @@ struct lock_operation
     std::shared_ptr<lock_handle> lock;
     std::optional<std::chrono::nanoseconds> limit;
     demand wants;
+    /// If it is a sleep: on what, and what is given back for it.
+    std::shared_ptr<condition_handle> condition;
+    std::shared_ptr<held_lock> leaves;
+    /// Whether the sleep was cancelled; and how it ends, once the lock is owned again.
+    bool aborted = false;
+    error_code outcome;
     /// What is held already, if this is an upgrade.
     std::shared_ptr<held_lock> base;
     /// Where the holder is told of a loss.
@@ -84,8 +90,12 @@ public:
     void release(const std::shared_ptr<held_lock>& held, const listener& done);
     /// Tells the server how many units of a pool are still held.
     void shrink(const std::shared_ptr<held_lock>& held, const listener& done);
+    /// Wakes those who sleep on a condition: one, or all, on any client.
+    void signal(const condition_handle& condition, bool all, const caller& done);
     void call(lock_handle& pool, inquiry what, std::int64_t number, const caller& done);
     void forget_lock(lock_handle& lock);
+    /// Aborts its sleeps on this client.
+    void forget_condition(const condition_handle& condition);
     void ready(listener done);
     void ping(const listener& done);
     void close(listener done);
@@ -123,6 +133,9 @@ private:
     void on_reply(std::uint64_t number, const reply& answer);
     void wake_at(std::optional<local_time> when);
 
+    void sleep(const std::shared_ptr<lock_operation>& operation);
+    void wake(const std::shared_ptr<lock_operation>& operation);
+    void set_limit(const std::shared_ptr<lock_operation>& operation, std::chrono::nanoseconds span);
     void give_up(const std::shared_ptr<lock_operation>& operation, error_code error);
     void finish(const std::shared_ptr<lock_operation>& operation, error_code error, grant result);
     void finish_all(error_code error);

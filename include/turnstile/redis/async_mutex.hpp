@@ -316,6 +316,7 @@ public:
     }
 
 private:
+    friend class condition;
     friend guard_type;
 
     struct to_guard

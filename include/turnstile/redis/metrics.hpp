@@ -78,6 +78,10 @@ struct session_metrics
     /// @copydoc acquires
     std::uint64_t releases = 0;
     /// @copydoc acquires
+    std::uint64_t signals = 0;
+    /// @copydoc acquires
+    std::uint64_t wakes = 0;
+    /// @copydoc acquires
     std::uint64_t cancels = 0;
     /// @copydoc acquires
     std::uint64_t renewals = 0;

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <turnstile/error.hpp>
 #include <turnstile/owner_token.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
@@ -21,6 +22,7 @@
 
 namespace turnstile::redis::detail {
 
+struct condition_handle;
 class held_lock;
 class lock_handle;
 class session_core;
@@ -50,6 +52,9 @@ public:
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept;
     [[nodiscard]] lease_clock::time_point expires_at() const noexcept;
     [[nodiscard]] boost::asio::any_io_executor executor() const;
+
+    /// Whether it was got after a sleep that no signal ended.
+    [[nodiscard]] bool is_woken() const noexcept;
 
     /// It has reached its handler.
     void arrive() const noexcept;
@@ -168,6 +173,29 @@ void start_acquire(const std::shared_ptr<lock_handle>& pool, patience patience, 
 /// completes with owns what the guard owns, too.
 void start_upgrade(const std::shared_ptr<lock_handle>& pool, grant& guard, std::int64_t units,
                    lock_handler handler);
+
+/// A condition of a lock. Throws if it cannot have the name.
+[[nodiscard]] std::shared_ptr<condition_handle> make_condition(
+    const std::shared_ptr<lock_handle>& lock, std::string_view name);
+
+/// What keeps a grant from sleeping on a condition; nothing if it is its lock's.
+[[nodiscard]] error_code check_sleep(const condition_handle& condition,
+                                     const grant& guard) noexcept;
+
+/// Gives back what a grant owns, sleeps no longer than the patience, and completes with the next grant.
+void start_sleep(const std::shared_ptr<condition_handle>& condition, grant& guard,
+                 patience patience, lock_handler handler);
+
+/// Signals one who sleeps on a condition, or all. Without a handler, nobody is told how that went.
+void start_signal(const std::shared_ptr<condition_handle>& condition, bool all,
+                  count_handler handler);
+void signal(const std::shared_ptr<condition_handle>& condition, bool all) noexcept;
+
+/// Aborts those who sleep on a condition, in this process.
+void forget(const std::shared_ptr<condition_handle>& condition) noexcept;
+
+/// The executor of handlers that have none.
+[[nodiscard]] boost::asio::any_io_executor executor_of(const condition_handle& condition) noexcept;
 
 /// Adds units to a pool that no permit holds.
 void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, leave_handler handler);
