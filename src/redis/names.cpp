@@ -97,6 +97,13 @@ lock_keys pool_keys(std::string_view prefix, std::string_view kind, std::string_
     return keys_of(prefix, kind, name, {"", ".queue", ".done", ".holders", ".units"});
 }
 
+lock_keys gate_keys(std::string_view prefix, std::string_view kind, std::string_view name)
+{
+    if (kind == "barrier")
+        return keys_of(prefix, kind, name, {"", ".waiters", ".done", ".arrivals"});
+    return keys_of(prefix, kind, name, {"", ".waiters", ".done"});
+}
+
 std::string wake_prefix(std::string_view prefix, int database)
 {
     return std::string(prefix) + ':' + std::to_string(database) + ":wake:";

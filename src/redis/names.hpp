@@ -36,6 +36,11 @@ using lock_keys = std::vector<std::string>;
 [[nodiscard]] lock_keys pool_keys(std::string_view prefix, std::string_view kind,
                                   std::string_view name);
 
+/// The keys of an event or a latch: the state, who waits, which calls were carried out; of a barrier, who has
+/// arrived, too. Likewise.
+[[nodiscard]] lock_keys gate_keys(std::string_view prefix, std::string_view kind,
+                                  std::string_view name);
+
 /// What the names of all wake channels of a database begin with.
 [[nodiscard]] std::string wake_prefix(std::string_view prefix, int database);
 
