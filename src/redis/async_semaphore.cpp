@@ -3,9 +3,11 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
 #include <algorithm>
+#include <boost/asio/error.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/throw_exception.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/detail/signal.hpp>
 
 #include "held_lock.hpp"
 #include "lock_support.hpp"
@@ -250,6 +252,8 @@ void start_acquire(const std::shared_ptr<lock_handle>& pool, patience patience, 
     what.takes = takes;
     const auto operation =
         std::make_shared<lock_operation>(pool, patience, what, std::move(handler));
+    if (takes)
+        operation->too_late = boost::asio::error::timed_out;
     if (units < 1)
         operation->done.complete(turnstile::errc::invalid_count, grant());
     else
@@ -267,20 +271,29 @@ void start_call(const std::shared_ptr<lock_handle>& pool, inquiry what, std::int
         done->complete(errc::session_closed, 0);
 }
 
+void start_change(const std::shared_ptr<lock_handle>& pool, std::int64_t number,
+                  leave_handler handler)
+{
+    const auto done = std::make_shared<completion<error_code>>(std::move(handler));
+    const auto executor = executor_of(*pool);
+    start_call(
+        pool, inquiry::add, number,
+        {[done](const error_code& error, std::int64_t) { done->complete(error); }, executor});
+}
+
 }  // namespace
 
 void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, leave_handler handler)
 {
-    const auto done = std::make_shared<completion<error_code>>(std::move(handler));
     if (units < 1)
-    {
-        done->complete(turnstile::errc::invalid_count);
-        return;
-    }
-    const auto executor = executor_of(*pool);
-    start_call(
-        pool, inquiry::add, units,
-        {[done](const error_code& error, std::int64_t) { done->complete(error); }, executor});
+        completion<error_code>(std::move(handler)).complete(turnstile::errc::invalid_count);
+    else
+        start_change(pool, units, std::move(handler));
+}
+
+void start_signal(const std::shared_ptr<lock_handle>& signals, bool is_set, leave_handler handler)
+{
+    start_change(signals, is_set ? 1 : 0, std::move(handler));
 }
 
 void start_create(const std::shared_ptr<lock_handle>& pool, count_handler handler)

@@ -127,6 +127,9 @@ session_engine::session_engine(boost::asio::any_io_executor strand, config setti
           [prefix = wake_prefix(settings_.prefix, settings_.database), nonce = client_.nonce()](
               std::uint64_t incarnation) { return prefix + wake_name(nonce, incarnation); },
           *this)
+    , gates_(strand_, connection_, client_.nonce(),
+             wake_prefix(settings_.prefix, settings_.database),
+             static_cast<gate_engine::owner&>(*this))
     , timer_(strand_)
     , close_timer_(strand_)
 {
@@ -197,7 +200,7 @@ void session_engine::wake(const std::shared_ptr<lock_operation>& operation)
         client_.wake(boot_time(), operation->attempt);
 }
 
-/// Ends a wait when the time is up, which is no error.
+/// Ends a wait when the time is up.
 void session_engine::set_limit(const std::shared_ptr<lock_operation>& operation,
                                std::chrono::nanoseconds span)
 {
@@ -208,7 +211,7 @@ void session_engine::set_limit(const std::shared_ptr<lock_operation>& operation,
             if (error)
                 return;
             if (!operation->condition)
-                return self->give_up(operation, {});
+                return self->give_up(operation, operation->too_late);
             self->wake(operation);
             self->perform();
         });
@@ -235,8 +238,9 @@ void session_engine::give_up(const std::shared_ptr<lock_operation>& operation, e
 {
     if (operation->attempt == 0)
         return;
-    client_.cancel(boot_time(), operation->attempt);
-    finish(operation, error, grant());
+    // What is being taken is not given up.
+    if (client_.cancel(boot_time(), operation->attempt))
+        finish(operation, error, grant());
     perform();
 }
 
@@ -327,6 +331,24 @@ void session_engine::forget_lock(lock_handle& lock)
     client_.close_lock(lock.id);
 }
 
+void session_engine::start_gate_call(const gate_engine::operation& operation)
+{
+    if (is_closed_)
+        operation->done.complete(errc::session_closed, 0);
+    else
+        gates_.start(operation);
+}
+
+void session_engine::cancel_gate_call(const gate_engine::operation& operation)
+{
+    gates_.cancel(operation);
+}
+
+void session_engine::forget_gate(gate_handle& gate)
+{
+    gates_.forget(gate);
+}
+
 void session_engine::ready(listener done)
 {
     if (is_closed_)
@@ -377,6 +399,7 @@ void session_engine::close(listener done)
             if (!error)
                 self->end_close(errc::unknown_outcome);
         });
+    gates_.finish_all(errc::session_closed, errc::unknown_outcome);
     perform();
 }
 
@@ -386,6 +409,7 @@ void session_engine::end_close(error_code error)
         return;
     close_timer_.cancel();
     timer_.cancel();
+    gates_.stop();
     if (replicas_)
         replicas_->close();
     connection_.close([self = shared_from_this(), error] { tell(self->closing_, error); });
@@ -405,6 +429,7 @@ void session_engine::abandon()
     while (!shrinking_.empty())
         finish_shrinking(shrinking_.begin()->first, ~std::uint64_t(), aborted);
     abort_calls(aborted);
+    gates_.finish_all(aborted, aborted);
     if (!is_over_)
         end_close(aborted);
 }
@@ -426,6 +451,7 @@ void session_engine::connected(std::uint64_t incarnation, const server_info& ser
     }
     run_id_ = server.run_id;
     client_.connected(boot_time(), incarnation, {server.run_id, server.now, server.started});
+    gates_.connected(incarnation);
     tell_ready({});
     perform();
     if (replicas_)
@@ -436,6 +462,7 @@ void session_engine::disconnected(error_code why)
 {
     is_connected_ = false;
     client_.disconnected(boot_time());
+    gates_.disconnected();
     tell_ready(why);
     perform();
 }
@@ -448,6 +475,8 @@ void session_engine::failed_for_good(error_code why, std::string text)
 
 void session_engine::message(std::string_view payload)
 {
+    if (gate_client::is_for_gates(payload))
+        return gates_.received(payload);
     client_.received(boot_time(), payload);
     perform();
 }
@@ -519,7 +548,7 @@ void session_engine::perform()
         for (action& each : actions)
             std::visit([this](auto& what) { perform(what); }, each);
     is_performing_ = false;
-    if (closing_ && client_.attempt_count() == 0)
+    if (closing_ && client_.attempt_count() == 0 && gates_.is_idle())
         end_close({});
     else if (!is_over_)
         wake_at(client_.next_tick());
@@ -572,7 +601,10 @@ void session_engine::perform(const failed& what)
     if (!what.text.empty())
         log(log_level::error, what.text);
     if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
-        finish(std::shared_ptr(found->second), error_of(what.reason), grant());
+        finish(std::shared_ptr(found->second),
+               what.reason == attempt_failure::busy ? found->second->too_late
+                                                    : error_of(what.reason),
+               grant());
 }
 
 void session_engine::perform(const lost& what)

@@ -23,6 +23,7 @@
 
 #include "completion.hpp"
 #include "connection.hpp"
+#include "gate_engine.hpp"
 #include "held_lock.hpp"
 #include "protocol_client.hpp"
 #include "replica_watch.hpp"
@@ -44,6 +45,9 @@ struct lock_operation
 
     std::shared_ptr<lock_handle> lock;
     std::optional<std::chrono::nanoseconds> limit;
+    /// What is told if the limit is reached. That is no error; but of units that are taken for good there is
+    /// no grant which would tell.
+    error_code too_late;
     demand wants;
     /// If it is a sleep: on what, and what is given back for it.
     std::shared_ptr<condition_handle> condition;
@@ -79,7 +83,8 @@ using caller = std::shared_ptr<completion<error_code, std::int64_t>>;
  */
 class session_engine final : public std::enable_shared_from_this<session_engine>,
                              private connection::observer,
-                             private replica_watch::observer
+                             private replica_watch::observer,
+                             private gate_engine::owner
 {
 public:
     session_engine(boost::asio::any_io_executor strand, config settings);
@@ -96,6 +101,9 @@ public:
     void forget_lock(lock_handle& lock);
     /// Aborts its sleeps on this client.
     void forget_condition(const condition_handle& condition);
+    void start_gate_call(const gate_engine::operation& operation);
+    void cancel_gate_call(const gate_engine::operation& operation);
+    void forget_gate(gate_handle& gate);
     void ready(listener done);
     void ping(const listener& done);
     void close(listener done);
@@ -119,6 +127,10 @@ private:
     void untold(attempt_id id, std::string_view why) override;
     [[nodiscard]] std::shared_ptr<void> keep() override { return shared_from_this(); }
     void await_replicas(const std::shared_ptr<lock_operation>& operation);
+
+    // What the gates say.
+    void gates_have_acted() override { perform(); }
+    void gates_report(std::string_view text) override { log(log_level::error, text); }
 
     // What the client wants.
     void perform();
@@ -150,6 +162,7 @@ private:
     config settings_;
     protocol_client client_;
     connection connection_;
+    gate_engine gates_;
     /// Whoever asks for replicas first makes it.
     std::unique_ptr<replica_watch> replicas_;
     std::string run_id_;

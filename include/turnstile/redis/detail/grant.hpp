@@ -165,7 +165,8 @@ using leave_handler = erased_handler<void(error_code)>;
 /// Waits for a lock. Without an error, an empty grant means that the patience was not enough.
 void start_lock(const std::shared_ptr<lock_handle>& lock, patience patience, lock_handler handler);
 
-/// Waits for units of a pool; likewise. If they are taken, the grant is empty.
+/// Waits for units of a pool; likewise. If they are taken, the grant is empty, and `timed_out` means that
+/// the patience was not enough.
 void start_acquire(const std::shared_ptr<lock_handle>& pool, patience patience, std::int64_t units,
                    bool takes, lock_handler handler);
 

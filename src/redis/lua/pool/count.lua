@@ -1,4 +1,5 @@
--- Adds units that no permit holds, creates a pool, or reads how many units are available.
+-- Adds units that no permit holds, creates a pool, or reads how many units are available. Of an automatic
+-- event, add says how many signals are to be available: 1 sets it, 0 resets it.
 --
 -- KEYS       pool, queue, done, holders, units
 -- ARGV       prefix, what (add, create, read), number (of add), name (of the call), name of the call before
@@ -16,6 +17,11 @@ local result = 'ok'
 if what == 'create' then
   if s.fresh then s.created = true else result = 'exists' end
 elseif what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4]) then
+  if s.capacity == signals then
+    -- A signal that came back from who died goes to the next one; this is another one.
+    if s.head then grant(s) end
+    number = number - (s.capacity - s.outside - s.held)
+  end
   if s.outside < number then
     result = 'excess'
   else

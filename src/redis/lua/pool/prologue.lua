@@ -10,6 +10,7 @@
 local layout = '1'
 local memory = 3600 * 1000000  -- how long it is remembered what was given back
 local special = 2 ^ 30
+local signals = 2 ^ 28  -- the capacity of an automatic event, which no semaphore has: see merge()
 local at_once = 64  -- how many are granted or reaped by one script
 local wall = redis.call('TIME')
 wall = wall[1] * 1000000 + wall[2]
@@ -84,9 +85,17 @@ local function open(first, claim, capacity, outside)
   return s
 end
 
+-- The units of an automatic event are signals, which do not add up: no more than one is available if nobody
+-- waits.
+local function merge(s)
+  local available = s.capacity - s.outside - s.held
+  if s.capacity == signals and not s.head and available > 1 then s.outside = s.outside + available - 1 end
+end
+
 -- Writes the state. A pool with other units outside than it began with is kept for ever: they are not a
 -- lease that would come back.
 local function save(s, lease, idle)
+  merge(s)
   if s.fresh and s.held == 0 and s.outside == s.origin and not s.head and not s.created then return end
   local ttl = lease + idle
   redis.call('HSET', s.key, 'held', text(s.held), 'outside', text(s.outside), 'fence', text(s.fence), 'clock',
@@ -147,6 +156,7 @@ local function reap(s)
     if units then redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now)) end
   end
   if #over == at_once then s.more = 1 end
+  merge(s)
 end
 
 local function leave(s, id)
