@@ -1,0 +1,226 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_REDIS_LATCH_HPP
+#define TURNSTILE_REDIS_LATCH_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <turnstile/redis/detail/gate.hpp>
+#include <turnstile/redis/session.hpp>
+#include <utility>
+
+namespace turnstile::redis {
+
+/**
+ * @brief A counter that opens when all have arrived, shared by all processes that use the same name on the
+ * same server.
+ *
+ * @code
+ * turnstile::redis::latch loaded{session, "import/42", 3};
+ *
+ * co_await loaded.async_count_down(1);  // in three places
+ * co_await loaded.async_wait();         // wherever somebody needs all three
+ * @endcode
+ *
+ * It has the words of @ref turnstile::latch. It opens once and stays open, so each use needs a name of its
+ * own.
+ *
+ * @par The first one decides
+ * how many have to arrive. A latch at which nobody has arrived is forgotten when nobody uses it for the idle
+ * time of the session; an other one a day after its last use (@ref memory), and who comes then finds a new one.
+ *
+ * @par What is exact
+ * An arrival counts once, whatever happens to messages, connections and clients; one that a process did not
+ * live to send does not. Nobody who waits misses the opening. If the *server* loses its memory, all
+ * arrivals are forgotten, and who waits goes on waiting until as many have arrived anew.
+ *
+ * @par Lifetime
+ * As with @ref async_mutex.
+ *
+ * @par Thread safety
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction.
+ */
+class latch
+{
+public:
+    /// The type of the fallback executor.
+    using executor_type = boost::asio::any_io_executor;
+
+    /// The largest possible count.
+    static constexpr std::ptrdiff_t max_count = (std::ptrdiff_t(1) << 52U) - 1;
+
+    /// How long a latch at which somebody has arrived is remembered after its last use.
+    static constexpr std::chrono::hours memory{24};
+
+    /**
+     * @brief Names a latch; does not talk to the server.
+     *
+     * @param session its executor runs handlers that have none of their own.
+     * @param name    1 to 65,536 arbitrary bytes. Things of different kinds may have the same name.
+     * @param count   how many have to arrive, from 0 to @ref max_count, should it not exist yet.
+     * @throws system_error with `errc::invalid_name` or `turnstile::errc::invalid_count`.
+     */
+    latch(session& session, std::string_view name, std::ptrdiff_t count);
+
+    latch(const latch&) = delete;
+    latch& operator=(const latch&) = delete;
+
+    /// Completes all waiters with `operation_aborted`.
+    ~latch();
+
+    /// The fallback executor, which is the session's.
+    [[nodiscard]] executor_type get_executor() const noexcept
+    {
+        return detail::executor_of(*gate_);
+    }
+
+    /// The name that was given to the constructor.
+    [[nodiscard]] const std::string& name() const noexcept { return detail::name_of(*gate_); }
+
+    /**
+     * @brief Waits until the latch is open.
+     *
+     * @par Completion Signature
+     * @code void(error_code) @endcode
+     * @par Errors
+     * `boost::asio::error::operation_aborted` if cancelled, or if the latch or its session is destroyed.
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`. An unreachable
+     * server is none: the operation waits until it can be reached.
+     * @par Per-Operation Cancellation
+     * Total, partial and terminal. The operation completes at once.
+     * @par Immediate completion
+     * Never.
+     * @par Round trips
+     * One command, and one message for each process if it has to wait; those who wait in one process ask
+     * together, and once per lease whether they have missed the message.
+     * @par Complexity
+     * Logarithmic in the number of processes that wait.
+     */
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_wait(CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+            detail::initiate_gate_call(gate_, detail::gate_call::wait), token);
+    }
+
+    /**
+     * @brief @ref async_wait, but no longer than a duration on the steady clock, from the call on.
+     *
+     * Zero or less means to look only; a too long one means for ever.
+     *
+     * @par Completion Signature
+     * @code void(error_code, std::cv_status) @endcode
+     * @par Errors, Per-Operation Cancellation, Immediate completion, Round trips, Complexity
+     * As with @ref async_wait.
+     */
+    template <class Rep, class Period,
+              boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_wait_for(const std::chrono::duration<Rep, Period>& duration,
+                        CompletionToken&& token = {})
+    {
+        return start_limited(detail::to_patience(duration), std::forward<CompletionToken>(token));
+    }
+
+    /// @ref async_wait_for, until a point of time of any clock, as seen at the call. Completion signature
+    /// `void(error_code, std::cv_status)`.
+    template <class Clock, class Duration,
+              boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_wait_until(const std::chrono::time_point<Clock, Duration>& deadline,
+                          CompletionToken&& token = {})
+    {
+        return start_limited(detail::to_patience(deadline), std::forward<CompletionToken>(token));
+    }
+
+    /// Reads whether the latch is open. Completion signature `void(error_code, bool)`; the rest as with
+    /// @ref async_count_down, but that it changes nothing.
+    template <boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_try_wait(CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, bool)>(
+            detail::initiate_gate_call(gate_, detail::gate_call::read), token, detail::patience(),
+            detail::to_openness());
+    }
+
+    /**
+     * @brief Counts arrivals, and opens the latch with the last one.
+     *
+     * Done once, however often the command has to be sent.
+     *
+     * @param arrivals how many.
+     * @par Completion Signature
+     * @code void(error_code) @endcode
+     * @par Errors
+     * `turnstile::errc::invalid_count` if @p arrivals is less than 1; `turnstile::errc::over_release` if fewer
+     * are missing, and nothing changes then. `errc::session_closed`, `errc::unknown_outcome` if the session is
+     * closed meanwhile, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`.
+     * @par Per-Operation Cancellation
+     * None.
+     * @par Immediate completion
+     * Never.
+     * @par Round trips
+     * One command.
+     * @par Complexity
+     * Logarithmic in the number of arrivals of the last hour; the last one is linear in the number of
+     * processes that wait.
+     */
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_count_down(std::ptrdiff_t arrivals, CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+            detail::initiate_gate_call(gate_, detail::gate_call::count_down), token,
+            static_cast<std::int64_t>(arrivals));
+    }
+
+    /**
+     * @brief Counts one arrival, and waits until the latch is open.
+     *
+     * The arrival counts when the operation is started: with the default token, when it is awaited. A
+     * cancelled wait does not take it back.
+     *
+     * @par Completion Signature
+     * @code void(error_code) @endcode
+     * @par Errors
+     * `turnstile::errc::over_release` if everybody has arrived already; else as with @ref async_wait.
+     * @par Per-Operation Cancellation, Immediate completion, Round trips
+     * As with @ref async_wait.
+     * @par Complexity
+     * As with @ref async_count_down.
+     */
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_arrive_and_wait(CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+            detail::initiate_gate_call(gate_, detail::gate_call::arrive_and_wait), token);
+    }
+
+private:
+    template <class CompletionToken>
+    auto start_limited(detail::patience patience, CompletionToken&& token)
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, std::cv_status)>(
+            detail::initiate_gate_call(gate_, detail::gate_call::wait), token, patience,
+            detail::to_cv_status());
+    }
+
+    std::shared_ptr<detail::gate_handle> gate_;
+};
+
+}  // namespace turnstile::redis
+
+#endif
