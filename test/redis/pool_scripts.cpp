@@ -744,4 +744,88 @@ BOOST_AUTO_TEST_CASE(special_units_are_counted_apart)
     BOOST_TEST(acquire("c#1.1", 8, "try")[0] == "own");
 }
 
+// --- signals ------------------------------------------------------------------------------------
+
+namespace {
+
+/// The pool of an automatic event.
+struct signal_scene : pool_scene
+{
+    signal_scene() { capacity = outside = 1 << 28; }
+
+    void set() { add(1, "x+" + std::to_string(++calls)); }
+    void reset() { add(0, "x+" + std::to_string(++calls)); }
+
+    int calls = 0;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(sets_do_not_add_up, signal_scene)
+{
+    BOOST_TEST(value() == 0);
+    set();
+    set();
+    BOOST_TEST(value() == 1);
+    BOOST_TEST(acquire("a#1.1", 1)[0] == "own");
+    BOOST_TEST(acquire("b#1.1", 1)[0] == "queued");
+    // While the first one has not confirmed yet.
+    set();
+    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    set();
+    BOOST_TEST(value() == 1);
+    reset();
+    BOOST_TEST(value() == 0);
+    reset();
+    BOOST_TEST(value() == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_set_is_done_once, signal_scene)
+{
+    add(1, "x+1");
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    release("a#1.1", fence, "a#0.0", 1);
+    BOOST_TEST(add(1, "x+1")[0] == "ok");
+    BOOST_TEST(value() == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(signals_that_come_back_do_not_add_up_either, signal_scene)
+{
+    acquire("a#1.1", 1);
+    acquire("b#1.1", 1);
+    set();
+    set();
+    BOOST_TEST(held() == 2);
+    pass(4s);
+    BOOST_TEST(value() == 1);
+    BOOST_TEST(acquire("c#1.1", 1)[0] == "own");
+    BOOST_TEST(acquire("d#1.1", 1, "try")[0] == "busy");
+    // Nor if one gives its signal back while another one is there.
+    set();
+    cancel("c#1.1");
+    BOOST_TEST(value() == 1);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_signal_that_comes_back_is_not_the_next_one, signal_scene)
+{
+    acquire("a#1.1", 1);
+    acquire("b#1.1", 1);
+    acquire("c#1.1", 1);
+    set();
+    TEST_WORDS(told(), "w:a#1 grant a#1.1");
+    pass(4s);
+    set();
+    TEST_WORDS(told(), "w:a#1 lost a#1.1", "w:b#1 grant b#1.1", "w:c#1 grant c#1.1");
+}
+
+BOOST_FIXTURE_TEST_CASE(an_event_that_is_set_is_kept, signal_scene)
+{
+    set();
+    pass(48h);
+    BOOST_TEST(value() == 1);
+    reset();
+    pass(48h);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -16,6 +16,7 @@
 
 #include "redis/protocol.hpp"
 #include "support/driven_client.hpp"
+#include "support/driven_gates.hpp"
 #include "support/random_runs.hpp"
 #include "support/script_scene.hpp"
 
@@ -73,8 +74,8 @@ BOOST_AUTO_TEST_SUITE(redis_script_contracts)
 
 BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
 {
-    // All but four are there for locks and for pools.
-    BOOST_TEST(script_names().size() == 2 * redis::detail::operation_count - 4);
+    // All but four are there for locks and for pools; and there are three of gates.
+    BOOST_TEST(script_names().size() == 2 * redis::detail::operation_count - 4 + 3);
     for (const std::string& name : script_names())
         BOOST_TEST_CONTEXT(name)
         {
@@ -84,8 +85,8 @@ BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
                 BOOST_TEST(!head[point].empty(), point);
             BOOST_TEST((head["flags"] == "none" || head["flags"] == "allow-oom"));
             // Only a new waiter needs memory, or a state that grows.
-            const bool grows =
-                name.ends_with("acquire") || name == "leave" || name == "signal" || name == "wake";
+            const bool grows = name.ends_with("acquire") || name == "gate_wait" ||
+                               name == "leave" || name == "signal" || name == "wake";
             BOOST_TEST((head["flags"] == "none") == grows);
         }
 }
@@ -118,8 +119,8 @@ std::map<std::string, driven_client::command> commands_of(driven_client& client)
     return sent;
 }
 
-void check_numbers(const std::map<std::string, driven_client::command>& sent,
-                   std::size_t keys_of_an_object)
+template <class Command>
+void check_numbers(const std::map<std::string, Command>& sent, std::size_t keys_of_an_object)
 {
     for (const auto& [name, command] : sent)
         BOOST_TEST_CONTEXT(name)
@@ -165,6 +166,28 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_of_a_pool_take)
         sent[std::string(name_of(each.op, each.kind))] = each;
     BOOST_TEST(sent.size() == redis::detail::operation_count - 3);
     check_numbers(sent, 5);
+}
+
+BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_of_a_gate_take)
+{
+    using redis::detail::gate_call;
+    for (const char* kind : {"event", "barrier"})
+    {
+        driven_gates client(kind);
+        client.connect();
+        std::map<std::string, redis::detail::gate_command> sent;
+        const bool is_barrier = client.keys().size() == 4U;
+        for (const gate_call call : {gate_call::wait, gate_call::read, gate_call::arrive_and_wait,
+                                     gate_call::meet, gate_call::drop})
+            if (is_barrier == (call == gate_call::meet || call == gate_call::drop))
+            {
+                client.begin(call);
+                const auto& command = client.commands.back();
+                sent[std::string(name_of(command.op))] = command;
+            }
+        BOOST_TEST(sent.size() == (is_barrier ? 1U : 2U));
+        check_numbers(sent, is_barrier ? 4 : 3);
+    }
 }
 
 // --- the list -----------------------------------------------------------------------------------

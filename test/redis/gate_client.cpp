@@ -1,0 +1,534 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/gate_client.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "support/driven_gates.hpp"
+
+// What the client of events, latches and barriers decides.
+
+using namespace turnstile::redis::detail;
+using turnstile::test::driven_gates;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct connected_event : driven_gates
+{
+    connected_event() { connect(); }
+};
+
+struct connected_barrier : driven_gates
+{
+    connected_barrier()
+        : driven_gates("barrier")
+    {
+        connect();
+    }
+};
+
+}  // namespace
+
+// --- waiting ------------------------------------------------------------------------------------
+
+BOOST_FIXTURE_TEST_SUITE(redis_gate_client_waits, connected_event)
+
+BOOST_AUTO_TEST_CASE(one_command_to_wait)
+{
+    begin(gate_call::wait);
+    BOOST_TEST(sent() == "wait");
+    BOOST_TEST(commands[0].keys == keys(), boost::test_tools::per_element());
+    BOOST_TEST(commands[0].arguments ==
+                   (std::vector<std::string>{"t:0:wake:", "abc#1", "3", "15000", "60000", "0"}),
+               boost::test_tools::per_element());
+    answer("open 100");
+    BOOST_TEST(ended() == "1:open");
+    BOOST_TEST(machine.is_idle());
+    BOOST_TEST(!machine.next_tick());
+}
+
+BOOST_AUTO_TEST_CASE(a_message_lets_all_go_on)
+{
+    wait_on();
+    wait_on();
+    BOOST_TEST(ended() == "");
+    hear(200);
+    BOOST_TEST(ended() == "1:open 2:open");
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(!machine.next_tick());
+}
+
+BOOST_AUTO_TEST_CASE(those_who_come_together_ask_together)
+{
+    begin(gate_call::wait);
+    begin(gate_call::wait);
+    begin(gate_call::wait);
+    BOOST_TEST(sent() == "wait");
+    answer("closed 100");
+    // What was said is not about those who came later.
+    BOOST_TEST(sent() == "wait");
+    answer("open 200");
+    BOOST_TEST(ended() == "1:open 2:open 3:open");
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_is_not_for_who_came_after_the_question)
+{
+    begin(gate_call::wait);
+    begin(gate_call::wait);
+    answer("open 200");
+    BOOST_TEST(ended() == "1:open");
+    answer("closed 200");
+    BOOST_TEST(ended() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_message_before_the_answer_counts)
+{
+    begin(gate_call::wait);
+    hear(200);
+    BOOST_TEST(ended() == "");
+    answer("closed 100");
+    BOOST_TEST(ended() == "1:open");
+}
+
+BOOST_AUTO_TEST_CASE(a_message_from_before_the_question_does_not)
+{
+    begin(gate_call::wait);
+    hear(200);
+    answer("closed 200");
+    hear(200);
+    BOOST_TEST(ended() == "");
+    hear(201);
+    BOOST_TEST(ended() == "1:open");
+}
+
+BOOST_AUTO_TEST_CASE(a_message_for_another_gate_changes_nothing)
+{
+    wait_on();
+    machine.received(now, "open t:{1}:event:other 200");
+    machine.received(now, "open " + keys()[0] + " x");
+    machine.received(now, "open ");
+    machine.received(now, "open " + keys()[0]);
+    BOOST_TEST(machine.take_actions().empty());
+    BOOST_TEST(!machine.is_for_gates("grant abc#1.1 5 6 7"));
+}
+
+BOOST_AUTO_TEST_CASE(who_missed_a_message_learns_of_it_after_a_lease)
+{
+    wait_on();
+    pass(14s);
+    BOOST_TEST(sent() == "");
+    wait_on();
+    pass(14s);
+    BOOST_TEST(sent() == "");
+    pass(1s);
+    BOOST_TEST(sent() == "wait");
+    // It was set and reset meanwhile.
+    answer("closed 200");
+    BOOST_TEST(ended() == "1:open 2:open");
+}
+
+BOOST_AUTO_TEST_CASE(who_missed_nothing_goes_on_waiting)
+{
+    wait_on();
+    pass(15s);
+    answer("closed 100");
+    pass(14s);
+    BOOST_TEST(sent() == "");
+    pass(1s);
+    BOOST_TEST(sent() == "wait");
+}
+
+BOOST_AUTO_TEST_CASE(after_a_reconnect_all_ask_again)
+{
+    wait_on();
+    begin(gate_call::wait);
+    disconnect();
+    BOOST_TEST(!machine.next_tick());
+    begin(gate_call::wait);
+    BOOST_TEST(sent() == "");
+    connect(2);
+    BOOST_TEST(sent() == "wait");
+    BOOST_TEST(commands[0].arguments[1] == "abc#2");
+    answer("closed 150");
+    BOOST_TEST(ended() == "1:open");
+    hear(200);
+    BOOST_TEST(ended() == "2:open 3:open");
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_forgot_is_not_an_open_gate)
+{
+    wait_on();
+    disconnect();
+    connect(2);
+    answer("closed 0");
+    BOOST_TEST(ended() == "");
+    // Also if its clock is behind that of the one before.
+    hear(50);
+    BOOST_TEST(ended() == "1:open");
+}
+
+BOOST_AUTO_TEST_CASE(who_gives_up_says_nothing)
+{
+    wait_on();
+    cancel(1);
+    BOOST_TEST(ended() == "1:cancelled");
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(machine.is_idle());
+    begin(gate_call::wait);
+    cancel(2);
+    BOOST_TEST(ended() == "2:cancelled");
+    answer("closed 100");
+    BOOST_TEST(ended() == "");
+    BOOST_TEST(!machine.next_tick());
+    cancel(2);
+    abandon(2);
+    BOOST_TEST(ended() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_closed_gate_is_forgotten_with_its_last_request)
+{
+    wait_on();
+    machine.close_gate(gate);
+    hear(200);
+    BOOST_TEST(ended() == "1:open");
+    BOOST_CHECK_THROW(begin(gate_call::wait), std::out_of_range);
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_are_not_ours_end_the_waiting)
+{
+    wait_on();
+    pass(15s);
+    answer("wrongtype");
+    BOOST_TEST(ended() == "1:wrongtype");
+    begin(gate_call::wait);
+    answer("foreign");
+    BOOST_TEST(ended() == "2:foreign");
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_cannot_answer_now_is_asked_again)
+{
+    for (const char* text : {"LOADING ...", "READONLY ...", "BUSY ..."})
+    {
+        const auto id = begin(gate_call::wait);
+        refuse(text);
+        BOOST_TEST(ended() == "");
+        BOOST_TEST(sent() == "");
+        pass(100ms);
+        answer("open 1");
+        BOOST_TEST(ended() == std::to_string(id) + ":open");
+    }
+    const auto id = begin(gate_call::wait);
+    refuse("OOM command not allowed");
+    BOOST_TEST(ended() == std::to_string(id) + ":refused");
+    begin(gate_call::wait);
+    answer("nonsense");
+    BOOST_TEST(ended() == std::to_string(id + 1) + ":refused");
+}
+
+// --- calls --------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_call_has_a_name_which_is_forgotten_when_it_was_answered)
+{
+    begin(gate_call::set);
+    BOOST_TEST(sent() == "set");
+    BOOST_TEST(commands[0].arguments ==
+                   (std::vector<std::string>{"t:0:wake:", "set", "1", "abc#0+1", "", "", "3",
+                                             "15000", "60000", "0"}),
+               boost::test_tools::per_element());
+    answer("open 100");
+    BOOST_TEST(ended() == "1:open");
+    begin(gate_call::reset);
+    BOOST_TEST(commands[0].arguments[3] == "abc#0+2");
+    BOOST_TEST(commands[0].arguments[4] == "abc#0+1");
+    answer("closed 100");
+    BOOST_TEST(ended() == "2:closed");
+    begin(gate_call::read);
+    BOOST_TEST(commands[0].arguments[3] == "");
+    answer("closed 100");
+    BOOST_TEST(ended() == "3:closed");
+    BOOST_TEST(machine.is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(a_call_is_repeated_by_its_name)
+{
+    begin(gate_call::count_down, 2);
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "arrive");
+    BOOST_TEST(commands[0].arguments[2] == "2");
+    BOOST_TEST(commands[0].arguments[3] == "abc#0+1");
+    answer("closed 0");
+    BOOST_TEST(ended() == "1:closed");
+    // It may come a third time, over the first connection: the server has to remember it.
+    begin(gate_call::set);
+    BOOST_TEST(commands[0].arguments[4] == "");
+}
+
+BOOST_AUTO_TEST_CASE(more_arrivals_than_are_missing)
+{
+    begin(gate_call::count_down, 4);
+    answer("excess 0");
+    BOOST_TEST(ended() == "1:excess");
+}
+
+BOOST_AUTO_TEST_CASE(who_arrives_waits_then)
+{
+    begin(gate_call::arrive_and_wait);
+    BOOST_TEST(sent() == "arrive");
+    BOOST_TEST(commands[0].arguments[5] == "abc#1");
+    answer("closed 0");
+    BOOST_TEST(sent() == "");
+    hear(200);
+    BOOST_TEST(ended() == "1:open");
+    begin(gate_call::arrive_and_wait);
+    hear(300);
+    answer("closed 200");
+    BOOST_TEST(ended() == "2:open");
+    begin(gate_call::arrive_and_wait);
+    answer("open 400");
+    BOOST_TEST(ended() == "3:open");
+}
+
+BOOST_AUTO_TEST_CASE(who_arrived_asks_like_others)
+{
+    wait_on(gate_call::arrive_and_wait);
+    pass(15s);
+    BOOST_TEST(sent() == "wait");
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "wait");
+    answer("open 200");
+    BOOST_TEST(ended() == "1:open");
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_wait_does_not_take_an_arrival_at_a_latch_back)
+{
+    disconnect();
+    begin(gate_call::arrive_and_wait);
+    cancel(1);
+    BOOST_TEST(ended() == "1:cancelled");
+    BOOST_TEST(!machine.is_idle());
+    connect(2);
+    BOOST_TEST(sent() == "arrive");
+    // Nobody waits for it.
+    BOOST_TEST(commands[0].arguments[5] == "");
+    answer("closed 0");
+    BOOST_TEST(ended() == "");
+    BOOST_TEST(machine.is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(a_call_that_is_refused_for_the_moment_is_repeated)
+{
+    begin(gate_call::set);
+    refuse("READONLY ...");
+    pass(99ms);
+    BOOST_TEST(sent() == "");
+    pass(1ms);
+    BOOST_TEST(sent() == "set");
+    refuse("NOPERM ...");
+    BOOST_TEST(ended() == "1:refused");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+// --- barriers -----------------------------------------------------------------------------------
+
+BOOST_FIXTURE_TEST_SUITE(redis_gate_client_meets, connected_barrier)
+
+BOOST_AUTO_TEST_CASE(one_command_to_meet)
+{
+    begin(gate_call::meet);
+    BOOST_TEST(commands[0].arguments ==
+                   (std::vector<std::string>{"t:0:wake:", "arrive", "abc#0+1", "", "abc#1", "3",
+                                             "15000", "60000", "0"}),
+               boost::test_tools::per_element());
+    answer("closed 100");
+    hear(200);
+    BOOST_TEST(ended() == "1:open");
+    // The last one.
+    begin(gate_call::meet);
+    BOOST_TEST(commands[0].arguments[3] == "abc#0+1");
+    answer("open 300");
+    BOOST_TEST(ended() == "2:open");
+    begin(gate_call::meet);
+    hear(400);
+    answer("closed 300");
+    BOOST_TEST(ended() == "3:open");
+    begin(gate_call::meet);
+    answer("empty 400");
+    BOOST_TEST(ended() == "4:empty");
+}
+
+BOOST_AUTO_TEST_CASE(an_arrival_is_repeated_after_a_third_of_its_lease)
+{
+    wait_on(gate_call::meet);
+    pass(4999ms);
+    BOOST_TEST(sent() == "");
+    pass(1ms);
+    BOOST_TEST(sent() == "arrive");
+    BOOST_TEST(commands[0].arguments[2] == "abc#0+1");
+    pass(5s);
+    // Not twice at the same time.
+    BOOST_TEST(sent() == "arrive");
+    answer("closed 100");
+    pass(5s);
+    BOOST_TEST(sent() == "arrive");
+    answer("open 200");
+    BOOST_TEST(ended() == "1:open");
+}
+
+BOOST_AUTO_TEST_CASE(a_message_is_believed_only_while_the_arrival_certainly_counts)
+{
+    wait_on(gate_call::meet);
+    disconnect();
+    connect(2);
+    answer("closed 100");
+    now += 14'980ms;
+    hear(200);
+    BOOST_TEST(ended() == "1:open");
+
+    wait_on(gate_call::meet);
+    // The process was stopped. Who took its place has met the others.
+    now += 15s;
+    hear(300);
+    BOOST_TEST(ended() == "");
+    BOOST_TEST(sent() == "arrive");
+    answer("closed 300");
+    BOOST_TEST(ended() == "");
+    hear(400);
+    BOOST_TEST(ended() == "2:open");
+}
+
+BOOST_AUTO_TEST_CASE(an_arrival_is_repeated_over_the_next_connection)
+{
+    wait_on(gate_call::meet);
+    disconnect();
+    BOOST_TEST(!machine.next_tick());
+    connect(2);
+    BOOST_TEST(sent() == "arrive");
+    BOOST_TEST(commands[0].arguments[2] == "abc#0+1");
+    BOOST_TEST(commands[0].arguments[4] == "abc#2");
+    answer("open 200");
+    BOOST_TEST(ended() == "1:open");
+    begin(gate_call::meet);
+    BOOST_TEST(commands[0].arguments[3] == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_arrival_is_taken_back)
+{
+    wait_on(gate_call::meet);
+    cancel(1);
+    BOOST_TEST(ended() == "");
+    BOOST_TEST(sent() == "withdraw");
+    BOOST_TEST(commands[0].arguments[2] == "abc#0+1");
+    // It is not asked for any more.
+    pass(20s);
+    cancel(1);
+    BOOST_TEST(sent() == "withdraw");
+    answer("withdrawn 100");
+    BOOST_TEST(ended() == "1:cancelled");
+    BOOST_TEST(machine.is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(or_it_is_too_late)
+{
+    wait_on(gate_call::meet);
+    cancel(1);
+    hear(200);
+    BOOST_TEST(ended() == "");
+    answer("open 200");
+    BOOST_TEST(ended() == "1:open");
+    // The same with an arrival that is on its way.
+    begin(gate_call::meet);
+    cancel(2);
+    BOOST_TEST(sent() == "arrive withdraw");
+    answer("open 300");
+    BOOST_TEST(ended() == "2:open");
+    answer("open 300");
+    BOOST_TEST(ended() == "");
+    begin(gate_call::meet);
+    cancel(3);
+    answer("closed 300");
+    BOOST_TEST(ended() == "");
+    answer("withdrawn 300");
+    BOOST_TEST(ended() == "3:cancelled");
+}
+
+BOOST_AUTO_TEST_CASE(an_arrival_that_was_not_sent_is_taken_back_at_once)
+{
+    disconnect();
+    begin(gate_call::meet);
+    cancel(1);
+    BOOST_TEST(ended() == "1:cancelled");
+    BOOST_TEST(machine.is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(without_a_connection_it_is_taken_back_later)
+{
+    wait_on(gate_call::meet);
+    disconnect();
+    cancel(1);
+    BOOST_TEST(ended() == "1:cancelled");
+    BOOST_TEST(!machine.is_idle());
+    connect(2);
+    BOOST_TEST(sent() == "withdraw");
+    answer("open 200");
+    BOOST_TEST(ended() == "");
+    BOOST_TEST(machine.is_idle());
+
+    // The connection breaks while the server is asked.
+    wait_on(gate_call::meet);
+    cancel(2);
+    disconnect();
+    BOOST_TEST(ended() == "2:cancelled");
+    connect(3);
+    BOOST_TEST(sent() == "withdraw");
+    refuse("LOADING ...");
+    pass(100ms);
+    answer("withdrawn 200");
+    BOOST_TEST(ended() == "");
+    BOOST_TEST(machine.is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(a_withdrawal_that_is_refused_is_told_at_once)
+{
+    wait_on(gate_call::meet);
+    cancel(1);
+    refuse("READONLY ...");
+    BOOST_TEST(ended() == "1:cancelled");
+    pass(100ms);
+    BOOST_TEST(sent() == "withdraw");
+}
+
+BOOST_AUTO_TEST_CASE(what_nobody_wants_to_know_is_not_told)
+{
+    wait_on(gate_call::meet);
+    abandon(1);
+    BOOST_TEST(sent() == "withdraw");
+    machine.close_gate(gate);
+    answer("withdrawn 100");
+    BOOST_TEST(ended() == "");
+    BOOST_TEST(machine.is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(dropping_out_is_a_call)
+{
+    begin(gate_call::drop);
+    BOOST_TEST(sent() == "drop");
+    disconnect();
+    connect(2);
+    BOOST_TEST(commands[0].arguments[2] == "abc#0+1");
+    answer("open 100");
+    BOOST_TEST(ended() == "1:open");
+    begin(gate_call::drop);
+    answer("empty 100");
+    BOOST_TEST(ended() == "2:empty");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,319 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "support/gate_scene.hpp"
+
+// Each script of a gate alone.
+
+using turnstile::test::gate_scene;
+using namespace std::chrono_literals;
+using words = gate_scene::words;
+
+#define TEST_WORDS(left, ...)                                                                      \
+    BOOST_TEST(left == (words{__VA_ARGS__}), boost::test_tools::per_element())
+
+BOOST_FIXTURE_TEST_SUITE(redis_gate_scripts, gate_scene)
+
+// --- events -------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_set_tells_each_connection_once)
+{
+    BOOST_TEST(wait("a#1") == "closed");
+    BOOST_TEST(wait("b#1") == "closed");
+    BOOST_TEST(wait("a#1") == "closed");
+    TEST_WORDS(members(1), "a#1", "b#1");
+    BOOST_TEST(set("x+1") == "open");
+    TEST_WORDS(told(), "w:a#1 open gate", "w:b#1 open gate");
+    BOOST_TEST(store.published[0].second == "open gate " + std::to_string(generation));
+    TEST_WORDS(members(1));
+    BOOST_TEST(wait("c#1") == "open");
+    TEST_WORDS(members(1));
+}
+
+BOOST_AUTO_TEST_CASE(a_reset_leaves_the_generation)
+{
+    wait("a#1");
+    BOOST_TEST(generation == 0);
+    set("x+1");
+    const std::int64_t first = generation;
+    BOOST_TEST(first == store.clock);
+    BOOST_TEST(reset("x+2") == "closed");
+    BOOST_TEST(wait("a#1") == "closed");
+    BOOST_TEST(generation == first);
+    // Also if the server's clock went back.
+    store.clock -= 1'000'000;
+    set("x+3");
+    BOOST_TEST(generation == first + 1);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_set_is_not_set_again)
+{
+    set("x+1");
+    const std::int64_t first = generation;
+    wait("a#1");
+    BOOST_TEST(set("x+2") == "open");
+    BOOST_TEST(generation == first);
+    TEST_WORDS(told());
+}
+
+BOOST_AUTO_TEST_CASE(a_repeated_call_changes_nothing)
+{
+    set("x+1");
+    reset("x+2");
+    wait("a#1");
+    BOOST_TEST(set("x+1") == "closed");
+    TEST_WORDS(told());
+    TEST_WORDS(members(1), "a#1");
+    pass(59min);
+    BOOST_TEST(set("x+1") == "closed");
+    // After an hour nobody repeats it.
+    pass(2min);
+    BOOST_TEST(set("x+1") == "open");
+}
+
+BOOST_AUTO_TEST_CASE(names_of_calls_are_forgotten_when_they_were_answered)
+{
+    number = 100;
+    count_down(1, "x+1");
+    count_down(1, "x+2", "x+1");
+    TEST_WORDS(members(2), "x+2");
+    count_down(1, "x+3");
+    TEST_WORDS(members(2), "x+2", "x+3");
+    pass(61min);
+    count_down(1, "x+4");
+    TEST_WORDS(members(2), "x+4");
+}
+
+BOOST_AUTO_TEST_CASE(an_event_that_was_changed_is_kept)
+{
+    set("x+1");
+    pass(48h);
+    BOOST_TEST(read() == "open");
+    reset("x+2");
+    pass(48h);
+    BOOST_TEST(store.key_count() == 0U);
+    // And one that is set at the beginning.
+    number = 0;
+    BOOST_TEST(wait("a#1") == "open");
+    BOOST_TEST(read() == "open");
+    BOOST_TEST(store.key_count() == 0U);
+    reset("x+3");
+    pass(48h);
+    BOOST_TEST(wait("a#1") == "closed");
+}
+
+BOOST_AUTO_TEST_CASE(the_first_one_decides)
+{
+    wait("a#1");
+    number = 0;
+    BOOST_TEST(wait("b#1") == "closed");
+    BOOST_TEST(read() == "closed");
+}
+
+BOOST_AUTO_TEST_CASE(a_gate_lives_for_as_long_as_somebody_waits)
+{
+    wait("a#1");
+    for (int i = 0; i < 20; ++i)
+    {
+        pass(15s);
+        BOOST_TEST(wait("a#1") == "closed");
+    }
+    set("x+1");
+    TEST_WORDS(told(), "w:a#1 open gate");
+}
+
+BOOST_AUTO_TEST_CASE(connections_that_are_not_heard_of_are_forgotten)
+{
+    wait("a#1");
+    pass(46s);
+    wait("b#1");
+    TEST_WORDS(members(1), "b#1");
+}
+
+// --- latches ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(the_last_arrival_opens)
+{
+    number = 3;
+    wait("a#1");
+    BOOST_TEST(count_down(2, "x+1") == "closed");
+    TEST_WORDS(told());
+    BOOST_TEST(count_down(2, "x+2") == "excess");
+    BOOST_TEST(count_down(1, "x+3") == "open");
+    TEST_WORDS(told(), "w:a#1 open gate");
+    BOOST_TEST(count_down(1, "x+4") == "excess");
+    BOOST_TEST(read() == "open");
+}
+
+BOOST_AUTO_TEST_CASE(who_arrives_can_wait_with_the_same_command)
+{
+    number = 2;
+    BOOST_TEST(count_down(1, "x+1", "", "a#1") == "closed");
+    TEST_WORDS(members(1), "a#1");
+    // A repetition comes from another connection.
+    BOOST_TEST(count_down(1, "x+1", "", "a#2") == "closed");
+    TEST_WORDS(members(1), "a#1", "a#2");
+    BOOST_TEST(count_down(1, "x+2", "", "b#1") == "open");
+    TEST_WORDS(told(), "w:a#1 open gate", "w:a#2 open gate");
+}
+
+BOOST_AUTO_TEST_CASE(a_latch_is_kept_for_as_long_as_it_is_said)
+{
+    number = 2;
+    keep = "86400000";
+    count_down(1, "x+1");
+    pass(23h);
+    count_down(1, "x+2");
+    pass(23h);
+    BOOST_TEST(wait("a#1") == "open");
+    pass(23h);
+    BOOST_TEST(read() == "open");
+    pass(25h);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(who_looks_leaves_nothing)
+{
+    read();
+    BOOST_TEST(store.key_count() == 0U);
+}
+
+// --- barriers -----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(all_go_on_when_all_have_arrived)
+{
+    meet_here(2);
+    BOOST_TEST(arrive("a+1", "a#1") == "closed");
+    BOOST_TEST(arrive("b+1", "b#1") == "open");
+    // The one that completes the round learns it from the answer, and its connection all the same, since
+    // others may wait behind it.
+    TEST_WORDS(told(), "w:a#1 open gate", "w:b#1 open gate");
+    BOOST_TEST(arrive("a+2", "a#1") == "closed");
+}
+
+BOOST_AUTO_TEST_CASE(an_arrival_counts_once)
+{
+    meet_here(3);
+    arrive("a+1", "a#1");
+    BOOST_TEST(arrive("a+1", "a#2") == "closed");
+    TEST_WORDS(members(3), "a+1");
+    arrive("b+1", "b#1");
+    BOOST_TEST(arrive("c+1", "c#1") == "open");
+    // Whoever did not hear of it is told so, and does not count in the next round.
+    BOOST_TEST(arrive("a+1", "a#2") == "open");
+    BOOST_TEST(arrive("c+1", "c#1") == "open");
+    TEST_WORDS(members(3));
+}
+
+BOOST_AUTO_TEST_CASE(an_arrival_is_taken_back_unless_all_have_met)
+{
+    meet_here(2);
+    arrive("a+1", "a#1");
+    BOOST_TEST(withdraw("a+1") == "withdrawn");
+    BOOST_TEST(withdraw("a+1") == "withdrawn");
+    TEST_WORDS(members(3));
+    // The arrival itself comes late, over a connection that broke.
+    BOOST_TEST(arrive("a+1", "a#1") == "withdrawn");
+    TEST_WORDS(members(3));
+    arrive("b+1", "b#1");
+    arrive("c+1", "c#1");
+    BOOST_TEST(withdraw("b+1") == "open");
+}
+
+BOOST_AUTO_TEST_CASE(an_arrival_lapses_after_a_lease)
+{
+    meet_here(2);
+    arrive("a+1", "a#1");
+    pass(15s);
+    BOOST_TEST(arrive("b+1", "b#1") == "closed");
+    pass(10s);
+    arrive("b+1", "b#1");
+    pass(10s);
+    // Who was only slow counts again.
+    BOOST_TEST(arrive("a+1", "a#1") == "open");
+    TEST_WORDS(told(), "w:b#1 open gate", "w:a#1 open gate");
+}
+
+BOOST_AUTO_TEST_CASE(who_drops_out_is_not_waited_for)
+{
+    meet_here(3);
+    keep = "86400000";
+    arrive("a+1", "a#1");
+    arrive("b+1", "b#1");
+    BOOST_TEST(drop("c+1") == "open");
+    TEST_WORDS(told(), "w:a#1 open gate", "w:b#1 open gate");
+    BOOST_TEST(drop("c+1") == "open");
+    BOOST_TEST(field("number") == "2");
+    drop("d+1");
+    BOOST_TEST(drop("e+1") == "open");
+    BOOST_TEST(drop("f+1") == "empty");
+    BOOST_TEST(arrive("a+2", "a#1") == "empty");
+    // A repetition of the last one was carried out.
+    BOOST_TEST(drop("e+1") == "open");
+    pass(23h);
+    BOOST_TEST(arrive("a+3", "a#1") == "empty");
+}
+
+BOOST_AUTO_TEST_CASE(a_barrier_that_nobody_uses_is_forgotten)
+{
+    meet_here(2);
+    arrive("a+1", "a#1");
+    arrive("b+1", "b#1");
+    pass(2min);
+    // But for what was carried out, so that a repetition is known.
+    TEST_WORDS(members(2), "a+1", "b+1");
+    BOOST_TEST(!store.exists("gate"));
+    pass(60min);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
+// --- all ----------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_clock_that_is_set_back_takes_the_gate_s_along)
+{
+    meet_here(2);
+    arrive("a+1", "a#1");
+    store.clock -= 3'600'000'000;
+    arrive("x+1", "x#1");
+    arrive("a+2", "a#1");
+    pass(15s);
+    // A lease is no longer for that.
+    arrive("c+1", "c#1");
+    TEST_WORDS(members(3), "c+1");
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_are_not_ours)
+{
+    const auto each_says = [this](const std::string& what)
+    {
+        for (const char* script : {"gate_wait", "gate_change", "gate_meet"})
+        {
+            words arguments{"w:", "a#1", "1", "15000", "60000", "0"};
+            if (std::string(script) == "gate_change")
+                arguments = {"w:", "set", "1", "x+1", "", "", "1", "15000", "60000", "0"};
+            if (std::string(script) == "gate_meet")
+                arguments = {"w:", "arrive", "x+1", "", "a#1", "1", "15000", "60000", "0"};
+            BOOST_TEST(run(script, arguments)[0] == what, script);
+        }
+    };
+    meet_here(2);
+    for (const std::string& key : keys)
+    {
+        store.run(words{"SET", key, "x"});
+        each_says("wrongtype");
+        store.run(words{"DEL", key});
+    }
+    store.run(words{"HSET", "gate", "layout", "9"});
+    each_says("foreign");
+    // What an automatic event of the same name has.
+    store.run(words{"HSET", "gate", "layout", "1"});
+    each_says("foreign");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
