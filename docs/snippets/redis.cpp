@@ -14,7 +14,10 @@
 #include <exception>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/barrier.hpp>
 #include <turnstile/redis/condition.hpp>
+#include <turnstile/redis/event.hpp>
+#include <turnstile/redis/latch.hpp>
 #include <turnstile/redis/shared_mutex.hpp>
 #include <turnstile/with_lock.hpp>
 
@@ -141,6 +144,44 @@ boost::asio::awaitable<void> readers_and_writers(turnstile::redis::session& sess
     check(writing.valid() && !upgradable.owns_lock());
 }
 
+boost::asio::awaitable<void> events(turnstile::redis::session& session)
+{
+    // [event]
+    turnstile::redis::event ready{session, "ready"};
+
+    co_await ready.async_set();   // some process
+    co_await ready.async_wait();  // any others
+    // [event]
+    check(co_await ready.async_is_set());
+}
+
+boost::asio::awaitable<void> latches(turnstile::redis::session& session)
+{
+    // [latch]
+    turnstile::redis::latch loaded{session, "import/42", 2};
+
+    co_await loaded.async_count_down(1);      // one part is there
+    co_await loaded.async_arrive_and_wait();  // and the last one
+    // [latch]
+    check(co_await loaded.async_try_wait());
+}
+
+void publish(document_type /*what*/) {}
+
+boost::asio::awaitable<void> barriers(turnstile::redis::session& session)
+{
+    const bool is_first = true;
+    const document_type results = 7;
+    // [barrier]
+    turnstile::redis::barrier round{session, "simulation", 1};
+
+    co_await round.async_arrive_and_wait();
+    if (is_first)
+        publish(results);  // while the others wait
+    co_await round.async_arrive_and_wait();
+    // [barrier]
+}
+
 boost::asio::awaitable<void> fenced(turnstile::redis::session& session)
 {
     turnstile::redis::async_mutex orders{session, "orders/42"};
@@ -171,6 +212,9 @@ boost::asio::awaitable<void> all(boost::asio::any_io_executor executor)
     co_await conditions(session);
     co_await semaphores(session);
     co_await readers_and_writers(session);
+    co_await events(session);
+    co_await latches(session);
+    co_await barriers(session);
     co_await fenced(session);
     durable(session);
     co_await session.async_close();

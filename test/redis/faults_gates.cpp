@@ -1,0 +1,641 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Events, latches and barriers while connections, processes and the server fail.
+
+#include <algorithm>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <redis/names.hpp>
+#include <string>
+#include <string_view>
+#include <support/lock_client.hpp>
+#include <support/lock_view.hpp>
+#include <support/print.hpp>
+#include <support/redis_server.hpp>
+#include <support/running_context.hpp>
+#include <support/tcp_proxy.hpp>
+#include <sys/wait.h>
+#include <turnstile/error.hpp>
+#include <turnstile/redis/barrier.hpp>
+#include <turnstile/redis/config.hpp>
+#include <turnstile/redis/error.hpp>
+#include <turnstile/redis/event.hpp>
+#include <turnstile/redis/latch.hpp>
+#include <turnstile/redis/session.hpp>
+#include <type_traits>
+#include <unistd.h>
+#include <utility>
+
+namespace {
+
+namespace asio = boost::asio;
+using turnstile::error_code;
+using turnstile::event_reset;
+using turnstile::redis::config;
+using turnstile::redis::session;
+using turnstile::test::kill_connections;
+using turnstile::test::redis_server;
+using turnstile::test::short_leases;
+using turnstile::test::tcp_proxy;
+using turnstile::test::until;
+
+/// A process, as far as the server can tell: a session with a thread.
+class party
+{
+public:
+    explicit party(const config& settings)
+        : session_(context_.get_executor(), settings)
+    {
+    }
+
+    operator session&() { return session_; }
+    [[nodiscard]] asio::any_io_executor executor() { return context_.get_executor(); }
+    [[nodiscard]] std::uint64_t connections() const { return session_.metrics().connections; }
+
+private:
+    turnstile::test::running_context context_;
+    session session_;
+};
+
+/// How an operation ends, as the thread of the test sees it.
+class outcome
+{
+public:
+    /// The handler of the operation; runs in the thread of a party.
+    [[nodiscard]] auto handler(party& whose)
+    {
+        shared_->executor = whose.executor();
+        return asio::bind_cancellation_slot(shared_->signal.slot(),
+                                            [shared = shared_](const error_code& error)
+                                            {
+                                                const std::lock_guard lock(shared->mutex);
+                                                shared->text = error ? error.message() : "done";
+                                            });
+    }
+
+    [[nodiscard]] bool is_told() const
+    {
+        const std::lock_guard lock(shared_->mutex);
+        return !shared_->text.empty();
+    }
+
+    /// "done", or the text of the error; "waiting" if the end does not come.
+    [[nodiscard]] std::string result() const
+    {
+        if (!until([this] { return is_told(); }))
+            return "waiting";
+        const std::lock_guard lock(shared_->mutex);
+        return shared_->text;
+    }
+
+    void cancel() const
+    {
+        asio::post(shared_->executor,
+                   [shared = shared_] { shared->signal.emit(asio::cancellation_type::total); });
+    }
+
+private:
+    struct shared
+    {
+        std::mutex mutex;
+        std::string text;
+        asio::cancellation_signal signal;
+        asio::any_io_executor executor;
+    };
+
+    std::shared_ptr<shared> shared_ = std::make_shared<shared>();
+};
+
+template <class Start>
+outcome start(party& whose, Start what)
+{
+    outcome result;
+    what(result.handler(whose));
+    return result;
+}
+
+template <class Gate>
+outcome wait(party& whose, Gate& gate)
+{
+    return start(whose, [&](auto handler) { gate.async_wait(std::move(handler)); });
+}
+
+outcome meet(party& whose, turnstile::redis::barrier& barrier)
+{
+    return start(whose, [&](auto handler) { barrier.async_arrive_and_wait(std::move(handler)); });
+}
+
+/// These are over when the server has answered.
+std::string set(party& whose, turnstile::redis::event& event)
+{
+    return start(whose, [&](auto handler) { event.async_set(std::move(handler)); }).result();
+}
+
+std::string reset(party& whose, turnstile::redis::event& event)
+{
+    return start(whose, [&](auto handler) { event.async_reset(std::move(handler)); }).result();
+}
+
+outcome count_down(party& whose, turnstile::redis::latch& latch, std::ptrdiff_t arrivals)
+{
+    return start(whose,
+                 [&](auto handler) { latch.async_count_down(arrivals, std::move(handler)); });
+}
+
+/// A gate as it lies in the server.
+class gate_view
+{
+public:
+    gate_view(const redis_server& server, std::string_view kind, std::string_view name)
+        : keys(turnstile::redis::detail::gate_keys("turnstile", kind, name))
+        , server_(&server)
+    {
+    }
+
+    [[nodiscard]] std::string number() const { return server_->cli({"HGET", keys[0], "number"}); }
+    /// In lines.
+    [[nodiscard]] std::string waiters() const { return members(1); }
+    [[nodiscard]] std::string arrivals() const { return members(3); }
+
+    const turnstile::redis::detail::lock_keys keys;
+
+private:
+    [[nodiscard]] std::string members(std::size_t key) const
+    {
+        return server_->cli({"ZRANGE", keys[key], "0", "-1"});
+    }
+
+    const redis_server* server_;
+};
+
+std::ptrdiff_t lines(const std::string& text)
+{
+    return text.empty() ? 0 : 1 + std::count(text.begin(), text.end(), '\n');
+}
+
+/// A child with a session of its own, which does something for ever. Made before there are threads.
+class child
+{
+public:
+    child(const config& settings, const std::function<void(session&)>& what)
+        : pid_(::fork())
+    {
+        if (pid_ != 0)
+            return;
+        asio::io_context context;
+        session own(context, settings);
+        what(own);
+        context.run();
+        ::_exit(0);
+    }
+    child(const child&) = delete;
+    child& operator=(const child&) = delete;
+    ~child()
+    {
+        if (pid_ > 0)
+            kill();
+    }
+
+    /// Whether the signal was what ended it.
+    bool kill()
+    {
+        int status = 0;
+        ::kill(pid_, SIGKILL);
+        const bool is_ended = ::waitpid(pid_, &status, 0) == pid_;
+        pid_ = 0;
+        return is_ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    }
+
+    /// Whether it does not run any more.
+    bool stop() const
+    {
+        int status = 0;
+        ::kill(pid_, SIGSTOP);
+        return ::waitpid(pid_, &status, WUNTRACED) == pid_ && WIFSTOPPED(status);
+    }
+
+private:
+    pid_t pid_;
+};
+
+/// Nothing is done because of the time, however slow the machine is.
+config named(const std::string& url, const std::string& name)
+{
+    config settings(url + "?lease=60s&claim_lease=60s&health_check=15s&max_backoff=100ms");
+    settings.client_name = name;
+    return settings;
+}
+
+/// How often something was published.
+std::uint64_t published(const redis_server& server)
+{
+    return turnstile::test::counted(server, "commandstats", "cmdstat_publish:calls=");
+}
+
+}  // namespace
+
+// --- messages and connections -------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(one_message_for_each_process)
+{
+    const redis_server server;
+    party first(named(server.url(), "first"));
+    party second(named(server.url(), "second"));
+    turnstile::redis::event a(first, "e");
+    turnstile::redis::event b(second, "e");
+    const outcome waits[] = {wait(first, a), wait(first, a), wait(first, a), wait(second, b)};
+    BOOST_TEST(until([&] { return lines(gate_view(server, "event", "e").waiters()) == 2; }));
+    const std::uint64_t before = published(server);
+    BOOST_TEST(set(second, b) == "done");
+    for (const outcome& each : waits)
+        BOOST_TEST(each.result() == "done");
+    BOOST_TEST(published(server) == before + 2);
+}
+
+BOOST_AUTO_TEST_CASE(set_and_reset_while_a_waiter_hears_nothing)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    party deaf(named(proxy.url(), "deaf"));
+    party other(named(server.url(), "other"));
+    turnstile::redis::event a(deaf, "e");
+    turnstile::redis::event b(other, "e");
+    const outcome waiter = wait(deaf, a);
+    BOOST_TEST(until([&] { return lines(gate_view(server, "event", "e").waiters()) == 1; }));
+
+    proxy.swallow(tcp_proxy::to_client);
+    BOOST_TEST(set(other, b) == "done");
+    BOOST_TEST(reset(other, b) == "done");
+    BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
+    BOOST_TEST(!waiter.is_told());
+    proxy.swallow(tcp_proxy::none);
+    proxy.cut();
+    BOOST_TEST(waiter.result() == "done");
+    BOOST_TEST(deaf.connections() >= 2U);
+}
+// Red without: the question after a reconnect; the generation, by which a set is seen that was reset.
+
+BOOST_AUTO_TEST_CASE(set_and_reset_while_the_server_has_forgotten_a_waiter)
+{
+    const redis_server server;
+    party first(short_leases(server.url()));
+    party other(named(server.url(), "other"));
+    turnstile::redis::event a(first, "e");
+    turnstile::redis::event b(other, "e");
+    const gate_view view(server, "event", "e");
+    const outcome waiter = wait(first, a);
+    BOOST_TEST(until([&] { return lines(view.waiters()) == 1; }));
+    BOOST_TEST(server.cli({"DEL", view.keys[1]}) == "1");
+    BOOST_TEST(set(other, b) == "done");
+    BOOST_TEST(reset(other, b) == "done");
+    BOOST_TEST(waiter.result() == "done");
+}
+// Red without: the question after each lease.
+
+BOOST_AUTO_TEST_CASE(a_waiter_whose_connection_is_killed_again_and_again)
+{
+    const redis_server server;
+    party first(named(server.url(), "victim"));
+    party other(named(server.url(), "other"));
+    for (int i = 0; i < 10; ++i)
+    {
+        const std::string name = std::to_string(i);
+        turnstile::redis::event a(first, name);
+        turnstile::redis::event b(other, name);
+        const outcome waiter = wait(first, a);
+        BOOST_TEST(until([&] { return lines(gate_view(server, "event", name).waiters()) == 1; }));
+        BOOST_TEST(until([&] { return kill_connections(server, "victim") == 1; }));
+        BOOST_TEST(set(other, b) == "done");
+        BOOST_TEST(reset(other, b) == "done");
+        BOOST_TEST(waiter.result() == "done");
+    }
+    BOOST_TEST(first.connections() >= 11U);
+}
+
+BOOST_AUTO_TEST_CASE(an_arrival_at_a_latch_whose_answer_is_lost_counts_once)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    party deaf(named(proxy.url(), "deaf"));
+    turnstile::redis::latch latch(deaf, "l", 3);
+    const gate_view view(server, "latch", "l");
+    BOOST_TEST(count_down(deaf, latch, 1).result() == "done");
+
+    proxy.swallow(tcp_proxy::to_client);
+    const outcome second = count_down(deaf, latch, 1);
+    BOOST_TEST(until([&] { return view.number() == "1"; }));
+    BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
+    BOOST_TEST(!second.is_told());
+    proxy.swallow(tcp_proxy::none);
+    proxy.cut();
+    BOOST_TEST(second.result() == "done");
+    BOOST_TEST(view.number() == "1");
+    BOOST_TEST(count_down(deaf, latch, 1).result() == "done");
+    BOOST_TEST(wait(deaf, latch).result() == "done");
+}
+// Red without: the names of calls.
+
+BOOST_AUTO_TEST_CASE(the_last_arrival_at_a_barrier_whose_answer_is_lost)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    party deaf(named(proxy.url(), "deaf"));
+    party other(named(server.url(), "other"));
+    turnstile::redis::barrier a(deaf, "b", 2);
+    turnstile::redis::barrier b(other, "b", 2);
+    const gate_view view(server, "barrier", "b");
+    const outcome first = meet(other, b);
+    BOOST_TEST(until([&] { return lines(view.arrivals()) == 1; }));
+    // It is connected.
+    const outcome nobody = start(deaf, [&](auto handler)
+                                 { static_cast<session&>(deaf).async_ready(std::move(handler)); });
+    BOOST_TEST(nobody.result() == "done");
+
+    proxy.swallow(tcp_proxy::to_client);
+    const outcome last = meet(deaf, a);
+    BOOST_TEST(first.result() == "done");
+    BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
+    BOOST_TEST(!last.is_told());
+    proxy.swallow(tcp_proxy::none);
+    proxy.cut();
+    BOOST_TEST(last.result() == "done");
+    // It did not arrive for the next round.
+    BOOST_TEST(view.arrivals() == "");
+}
+// Red without: the names of arrivals that were counted.
+
+BOOST_AUTO_TEST_CASE(an_arrival_that_is_cancelled_while_the_server_is_away)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    party first(named(proxy.url(), "first"));
+    party other(named(server.url(), "other"));
+    turnstile::redis::barrier a(first, "b", 2);
+    turnstile::redis::barrier b(other, "b", 2);
+    const gate_view view(server, "barrier", "b");
+    const outcome fickle = meet(first, a);
+    BOOST_TEST(until([&] { return lines(view.arrivals()) == 1; }));
+
+    proxy.refuse(true);
+    proxy.cut();
+    BOOST_TEST(until([&] { return proxy.refused() > 0; }));
+    fickle.cancel();
+    BOOST_TEST(fickle.result() == error_code(asio::error::operation_aborted).message());
+    BOOST_TEST(lines(view.arrivals()) == 1);
+    proxy.refuse(false);
+    BOOST_TEST(until([&] { return view.arrivals() == ""; }));
+    const outcome next = meet(other, b);
+    BOOST_TEST(until([&] { return lines(view.arrivals()) == 1; }));
+    BOOST_TEST(!next.is_told());
+    const outcome last = meet(first, a);
+    BOOST_TEST(next.result() == "done");
+    BOOST_TEST(last.result() == "done");
+}
+// Red without: the withdrawal that is sent when the connection is back.
+
+// --- processes ----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_process_that_arrives_at_a_latch_and_is_killed)
+{
+    const redis_server server;
+    const gate_view view(server, "latch", "l");
+    child arriving(config(server.url()),
+                   [](session& own)
+                   {
+                       static turnstile::redis::latch latch(own, "l", 2);
+                       latch.async_arrive_and_wait(asio::detached);
+                   });
+    BOOST_TEST(until([&] { return view.number() == "1"; }));
+    BOOST_TEST(arriving.kill());
+    party other(named(server.url(), "other"));
+    turnstile::redis::latch latch(other, "l", 2);
+    BOOST_TEST(count_down(other, latch, 1).result() == "done");
+    BOOST_TEST(wait(other, latch).result() == "done");
+    BOOST_TEST(count_down(other, latch, 1).result() ==
+               make_error_code(turnstile::errc::over_release).message());
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_arrives_at_a_barrier_and_is_killed)
+{
+    const redis_server server;
+    const gate_view view(server, "barrier", "b");
+    child arriving(short_leases(server.url()),
+                   [](session& own)
+                   {
+                       static turnstile::redis::barrier barrier(own, "b", 3);
+                       barrier.async_arrive_and_wait(asio::detached);
+                   });
+    BOOST_TEST(until([&] { return lines(view.arrivals()) == 1; }));
+    const std::string dead = view.arrivals();
+    BOOST_TEST(arriving.kill());
+    BOOST_TEST(view.arrivals() == dead);
+
+    party other(short_leases(server.url()));
+    turnstile::redis::barrier barrier(other, "b", 3);
+    const outcome first = meet(other, barrier);
+    // The dead one is not there any more.
+    BOOST_TEST(until(
+        [&]
+        {
+            const std::string there = view.arrivals();
+            return lines(there) == 1 && there != dead;
+        }));
+    const outcome second = meet(other, barrier);
+    BOOST_TEST(until([&] { return lines(view.arrivals()) == 2; }));
+    BOOST_TEST(!first.is_told());
+    BOOST_TEST(!second.is_told());
+    const outcome third = meet(other, barrier);
+    for (const outcome& each : {first, second, third})
+        BOOST_TEST(each.result() == "done");
+}
+// Red without: the leases of arrivals.
+
+BOOST_AUTO_TEST_CASE(a_signal_for_a_process_that_does_not_take_it_goes_to_the_next_one)
+{
+    const redis_server server;
+    const auto keys = turnstile::redis::detail::pool_keys("turnstile", "event", "e");
+    const auto queued = [&] { return std::stoi(server.cli({"ZCARD", keys[1]})); };
+    child stopped(short_leases(server.url()),
+                  [](session& own)
+                  {
+                      static turnstile::redis::event event(own, "e", event_reset::automatic);
+                      event.async_wait(asio::detached);
+                  });
+    BOOST_TEST(until([&] { return queued() == 1; }));
+    party other(short_leases(server.url()));
+    turnstile::redis::event event(other, "e", event_reset::automatic);
+    const outcome next = wait(other, event);
+    BOOST_TEST(until([&] { return queued() == 2; }));
+    BOOST_TEST(stopped.stop());
+    BOOST_TEST(set(other, event) == "done");
+    BOOST_TEST(next.result() == "done");
+    BOOST_TEST(stopped.kill());
+    BOOST_TEST(set(other, event) == "done");
+    BOOST_TEST(set(other, event) == "done");
+    BOOST_TEST(wait(other, event).result() == "done");
+    const outcome last =
+        start(other,
+              [&](auto handler)
+              {
+                  event.async_wait_for(std::chrono::milliseconds(0),
+                                       [handler = std::move(handler)](const error_code& error,
+                                                                      std::cv_status status) mutable
+                                       {
+                                           BOOST_TEST(!error);
+                                           BOOST_TEST((status == std::cv_status::timeout));
+                                           std::move(handler)(error);
+                                       });
+              });
+    BOOST_TEST(last.result() == "done");
+}
+// Red without: the confirmation before a signal counts as taken.
+
+// --- the server ---------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_server_that_starts_again_with_empty_memory)
+{
+    redis_server server;
+    party first(named(server.url(), "first"));
+    party other(named(server.url(), "other"));
+    turnstile::redis::event was_set(first, "was set");
+    turnstile::redis::event event_a(first, "e");
+    turnstile::redis::event event_b(other, "e");
+    turnstile::redis::latch latch(first, "l", 2);
+    turnstile::redis::barrier barrier_a(first, "b", 2);
+    turnstile::redis::barrier barrier_b(other, "b", 2);
+    BOOST_TEST(set(first, was_set) == "done");
+    BOOST_TEST(count_down(first, latch, 1).result() == "done");
+    const outcome passage = wait(first, event_a);
+    const outcome opening = wait(first, latch);
+    const outcome meeting = meet(first, barrier_a);
+    const gate_view event(server, "event", "e");
+    const gate_view barrier(server, "barrier", "b");
+    BOOST_TEST(until([&] { return lines(event.waiters()) == 1; }));
+    BOOST_TEST(until([&] { return lines(barrier.arrivals()) == 1; }));
+
+    const std::string before = server.run_id();
+    server.kill();
+    server.start();
+    BOOST_TEST(server.run_id() != before);
+    // Those who wait are there again; what was counted is not.
+    BOOST_TEST(until([&] { return lines(event.waiters()) == 1; }));
+    BOOST_TEST(until([&] { return lines(barrier.arrivals()) == 1; }));
+    const outcome late = wait(first, was_set);
+    BOOST_TEST(until([&] { return lines(gate_view(server, "event", "was set").waiters()) == 1; }));
+    BOOST_TEST(!late.is_told());
+    BOOST_TEST(!passage.is_told());
+    BOOST_TEST(set(other, event_b) == "done");
+    BOOST_TEST(passage.result() == "done");
+    BOOST_TEST(count_down(first, latch, 1).result() == "done");
+    BOOST_TEST(!opening.is_told());
+    BOOST_TEST(count_down(first, latch, 1).result() == "done");
+    BOOST_TEST(opening.result() == "done");
+    BOOST_TEST(meet(other, barrier_b).result() == "done");
+    BOOST_TEST(meeting.result() == "done");
+}
+
+// --- ends ---------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_session_that_is_closed_takes_its_arrivals_back)
+{
+    const redis_server server;
+    party first(named(server.url(), "first"));
+    turnstile::redis::barrier barrier(first, "b", 2);
+    turnstile::redis::event event(first, "e");
+    const gate_view view(server, "barrier", "b");
+    const outcome meeting = meet(first, barrier);
+    const outcome passage = wait(first, event);
+    BOOST_TEST(until([&] { return lines(view.arrivals()) == 1; }));
+    const outcome end = start(first, [&](auto handler)
+                              { static_cast<session&>(first).async_close(std::move(handler)); });
+    const std::string closed = make_error_code(turnstile::redis::errc::session_closed).message();
+    BOOST_TEST(meeting.result() == closed);
+    BOOST_TEST(passage.result() == closed);
+    BOOST_TEST(end.result() == "done");
+    BOOST_TEST(view.arrivals() == "");
+    BOOST_TEST(set(first, event) == closed);
+}
+
+BOOST_AUTO_TEST_CASE(a_session_that_is_destroyed_aborts_those_who_wait)
+{
+    const redis_server server;
+    outcome meeting;
+    outcome passage;
+    turnstile::test::running_context context;
+    const auto told = [&](const outcome& which) { return which.is_told(); };
+    {
+        party owner(named(server.url(), "owner"));
+        turnstile::redis::barrier barrier(owner, "b", 2);
+        turnstile::redis::event event(owner, "e", event_reset::automatic);
+        const auto elsewhere = [&](outcome& which)
+        { return asio::bind_executor(context.get_executor(), which.handler(owner)); };
+        barrier.async_arrive_and_wait(elsewhere(meeting));
+        event.async_wait(elsewhere(passage));
+        BOOST_TEST(until([&] { return lines(gate_view(server, "barrier", "b").arrivals()) == 1; }));
+        BOOST_TEST(!told(meeting));
+    }
+    const std::string aborted = error_code(asio::error::operation_aborted).message();
+    BOOST_TEST(meeting.result() == aborted);
+    BOOST_TEST(passage.result() == aborted);
+}
+
+BOOST_AUTO_TEST_CASE(objects_that_cannot_be_made)
+{
+    const redis_server server;
+    party owner(named(server.url(), "owner"));
+    const auto code_of = [](const std::function<void()>& make)
+    {
+        try
+        {
+            make();
+        }
+        catch (const turnstile::system_error& error)
+        {
+            return error.code();
+        }
+        return error_code();
+    };
+    using turnstile::errc;
+    BOOST_TEST(code_of([&] { turnstile::redis::latch(owner, "l", -1); }) == errc::invalid_count);
+    BOOST_TEST(code_of([&] { turnstile::redis::barrier(owner, "b", 0); }) == errc::invalid_count);
+    for (const auto reset : {event_reset::manual, event_reset::automatic})
+        BOOST_TEST(code_of([&] { turnstile::redis::event(owner, "", reset); }) ==
+                   make_error_code(turnstile::redis::errc::invalid_name));
+    // There is no completion step over Redis.
+    static_assert(!std::is_constructible_v<turnstile::redis::barrier, session&, std::string_view,
+                                           std::ptrdiff_t, std::function<void()>>);
+}
+
+BOOST_AUTO_TEST_CASE(an_event_cannot_be_manual_and_automatic)
+{
+    const redis_server server;
+    party owner(named(server.url(), "owner"));
+    turnstile::redis::event manual(owner, "e");
+    turnstile::redis::event automatic(owner, "e", event_reset::automatic);
+    BOOST_TEST(set(owner, manual) == "done");
+    const std::string foreign = make_error_code(turnstile::redis::errc::foreign_layout).message();
+    BOOST_TEST(set(owner, automatic) == foreign);
+    BOOST_TEST(wait(owner, automatic).result() == foreign);
+    turnstile::redis::event other(owner, "f", event_reset::automatic);
+    turnstile::redis::event again(owner, "f");
+    BOOST_TEST(set(owner, other) == "done");
+    BOOST_TEST(set(owner, again) == foreign);
+    BOOST_TEST(wait(owner, again).result() == foreign);
+}
