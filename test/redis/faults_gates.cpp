@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
@@ -61,17 +60,19 @@ class party
 {
 public:
     explicit party(const config& settings)
-        : session_(context_.get_executor(), settings)
+        : session_(std::make_unique<session>(context_.get_executor(), settings))
     {
     }
 
-    operator session&() { return session_; }
+    operator session&() { return *session_; }
     [[nodiscard]] asio::any_io_executor executor() { return context_.get_executor(); }
-    [[nodiscard]] std::uint64_t connections() const { return session_.metrics().connections; }
+    [[nodiscard]] std::uint64_t connections() const { return session_->metrics().connections; }
+    /// Its context goes on.
+    void destroy_session() { session_.reset(); }
 
 private:
     turnstile::test::running_context context_;
-    session session_;
+    std::unique_ptr<session> session_;
 };
 
 /// How an operation ends, as the thread of the test sees it.
@@ -135,6 +136,13 @@ template <class Gate>
 outcome wait(party& whose, Gate& gate)
 {
     return start(whose, [&](auto handler) { gate.async_wait(std::move(handler)); });
+}
+
+/// What was sent before has been answered.
+std::string ping(party& whose)
+{
+    session& own = whose;
+    return start(whose, [&](auto handler) { own.async_ping(std::move(handler)); }).result();
 }
 
 outcome meet(party& whose, turnstile::redis::barrier& barrier)
@@ -279,6 +287,7 @@ BOOST_AUTO_TEST_CASE(set_and_reset_while_a_waiter_hears_nothing)
     turnstile::redis::event b(other, "e");
     const outcome waiter = wait(deaf, a);
     BOOST_TEST(until([&] { return lines(gate_view(server, "event", "e").waiters()) == 1; }));
+    BOOST_TEST(ping(deaf) == "done");
 
     proxy.swallow(tcp_proxy::to_client);
     BOOST_TEST(set(other, b) == "done");
@@ -302,6 +311,7 @@ BOOST_AUTO_TEST_CASE(set_and_reset_while_the_server_has_forgotten_a_waiter)
     const gate_view view(server, "event", "e");
     const outcome waiter = wait(first, a);
     BOOST_TEST(until([&] { return lines(view.waiters()) == 1; }));
+    BOOST_TEST(ping(first) == "done");
     BOOST_TEST(server.cli({"DEL", view.keys[1]}) == "1");
     BOOST_TEST(set(other, b) == "done");
     BOOST_TEST(reset(other, b) == "done");
@@ -321,6 +331,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_whose_connection_is_killed_again_and_again)
         turnstile::redis::event b(other, name);
         const outcome waiter = wait(first, a);
         BOOST_TEST(until([&] { return lines(gate_view(server, "event", name).waiters()) == 1; }));
+        BOOST_TEST(ping(first) == "done");
         BOOST_TEST(until([&] { return kill_connections(server, "victim") == 1; }));
         BOOST_TEST(set(other, b) == "done");
         BOOST_TEST(reset(other, b) == "done");
@@ -576,24 +587,17 @@ BOOST_AUTO_TEST_CASE(a_session_that_is_closed_takes_its_arrivals_back)
 BOOST_AUTO_TEST_CASE(a_session_that_is_destroyed_aborts_those_who_wait)
 {
     const redis_server server;
-    outcome meeting;
-    outcome passage;
-    turnstile::test::running_context context;
-    const auto told = [&](const outcome& which) { return which.is_told(); };
-    {
-        party owner(named(server.url(), "owner"));
-        turnstile::redis::barrier barrier(owner, "b", 2);
-        turnstile::redis::event event(owner, "e", event_reset::automatic);
-        const auto elsewhere = [&](outcome& which)
-        { return asio::bind_executor(context.get_executor(), which.handler(owner)); };
-        barrier.async_arrive_and_wait(elsewhere(meeting));
-        event.async_wait(elsewhere(passage));
-        BOOST_TEST(until([&] { return lines(gate_view(server, "barrier", "b").arrivals()) == 1; }));
-        BOOST_TEST(!told(meeting));
-    }
-    const std::string aborted = error_code(asio::error::operation_aborted).message();
-    BOOST_TEST(meeting.result() == aborted);
-    BOOST_TEST(passage.result() == aborted);
+    party owner(named(server.url(), "owner"));
+    turnstile::redis::barrier barrier(owner, "b", 2);
+    turnstile::redis::event manual(owner, "m");
+    turnstile::redis::event automatic(owner, "a", event_reset::automatic);
+    const outcome waiters[] = {meet(owner, barrier), wait(owner, manual), wait(owner, automatic)};
+    BOOST_TEST(until([&] { return lines(gate_view(server, "barrier", "b").arrivals()) == 1; }));
+    owner.destroy_session();
+    for (const outcome& each : waiters)
+        BOOST_TEST(each.result() == error_code(asio::error::operation_aborted).message());
+    BOOST_TEST(wait(owner, manual).result() ==
+               make_error_code(turnstile::redis::errc::session_closed).message());
 }
 
 BOOST_AUTO_TEST_CASE(objects_that_cannot_be_made)

@@ -104,6 +104,16 @@ BOOST_AUTO_TEST_CASE(a_key_is_readable)
     BOOST_TEST(mutex_keys("p", "x")[0].starts_with("p:{"));
 }
 
+BOOST_AUTO_TEST_CASE(the_keys_of_gates)
+{
+    BOOST_TEST(gate_keys("p", "event", "printer") ==
+                   (lock_keys{"p:{63}:event:printer", "p:{63}:event.waiters:printer",
+                              "p:{63}:event.done:printer"}),
+               boost::test_tools::per_element());
+    BOOST_TEST(gate_keys("p", "barrier", "printer").size() == 4U);
+    BOOST_TEST(gate_keys("p", "barrier", "printer")[3] == "p:{63}:barrier.arrivals:printer");
+}
+
 // Programs of different versions, on different machines, look for a lock in the same place.
 BOOST_AUTO_TEST_CASE(keys_are_the_same_everywhere)
 {

@@ -1,0 +1,428 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "redis/gate_client.hpp"
+#include "support/random_runs.hpp"
+#include "support/redis_store.hpp"
+#include "support/script_engine.hpp"
+
+// Histories of clients and one gate, drawn by lot: connections break, what was sent over them is lost or
+// comes late, and people give up. TURNSTILE_RANDOM_RUNS says how many there are of each kind.
+
+namespace turnstile::test {
+namespace {
+
+using namespace std::chrono_literals;
+using redis::detail::gate_action;
+using redis::detail::gate_call;
+using redis::detail::gate_client;
+using redis::detail::gate_command;
+using redis::detail::gate_ended;
+using redis::detail::gate_request_id;
+using redis::detail::gate_result;
+using redis::detail::local_time;
+
+/// What somebody wanted, and what is known of it.
+struct wish
+{
+    gate_call what;
+    std::size_t begun;
+    bool is_cancelled = false;
+    bool is_over = false;
+    gate_result result = gate_result::open;
+    /// Cancelled before the server could say whether it was too late.
+    bool is_uncertain = false;
+};
+
+/// A client and its connection.
+struct peer
+{
+    peer(std::uint64_t nonce, const redis::detail::gate_options& options)
+        : client(nonce, "w:")
+        , gate(client.open_gate(options))
+        , number(nonce)
+    {
+    }
+
+    [[nodiscard]] std::string channel() const
+    {
+        return "w:" + redis::detail::wake_name(number, incarnation);
+    }
+
+    struct answer
+    {
+        std::uint64_t number;
+        std::string text;
+    };
+
+    gate_client client;
+    redis::detail::gate_id gate;
+    std::uint64_t number;
+    std::uint64_t incarnation = 0;
+    bool up = false;
+    std::deque<gate_command> to_server;
+    /// Answers, and messages, which are texts.
+    std::deque<std::variant<answer, std::string>> to_client;
+    std::map<gate_request_id, wish> wishes;
+};
+
+class world
+{
+public:
+    world(std::uint64_t seed, std::string_view kind, std::int64_t number)
+        : dice_(seed)
+    {
+        options_.keys = redis::detail::gate_keys("t", kind, "gate");
+        options_.number = number;
+        store_.clock = 1'700'000'000'000'000;
+        for (std::uint64_t i = 1; i <= 3; ++i)
+            peers_.emplace_back(i, options_);
+    }
+
+    /// Lets something happen: one of the users' calls, or anything else.
+    void step(const std::vector<gate_call>& calls)
+    {
+        ++step_;
+        peer& who = peers_[dice_.below(static_cast<unsigned>(peers_.size()))];
+        switch (dice_.below(12))
+        {
+        case 0:
+            return cut(who);
+        case 1:
+            return pass(std::chrono::microseconds(dice_.below(20'000)));
+        case 2:
+            return late();
+        case 3:
+        {
+            const auto id = who.wishes.empty() ? 0 : who.wishes.rbegin()->first;
+            if (id != 0 && dice_.coin())
+                cancel(who, id);
+            return;
+        }
+        case 4:
+        case 5:
+            return begin(who, dice_.one_of(calls));
+        case 6:
+            return connect(who);
+        case 7:
+        case 8:
+        case 9:
+            return execute(who);
+        default:
+            return deliver(who);
+        }
+    }
+
+    /// Nothing goes wrong any more, and all that is under way arrives.
+    void settle()
+    {
+        while (!late_.empty())
+            late();
+        for (int round = 0; round < 8; ++round)
+        {
+            for (peer& each : peers_)
+                connect(each);
+            bool is_quiet = false;
+            while (!std::exchange(is_quiet, true))
+                for (peer& each : peers_)
+                    while (!each.to_server.empty() || !each.to_client.empty())
+                    {
+                        ++step_;
+                        is_quiet = false;
+                        execute(each);
+                        deliver(each);
+                    }
+            pass(4900ms);
+        }
+    }
+
+    [[nodiscard]] bool is_open() const { return number() == 0; }
+    [[nodiscard]] std::int64_t number() const
+    {
+        const auto* const state = store_.hash(options_.keys[0]);
+        return state != nullptr ? std::stoll(state->at("number")) : options_.number;
+    }
+
+    /// How many have arrived at a barrier.
+    [[nodiscard]] std::size_t arrivals() const
+    {
+        const auto* const set = store_.zset(options_.keys[3]);
+        return set != nullptr ? set->order.size() : 0;
+    }
+
+    /// How many wishes there are of a kind.
+    template <class Predicate>
+    [[nodiscard]] std::int64_t count(Predicate which) const
+    {
+        std::int64_t result = 0;
+        for (const peer& each : peers_)
+            for (const auto& [id, wanted] : each.wishes)
+                result += which(wanted) ? 1 : 0;
+        return result;
+    }
+
+    /// How often those who waited were let go.
+    std::int64_t openings = 0;
+    /// The last step at which the gate was open.
+    std::size_t last_open = 0;
+
+private:
+    void begin(peer& who, gate_call what)
+    {
+        // As in a program: one that waits at a barrier does nothing else there.
+        if (what == gate_call::meet && !who.wishes.empty() && !who.wishes.rbegin()->second.is_over)
+            return;
+        const auto id = who.client.begin(now_, who.gate, what);
+        who.wishes.emplace(id, wish{what, step_});
+        collect(who);
+    }
+
+    void cancel(peer& who, gate_request_id id)
+    {
+        wish& wanted = who.wishes.at(id);
+        if (wanted.is_over || (wanted.what != gate_call::wait && wanted.what != gate_call::meet &&
+                               wanted.what != gate_call::arrive_and_wait))
+            return;
+        wanted.is_cancelled = true;
+        who.client.cancel(now_, id);
+        if (!who.up)
+            wanted.is_uncertain = true;
+        collect(who);
+    }
+
+    void connect(peer& who)
+    {
+        if (std::exchange(who.up, true))
+            return;
+        ++who.incarnation;
+        store_.subscribers[who.channel()] = 1;
+        who.client.connected(now_, who.incarnation);
+        collect(who);
+    }
+
+    void cut(peer& who)
+    {
+        if (!std::exchange(who.up, false))
+            return;
+        store_.subscribers.erase(who.channel());
+        // What was sent is lost, or on its way to the server for a while, which does not know it yet.
+        if (dice_.coin())
+            for (gate_command& each : who.to_server)
+                late_.push_back(std::move(each));
+        who.to_server.clear();
+        who.to_client.clear();
+        for (auto& [id, wanted] : who.wishes)
+            wanted.is_uncertain = wanted.is_uncertain || (wanted.is_cancelled && !wanted.is_over);
+        who.client.disconnected(now_);
+        collect(who);
+    }
+
+    void late()
+    {
+        if (late_.empty())
+            return;
+        run(late_.front());
+        late_.pop_front();
+    }
+
+    void execute(peer& who)
+    {
+        if (who.to_server.empty())
+            return;
+        const gate_command command = std::move(who.to_server.front());
+        who.to_server.pop_front();
+        const std::string text = run(command);
+        who.to_client.emplace_back(peer::answer{command.number, text});
+    }
+
+    std::string run(const gate_command& command)
+    {
+        store_.published.clear();
+        const redis_reply reply =
+            engine().run(store_, name_of(command.op), command.keys, command.arguments);
+        BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
+        for (const auto& [channel, text] : store_.published)
+            for (peer& each : peers_)
+                if (each.up && each.channel() == channel)
+                    each.to_client.emplace_back(text);
+        if (!store_.published.empty())
+            ++openings;
+        if (is_open())
+            last_open = step_;
+        return reply.leaves().at(0);
+    }
+
+    void deliver(peer& who)
+    {
+        if (who.to_client.empty())
+            return;
+        const auto what = std::move(who.to_client.front());
+        who.to_client.pop_front();
+        if (const auto* const said = std::get_if<peer::answer>(&what))
+            who.client.answered(now_, said->number, said->text);
+        else
+            who.client.received(now_, std::get<std::string>(what));
+        collect(who);
+    }
+
+    void pass(std::chrono::microseconds span)
+    {
+        store_.clock += span.count();
+        now_ += span;
+        for (peer& each : peers_)
+        {
+            each.client.tick(now_);
+            collect(each);
+        }
+    }
+
+    void collect(peer& who)
+    {
+        for (gate_action& each : who.client.take_actions())
+        {
+            if (auto* const command = std::get_if<gate_command>(&each))
+            {
+                BOOST_TEST(who.up);
+                who.to_server.push_back(std::move(*command));
+                continue;
+            }
+            const auto& end = std::get<gate_ended>(each);
+            wish& wanted = who.wishes.at(end.request);
+            BOOST_TEST(!wanted.is_over);
+            wanted.is_over = true;
+            wanted.result = end.result;
+            // Not open without having been so since it began.
+            if (end.result == gate_result::open && wanted.what == gate_call::wait)
+                BOOST_TEST(last_open >= wanted.begun);
+            BOOST_TEST((end.result != gate_result::cancelled || wanted.is_cancelled));
+        }
+    }
+
+    static script_engine& engine()
+    {
+        static script_engine one;
+        return one;
+    }
+
+    dice dice_;
+    redis::detail::gate_options options_;
+    redis_store store_;
+    local_time now_ = 1h;
+    std::size_t step_ = 0;
+    std::deque<peer> peers_;
+    std::deque<gate_command> late_;
+};
+
+constexpr int steps = 300;
+
+BOOST_AUTO_TEST_SUITE(redis_gate_simulation)
+
+BOOST_AUTO_TEST_CASE(events_let_everybody_go_who_waited)
+{
+    std::int64_t went = 0;
+    run_seeds(300,
+              [&](std::uint64_t seed)
+              {
+                  world w(seed, "event", 1);
+                  for (int i = 0; i < steps && all_is_well(); ++i)
+                      w.step({gate_call::wait, gate_call::wait, gate_call::set, gate_call::reset});
+                  w.settle();
+                  // At rest, who waits does so at an event that is not set.
+                  const auto waits =
+                      w.count([](const wish& each)
+                              { return !each.is_over && each.what == gate_call::wait; });
+                  BOOST_TEST((waits == 0 || !w.is_open()));
+                  BOOST_TEST(w.count([](const wish& each) { return !each.is_over; }) == waits);
+                  went += w.count(
+                      [](const wish& each)
+                      { return each.what == gate_call::wait && each.result == gate_result::open; });
+              });
+    BOOST_TEST(went > 0);
+}
+
+BOOST_AUTO_TEST_CASE(latches_count_each_arrival_once)
+{
+    run_seeds(
+        300,
+        [&](std::uint64_t seed)
+        {
+            constexpr std::int64_t count = 1000;
+            world w(seed, "latch", count);
+            for (int i = 0; i < steps && all_is_well(); ++i)
+                w.step({gate_call::count_down, gate_call::arrive_and_wait, gate_call::wait});
+            w.settle();
+            // Whoever arrives does, even if it gives up at once.
+            BOOST_TEST(w.number() == count - w.count([](const wish& each)
+                                                     { return each.what != gate_call::wait; }));
+            BOOST_TEST(w.count([](const wish& each)
+                               { return each.what == gate_call::count_down && !each.is_over; }) ==
+                       0);
+        });
+}
+
+BOOST_AUTO_TEST_CASE(latches_open_for_all)
+{
+    run_seeds(
+        300,
+        [&](std::uint64_t seed)
+        {
+            world w(seed, "latch", 3);
+            for (int i = 0; i < steps && all_is_well(); ++i)
+                w.step({gate_call::count_down, gate_call::arrive_and_wait, gate_call::wait,
+                        gate_call::wait});
+            w.settle();
+            const auto arrived = w.count(
+                [](const wish& each)
+                { return each.what != gate_call::wait && each.result != gate_result::excess; });
+            BOOST_TEST(w.number() == 3 - std::min<std::int64_t>(arrived, 3));
+            if (w.is_open())
+                BOOST_TEST(w.count([](const wish& each) { return !each.is_over; }) == 0);
+        });
+}
+
+BOOST_AUTO_TEST_CASE(barriers_count_each_arrival_in_one_round)
+{
+    std::int64_t rounds = 0;
+    run_seeds(300,
+              [&](std::uint64_t seed)
+              {
+                  for (const std::int64_t participants : {2, 3})
+                  {
+                      world w(seed, "barrier", participants);
+                      for (int i = 0; i < steps && all_is_well(); ++i)
+                          w.step({gate_call::meet});
+                      w.settle();
+                      const auto met =
+                          w.count([](const wish& each)
+                                  { return each.is_over && each.result == gate_result::open; });
+                      // Who gave up without hearing from the server may have been counted.
+                      const auto perhaps = w.count(
+                          [](const wish& each)
+                          { return each.is_uncertain && each.result == gate_result::cancelled; });
+                      BOOST_TEST(met <= w.openings * participants);
+                      BOOST_TEST(met + perhaps >= w.openings * participants);
+                      BOOST_TEST(w.count([](const wish& each) { return !each.is_over; }) ==
+                                 static_cast<std::int64_t>(w.arrivals()));
+                      rounds += w.openings;
+                  }
+              });
+    BOOST_TEST(rounds > 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace turnstile::test
