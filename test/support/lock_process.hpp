@@ -27,6 +27,7 @@ namespace turnstile::test {
  * Of a semaphore, which has CAPACITY units if it does not exist yet (NAME stands for one thing only):
  *
  *     acquire NAME CAPACITY UNITS    as lock
+ *                                    (what it holds already it keeps, and unlock gives the latest back)
  *     take NAME CAPACITY UNITS       taken NAME ok
  *     add NAME CAPACITY UNITS        added NAME ok
  *

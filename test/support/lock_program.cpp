@@ -24,6 +24,7 @@
 #include <turnstile/redis/shared_mutex.hpp>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -65,6 +66,8 @@ private:
         std::unique_ptr<redis::shared_mutex> shared_mutex;
         std::unique_ptr<redis::async_semaphore> semaphore;
         turnstile::test::any_guard guard;
+        // What was got before, and is held as well.
+        std::vector<turnstile::test::any_guard> others;
         // Remembered after the guard is gone.
         std::uint64_t fence = 0;
     };
@@ -125,7 +128,8 @@ private:
         {
             if (error)
                 return say("failed " + s.name + ' ' + error.message());
-            s.guard = turnstile::test::any_guard(std::move(guard));
+            s.others.push_back(
+                std::exchange(s.guard, turnstile::test::any_guard(std::move(guard))));
             s.fence = s.guard.fence();
             s.guard.lost().assign([name = s.name](asio::cancellation_type)
                                   { say("lost " + name); });
