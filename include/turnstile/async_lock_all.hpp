@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <source_location>
+#include <string_view>
 #include <tuple>
 #include <turnstile/detail/composed_operation.hpp>
 #include <turnstile/detail/started_from.hpp>
@@ -29,7 +30,18 @@ namespace turnstile {
 
 namespace detail {
 
-/// Locks mutexes one after the other in the order of their addresses; a composed operation.
+/// Where a mutex stands in the order in which all are locked: behind those of one process, which go by their
+/// addresses, those that several processes share, by what is the same in all of them.
+template <class Mutex>
+std::pair<std::string_view, const void*> lock_order(const Mutex& mutex) noexcept
+{
+    if constexpr (requires { mutex.order_key(); })
+        return {mutex.order_key(), nullptr};
+    else
+        return {std::string_view(), &mutex};
+}
+
+/// Locks mutexes one after the other in their order; a composed operation.
 template <class... Mutexes>
 class lock_all
 {
@@ -42,13 +54,15 @@ public:
         : mutexes_(&mutexes...)
         , location_(location)
     {
-        std::array<const void*, count> address{&mutexes...};
+        std::array<std::pair<std::string_view, const void*>, count> place{lock_order(mutexes)...};
+        const auto before = [](const auto& a, const auto& b)
+        { return a.first != b.first ? a.first < b.first : std::less<>()(a.second, b.second); };
         for (std::size_t i = 0; i < count; ++i)
             order_[i] = i;
-        std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b)
-                  { return std::less<>()(address[a], address[b]); });
-        std::sort(address.begin(), address.end(), std::less<>());
-        has_duplicate_ = std::adjacent_find(address.begin(), address.end()) != address.end();
+        std::sort(order_.begin(), order_.end(),
+                  [&](std::size_t a, std::size_t b) { return before(place[a], place[b]); });
+        std::sort(place.begin(), place.end(), before);
+        has_duplicate_ = std::adjacent_find(place.begin(), place.end()) != place.end();
     }
 
     template <class Self>
@@ -174,8 +188,8 @@ private:
  * @endcode
  *
  * The locks are taken one after the other in an order that does not depend on that of the
- * arguments, so two callers never wait for each other in a circle. Either all locks are owned in
- * the end, or none.
+ * arguments, so two callers never wait for each other in a circle, not in two processes either. Either
+ * all locks are owned in the end, or none.
  *
  * @param location what snapshots and reports of the mutexes name as the place where they are waited
  *                 for; may be left out.
@@ -187,7 +201,8 @@ private:
  * @code void(error_code, std::tuple<lock_guard<Mutexes>...>) @endcode
  * The guards stand in the order of the arguments.
  * @par Errors
- * @ref errc::duplicate if a mutex was given twice; else those of locking each of them.
+ * @ref errc::duplicate if a mutex was given twice, or two objects that name the same lock; else those of
+ * locking each of them.
  * @par Per-Operation Cancellation
  * All types: the locks that are owned already are given back.
  * @par Fairness

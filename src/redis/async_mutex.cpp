@@ -220,9 +220,12 @@ std::shared_ptr<detail::lock_handle> make_lock(const session& owner, std::string
 {
     detail::check_name(name);
     const auto& core = detail::session_access::core(owner);
-    return std::make_shared<detail::lock_handle>(
-        core, std::string(name), detail::mutex_keys(core->settings.prefix, name),
-        detail::lease_of(core->settings, options), durability_of(options));
+    auto keys = detail::mutex_keys(core->settings.prefix, name);
+    // The key comes first: it is the same by whatever name a server is known.
+    std::string order = keys[0] + ' ' + core->settings.server_name();
+    return std::make_shared<detail::lock_handle>(core, std::string(name), std::move(keys),
+                                                 detail::lease_of(core->settings, options),
+                                                 durability_of(options), std::move(order));
 }
 
 }  // namespace
@@ -245,6 +248,11 @@ async_mutex::executor_type async_mutex::get_executor() const noexcept
 const std::string& async_mutex::name() const noexcept
 {
     return detail::name_of(*lock_);
+}
+
+std::string_view async_mutex::order_key() const noexcept
+{
+    return lock_->order;
 }
 
 async_mutex::grant_type async_mutex::adopt(owner_token owner)

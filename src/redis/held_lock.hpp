@@ -65,12 +65,14 @@ class lock_handle
 {
 public:
     lock_handle(std::shared_ptr<session_core> session, std::string what, lock_keys where,
-                const lease_options& how, const durability_options& how_safe = {})
+                const lease_options& how, const durability_options& how_safe = {},
+                std::string order_key = {})
         : core(std::move(session))
         , name(std::move(what))
         , keys(std::move(where))
         , options(how)
         , durability(how_safe)
+        , order(std::move(order_key))
     {
     }
 
@@ -79,6 +81,8 @@ public:
     const lock_keys keys;
     const lease_options options;
     const durability_options durability;
+    /// Of a mutex, where it stands among those that are locked together.
+    const std::string order;
 
     /// The client's name of the lock; 0 as long as it was not used. Belongs to the session's strand.
     lock_id id = 0;

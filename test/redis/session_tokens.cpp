@@ -31,6 +31,8 @@
 #include <support/redis_server.hpp>
 #include <support/running_context.hpp>
 #include <support/tcp_proxy.hpp>
+#include <turnstile/async_lock_all.hpp>
+#include <turnstile/async_mutex.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/lease_clock.hpp>
 #include <turnstile/with_lock.hpp>
@@ -226,6 +228,43 @@ BOOST_AUTO_TEST_CASE(the_first_of_two_locks)
     BOOST_TEST(until([&] { return it.s.metrics().attempts == 0; }));
     BOOST_TEST(lock_view(server, "a").queued() == 0);
     BOOST_TEST(lock_view(server, "a").owner() == "");
+}
+
+// Two processes have their mutexes at different addresses, and must not wait for each other in a circle.
+BOOST_AUTO_TEST_CASE(all_locks_are_taken_in_an_order_that_all_processes_share)
+{
+    const redis_server server;
+    scene it(server);
+    async_mutex mutexes[]{{it.s, "x"}, {it.s, "y"}, {it.s, "x"}};
+    BOOST_TEST(mutexes[0].order_key() == mutexes[2].order_key());
+    BOOST_TEST(mutexes[0].order_key() != mutexes[1].order_key());
+    // At the lower address the one that comes later, whichever that is.
+    const bool is_x_first = mutexes[0].order_key() < mutexes[1].order_key();
+    async_mutex& first = is_x_first ? mutexes[2] : mutexes[1];
+    async_mutex& second = is_x_first ? mutexes[1] : mutexes[0];
+    turnstile::async_mutex local(it.context);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        guard_type guard = co_await second.async_lock();
+        bool owned = false;
+        turnstile::async_lock_all(second, local, first)(
+            [&](const error_code& error, const auto& guards)
+            { owned = !error && std::get<0>(guards).valid() && std::get<1>(guards).owns_lock(); });
+        // It has the first one, and the local one before that, and waits for the second one.
+        const std::string waits = second.name();
+        BOOST_TEST(until([&] { return lock_view(server, waits).queued() == 1; }));
+        BOOST_TEST(!local.try_lock().has_value());
+        BOOST_TEST(!(co_await first.async_try_lock()).has_value());
+        co_await guard.async_unlock();
+        guard_type again = co_await second.async_lock();
+        BOOST_TEST(owned);
+        error_code error;
+        turnstile::async_lock_all(mutexes[0], mutexes[2])([&](const error_code& what, const auto&)
+                                                          { error = what; });
+        co_await it.s.async_ping();
+        BOOST_TEST(error == make_error_code(turnstile::errc::duplicate));
+    };
+    turnstile::test::run(it.context, body());
 }
 
 BOOST_AUTO_TEST_CASE(cancellation_of_all_types)

@@ -182,6 +182,10 @@ public:
     /// The name that was given to the constructor.
     [[nodiscard]] const std::string& name() const noexcept;
 
+    /// Decides in which order @ref turnstile::async_lock_all takes locks: the same in all processes that use
+    /// the same URL, and for all objects of one name. Valid as long as the mutex.
+    [[nodiscard]] std::string_view order_key() const noexcept;
+
     /**
      * @brief Waits for the lock.
      *
