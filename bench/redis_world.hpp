@@ -293,12 +293,12 @@ public:
 
     [[nodiscard]] std::vector<std::string> cancel(const std::string& id) const
     {
-        return words("cancel", {id, "600000", "600000", "60000"});
+        return words("cancel", {id, "600000", "600000", "60000", ""});
     }
 
     [[nodiscard]] std::vector<std::string> nudge() const
     {
-        return words("nudge", {"", "600000", "600000", "60000", ""});
+        return words("nudge", {"", "600000", "600000", "60000", "", ""});
     }
 
     /// The id of a waiter; nobody listens to its channel, unless a benchmark does.

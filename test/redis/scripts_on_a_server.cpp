@@ -27,6 +27,7 @@ namespace {
 using words = std::vector<std::string>;
 
 const words lock_keys{"{t}lock", "{t}queue", "{t}done"};
+const words sorted_sets{"{t}queue", "{t}done", "{t}lock{sleepers}c", "{t}lock{conditions}"};
 const words channels{"w:a#1", "w:a#2", "w:b#1"};
 
 struct call
@@ -49,7 +50,7 @@ public:
         const words options{"15000", dice_.coin() ? "4000" : "2000", "60000"};
         const std::string who = id();
         call result;
-        switch (dice_.below(8))
+        switch (dice_.below(11))
         {
         case 0:
         case 1:
@@ -65,17 +66,37 @@ public:
             break;
         case 5:
             result = {"cancel", {"w:", who + ',' + id()}};
-            break;
+            append(result, options);
+            result.arguments.push_back(condition());
+            return result;
         case 6:
             result = {"nudge", {"w:", dice_.below(4) == 0 ? "" : who}};
             append(result, options);
-            result.arguments.push_back("w:a#1");
+            append(result, {"w:a#1", condition()});
             return result;
-        default:
+        case 7:
             if (dice_.coin())
+            {
                 result = {"renew", {"w:", who, fence()}};
-            else
-                result = {"resync", {"w:", who + ',' + id(), id(), dice_.coin() ? "0" : fence()}};
+                break;
+            }
+            result = {"resync", {"w:", who + ',' + id(), id(), dice_.coin() ? "0" : fence()}};
+            append(result, options);
+            result.arguments.push_back(condition());
+            return result;
+        case 8:
+            result = {"leave", {"w:", who, fence(), "a#0.1"}};
+            append(result, options);
+            append(result, {dice_.coin() ? id() : "", "c", "1", "d", whom()});
+            return result;
+        case 9:
+            result = {"signal", {"w:", dice_.coin() ? "c" : "d", whom()}};
+            break;
+        default:
+            result = {"wake", {"w:", who + ',' + id(), who}};
+            append(result, options);
+            result.arguments.emplace_back("c");
+            return result;
         }
         append(result, options);
         return result;
@@ -100,6 +121,8 @@ private:
         const words who{"a#1.", "a#2.", "b#1.", "c#1."};
         return dice_.one_of(who) + std::to_string(1 + dice_.below(3));
     }
+    std::string condition() { return dice_.coin() ? "" : "c"; }
+    std::string whom() { return dice_.coin() ? "one" : "all"; }
     std::string number() { return dice_.coin() ? "0" : fence(); }
     std::string fence()
     {
@@ -131,9 +154,9 @@ words contents(resp_connection& server)
         fields[hash[i]] = hash[i + 1];
     for (const auto& [name, value] : fields)
         result.push_back(name + '=' + value);
-    for (std::size_t key : {1U, 2U})
+    for (const std::string& key : sorted_sets)
         for (const std::string& each :
-             server.ask({"ZRANGE", lock_keys[key], "0", "-1", "WITHSCORES"}).leaves())
+             server.ask({"ZRANGE", key, "0", "-1", "WITHSCORES"}).leaves())
             result.push_back(each);
     return result;
 }
@@ -144,8 +167,8 @@ words contents(const redis_store& store)
     if (const auto* hash = store.hash(lock_keys[0]))
         for (const auto& [name, value] : *hash)
             result.push_back(name + '=' + value);
-    for (std::size_t key : {1U, 2U})
-        if (const auto* set = store.zset(lock_keys[key]))
+    for (const std::string& key : sorted_sets)
+        if (const auto* set = store.zset(key))
             for (const auto& [score, member] : set->order)
             {
                 result.push_back(member);
@@ -220,7 +243,8 @@ BOOST_AUTO_TEST_CASE(the_made_up_server_is_like_a_real_one)
                   }
               });
     // There was something to compare.
-    for (const char* each : {"own", "queued", "busy", "gone", "released", "cancelled", "lost"})
+    for (const char* each :
+         {"own", "queued", "busy", "gone", "released", "cancelled", "lost", "asleep", "ok"})
         BOOST_TEST(answers[each] > 0U, each);
 }
 
