@@ -159,8 +159,9 @@ void draw(portrait& into, const exhaustive_wire& wire)
     {
         into.add(kind::command, each.number);
         into.plain(each.op);
-        // The first is the prefix. The last one of a nudge is this connection's channel.
-        const std::size_t count = each.arguments.size() - (each.op == operation::nudge ? 1 : 0);
+        // The first is the prefix. The last ones of a nudge are this connection's channel and a condition, of
+        // which there are none here.
+        const std::size_t count = each.arguments.size() - (each.op == operation::nudge ? 2 : 0);
         for (std::size_t i = 1; i < count; ++i)
             draw(into, each.arguments[i]);
     }
