@@ -26,6 +26,7 @@
 #include <string_view>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
+#include <support/pool_leases.hpp>
 #include <support/print.hpp>
 #include <support/redis_server.hpp>
 #include <support/running_context.hpp>
@@ -49,9 +50,9 @@ using turnstile::error_code;
 using turnstile::event_reset;
 using turnstile::redis::config;
 using turnstile::redis::session;
+using turnstile::test::brief;
 using turnstile::test::kill_connections;
 using turnstile::test::redis_server;
-using turnstile::test::short_leases;
 using turnstile::test::tcp_proxy;
 using turnstile::test::until;
 
@@ -246,7 +247,8 @@ private:
 /// Nothing is done because of the time, however slow the machine is.
 config named(const std::string& url, const std::string& name)
 {
-    config settings(url + "?lease=60s&claim_lease=60s&health_check=15s&max_backoff=100ms");
+    config settings(
+        url + "?lease=60s&claim_lease=60s&health_check=15s&connect_timeout=1min&max_backoff=100ms");
     settings.client_name = name;
     return settings;
 }
@@ -294,8 +296,7 @@ BOOST_AUTO_TEST_CASE(set_and_reset_while_a_waiter_hears_nothing)
     BOOST_TEST(reset(other, b) == "done");
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(!waiter.is_told());
-    proxy.swallow(tcp_proxy::none);
-    proxy.cut();
+    proxy.mend();
     BOOST_TEST(waiter.result() == "done");
     BOOST_TEST(deaf.connections() >= 2U);
 }
@@ -304,7 +305,7 @@ BOOST_AUTO_TEST_CASE(set_and_reset_while_a_waiter_hears_nothing)
 BOOST_AUTO_TEST_CASE(set_and_reset_while_the_server_has_forgotten_a_waiter)
 {
     const redis_server server;
-    party first(short_leases(server.url()));
+    party first(brief(server.url()));
     party other(named(server.url(), "other"));
     turnstile::redis::event a(first, "e");
     turnstile::redis::event b(other, "e");
@@ -354,8 +355,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_at_a_latch_whose_answer_is_lost_counts_once)
     BOOST_TEST(until([&] { return view.number() == "1"; }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(!second.is_told());
-    proxy.swallow(tcp_proxy::none);
-    proxy.cut();
+    proxy.mend();
     BOOST_TEST(second.result() == "done");
     BOOST_TEST(view.number() == "1");
     BOOST_TEST(count_down(deaf, latch, 1).result() == "done");
@@ -384,8 +384,7 @@ BOOST_AUTO_TEST_CASE(the_last_arrival_at_a_barrier_whose_answer_is_lost)
     BOOST_TEST(first.result() == "done");
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(!last.is_told());
-    proxy.swallow(tcp_proxy::none);
-    proxy.cut();
+    proxy.mend();
     BOOST_TEST(last.result() == "done");
     // It did not arrive for the next round.
     BOOST_TEST(view.arrivals() == "");
@@ -447,7 +446,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_arrives_at_a_barrier_and_is_killed)
 {
     const redis_server server;
     const gate_view view(server, "barrier", "b");
-    child arriving(short_leases(server.url()),
+    child arriving(brief(server.url()),
                    [](session& own)
                    {
                        static turnstile::redis::barrier barrier(own, "b", 3);
@@ -458,7 +457,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_arrives_at_a_barrier_and_is_killed)
     BOOST_TEST(arriving.kill());
     BOOST_TEST(view.arrivals() == dead);
 
-    party other(short_leases(server.url()));
+    party other(brief(server.url()));
     turnstile::redis::barrier barrier(other, "b", 3);
     const outcome first = meet(other, barrier);
     // The dead one is not there any more.
@@ -483,14 +482,14 @@ BOOST_AUTO_TEST_CASE(a_signal_for_a_process_that_does_not_take_it_goes_to_the_ne
     const redis_server server;
     const auto keys = turnstile::redis::detail::pool_keys("turnstile", "event", "e");
     const auto queued = [&] { return std::stoi(server.cli({"ZCARD", keys[1]})); };
-    child stopped(short_leases(server.url()),
+    child stopped(brief(server.url()),
                   [](session& own)
                   {
                       static turnstile::redis::event event(own, "e", event_reset::automatic);
                       event.async_wait(asio::detached);
                   });
     BOOST_TEST(until([&] { return queued() == 1; }));
-    party other(short_leases(server.url()));
+    party other(brief(server.url()));
     turnstile::redis::event event(other, "e", event_reset::automatic);
     const outcome next = wait(other, event);
     BOOST_TEST(until([&] { return queued() == 2; }));

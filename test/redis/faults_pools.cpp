@@ -197,8 +197,7 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
     BOOST_TEST(proxy.swallowed() > 0U);
     BOOST_TEST(!deaf->is_told());
     BOOST_TEST(view.adds_up());
-    proxy.swallow(tcp_proxy::none);
-    proxy.cut();
+    proxy.mend();
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     BOOST_TEST(!next->unlock());
     BOOST_TEST(deaf->result() == "held");
@@ -222,8 +221,7 @@ BOOST_AUTO_TEST_CASE(reply_lost_and_acquire_repeated)
     const auto granted = static_cast<std::uint64_t>(view.number("fence"));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(!waiter->is_told());
-    proxy.swallow(tcp_proxy::none);
-    proxy.cut();
+    proxy.mend();
     BOOST_TEST(waiter->result() == "held");
     // The same units, and not others.
     BOOST_TEST(waiter->fence() == granted);
@@ -253,8 +251,7 @@ BOOST_AUTO_TEST_CASE(release_reply_lost_and_repeated)
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(holder->unlocked() == "");
-    proxy.swallow(tcp_proxy::none);
-    proxy.cut();
+    proxy.mend();
     BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
     BOOST_TEST(holder->unlocked() == "ok");
     BOOST_TEST(client.metrics().releases == 2U);
@@ -279,8 +276,7 @@ BOOST_AUTO_TEST_CASE(part_given_back_and_the_reply_lost)
     holder->give_back(1);
     BOOST_TEST(until([&] { return view.held() == 2; }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    proxy.swallow(tcp_proxy::none);
-    proxy.cut();
+    proxy.mend();
     BOOST_TEST(until([&] { return client.metrics().resyncs == 1; }));
     BOOST_TEST(!client.ping());
     BOOST_TEST(holder->holds());
@@ -515,8 +511,7 @@ BOOST_AUTO_TEST_CASE(upgrade_granted_and_the_message_lost)
     BOOST_TEST(view.queued() == 1);
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(!upgraded->is_told());
-    proxy.swallow(tcp_proxy::none);
-    proxy.cut();
+    proxy.mend();
     BOOST_TEST(upgraded->result() == "held");
     BOOST_TEST(upgraded->holds());
     BOOST_TEST(!writer->is_told());

@@ -181,8 +181,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_while_releasing)
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     server.kill();
     server.start();
-    proxy.swallow(tcp_proxy::none);
-    proxy.cut();
+    proxy.mend();
     // Neither "ok", which nobody knows any more, nor "lost", which it was not.
     BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
     BOOST_TEST(holder->unlocked() == text_of(errc::unknown_outcome));
@@ -288,7 +287,7 @@ BOOST_AUTO_TEST_CASE(wrong_type)
 BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
 {
     const redis_server server;
-    lock_client client(turnstile::test::short_leases(server.url()));
+    lock_client client(turnstile::test::brief(server.url()));
     client.size("a", 3);
     const pool_view view(server, "a");
     const auto holder = client.acquire("a", 2);
@@ -304,8 +303,8 @@ BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
 BOOST_AUTO_TEST_CASE(operator_deletes_the_keys)
 {
     const redis_server server;
-    lock_client first(turnstile::test::short_leases(server.url()));
-    lock_client second(turnstile::test::short_leases(server.url()));
+    lock_client first(turnstile::test::brief(server.url()));
+    lock_client second(turnstile::test::brief(server.url()));
     first.size("a", 3);
     second.size("a", 3);
     const pool_view view(server, "a");

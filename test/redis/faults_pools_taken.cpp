@@ -227,8 +227,7 @@ BOOST_AUTO_TEST_CASE(reply_to_an_addition_lost)
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(!adder->is_told());
     const std::uint64_t before = turnstile::test::scripts_run(server);
-    proxy.swallow(tcp_proxy::none);
-    proxy.cut();
+    proxy.mend();
     BOOST_TEST(adder->result() == "added");
     // It was sent again, and added nothing then.
     BOOST_TEST(turnstile::test::scripts_run(server) > before);
@@ -256,8 +255,7 @@ BOOST_AUTO_TEST_CASE(restart_with_aof_knows_what_was_taken_and_added)
     server.kill();
     server.start();
     BOOST_TEST(server.run_id() != run_id);
-    proxy.swallow(tcp_proxy::none);
-    proxy.cut();
+    proxy.mend();
     BOOST_TEST(adder->result() == "added");
     BOOST_TEST(view.outside() == 3);
     BOOST_TEST(holder->holds());

@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <future>
 #include <string>
+#include <support/lock_client.hpp>
 #include <support/print.hpp>
 #include <support/redis_server.hpp>
 #include <support/running_context.hpp>
@@ -35,7 +36,7 @@ struct world
     turnstile::test::redis_server server;
     turnstile::test::running_context context;
     turnstile::redis::session session{context.get_executor(),
-                                      turnstile::redis::config(server.url())};
+                                      turnstile::test::undisturbed(server.url())};
 };
 
 /// The error of an operation whose end a future has.

@@ -16,23 +16,32 @@ namespace turnstile::test {
 
 /// The lease of who is killed or stopped in a test, in microseconds: the test waits for its end, but who
 /// stands still for a moment does not lose it.
-inline constexpr std::uint64_t mortal_lease = 4'000'000;
+inline constexpr std::uint64_t mortal_lease = 6'000'000;
 
 inline std::string mortal(const std::string& url)
 {
-    return url + "?lease=4s&claim_lease=4s&health_check=300ms&max_backoff=100ms";
+    return url + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms";
+}
+
+/// However long the server or a thread stands still, nobody takes a connection for dead.
+inline const std::string calm = "health_check=2min&connect_timeout=2min&max_backoff=50ms";
+
+/// Leases whose end a test waits for, without a process that dies.
+inline redis::config brief(const std::string& url)
+{
+    return redis::config(mortal(url));
 }
 
 /// Of who lives on: its leases outlast the test.
 inline redis::config surviving(const std::string& url)
 {
-    return redis::config(url + "?lease=60s&claim_lease=4s&max_backoff=50ms");
+    return redis::config(url + "?lease=10min&claim_lease=6s&" + calm);
 }
 
 /// Leases that nobody extends, or loses, while a test runs.
 inline redis::config endless(const std::string& url, const std::string& client_name = "client")
 {
-    redis::config settings(url + "?lease=60s&claim_lease=60s&max_backoff=50ms");
+    redis::config settings(url + "?lease=10min&claim_lease=10min&" + calm);
     settings.client_name = client_name;
     return settings;
 }
