@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(so_do_those_who_come_back)
     connect(2);
     BOOST_TEST(sent() == "resync resync");
     BOOST_TEST(commands[0].keys.size() == 300U);
-    BOOST_TEST(commands[0].arguments.size() == 601U);
+    BOOST_TEST(commands[0].arguments.size() == 701U);
     BOOST_TEST(commands[1].keys.size() == 60U);
 }
 

@@ -54,6 +54,12 @@ simulation_options under(std::initializer_list<fault> faults)
     return result;
 }
 
+simulation_options with_conditions(simulation_options options)
+{
+    options.conditions = true;
+    return options;
+}
+
 simulation_options with_long_steps(simulation_options options)
 {
     options.step = std::chrono::hours(1);
@@ -77,10 +83,11 @@ std::vector<script_patch> trusting_publish()
 {
     const std::string call = "redis.pcall('PUBLISH', channel(id), 'grant ' .. id .. ' ' .. "
                              "s.fence .. ' ' .. s.deadline .. ' ' .. s.stamp)";
-    return {
-        {"prologue", "if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 then", "if true then"},
-        {"prologue", call + "\n      return",
-         "if " + call + " > 0 then return end\n      s.owner, s.deadline = '', '0'"}};
+    return {{"prologue",
+             "if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 then\n      own(s, id, 0)",
+             "if true then\n      own(s, id, 0)"},
+            {"prologue", call + "\n      return",
+             "if " + call + " > 0 then return end\n      s.owner, s.deadline = '', '0'"}};
 }
 
 const std::vector<safeguard>& all_safeguards()
@@ -166,14 +173,13 @@ const std::vector<safeguard>& all_safeguards()
          8},
         {"a place is taken from the past, not only up to the newest ticket",
          nullptr,
-         {{"acquire", "hint <= math.max(newest, s.now)", "hint <= newest"}},
+         {{"prologue", "local last = math.max(newest, s.now)", "local last = newest"}},
          under({restart_empty, deletion}),
          "FIFO",
          4},
         {"resync gives waiters the new id",
          nullptr,
-         {{"resync", "redis.call('ZADD', s.queue, ticket, id)",
-           "redis.call('ZADD', s.queue, ticket, old)"}},
+         {{"resync", "redis.call('ZADD', key, place, id)", "redis.call('ZADD', key, place, old)"}},
          under({cut, half_open}),
          "FIFO",
          226},
@@ -198,12 +204,34 @@ const std::vector<safeguard>& all_safeguards()
          1},
         {"a release knows its grant under a former id",
          nullptr,
-         {{"release",
+         {{"prologue",
            "s.owner == id or string.gsub(s.owner, '#%d+', '', 1) == string.gsub(id, '#%d+', '', 1)",
            "s.owner == id"}},
          {},
          "and the lock not released",
          54},
+        {"a signal is passed on if the one who got it dies or gives up",
+         nullptr,
+         {{"prologue", "  signal(s, condition, false)\n", ""}},
+         with_conditions(under({crash, cut})),
+         "a signal was eaten",
+         1},
+        {"a signal is passed on by a section that went wrong",
+         nullptr,
+         {{"prologue", "if slot == '' then pass_on(s, id) return true end",
+           "if slot == '' then return true end"}},
+         with_conditions(under({slow, pause, cut})),
+         "a signal was eaten",
+         1},
+        {"the dead are not signalled",
+         nullptr,
+         {{"prologue",
+           "    if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 then\n      s.changed",
+           "    if true then\n      s.changed"},
+          {"prologue", "  signal(s, condition, false)\n", ""}},
+         with_conditions(under({crash})),
+         "a signal was eaten",
+         1},
     };
     return list;
 }

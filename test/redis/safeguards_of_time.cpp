@@ -145,8 +145,8 @@ BOOST_AUTO_TEST_CASE(an_acquire_can_be_repeated)
 // taken from a server with another clock.
 BOOST_AUTO_TEST_CASE(a_place_is_not_taken_from_the_future)
 {
-    const script_patch patch{"acquire", "if hint > 0 and hint <= math.max(newest, s.now) then",
-                             "if hint > 0 then"};
+    const script_patch patch{"prologue", "hint > 0 and hint <= last and hint or",
+                             "hint > 0 and hint or"};
     for (const bool without : {false, true})
     {
         script_scene scene(without ? std::vector{patch} : std::vector<script_patch>());

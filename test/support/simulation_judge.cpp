@@ -82,10 +82,8 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
     // Of several who were signalled together, the first may be granted the lock at once.
     if (!owner.empty())
         arrives(owner);
-    // Who comes late, over a connection that is no more, has a place that nobody knows of.
     for (const std::string& id : queue)
-        if (each.arrivals.contains(name_of(id_of(id))) || knows.placed(id_of(id)))
-            arrives(id);
+        arrives(id);
     // Who sleeps has no place, not even one that it had before the server forgot it.
     if (const auto* sleepers = store.zset(keys_[index][0] + "{sleepers}" + simulated_condition))
         for (const auto& [ticket, id] : sleepers->order)
