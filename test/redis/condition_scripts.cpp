@@ -36,6 +36,14 @@ struct sleepers_scene : script_scene
         acquire("d#1.1");
     }
 
+    /// More who sleep, longer than the others.
+    void add_sleepers(int count)
+    {
+        for (int i = 0; i < count; ++i)
+            store.run(words{"ZADD", keys[0] + "{sleepers}" + condition, std::to_string(start + i),
+                            "b#1." + std::to_string(100 + i)});
+    }
+
     /// Whether a waiter has got a signal that it has not used yet.
     [[nodiscard]] bool is_marked(const std::string& id) const
     {
@@ -67,10 +75,12 @@ BOOST_AUTO_TEST_CASE(leave_gives_the_lock_back_and_sleeps)
 
 BOOST_AUTO_TEST_CASE(leave_by_somebody_else_changes_nothing)
 {
+    keys.push_back("state");
     const std::int64_t mine = fence();
     BOOST_TEST(leave("d#1.1", mine - 1, "d#1.2", {condition, "all"}, {"a", "=1"})[0] == "lost");
     BOOST_TEST(leave("a#1.1", mine, "a#1.9", {condition, "all"}, {"a", "=1"})[0] != "released");
     BOOST_TEST(owner() == "d#1.1");
+    BOOST_TEST((store.hash("state") == nullptr));
     TEST_WORDS(queue());
     TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
 }
@@ -92,14 +102,53 @@ BOOST_AUTO_TEST_CASE(leave_commits_signals_and_hands_on)
     TEST_WORDS(this->told(), "w:a#1 grant a#1.2");
 }
 
+BOOST_AUTO_TEST_CASE(leave_signals_others_before_it_sleeps)
+{
+    leave("d#1.1", fence(), "d#1.2", {condition, "all"});
+    TEST_WORDS(sleepers(), "d#1.2");
+    BOOST_TEST(owner() == "a#1.2");
+    TEST_WORDS(queue(), "b#1.2", "c#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(leave_signals_several_conditions)
+{
+    condition = "other";
+    leave("d#1.1", fence(), "d#1.2");
+    acquire("d#1.3");
+    leave("d#1.3", fence(), "", {"c", "one", "other", "one"});
+    BOOST_TEST(owner() == "a#1.2");
+    TEST_WORDS(queue(), "d#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(leave_says_that_there_are_more_to_signal)
+{
+    add_sleepers(600);
+    BOOST_TEST(leave("d#1.1", fence(), "", {condition, "all", "other", "all"})[5] == "1");
+    // One has the lock.
+    BOOST_TEST(queue().size() == 511U);
+}
+
+BOOST_AUTO_TEST_CASE(leave_looks_after_the_owner_when_it_comes_too_late)
+{
+    const std::int64_t former = fence();
+    release("d#1.1", former, "s");
+    acquire("b#1.1");
+    acquire("a#1.3");
+    pass(5s);
+    BOOST_TEST(leave("d#1.1", former)[0] == "lost");
+    BOOST_TEST(owner() == "a#1.3");
+}
+
 BOOST_AUTO_TEST_CASE(signal_moves_the_first_to_the_end_of_the_queue)
 {
     acquire("d#1.5");
-    BOOST_TEST(signal()[0] == "ok");
+    const words told = signal();
+    BOOST_TEST(told[0] == "ok");
+    BOOST_TEST(told[5] == "0");
     TEST_WORDS(queue(), "d#1.5", "a#1.2");
     TEST_WORDS(sleepers(), "b#1.2", "c#1.2");
     BOOST_TEST(is_marked("a#1.2"));
-    TEST_WORDS(told());
+    TEST_WORDS(this->told());
 }
 
 BOOST_AUTO_TEST_CASE(signal_passes_over_the_dead)
@@ -119,9 +168,7 @@ BOOST_AUTO_TEST_CASE(signal_all_moves_all_in_order)
 
 BOOST_AUTO_TEST_CASE(signal_all_moves_so_many_at_once)
 {
-    for (int i = 0; i < 600; ++i)
-        store.run(words{"ZADD", keys[0] + "{sleepers}" + condition, std::to_string(start + i),
-                        "b#1." + std::to_string(100 + i)});
+    add_sleepers(600);
     BOOST_TEST(signal("all")[5] == "1");
     BOOST_TEST(queue().size() == 512U);
     BOOST_TEST(signal("all")[5] == "0");
@@ -134,6 +181,23 @@ BOOST_AUTO_TEST_CASE(signal_grants_a_free_lock)
     signal();
     BOOST_TEST(owner() == "a#1.2");
     TEST_WORDS(told(), "w:a#1 grant a#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(signal_takes_the_lock_from_a_dead_owner)
+{
+    pass(5s);
+    signal();
+    BOOST_TEST(owner() == "a#1.2");
+}
+
+// Where the state was evicted, those who sleep are still there.
+BOOST_AUTO_TEST_CASE(signal_can_be_passed_on_although_the_state_was_lost)
+{
+    store.run(words{"DEL", keys[0]});
+    signal();
+    BOOST_TEST(owner() == "a#1.2");
+    cancel("a#1.2");
+    BOOST_TEST(owner() == "b#1.2");
 }
 
 BOOST_AUTO_TEST_CASE(signal_without_sleepers_leaves_nothing)
@@ -184,6 +248,7 @@ BOOST_AUTO_TEST_CASE(the_signal_of_a_dead_holder_is_passed_on)
     nudge("c#1.2");
     BOOST_TEST(owner() == "b#1.2");
     BOOST_TEST(!is_marked("a#1.2"));
+    TEST_WORDS(sleepers(), "c#1.2");
 }
 
 BOOST_AUTO_TEST_CASE(the_signal_of_a_waiter_who_gives_up_is_passed_on)
@@ -236,6 +301,7 @@ BOOST_AUTO_TEST_CASE(wake_moves_without_a_signal)
     BOOST_TEST(wake("b#1.2", "b#1.2")[6] == "1");
     TEST_WORDS(queue(), "b#1.2");
     BOOST_TEST(!is_marked("b#1.2"));
+    TEST_WORDS(sleepers(), "a#1.2", "c#1.2");
     BOOST_TEST(wake("b#1.2", "b#1.2")[0] == "queued");
     signal();
     // It has been signalled already.
@@ -248,6 +314,23 @@ BOOST_AUTO_TEST_CASE(wake_gets_a_free_lock)
     const words told = wake("b#1.2", "b#1.2");
     BOOST_TEST(told[0] == "own");
     BOOST_TEST(told[6] == "1");
+    // The answer says it.
+    TEST_WORDS(this->told());
+}
+
+BOOST_AUTO_TEST_CASE(wake_finds_who_sleeps_by_any_of_its_ids)
+{
+    store.subscribers["w:b#3"] = 1;
+    resync("b#1.2", "b#2.2");
+    BOOST_TEST(wake("b#1.2,b#2.2", "b#3.2")[6] == "1");
+    TEST_WORDS(queue(), "b#3.2");
+    TEST_WORDS(sleepers(), "a#1.2", "c#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(wake_takes_the_lock_from_a_dead_owner)
+{
+    pass(5s);
+    BOOST_TEST(wake("b#1.2", "b#1.2")[0] == "own");
 }
 
 BOOST_AUTO_TEST_CASE(all_keys_live_as_long_as_somebody_asks)
@@ -259,6 +342,22 @@ BOOST_AUTO_TEST_CASE(all_keys_live_as_long_as_somebody_asks)
         BOOST_TEST(nudge("a#1.2")[0] == "asleep");
     }
     TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
+    pass(1h);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(all_keys_end_when_nobody_asks)
+{
+    BOOST_TEST(store.key_count() != 0U);
+    pass(1h);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_ends_to_which_a_signal_was_passed_on)
+{
+    signal();
+    cancel("a#1.2");
+    TEST_WORDS(queue(), "b#1.2");
     pass(1h);
     BOOST_TEST(store.key_count() == 0U);
 }
