@@ -90,6 +90,22 @@ BOOST_AUTO_TEST_CASE(a_section_says_what_it_has_changed)
     BOOST_TEST(said == expected, boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_section_goes_on_to_signal_all)
+{
+    driven_client client;
+    client.connect();
+    farewell words;
+    words.signals = {{"c", false}, {"d", true}};
+    client.machine.release(client.now, client.hold(), std::move(words));
+    client.pass(0s);
+    auto more = client.say(driven_client::status::released);
+    more.more = true;
+    client.answer(more);
+    BOOST_TEST(client.sent() == "signal nudge");
+    BOOST_TEST(client.commands[0].arguments.at(1) == "d");
+    BOOST_TEST(client.commands[0].arguments.at(2) == "all");
+}
+
 BOOST_AUTO_TEST_CASE(a_message_ends_the_sleep)
 {
     sleeping_client client;
@@ -144,6 +160,18 @@ BOOST_AUTO_TEST_CASE(who_sleeps_asks_once_in_a_lease)
     BOOST_TEST(client.sent() == "");
 }
 
+BOOST_AUTO_TEST_CASE(of_those_who_sleep_the_first_one_asks)
+{
+    sleeping_client client;
+    const attempt_id other = client.sleep(client.hold(second_fence));
+    auto asleep = client.fallen_asleep();
+    asleep.extra = "50";
+    client.answer(asleep);
+    client.pass(15100ms);
+    BOOST_TEST(client.sent() == "nudge");
+    BOOST_TEST(client.commands[0].arguments.at(1) == client.driven_client::id(other));
+}
+
 BOOST_AUTO_TEST_CASE(who_was_moved_asks_when_the_lease_of_the_owner_ends)
 {
     sleeping_client client;
@@ -173,9 +201,41 @@ BOOST_AUTO_TEST_CASE(who_is_woken_waits_for_the_lock)
     sleeping_client client;
     client.wake(client.id);
     BOOST_TEST(client.sent() == "wake");
+    BOOST_TEST(client.commands[0].arguments.back() == "c");
     client.answer(client.woken(client.queued(99, 2s)));
     BOOST_TEST(client.events.empty());
     client.receive(client.grant(client.id, second_fence, 4s));
+    BOOST_TEST(client.only<granted>().woken);
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_is_faster_than_the_answer_to_a_wake_waits_for_it)
+{
+    sleeping_client client;
+    client.wake(client.id);
+    client.receive(client.grant(client.id, second_fence, 4s));
+    BOOST_TEST(client.events.empty());
+    client.answer(client.woken(client.queued(99, 2s)));
+    BOOST_TEST(client.only<granted>().woken);
+}
+
+BOOST_AUTO_TEST_CASE(who_is_cancelled_while_it_is_woken_is_taken_away_afterwards)
+{
+    sleeping_client client;
+    client.wake(client.id);
+    client.cancel(client.id);
+    BOOST_TEST(client.sent() == "wake");
+    client.answer(client.woken(client.queued(99, 2s)));
+    BOOST_TEST(client.sent() == "cancel");
+}
+
+// Nobody can say whether it was signalled before the server forgot it.
+BOOST_AUTO_TEST_CASE(who_was_forgotten_before_it_is_woken_counts_as_woken)
+{
+    sleeping_client client;
+    client.wake(client.id);
+    client.answer(client.say(driven_client::status::gone));
+    BOOST_TEST(client.sent() == "acquire");
+    client.answer(client.own(second_fence, 4s));
     BOOST_TEST(client.only<granted>().woken);
 }
 
@@ -232,6 +292,21 @@ BOOST_AUTO_TEST_CASE(a_leave_without_an_answer_is_repeated_before_anything_is_sa
     BOOST_TEST(client.machine.phase_name(sleeper) == "queued");
 }
 
+BOOST_AUTO_TEST_CASE(who_gives_up_before_the_server_has_heard_of_it_does_not_sleep)
+{
+    driven_client client;
+    client.connect();
+    const attempt_id holder = client.hold();
+    client.disconnect();
+    client.cancel(client.sleep(holder));
+    client.connect(2);
+    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.commands[0].arguments.at(7) == "");
+    client.answer(client.say(driven_client::status::released));
+    BOOST_TEST(client.only<released>().attempt == holder);
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(who_is_cancelled_is_taken_away_from_the_sleepers)
 {
     sleeping_client client;
@@ -265,6 +340,29 @@ BOOST_AUTO_TEST_CASE(another_server_wakes_who_sleeps)
     BOOST_TEST(!client.only<granted>().woken);
 }
 
+BOOST_AUTO_TEST_CASE(another_server_does_not_hide_that_somebody_was_to_be_woken)
+{
+    sleeping_client client;
+    client.wake(client.id);
+    client.disconnect();
+    client.connect(2, "other");
+    client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
+    BOOST_TEST(client.sent() == "wake");
+    client.answer(client.woken(client.own(second_fence, 4s)));
+    BOOST_TEST(client.only<granted>().woken);
+}
+
+BOOST_AUTO_TEST_CASE(another_connection_to_the_same_server_lets_sleep_on)
+{
+    sleeping_client client;
+    client.disconnect();
+    client.connect(2);
+    BOOST_TEST(client.sent() == "resync");
+    BOOST_TEST(client.commands[0].arguments.back() == "c");
+    client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
+    BOOST_TEST(client.sent() == "");
+}
+
 BOOST_AUTO_TEST_CASE(a_commit_that_is_refused_gives_the_lock_back_all_the_same)
 {
     driven_client client;
@@ -277,6 +375,18 @@ BOOST_AUTO_TEST_CASE(a_commit_that_is_refused_gives_the_lock_back_all_the_same)
     BOOST_TEST(std::get<failed>(client.events[1]).attempt == sleeper);
     BOOST_TEST(client.sent() == "release");
     // So that the next one is signalled, if this one was.
+    BOOST_TEST(client.commands[0].arguments.at(3) == "");
+    client.answer(client.say(driven_client::status::released));
+    BOOST_TEST(client.events.size() == 2U);
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_is_refused_passes_its_signal_on)
+{
+    sleeping_client client;
+    client.receive(client.grant(client.id, driven_client::first_fence, 4s));
+    BOOST_TEST((client.only<failed>().reason == attempt_failure::fence_regressed));
+    BOOST_TEST(client.sent() == "release");
     BOOST_TEST(client.commands[0].arguments.at(3) == "");
 }
 
