@@ -191,8 +191,8 @@ public:
      * @par Errors
      * `turnstile::errc::empty_guard`, `turnstile::errc::wrong_object` if the guard is of another mutex
      * object; nothing changes then. `turnstile::errc::lost` if the lock was lost, and those of
-     * @ref async_mutex::async_lock: the guard is empty then. `operation_aborted` if cancelled, owning the
-     * lock.
+     * @ref async_mutex::async_lock too, and then the guard is empty. `operation_aborted` if cancelled,
+     * owning the lock.
      * @par Per-Operation Cancellation
      * All types; see the class.
      * @par Immediate completion
