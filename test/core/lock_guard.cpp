@@ -4,6 +4,7 @@
 
 // The guard: a value that owns a lock or nothing.
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/io_context.hpp>
@@ -234,9 +235,10 @@ TURNSTILE_TEST_BOTH_PATHS(an_empty_guard_cannot_be_unlocked_asynchronously_eithe
 BOOST_AUTO_TEST_CASE(who_has_no_executor_is_told_about_an_empty_guard_as_well)
 {
     guard_type guard;
-    std::future<void> told = guard.async_unlock(asio::use_future);
-    BOOST_CHECK_EXCEPTION(told.get(), system_error, [](const system_error& error)
-                          { return error.code() == errc::empty_guard; });
+    // The error as a value: of an exception that crosses threads, the thread sanitizer does not see how the
+    // standard library counts the references.
+    auto told = guard.async_unlock(asio::as_tuple(asio::use_future));
+    BOOST_TEST((std::get<0>(told.get()) == errc::empty_guard));
 }
 
 BOOST_AUTO_TEST_CASE(fencing_tokens_rise)

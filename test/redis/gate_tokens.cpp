@@ -4,6 +4,7 @@
 
 // Events, latches and barriers with other completion tokens than those of the conformance suites.
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/cancel_after.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -17,6 +18,7 @@
 #include <support/print.hpp>
 #include <support/redis_server.hpp>
 #include <support/running_context.hpp>
+#include <tuple>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/barrier.hpp>
 #include <turnstile/redis/config.hpp>
@@ -39,19 +41,15 @@ struct world
                                       turnstile::test::undisturbed(server.url())};
 };
 
+/// Errors as values: of an exception that crosses threads, the thread sanitizer does not see how the standard
+/// library counts the references.
+constexpr auto future_of_tuple = asio::as_tuple(asio::use_future);
+
 /// The error of an operation whose end a future has.
 template <class Future>
 error_code error_of(Future&& future)
 {
-    try
-    {
-        future.get();
-    }
-    catch (const turnstile::system_error& error)
-    {
-        return error.code();
-    }
-    return {};
+    return std::get<0>(future.get());
 }
 
 }  // namespace
@@ -76,12 +74,12 @@ BOOST_AUTO_TEST_CASE(futures)
     BOOST_TEST(!latch.async_try_wait(asio::use_future).get());
     latch.async_arrive_and_wait(asio::use_future).get();
     BOOST_TEST(latch.async_try_wait(asio::use_future).get());
-    BOOST_TEST(error_of(latch.async_arrive_and_wait(asio::use_future)) ==
+    BOOST_TEST(error_of(latch.async_arrive_and_wait(future_of_tuple)) ==
                turnstile::errc::over_release);
     turnstile::redis::barrier barrier(w.session, "b", 1);
     barrier.async_arrive_and_wait(asio::use_future).get();
     barrier.async_arrive_and_drop(asio::use_future).get();
-    BOOST_TEST(error_of(barrier.async_arrive_and_drop(asio::use_future)) ==
+    BOOST_TEST(error_of(barrier.async_arrive_and_drop(future_of_tuple)) ==
                turnstile::errc::no_participants);
 }
 
@@ -89,7 +87,7 @@ BOOST_AUTO_TEST_CASE(cancelled_after_a_while)
 {
     world w;
     const auto limited = [&](auto start)
-    { return error_of(start(asio::cancel_after(10ms, asio::use_future))); };
+    { return error_of(start(asio::cancel_after(10ms, future_of_tuple))); };
     for (const auto reset : {event_reset::manual, event_reset::automatic})
     {
         turnstile::redis::event event(w.session, "e" + std::to_string(static_cast<int>(reset)),

@@ -5,6 +5,7 @@
 // The operations with completion tokens of all kinds, cancellation of all types, and sections whose lock
 // is lost.
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -31,6 +32,7 @@
 #include <support/redis_server.hpp>
 #include <support/running_context.hpp>
 #include <support/tcp_proxy.hpp>
+#include <tuple>
 #include <turnstile/async_lock_all.hpp>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/redis/async_mutex.hpp>
@@ -126,18 +128,15 @@ BOOST_AUTO_TEST_CASE(futures)
     const turnstile::owner_token token = next.get();
     BOOST_TEST(token.value() == lock_view(server, "a").number("fence"));
     mutex.async_leave(token, asio::use_future).get();
-    BOOST_CHECK_THROW(mutex.async_leave(token, asio::use_future).get(), turnstile::system_error);
+    // Errors as values: of an exception that crosses threads, the thread sanitizer does not see how the
+    // standard library counts the references.
+    constexpr auto future_of_tuple = asio::as_tuple(asio::use_future);
+    BOOST_TEST(std::get<0>(mutex.async_leave(token, future_of_tuple).get()) ==
+               make_error_code(turnstile::errc::not_owner));
     s.async_ping(asio::use_future).get();
     s.async_close(asio::use_future).get();
-    try
-    {
-        mutex.async_lock(asio::use_future).get();
-        BOOST_ERROR("nothing was thrown");
-    }
-    catch (const turnstile::system_error& error)
-    {
-        BOOST_TEST(error.code() == make_error_code(turnstile::redis::errc::session_closed));
-    }
+    BOOST_TEST(std::get<0>(mutex.async_lock(future_of_tuple).get()) ==
+               make_error_code(turnstile::redis::errc::session_closed));
 }
 
 BOOST_AUTO_TEST_CASE(callbacks_deferred_and_awaitables)
