@@ -70,7 +70,10 @@ public:
             result.arguments.push_back(condition());
             return result;
         case 6:
-            result = {"nudge", {"w:", dice_.below(4) == 0 ? "" : who}};
+            if (!sleeper_.empty() && dice_.coin())
+                result = {"nudge", {"w:", sleeper_}};
+            else
+                result = {"nudge", {"w:", dice_.below(4) == 0 ? "" : who}};
             append(result, options);
             append(result, {"w:a#1", condition()});
             return result;
@@ -113,6 +116,10 @@ public:
             owner_ = asked.arguments[1];
             owned_ = told[2];
         }
+        else if (asked.script == "leave" && told[0] == "released")
+        {
+            sleeper_ = asked.arguments[7];
+        }
         for (const std::string& each : words_of(reply))
             if (each.size() == 16)
                 numbers_.push_back(each);
@@ -147,6 +154,8 @@ private:
     // Who owned the lock last, and the fence of that.
     std::string owner_;
     std::string owned_;
+    // Who went to sleep last.
+    std::string sleeper_;
 };
 
 /// What the clock shows, in microseconds.
