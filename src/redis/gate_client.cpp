@@ -6,37 +6,18 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+
+#include "protocol.hpp"
 
 namespace turnstile::redis::detail {
 
 namespace {
 
-using std::chrono::milliseconds;
-
-// How long to wait before a command is sent again that the server refused for the moment.
-constexpr local_time retry_interval = milliseconds(100);
-
 constexpr std::string_view message_word = "open ";
-
-/// Whether the server may accept the same command later: it is no answer, then.
-bool is_transient(std::string_view error) noexcept
-{
-    constexpr std::array<std::string_view, 8> codes{"READONLY",    "LOADING",    "NOREPLICAS",
-                                                    "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN",
-                                                    "BUSY",        "NOSCRIPT"};
-    return std::ranges::any_of(codes, [&](auto code) { return error.starts_with(code); });
-}
 
 bool is_unusable(gate_result result) noexcept
 {
     return result == gate_result::foreign_layout || result == gate_result::wrong_type;
-}
-
-bool parse_number(std::string_view text, std::int64_t& value) noexcept
-{
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && stop == text.data() + text.size();
 }
 
 std::string text(std::int64_t number)

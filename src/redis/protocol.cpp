@@ -31,12 +31,6 @@ constexpr std::array<std::string_view, 15> status_names{
     "own",     "queued",     "asleep", "busy",   "gone",   "released", "cancelled", "lost",
     "unknown", "impossible", "ok",     "excess", "exists", "foreign",  "wrongtype"};
 
-bool parse_number(std::string_view text, std::int64_t& value) noexcept
-{
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && stop == text.data() + text.size();
-}
-
 /// Takes the next word off a text; empty at its end.
 std::string_view next_word(std::string_view& text) noexcept
 {
@@ -71,6 +65,20 @@ std::optional<standing> parse_standing(std::string_view text)
 }
 
 }  // namespace
+
+bool parse_number(std::string_view text, std::int64_t& value) noexcept
+{
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && stop == text.data() + text.size();
+}
+
+bool is_transient(std::string_view error) noexcept
+{
+    constexpr std::array<std::string_view, 8> codes{"READONLY",    "LOADING",    "NOREPLICAS",
+                                                    "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN",
+                                                    "BUSY",        "NOSCRIPT"};
+    return std::ranges::any_of(codes, [&](auto code) { return error.starts_with(code); });
+}
 
 std::string_view name_of(operation op, object_kind kind) noexcept
 {

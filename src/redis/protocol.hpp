@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_SRC_REDIS_PROTOCOL_HPP
 #define TURNSTILE_SRC_REDIS_PROTOCOL_HPP
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -18,6 +19,15 @@
 // What client and server say to each other. The scripts in lua/ are the other end.
 
 namespace turnstile::redis::detail {
+
+/// How long to wait before a command is sent again that the server refused for the moment.
+inline constexpr local_time retry_interval = std::chrono::milliseconds(100);
+
+/// Whether the server may accept the same command later: it is no answer, then.
+[[nodiscard]] bool is_transient(std::string_view error) noexcept;
+
+/// Reads a whole number that is the whole text. Whether it is one.
+[[nodiscard]] bool parse_number(std::string_view text, std::int64_t& value) noexcept;
 
 /// The scripts.
 enum class operation

@@ -14,24 +14,12 @@ namespace {
 using std::chrono::milliseconds;
 using status = standing::status;
 
-// How long to wait before a command is sent again that the server refused for the moment.
-constexpr local_time retry_interval = milliseconds(100);
-
 // Renewals that are due within this time go together.
 constexpr local_time renewal_window = milliseconds(20);
 
 // How far nudges of different clients are spread, and how much later those come that wait further behind.
 constexpr local_time nudge_spread = milliseconds(20);
 constexpr std::int64_t nudge_positions = 64;
-
-/// Whether the server may accept the same command later: it is no answer, then.
-bool is_transient(std::string_view error) noexcept
-{
-    constexpr std::array<std::string_view, 8> codes{"READONLY",    "LOADING",    "NOREPLICAS",
-                                                    "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN",
-                                                    "BUSY",        "NOSCRIPT"};
-    return std::ranges::any_of(codes, [&](auto code) { return error.starts_with(code); });
-}
 
 /// Why nobody can get the lock, if it is one of the keys' contents.
 std::optional<attempt_failure> unusable(status said) noexcept

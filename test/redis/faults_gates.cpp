@@ -25,9 +25,9 @@
 #include <redis/names.hpp>
 #include <string>
 #include <string_view>
+#include <support/fault_leases.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
-#include <support/pool_leases.hpp>
 #include <support/print.hpp>
 #include <support/redis_server.hpp>
 #include <support/running_context.hpp>

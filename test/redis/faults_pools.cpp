@@ -7,10 +7,10 @@
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
 #include <string>
+#include <support/fault_leases.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_process.hpp>
 #include <support/lock_view.hpp>
-#include <support/pool_leases.hpp>
 #include <support/pool_view.hpp>
 #include <support/redis_server.hpp>
 #include <support/tcp_proxy.hpp>

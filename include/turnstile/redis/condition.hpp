@@ -53,6 +53,18 @@ private:
     Guard* guard_;
 };
 
+/// Begins a sleep whose end a handler `void(error_code, std::cv_status)` is told, when the guard owns the lock
+/// again.
+template <class Guard, class Handler>
+void sleep_with(const std::shared_ptr<condition_handle>& condition, Guard& guard, patience limit,
+                Handler handler)
+{
+    using mapped_type = mapped_handler<Handler, return_to<Guard>>;
+    start_sleep(
+        condition, turnstile::detail::guard_access::grant(guard), limit,
+        {mapped_type(std::move(handler), return_to<Guard>(guard)), executor_of(*condition)});
+}
+
 /// The sleep of a wait for a predicate, see turnstile::detail::predicate_wait.
 template <class Guard, bool Timed>
 class remote_sleep
@@ -80,10 +92,7 @@ public:
         const auto condition = condition_;
         auto& guard = *guard_;
         const auto limit = limit_ ? to_patience(*limit_) : patience();
-        using handler_type = mapped_handler<Self, return_to<Guard>>;
-        start_sleep(
-            condition, turnstile::detail::guard_access::grant(guard), limit,
-            {handler_type(std::move(self), return_to<Guard>(guard)), executor_of(*condition)});
+        sleep_with(condition, guard, limit, std::move(self));
     }
 
 private:
@@ -365,16 +374,6 @@ private:
         }
 
     protected:
-        template <class Handler>
-        void sleep(Handler handler, guard_type& guard, detail::patience patience) const
-        {
-            using mapped_type = detail::mapped_handler<Handler, detail::return_to<guard_type>>;
-            detail::start_sleep(
-                *condition_, turnstile::detail::guard_access::grant(guard), patience,
-                {mapped_type(std::move(handler), detail::return_to<guard_type>(guard)),
-                 get_executor()});
-        }
-
         const std::shared_ptr<detail::condition_handle>* condition_;
     };
 
@@ -385,9 +384,9 @@ private:
         template <class Handler>
         void operator()(Handler&& handler, guard_type* guard) const
         {
-            this->sleep(
-                detail::resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
-                *guard, detail::patience());
+            detail::sleep_with(
+                *this->condition_, *guard, detail::patience(),
+                detail::resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)));
         }
     };
 
@@ -398,8 +397,8 @@ private:
         template <class Handler>
         void operator()(Handler&& handler, guard_type* guard, detail::patience patience) const
         {
-            this->template sleep<std::decay_t<Handler>>(std::forward<Handler>(handler), *guard,
-                                                        patience);
+            detail::sleep_with<guard_type, std::decay_t<Handler>>(
+                *this->condition_, *guard, patience, std::forward<Handler>(handler));
         }
     };
 

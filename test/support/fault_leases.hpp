@@ -2,15 +2,15 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#ifndef TURNSTILE_TEST_SUPPORT_POOL_LEASES_HPP
-#define TURNSTILE_TEST_SUPPORT_POOL_LEASES_HPP
+#ifndef TURNSTILE_TEST_SUPPORT_FAULT_LEASES_HPP
+#define TURNSTILE_TEST_SUPPORT_FAULT_LEASES_HPP
 
 #include <cstdint>
 #include <string>
 #include <turnstile/redis/config.hpp>
 
-// Settings for the tests of what becomes of pools when something fails. A claim lease is as long as the
-// longest that any client asks for, so all who end in a test have the same one.
+// Settings for the tests of what becomes of pools and gates when something fails. A claim lease is as long as
+// the longest that any client asks for, so all who end in a test have the same one.
 
 namespace turnstile::test {
 
