@@ -18,8 +18,7 @@ local parted, place = part(s, id, fence, slot), nil
 if parted then
   local fields = 11 + 2 * ARGV[10]
   for i = 11, fields - 1, 2 do
-    local _, more = signal(s, ARGV[i], ARGV[i + 1] == 'all')
-    s.more = s.more or more
+    s.more = signal(s, ARGV[i], ARGV[i + 1] == 'all') or s.more
   end
   for i = fields, #ARGV, 2 do
     if ARGV[i + 1] == '' then redis.call('HDEL', KEYS[4], ARGV[i])

@@ -125,12 +125,12 @@ local function mark(id)
 end
 
 -- Moves those who sleep on a condition, and are alive, to the end of the queue: one, or all of them, 512 at
--- once. How many they were, and whether there may be more.
+-- once. Whether there may be more.
 local function signal(s, condition, all)
   local moved = 0
   repeat
     local id = redis.call('ZPOPMIN', sleepers(s, condition))[1]
-    if not id then return moved, false end
+    if not id then return false end
     if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 then
       s.changed, s.conditions = s.changed or not s.conditions, true
       enqueue(s, id, ticket(s, 0))
@@ -138,7 +138,7 @@ local function signal(s, condition, all)
       moved = moved + 1
     end
   until moved == (all and 512 or 1)
-  return moved, all
+  return all
 end
 
 -- Somebody who was signalled ends without a section that ended well: the next one is signalled instead.

@@ -10,8 +10,7 @@
 local s, why = open(1, ARGV[5])
 if not s then return why end
 reap(s)
-local _, more = signal(s, ARGV[2], ARGV[3] == 'all')
-s.more = more
+s.more = signal(s, ARGV[2], ARGV[3] == 'all')
 if s.owner == '' and s.waiting > 0 then grant(s) end
 save(s, ARGV[4], ARGV[6])
 return answer(s, 'ok')
