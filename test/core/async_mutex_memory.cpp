@@ -308,11 +308,12 @@ namespace {
 template <class Mutex>
 std::size_t size_of_waiting_handler()
 {
+    // The handler outlives all that comes after them.
+    allocation_count count;
+    int told = 0;
     asio::io_context context;
     Mutex mutex(context);
     const auto holder = mutex.try_lock();
-    allocation_count count;
-    int told = 0;
     mutex.async_lock(counted_handler(count, told));
     BOOST_TEST(count.allocations == 1u);
     return count.live - sizeof(counted_handler);
