@@ -11,38 +11,28 @@
 //   using mutex_providers = std::tuple<my_provider, ...>;
 //   #include <conformance/mutex_suite.hpp>
 //
-// A provider is a backend with nobody in it:
+// A provider is what support/backend_test.hpp says, and:
 //
 //   mutex_type                 what is tested; says is_leased and can_be_lost
-//   executor_type              of the coroutines of the tests
 //   survives_restart           whether locks outlive the process
-//   provider()
-//   context()                  the io_context that has to run
-//   executor()                 where the coroutines run
 //   make_mutex()               returns a mutex whose lock nobody holds; never the same lock twice
-//   settle()                   an awaitable<void, executor_type>: what was started before has arrived
 //
 // The tests use the asynchronous vocabulary only. Time does not matter: a limit is either so long that
 // it is never reached, or what it limits never happens.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancel_after.hpp>
 #include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/deferred.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
+#include <support/backend_test.hpp>
 #include <support/print.hpp>
 #include <turnstile/concepts.hpp>
 #include <turnstile/error.hpp>
@@ -53,66 +43,37 @@ namespace turnstile::test {
 
 /// One test: a fresh backend, one mutex, and what was written down.
 template <class Provider>
-struct mutex_test
+struct mutex_test : backend_test<Provider>
 {
+    using typename backend_test<Provider>::task;
+    template <class T>
+    using awaitable = typename backend_test<Provider>::template awaitable<T>;
     using mutex_type = typename Provider::mutex_type;
     using guard_type = typename mutex_type::guard_type;
-    using executor_type = typename Provider::executor_type;
-    template <class T>
-    using awaitable = boost::asio::awaitable<T, executor_type>;
-    using task = awaitable<void>;
 
     static_assert(awaitable_mutex<mutex_type>);
     // What is limited in time is what can end early.
     static_assert(mutex_type::can_be_lost == mutex_type::is_leased);
     static_assert(!Provider::survives_restart || mutex_type::is_leased);
 
-    /// Runs the coroutine that @p body returns, and those that it spawns, to their ends.
-    template <class Body>
-    void run(Body body)
-    {
-        spawn(std::move(body));
-        provider.context().run();
-        BOOST_TEST(running == 0);
-        if (failure)
-            std::rethrow_exception(failure);
-    }
-
-    template <class Body>
-    void spawn(Body body, boost::asio::cancellation_slot slot = {})
-    {
-        ++running;
-        boost::asio::co_spawn(
-            provider.executor(), call(std::move(body)),
-            boost::asio::bind_cancellation_slot(slot,
-                                                [this](const std::exception_ptr& e)
-                                                {
-                                                    --running;
-                                                    if (e && !failure)
-                                                        failure = e;
-                                                }));
-    }
-
     /// Starts somebody who notes his name when he gets the lock, and lets others run before he gives it
     /// back.
     void spawn_waiter(char name)
     {
-        spawn([this, name] { return visit(name); });
+        this->spawn([this, name] { return visit(name); });
     }
 
     task visit(char name)
     {
         guard_type guard = co_await mutex.async_lock();
-        told += name;
-        co_await provider.settle();
+        this->told += name;
+        co_await this->provider.settle();
         co_await guard.async_unlock();
     }
 
     /// Waits for the lock, and notes the name; in capitals if it was got.
     task wait(char name)
     {
-        co_await boost::asio::this_coro::reset_cancellation_state(
-            boost::asio::enable_total_cancellation());
         error_code error;
         guard_type guard;
         try
@@ -127,7 +88,7 @@ struct mutex_test
             BOOST_TEST(!error);
         else
             BOOST_TEST(error == boost::asio::error::operation_aborted);
-        told += guard.owns_lock() ? static_cast<char>(name - 'a' + 'A') : name;
+        this->told += guard.owns_lock() ? static_cast<char>(name - 'a' + 'A') : name;
     }
 
     /// Whether nobody holds the lock.
@@ -140,17 +101,7 @@ struct mutex_test
         co_return true;
     }
 
-    template <class Body>
-    static task call(Body body)
-    {
-        co_await body();
-    }
-
-    Provider provider;
-    mutex_type mutex = provider.make_mutex();
-    std::string told;
-    int running = 0;
-    std::exception_ptr failure;
+    mutex_type mutex = this->provider.make_mutex();
 };
 
 }  // namespace turnstile::test

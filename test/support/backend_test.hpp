@@ -18,6 +18,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/test/unit_test.hpp>
 #include <exception>
+#include <functional>
 #include <string>
 #include <turnstile/error.hpp>
 #include <utility>
@@ -39,24 +40,24 @@ struct backend_test
     template <class T>
     using awaitable = boost::asio::awaitable<T, executor_type>;
     using task = awaitable<void>;
+    // Erased: what starts a coroutine is compiled once, and not once for each of the tests.
+    using body = std::function<task()>;
 
-    /// Runs the coroutine that @p body returns, and those that it spawns, to their ends.
-    template <class Body>
-    void run(Body body)
+    /// Runs the coroutine that @p f returns, and those that it spawns, to their ends.
+    void run(body f)
     {
-        spawn(std::move(body));
+        spawn(std::move(f));
         provider.context().run();
         BOOST_TEST(running == 0);
         if (failure)
             std::rethrow_exception(failure);
     }
 
-    template <class Body>
-    void spawn(Body body, boost::asio::cancellation_slot slot = {})
+    void spawn(body f, boost::asio::cancellation_slot slot = {})
     {
         ++running;
         boost::asio::co_spawn(
-            provider.executor(), call(std::move(body)),
+            provider.executor(), call(std::move(f)),
             boost::asio::bind_cancellation_slot(slot,
                                                 [this](const std::exception_ptr& error)
                                                 {
@@ -67,19 +68,17 @@ struct backend_test
     }
 
     /// Spawns a coroutine, and lets it get to where it waits.
-    template <class Body>
-    task spawn_and_settle(Body body, boost::asio::cancellation_slot slot = {})
+    task spawn_and_settle(body f, boost::asio::cancellation_slot slot = {})
     {
-        spawn(std::move(body), slot);
+        spawn(std::move(f), slot);
         co_await provider.settle();
     }
 
-    template <class Body>
-    static task call(Body body)
+    static task call(body f)
     {
         co_await boost::asio::this_coro::reset_cancellation_state(
             boost::asio::enable_total_cancellation());
-        co_await body();
+        co_await f();
     }
 
     /// Writes down how a wait has ended: with the name, in capitals if it was aborted.
