@@ -1,8 +1,10 @@
 # What tests, examples and benchmarks are built with. Nothing of this reaches a user's build.
 
+# ccache finds what includes precompiled headers only if it may ignore macros that these do not use.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+                                  CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
 set(CMAKE_CXX_EXTENSIONS OFF)
