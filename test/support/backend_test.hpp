@@ -41,10 +41,10 @@ struct backend_test
     using awaitable = boost::asio::awaitable<T, executor_type>;
     using task = awaitable<void>;
     // Erased: what starts a coroutine is compiled once, and not once for each of the tests.
-    using body = std::function<task()>;
+    using coroutine = std::function<task()>;
 
     /// Runs the coroutine that @p f returns, and those that it spawns, to their ends.
-    void run(body f)
+    void run(coroutine f)
     {
         spawn(std::move(f));
         provider.context().run();
@@ -53,7 +53,7 @@ struct backend_test
             std::rethrow_exception(failure);
     }
 
-    void spawn(body f, boost::asio::cancellation_slot slot = {})
+    void spawn(coroutine f, boost::asio::cancellation_slot slot = {})
     {
         ++running;
         boost::asio::co_spawn(
@@ -68,13 +68,13 @@ struct backend_test
     }
 
     /// Spawns a coroutine, and lets it get to where it waits.
-    task spawn_and_settle(body f, boost::asio::cancellation_slot slot = {})
+    task spawn_and_settle(coroutine f, boost::asio::cancellation_slot slot = {})
     {
         spawn(std::move(f), slot);
         co_await provider.settle();
     }
 
-    static task call(body f)
+    static task call(coroutine f)
     {
         co_await boost::asio::this_coro::reset_cancellation_state(
             boost::asio::enable_total_cancellation());
