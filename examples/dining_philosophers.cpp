@@ -5,14 +5,18 @@
 // Philosophers sit around a table. Between each two of them lies one fork, and to eat, a philosopher
 // needs both forks beside the plate. A fork is a semaphore of one unit.
 //
-// The dinner itself stands in common/dining_philosophers.hpp, for every kind of semaphore. Here the
-// forks are local.
+// The dinner itself stands in common/dining_philosophers.hpp, for every kind of fork. Here the forks are
+// local. With --redis, the philosophers are in several processes, some of which are killed: see
+// redis/shared_dinner.hpp.
 
 #include "common/dining_philosophers.hpp"
 #include "common/dice.hpp"
 #include "common/program.hpp"
 #include "common/simulation.hpp"
 #include "common/tick_clock.hpp"
+#ifdef TURNSTILE_EXAMPLES_OVER_REDIS
+#include "redis/shared_dinner.hpp"
+#endif
 #include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -34,6 +38,9 @@ struct dinner_options : examples::simulation_options
 {
     int philosophers = 5;
     dinner::fork_order order = dinner::fork_order::by_number;
+#ifdef TURNSTILE_EXAMPLES_OVER_REDIS
+    dinner::shared_table table{};
+#endif
 };
 
 std::vector<std::string> guest_list(int count)
@@ -86,10 +93,19 @@ try
     app.add_flag("--left-first", left_first,
                  "Everybody takes the left fork first; with --seed 2 nobody gets a second one");
     options.add_to(app);
+#ifdef TURNSTILE_EXAMPLES_OVER_REDIS
+    options.table.add_to(app);
+    // There nothing would end it.
+    app.get_option("--redis")->excludes(app.get_option("--left-first"));
+#endif
     CLI11_PARSE(app, argc, argv);
 
     if (left_first)
         options.order = dinner::fork_order::left_first;
+#ifdef TURNSTILE_EXAMPLES_OVER_REDIS
+    if (!options.table.url.empty())
+        return dinner::give_shared_dinner(options.table, guest_list(options.philosophers), options);
+#endif
     return give_dinner(options);
 }
 catch (const std::exception& error)

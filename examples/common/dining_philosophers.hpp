@@ -7,6 +7,7 @@
 
 #include "dice.hpp"
 #include "timeline.hpp"
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <cstddef>
 #include <fmt/format.h>
@@ -16,11 +17,11 @@
 #include <utility>
 #include <vector>
 
-// The dinner, for every kind of semaphore and of clock.
+// The dinner, for every kind of fork and of clock.
 //
-// It uses nothing but what every backend of Turnstile offers: `co_await fork.async_acquire()`, which
-// yields a permit, and `co_await permit.async_release()`. So it does not matter whether the forks lie
-// on a table of this process or on one that several processes share.
+// It uses nothing but what every backend of Turnstile offers: a semaphore and its permit, or a mutex and
+// its guard. So it does not matter whether the forks lie on a table of this process or on one that
+// several processes share.
 
 namespace examples::dinner {
 
@@ -74,32 +75,66 @@ inline std::pair<std::size_t, std::size_t> forks_of(std::size_t seat, std::size_
     return {left, right};
 }
 
+/// Takes a fork, which is a semaphore of one unit or a mutex.
+template <turnstile::awaitable_semaphore Fork>
+auto take(Fork& fork)
+{
+    return fork.async_acquire();
+}
+
+/// @copydoc take
+template <turnstile::awaitable_mutex Fork>
+auto take(Fork& fork)
+{
+    return fork.async_lock();
+}
+
+/// Gives back what take() yielded. If it was a lease and has been lost, others have the fork already.
+template <class Held>
+auto put_back(Held& held)
+{
+    if constexpr (requires { held.async_release(); })
+        return held.async_release(boost::asio::as_tuple);
+    else
+        return held.async_unlock(boost::asio::as_tuple);
+}
+
+/// One meal: takes the forks, in this order, eats, and gives them back.
+///
+/// @param report a function `void(activity)`, called at each step. The end of the meal is reported before
+///               the forks are given back.
+/// @param eat    a function that gets what take() yielded, twice, and returns what can be awaited.
+template <class Fork, class Clock, class Report, class Eat>
+boost::asio::awaitable<void> dine(Fork& first_fork, Fork& second_fork, Clock& clock, Report& report,
+                                  Eat& eat)
+{
+    report(activity::waits);
+    auto first = co_await take(first_fork);
+    report(activity::has_one_fork);
+    co_await clock.async_pause(1);  // as long as it takes to reach for the other one
+    auto second = co_await take(second_fork);
+
+    report(activity::eats);
+    co_await eat(first, second);
+
+    report(activity::thinks);
+    co_await put_back(second);
+    co_await put_back(first);
+}
+
 /// The evening of one philosopher.
 ///
 /// @param random is rolled for how long everything takes.
-/// @param report a function `void(activity)`, called at each step. The end of a meal is reported
-///               before the forks are given back.
-template <turnstile::awaitable_semaphore Semaphore, class Clock, class Report>
-boost::asio::awaitable<void> attend(int rounds, dice random, Semaphore& first_fork,
-                                    Semaphore& second_fork, Clock& clock, Report report)
+template <class Fork, class Clock, class Report>
+boost::asio::awaitable<void> attend(int rounds, dice random, Fork& first_fork, Fork& second_fork,
+                                    Clock& clock, Report report)
 {
+    auto eat = [&](const auto&, const auto&) { return clock.async_pause(random.roll(1, 4)); };
     for (int round = 0; round != rounds; ++round)
     {
         report(activity::thinks);
         co_await clock.async_pause(random.roll(1, 6));
-
-        report(activity::waits);
-        auto first = co_await first_fork.async_acquire();
-        report(activity::has_one_fork);
-        co_await clock.async_pause(1);  // as long as it takes to reach for the other one
-        auto second = co_await second_fork.async_acquire();
-
-        report(activity::eats);
-        co_await clock.async_pause(random.roll(1, 4));
-
-        report(activity::thinks);
-        co_await second.async_release();
-        co_await first.async_release();
+        co_await dine(first_fork, second_fork, clock, report, eat);
     }
     report(activity::leaves);
 }

@@ -1,0 +1,324 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "shared_dinner.hpp"
+
+#include "common/dice.hpp"
+#include "redis/processes.hpp"
+#include "redis/store.hpp"
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <map>
+#include <thread>
+#include <turnstile/redis/async_mutex.hpp>
+
+namespace asio = boost::asio;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+namespace examples::dinner {
+
+namespace {
+
+/// What all processes know.
+struct plan
+{
+    turnstile::redis::config settings;
+    std::vector<std::string> names;
+    simulation_options options;
+    int processes;
+    int kill_every;
+};
+
+/// How many meals each seat had, how many there were, and the longest wait.
+constexpr const char* book_key = "dinner";
+
+std::string fork_key(std::size_t number)
+{
+    return fmt::format("fork:{}", number);
+}
+
+/// Puts both forks to use: from then on, older fencing tokens are refused. Nothing happens if that has been
+/// done with a later one.
+constexpr const char* begin_script = R"(
+for i = 1, 2 do
+  if tonumber(redis.call('GET', KEYS[i]) or 0) > tonumber(ARGV[i]) then
+    return 'refused'
+  end
+end
+redis.call('MSET', KEYS[1], ARGV[1], KEYS[2], ARGV[2])
+return 'begun'
+)";
+
+/// Counts the meal of a seat, if nobody else has put one of the forks to use since it began.
+constexpr const char* end_script = R"(
+for i = 1, 2 do
+  if tonumber(redis.call('GET', KEYS[i]) or 0) ~= tonumber(ARGV[i]) then
+    redis.call('HINCRBY', KEYS[3], 'refused', 1)
+    return 'refused'
+  end
+end
+redis.call('HINCRBY', KEYS[3], ARGV[3], 1)
+redis.call('HINCRBY', KEYS[3], 'meals', 1)
+if tonumber(redis.call('HGET', KEYS[3], 'wait') or 0) < tonumber(ARGV[4]) then
+  redis.call('HSET', KEYS[3], 'wait', ARGV[4])
+end
+return 'counted'
+)";
+
+/// Like tick_clock, of which each process would have its own: this one is everybody's.
+class wall_clock
+{
+public:
+    explicit wall_clock(milliseconds tick)
+        : tick_(tick)
+    {
+    }
+
+    asio::awaitable<void> async_pause(int ticks)
+    {
+        asio::steady_timer timer{co_await asio::this_coro::executor, ticks * tick_};
+        co_await timer.async_wait(asio::deferred);
+    }
+
+private:
+    milliseconds tick_;
+};
+
+/// A number of the book; 0 if it is not there.
+asio::awaitable<int> read_number(store& store, std::string field)
+{
+    const auto answer = co_await store.command("HINCRBY", book_key, field, "0");
+    co_return std::stoi(answer.at(0));
+}
+
+/// What one philosopher does until there were meals enough. Somebody who is killed is replaced by somebody
+/// who goes on where the book says.
+asio::awaitable<void> philosophize(const plan& plan, turnstile::redis::session& session,
+                                   store& store, std::size_t seat)
+{
+    const auto [first, second] = forks_of(seat, plan.names.size(), fork_order::by_number);
+    const std::string first_key = fork_key(first);
+    const std::string second_key = fork_key(second);
+    turnstile::redis::async_mutex first_fork{session, first_key};
+    turnstile::redis::async_mutex second_fork{session, second_key};
+    wall_clock clock{milliseconds(plan.options.time_unit)};
+    dice random{plan.options.seed, seat};
+
+    steady_clock::time_point hungry_since;
+    milliseconds waited{};
+    auto report = [&](activity what)
+    {
+        if (plan.options.verbose)
+            fmt::print("{} {}\n", plan.names[seat], sentence(what));
+        const auto now = steady_clock::now();
+        if (what == activity::waits)
+            hungry_since = now;
+        if (what == activity::eats)
+            waited = std::chrono::duration_cast<milliseconds>(now - hungry_since);
+    };
+    auto eat = [&](const auto& first_held, const auto& second_held) -> asio::awaitable<void>
+    {
+        const auto first_token = std::to_string(first_held.fencing_token());
+        const auto second_token = std::to_string(second_held.fencing_token());
+        co_await store.command("EVAL", begin_script, "3", first_key, second_key, book_key,
+                               first_token, second_token);
+        co_await clock.async_pause(random.roll(1, 4));
+        co_await store.command("EVAL", end_script, "3", first_key, second_key, book_key,
+                               first_token, second_token, std::to_string(seat),
+                               std::to_string(waited.count()));
+    };
+    while (co_await read_number(store, std::to_string(seat)) < plan.options.rounds)
+    {
+        co_await clock.async_pause(random.roll(1, 6));
+        co_await dine(first_fork, second_fork, clock, report, eat);
+    }
+}
+
+/// One of the processes, with its share of the philosophers.
+void run_process(const plan& plan, int number)
+{
+    asio::io_context context;
+    turnstile::redis::session session{context, plan.settings};
+    store store{context.get_executor(), plan.settings};
+    int present = 0;
+    const auto leave = [&]() -> asio::awaitable<void>
+    {
+        co_await session.async_close(asio::as_tuple);
+        store.close();
+    };
+    const auto on_end = [&](const std::exception_ptr& error)
+    {
+        rethrow(error);
+        if (--present == 0)
+            asio::co_spawn(context, leave(), rethrow);
+    };
+    const auto seats = static_cast<int>(plan.names.size());
+    for (int seat = number; seat < seats; seat += plan.processes)
+    {
+        ++present;
+        asio::co_spawn(context, philosophize(plan, session, store, static_cast<std::size_t>(seat)),
+                       on_end);
+    }
+    context.run();
+}
+
+/// Does something with what lies in Redis, in a context of its own: none may be there when processes are
+/// forked.
+template <class Body>
+void with_store(const plan& plan, Body body)
+{
+    asio::io_context context;
+    store store{context.get_executor(), plan.settings};
+    const auto run = [&]() -> asio::awaitable<void>
+    {
+        co_await body(store);
+        store.close();
+    };
+    asio::co_spawn(context, run(), rethrow);
+    context.run();
+}
+
+void lay_table(const plan& plan)
+{
+    const auto lay = [&](store& store) -> asio::awaitable<void>
+    {
+        co_await store.command("DEL", book_key);
+        for (std::size_t i = 0; i != plan.names.size(); ++i)
+            co_await store.command("DEL", fork_key(i));
+    };
+    with_store(plan, lay);
+}
+
+int count_meals(const plan& plan)
+{
+    int meals = 0;
+    const auto count = [&](store& store) -> asio::awaitable<void>
+    { meals = co_await read_number(store, "meals"); };
+    with_store(plan, count);
+    return meals;
+}
+
+/// Waits until all processes have ended, and kills some of them meanwhile. Returns how many.
+int watch_processes(const plan& plan)
+{
+    process_group group;
+    std::map<pid_t, int> numbers;
+    const auto start = [&](int number)
+    { numbers[group.start([&plan, number] { run_process(plan, number); })] = number; };
+    for (int i = 0; i != plan.processes; ++i)
+        start(i);
+
+    dice random{plan.options.seed, 0};
+    int killed = 0;
+    while (!group.children().empty())
+    {
+        std::this_thread::sleep_for(milliseconds(20));
+        while (group.reap())
+            ;
+        const auto& children = group.children();
+        if (plan.kill_every == 0 || children.empty() ||
+            count_meals(plan) < (killed + 1) * plan.kill_every)
+            continue;
+        const int last = static_cast<int>(children.size()) - 1;
+        const pid_t child = children[static_cast<std::size_t>(random.roll(0, last))];
+        group.kill(child);
+        ++killed;
+        start(numbers.at(child));
+    }
+    return killed;
+}
+
+/// How long one may have had to wait for forks. Who is killed keeps them for a lease at most, and everybody
+/// around the table may have waited for that; a meal takes a few ticks. The rest is for a machine that has
+/// other things to do.
+milliseconds longest_allowed(const plan& plan, int killed)
+{
+    constexpr int ticks_of_a_meal = 5;
+    const auto guests = static_cast<int>(plan.names.size());
+    return (killed + 1) * plan.settings.lease +
+           guests * ticks_of_a_meal * milliseconds(plan.options.time_unit) +
+           std::chrono::seconds(20);
+}
+
+/// Takes each fork and lays it back. Returns the numbers of those that nobody gives away, though no one
+/// sits at the table any more: the lease of a process that was killed has to end.
+std::vector<std::size_t> missing_forks(const plan& plan)
+{
+    std::vector<std::size_t> result;
+    asio::io_context context;
+    turnstile::redis::session session{context, plan.settings};
+    const auto look = [&]() -> asio::awaitable<void>
+    {
+        for (std::size_t i = 0; i != plan.names.size(); ++i)
+        {
+            turnstile::redis::async_mutex fork{session, fork_key(i)};
+            auto held = co_await fork.async_try_lock_for(longest_allowed(plan, 0));
+            if (held)
+                co_await put_back(*held);
+            else
+                result.push_back(i);
+        }
+        co_await session.async_close(asio::as_tuple);
+    };
+    asio::co_spawn(context, look(), rethrow);
+    context.run();
+    return result;
+}
+
+}  // namespace
+
+int give_shared_dinner(const shared_table& table, const std::vector<std::string>& names,
+                       const simulation_options& options)
+{
+    // A process with nobody in it would have nothing to end with.
+    const int processes = std::min(table.processes, static_cast<int>(names.size()));
+    plan plan{turnstile::redis::config{table.url}, names, options, processes, table.kill_every};
+    plan.settings.lease = milliseconds(table.lease);
+    plan.settings.claim_lease = milliseconds(std::min(table.lease, 200));
+    plan.settings.health_check = milliseconds(std::max(table.lease / 4, 50));
+    lay_table(plan);
+    const int killed = watch_processes(plan);
+
+    bool all_is_well = true;
+    milliseconds longest{};
+    const auto read_book = [&](store& store) -> asio::awaitable<void>
+    {
+        for (std::size_t seat = 0; seat != names.size(); ++seat)
+        {
+            const int meals = co_await read_number(store, std::to_string(seat));
+            fmt::print("{:<10} {:4} meals\n", names[seat], meals);
+            all_is_well = all_is_well && meals == options.rounds;
+        }
+        longest = milliseconds(co_await read_number(store, "wait"));
+        fmt::print("meals refused, as a fork had been lost: {}\n",
+                   co_await read_number(store, "refused"));
+    };
+    with_store(plan, read_book);
+    const auto allowed = longest_allowed(plan, killed);
+    fmt::print("processes killed: {}\nlongest wait: {} ms, of {} ms that the leases allow\n",
+               killed, longest.count(), allowed.count());
+    for (const std::size_t fork : missing_forks(plan))
+    {
+        fmt::print("WRONG: fork {} is missing\n", fork);
+        all_is_well = false;
+    }
+    all_is_well = all_is_well && longest <= allowed;
+    fmt::print("{}\n", all_is_well ? fmt::format("Everybody had {} meals, and all forks lie on the "
+                                                 "table.",
+                                                 options.rounds)
+                                   : "WRONG: that is not as it should be");
+    return all_is_well ? 0 : 1;
+}
+
+}  // namespace examples::dinner
