@@ -23,6 +23,7 @@ const volatile std::int64_t* offset = &zero;
 // Before main: what is called even earlier sees the real time.
 [[gnu::constructor]] void map_offset()
 {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else runs before main.
     const char* const path = std::getenv("TURNSTILE_CLOCK_OFFSET");
     if (path == nullptr)
         return;
