@@ -13,7 +13,9 @@
 #include <fmt/format.h>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <turnstile/concepts.hpp>
+#include <turnstile/error.hpp>
 #include <utility>
 #include <vector>
 
@@ -89,14 +91,17 @@ auto take(Fork& fork)
     return fork.async_lock();
 }
 
-/// Gives back what take() yielded. If it was a lease and has been lost, others have the fork already.
+/// Gives back what take() yielded. If it was a lease that has been lost, others have the fork already.
 template <class Held>
-auto put_back(Held& held)
+boost::asio::awaitable<void> put_back(Held& held)
 {
+    turnstile::error_code error;
     if constexpr (requires { held.async_release(); })
-        return held.async_release(boost::asio::as_tuple);
+        std::tie(error) = co_await held.async_release(boost::asio::as_tuple);
     else
-        return held.async_unlock(boost::asio::as_tuple);
+        std::tie(error) = co_await held.async_unlock(boost::asio::as_tuple);
+    if (error && error != turnstile::errc::lost)
+        throw turnstile::system_error(error);
 }
 
 /// One meal: takes the forks, in this order, eats, and gives them back.

@@ -308,7 +308,7 @@ namespace {
 template <class Mutex>
 std::size_t size_of_waiting_handler()
 {
-    // The handler outlives all that comes after them.
+    // Before the context, because the handler that waits uses both until the context is gone.
     allocation_count count;
     int told = 0;
     asio::io_context context;
