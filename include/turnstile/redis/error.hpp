@@ -51,6 +51,8 @@ enum class errc
     server_error = 12,
     /// Too few replicas acknowledged a grant in time, so it was given back.
     not_replicated = 13,
+    /// A field of the state does not have the form that its type wants, or a value cannot be written.
+    bad_state = 14,
 };
 
 /**
@@ -169,6 +171,8 @@ public:
             return "the server answered with an error";
         case errc::not_replicated:
             return "too few replicas acknowledged the grant in time";
+        case errc::bad_state:
+            return "a field of the state does not have the form of its type";
         }
         return "unknown turnstile.redis error " + std::to_string(value);
     }
@@ -192,6 +196,7 @@ public:
         case errc::fence_regressed:
         case errc::session_closed:
         case errc::server_error:
+        case errc::bad_state:
             break;
         }
         return {value, *this};

@@ -1,0 +1,617 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_REDIS_DETAIL_DESCRIBED_HPP
+#define TURNSTILE_REDIS_DETAIL_DESCRIBED_HPP
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <boost/describe/bases.hpp>
+#include <boost/describe/enumerators.hpp>
+#include <boost/describe/members.hpp>
+#include <boost/describe/modifiers.hpp>
+#include <boost/mp11/algorithm.hpp>
+#include <boost/mp11/list.hpp>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <turnstile/redis/detail/json.hpp>
+#include <type_traits>
+#include <utility>
+
+// How a struct that Boost.Describe knows lies in a Redis hash.
+//
+//   member                         field    text
+//   bool                           a        true or false
+//   integers, characters           a        a whole number
+//   float, double                  a        the shortest text that gives the same number; inf, -inf, nan
+//   enumerations                   a        the name, if it is described; else the number
+//   std::string                    a        its bytes, whichever they are
+//   a struct                       a.b      a field for each member
+//   std::optional                  as what it contains; if it is empty, no field
+//   sequences, std::array,         a        JSON text; in it structs and maps are objects, an empty optional
+//   std::map of strings to ...              is null or left out, inf and nan are strings, and strings are UTF-8
+//
+// The members of base classes belong to it, whatever their access. Fields that nobody knows are ignored. A
+// member whose field is missing has the value that `T{}` gives it, so that a later version of a program can
+// add members; but a missing optional is empty, as nothing else could say so.
+//
+// An optional struct in fields has to have a member that always has a field: that is what tells it from none.
+// In JSON text any will do. No text depends on the locale.
+
+namespace turnstile::redis::detail {
+
+/// What lies in a Redis hash.
+using fields = std::map<std::string, std::string>;
+
+// --- which types there are ------------------------------------------------------------------
+
+template <class T>
+concept boolean = std::same_as<T, bool>;
+
+template <class T>
+concept whole_number = std::integral<T> && !boolean<T> && sizeof(T) <= sizeof(std::int64_t);
+
+/// Not long double, which differs from machine to machine.
+template <class T>
+concept real_number = std::same_as<T, float> || std::same_as<T, double>;
+
+template <class E>
+inline constexpr bool has_enumerators = boost::describe::has_describe_enumerators<E>::value;
+
+/// Whether any number of its underlying type is a value of an enumeration. If not, its enumerators have to
+/// say which ones are.
+template <class E>
+concept takes_any_number = requires { E{std::underlying_type_t<E>{}}; };
+
+template <class T>
+concept enumeration = std::is_enum_v<T> && (takes_any_number<T> || has_enumerators<T>);
+
+template <class T>
+concept scalar = boolean<T> || whole_number<T> || real_number<T> || enumeration<T>;
+
+/// Whether all base classes of a class are described, and theirs.
+template <class T>
+consteval bool has_described_bases();
+
+/// A class with a description.
+template <class T>
+concept structure = std::is_class_v<T> && boost::describe::has_describe_members<T>::value &&
+                    boost::describe::has_describe_bases<T>::value && has_described_bases<T>();
+
+template <class T>
+inline constexpr bool is_optional = false;
+
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+
+/// One in another could not say which of them is empty.
+template <class T>
+concept optional_value = is_optional<T> && !is_optional<typename T::value_type>;
+
+template <class T>
+inline constexpr bool is_array = false;
+
+template <class T, std::size_t n>
+inline constexpr bool is_array<std::array<T, n>> = true;
+
+template <class T>
+concept array = is_array<T>;
+
+/// Such as std::vector, but no string of any kind.
+template <class T>
+concept sequence = !structure<T> && !requires { typename T::traits_type; } &&
+                   requires(T& t, const T& c, typename T::value_type element) {
+                       t.clear();
+                       t.push_back(std::move(element));
+                       c.begin() != c.end();
+                   };
+
+/// Such as std::map, with strings as keys; in order, so that equal ones have equal texts.
+template <class T>
+concept string_map = !structure<T> && requires { typename T::key_compare; } &&
+                     std::same_as<typename T::key_type, std::string> &&
+                     requires(T& t, typename T::mapped_type value) {
+                         t.clear();
+                         {
+                             t.emplace(std::string(), std::move(value)).second
+                         } -> std::convertible_to<bool>;
+                     };
+
+template <class T>
+concept storable = scalar<T> || std::same_as<T, std::string> || structure<T> || optional_value<T> ||
+                   array<T> || sequence<T> || string_map<T>;
+
+/// Says what to do about a type that cannot be stored.
+template <class T>
+consteval void expect_storable()
+{
+    static_assert(!std::is_pointer_v<T> && !std::is_null_pointer_v<T> && !std::is_reference_v<T>,
+                  "A pointer means nothing to another process: store what it points to, or a key.");
+    static_assert(!std::is_union_v<T>,
+                  "Nobody can tell which member of a union is in use: take a struct of optionals.");
+    static_assert(!std::is_array_v<T>, "Take a std::array instead of a built-in array.");
+    static_assert(!std::is_const_v<T>, "A const member could not be read: take away the const.");
+    static_assert(!std::same_as<T, long double>,
+                  "A long double differs from machine to machine: take a double.");
+    static_assert(
+        !std::is_enum_v<T> || enumeration<T>,
+        "Describe the enumeration with BOOST_DESCRIBE_ENUM, or give it an underlying type.");
+    static_assert(!is_optional<T> || optional_value<T>, "Take one optional, not one in another.");
+    static_assert(
+        storable<T>,
+        "The type cannot be stored. Describe a struct, and each of its base classes, with "
+        "BOOST_DESCRIBE_STRUCT or BOOST_DESCRIBE_CLASS. Otherwise take bool, an integer, "
+        "float, double, an enumeration, std::string, std::optional, std::vector, "
+        "std::array, or std::map with std::string as its key.");
+}
+
+// --- what Boost.Describe knows of them ------------------------------------------------------
+
+/// All members that have values, also those that others hide.
+template <class T>
+using members_of = boost::describe::describe_members<T, boost::describe::mod_any_access |
+                                                            boost::describe::mod_inherited |
+                                                            boost::describe::mod_hidden>;
+
+template <class T>
+inline constexpr std::size_t member_count = boost::mp11::mp_size<members_of<T>>::value;
+
+template <class T>
+consteval bool has_described_bases()
+{
+    using bases = boost::describe::describe_bases<T, boost::describe::mod_any_access>;
+    return []<template <class...> class List, class... Base>(List<Base...>)
+    { return (structure<typename Base::type> && ...); }(bases());
+}
+
+/// Whether no two members have the same name. If they had, one would be lost.
+template <class T>
+consteval bool has_distinct_names()
+{
+    return []<template <class...> class List, class... Member>(List<Member...>)
+    {
+        std::array<std::string_view, sizeof...(Member)> names{Member::name...};
+        std::ranges::sort(names);
+        return std::ranges::adjacent_find(names) == names.end();
+    }(members_of<T>());
+}
+
+/// Calls a function with the description of each member.
+template <class T, class Function>
+void for_each_member(Function function)
+{
+    static_assert(
+        has_distinct_names<T>(),
+        "Two members have the same name, perhaps one in a base class: rename one of them.");
+    boost::mp11::mp_for_each<members_of<T>>(function);
+}
+
+/// Whether a value of this type has a field in any case.
+template <class T>
+consteval bool always_has_field()
+{
+    if constexpr (structure<T>)
+        return []<template <class...> class List, class... Member>(List<Member...>)
+        {
+            return (always_has_field<
+                        std::remove_cvref_t<decltype(std::declval<T&>().*Member::pointer)>>() ||
+                    ...);
+        }(members_of<T>());
+    else
+        return !is_optional<T>;
+}
+
+/// A value of an enumeration that has a name, and its number, made to 64 bits.
+struct enumerator
+{
+    std::string_view name;
+    std::uint64_t number = 0;
+};
+
+template <class E>
+consteval auto make_enumerators()
+{
+    if constexpr (has_enumerators<E>)
+        return []<template <class...> class List, class... Each>(List<Each...>)
+        {
+            return std::array<enumerator, sizeof...(Each)>{
+                enumerator{Each::name, static_cast<std::uint64_t>(Each::value)}...};
+        }(boost::describe::describe_enumerators<E>());
+    else
+        return std::array<enumerator, 0>();
+}
+
+template <class E>
+inline constexpr auto enumerators_of = make_enumerators<E>();
+
+/// The numbers from one to the other.
+template <class Number>
+struct number_range
+{
+    Number least = std::numeric_limits<Number>::min();
+    Number most = std::numeric_limits<Number>::max();
+};
+
+/// The numbers that an enumeration can have: those that have the bits of its enumerators, if it has no
+/// underlying type of its own. To make a value of another number would be undefined.
+template <class E>
+consteval auto numbers_of()
+{
+    using number = std::underlying_type_t<E>;
+    number_range<number> result;
+    if constexpr (!takes_any_number<E>)
+    {
+        std::uint64_t bits = 0;
+        bool has_negative = false;
+        for (const enumerator& each : enumerators_of<E>)
+        {
+            const bool negative = std::is_signed_v<number> && each.number >> 63 != 0;
+            bits |= negative ? ~each.number : each.number;
+            has_negative = has_negative || negative;
+        }
+        const std::uint64_t mask = bits == 0 ? 0 : ~std::uint64_t{0} >> std::countl_zero(bits);
+        result.most = static_cast<number>(mask);
+        result.least = has_negative ? static_cast<number>(~mask) : number{0};
+    }
+    return result;
+}
+
+// --- scalars and their texts ----------------------------------------------------------------
+
+/// Whole numbers are read and written as one of two types.
+template <class Number>
+using widest = std::conditional_t<std::is_signed_v<Number>, std::int64_t, std::uint64_t>;
+
+[[nodiscard]] std::string text_of_number(std::int64_t value);
+[[nodiscard]] std::string text_of_number(std::uint64_t value);
+[[nodiscard]] std::string text_of_number(float value);
+[[nodiscard]] std::string text_of_number(double value);
+
+/// The number that a text says. Refuses the text if it is none or not in the range. The names of
+/// enumerators, if there are any, are named in the error, as they would have been right.
+[[nodiscard]] std::int64_t read_number(const excerpt& from, number_range<std::int64_t> range,
+                                       std::span<const enumerator> names = {});
+[[nodiscard]] std::uint64_t read_number(const excerpt& from, number_range<std::uint64_t> range,
+                                        std::span<const enumerator> names = {});
+
+/// @copydoc read_number
+void read_number(const excerpt& from, float& to);
+/// @copydoc read_number
+void read_number(const excerpt& from, double& to);
+
+[[nodiscard]] bool read_boolean(const excerpt& from);
+
+template <scalar T>
+std::string text_of(T value)
+{
+    if constexpr (boolean<T>)
+        return value ? "true" : "false";
+    else if constexpr (whole_number<T>)
+        return text_of_number(static_cast<widest<T>>(value));
+    else if constexpr (real_number<T>)
+        return text_of_number(value);
+    else
+    {
+        const auto number = static_cast<std::underlying_type_t<T>>(value);
+        const auto& names = enumerators_of<T>;
+        const auto named =
+            std::ranges::find(names, static_cast<std::uint64_t>(number), &enumerator::number);
+        return named != names.end() ? std::string(named->name)
+                                    : text_of_number(static_cast<widest<decltype(number)>>(number));
+    }
+}
+
+template <scalar T>
+void read_scalar(const excerpt& from, T& to)
+{
+    if constexpr (boolean<T>)
+        to = read_boolean(from);
+    else if constexpr (whole_number<T>)
+    {
+        constexpr number_range<T> range;
+        to = static_cast<T>(read_number(from, number_range<widest<T>>{range.least, range.most}));
+    }
+    else if constexpr (real_number<T>)
+        read_number(from, to);
+    else
+    {
+        using number = std::underlying_type_t<T>;
+        constexpr auto range = numbers_of<T>();
+        const auto& names = enumerators_of<T>;
+        const auto named = std::ranges::find(names, from.text, &enumerator::name);
+        to = static_cast<T>(static_cast<number>(
+            named != names.end()
+                ? static_cast<widest<number>>(named->number)
+                : read_number(from, number_range<widest<number>>{range.least, range.most}, names)));
+    }
+}
+
+// --- values in JSON text --------------------------------------------------------------------
+
+template <class T>
+void write_json(json_writer& to, const T& value)
+{
+    expect_storable<T>();
+    if constexpr (scalar<T>)
+        to.scalar(text_of(value));
+    else if constexpr (std::same_as<T, std::string>)
+        to.text(value);
+    else if constexpr (is_optional<T>)
+    {
+        if (value)
+            write_json(to, *value);
+        else
+            to.null();
+    }
+    else if constexpr (structure<T>)
+    {
+        to.open('{');
+        const auto write_member = [&]<class Member>(Member)
+        {
+            const auto& member = value.*Member::pointer;
+            if constexpr (is_optional<std::remove_cvref_t<decltype(member)>>)
+                if (!member)
+                    return;
+            to.key(Member::name);
+            write_json(to, member);
+        };
+        for_each_member<T>(write_member);
+        to.close('}');
+    }
+    else if constexpr (string_map<T>)
+    {
+        to.open('{');
+        for (const auto& [key, element] : value)
+        {
+            to.key(key);
+            write_json(to, element);
+        }
+        to.close('}');
+    }
+    else
+    {
+        to.open('[');
+        for (const typename T::value_type& element : value)
+            write_json(to, element);
+        to.close(']');
+    }
+}
+
+template <class T>
+void read_json(json_reader& from, T& to);
+
+/// Reads an object into a struct.
+template <structure T>
+void read_json_members(json_reader& from, T& to)
+{
+    constexpr const char* twice = "has the same key as another value of the object";
+    std::array<bool, member_count<T>> seen{};
+    from.open('{');
+    while (from.more('}'))
+    {
+        const std::string key = from.key();
+        std::size_t index = 0;
+        bool known = false;
+        const auto read_member = [&]<class Member>(Member)
+        {
+            if (key == Member::name)
+            {
+                known = true;
+                if (std::exchange(seen[index], true))
+                    from.refuse_here(twice);
+                read_json(from, to.*Member::pointer);
+            }
+            ++index;
+        };
+        for_each_member<T>(read_member);
+        if (!known)
+            from.skip();
+    }
+}
+
+/// Reads an object into a map.
+template <string_map T>
+void read_json_elements(json_reader& from, T& to)
+{
+    to.clear();
+    from.open('{');
+    while (from.more('}'))
+    {
+        std::string key = from.key();
+        if (to.contains(key))
+            from.refuse_here("has the same key as another value of the object");
+        typename T::mapped_type element{};
+        read_json(from, element);
+        to.emplace(std::move(key), std::move(element));
+    }
+}
+
+/// Reads an array.
+template <class T>
+void read_json_elements(json_reader& from, T& to)
+{
+    from.open('[');
+    if constexpr (array<T>)
+    {
+        for (auto& element : to)
+        {
+            if (!from.more(']'))
+                from.refuse_here("comes after an array that has to be longer");
+            read_json(from, element);
+        }
+        if (from.more(']'))
+            from.refuse_here("is one element too many for the array");
+    }
+    else
+    {
+        to.clear();
+        while (from.more(']'))
+        {
+            typename T::value_type element{};
+            read_json(from, element);
+            to.push_back(std::move(element));
+        }
+    }
+}
+
+template <class T>
+void read_json(json_reader& from, T& to)
+{
+    expect_storable<T>();
+    if constexpr (scalar<T>)
+        read_scalar(from.scalar(real_number<T> || enumeration<T>), to);
+    else if constexpr (std::same_as<T, std::string>)
+        to = from.text();
+    else if constexpr (is_optional<T>)
+    {
+        to.reset();
+        if (!from.null())
+            read_json(from, to.emplace());
+    }
+    else if constexpr (structure<T>)
+        read_json_members(from, to);
+    else
+        read_json_elements(from, to);
+}
+
+// --- values in fields -----------------------------------------------------------------------
+
+/// The name of a field: that of a member, after those of the structs that it lies in.
+[[nodiscard]] std::string field_name(const std::string& outer, std::string_view member);
+
+template <class T>
+consteval void expect_storable_in_fields()
+{
+    expect_storable<T>();
+    if constexpr (is_optional<T>)
+        static_assert(
+            !structure<typename T::value_type> || always_has_field<typename T::value_type>(),
+            "An optional struct of optionals alone could not be told from none: give it a "
+            "member that is no optional.");
+}
+
+template <class T>
+void write_fields(fields& to, const std::string& name, const T& value)
+{
+    expect_storable_in_fields<T>();
+    if constexpr (structure<T>)
+    {
+        const auto write_member = [&]<class Member>(Member)
+        { write_fields(to, field_name(name, Member::name), value.*Member::pointer); };
+        for_each_member<T>(write_member);
+    }
+    else if constexpr (is_optional<T>)
+    {
+        if (value)
+            write_fields(to, name, *value);
+    }
+    else if constexpr (scalar<T>)
+        to.emplace(name, text_of(value));
+    else if constexpr (std::same_as<T, std::string>)
+        to.emplace(name, value);
+    else
+    {
+        json_writer json{name};
+        write_json(json, value);
+        to.emplace(name, std::move(json).take());
+    }
+}
+
+/// Whether there was a field of it.
+template <class T>
+bool read_fields(const fields& from, const std::string& name, T& to)
+{
+    expect_storable_in_fields<T>();
+    if constexpr (structure<T>)
+    {
+        bool found = false;
+        const auto read_member = [&]<class Member>(Member)
+        {
+            if (read_fields(from, field_name(name, Member::name), to.*Member::pointer))
+                found = true;
+        };
+        for_each_member<T>(read_member);
+        return found;
+    }
+    else if constexpr (is_optional<T>)
+    {
+        if (!read_fields(from, name, to.emplace()))
+            to.reset();
+        return to.has_value();
+    }
+    else
+    {
+        const auto field = from.find(name);
+        if (field == from.end())
+            return false;
+        const std::string& text = field->second;
+        if constexpr (scalar<T>)
+            read_scalar({name, text, std::nullopt}, to);
+        else if constexpr (std::same_as<T, std::string>)
+            to = text;
+        else
+        {
+            json_reader json{name, text};
+            read_json(json, to);
+            json.end();
+        }
+        return true;
+    }
+}
+
+/// Says what to do about a type that cannot be the state of a monitor.
+template <class T>
+consteval void expect_state()
+{
+    expect_storable<T>();
+    static_assert(structure<T>,
+                  "The state of a monitor over Redis is a struct that is described with "
+                  "BOOST_DESCRIBE_STRUCT or BOOST_DESCRIBE_CLASS.");
+    static_assert(std::default_initializable<T>,
+                  "The state needs a default constructor: it says what "
+                  "members are that have no field yet.");
+}
+
+/**
+ * @brief What a value looks like in a Redis hash.
+ *
+ * @throws redis_error with `errc::bad_state` if a string in JSON text is not UTF-8, or too many values lie in
+ *         each other; what() names the field.
+ */
+template <class T>
+[[nodiscard]] fields to_fields(const T& value)
+{
+    expect_state<T>();
+    fields result;
+    write_fields(result, {}, value);
+    return result;
+}
+
+/**
+ * @brief The value that lies in a Redis hash.
+ *
+ * @throws redis_error with `errc::bad_state` if a text does not have the form that the member wants; what()
+ *         names the field, the text and the rule, such as "field 'readers': '12x' is not a whole number
+ *         between -2147483648 and 2147483647".
+ */
+template <class T>
+[[nodiscard]] T from_fields(const fields& from)
+{
+    expect_state<T>();
+    T result{};
+    read_fields(from, {}, result);
+    return result;
+}
+
+}  // namespace turnstile::redis::detail
+
+#endif

@@ -1,0 +1,116 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <array>
+#include <charconv>
+#include <fmt/format.h>
+#include <system_error>
+#include <turnstile/redis/detail/described.hpp>
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+/// Neither std::to_chars nor std::from_chars depends on the locale.
+template <class Number>
+std::string shortest_text(Number value)
+{
+    // The longest has 24 characters: -2.2250738585072014e-308.
+    std::array<char, 32> text{};
+    const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+    return {text.data(), end};
+}
+
+template <class Number>
+bool is_all_of(std::string_view text, Number& to)
+{
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, to);
+    return error == std::errc() && stop == end;
+}
+
+template <class Number>
+Number whole_number_in(const excerpt& from, number_range<Number> range,
+                       std::span<const enumerator> names)
+{
+    Number value = 0;
+    if (is_all_of(from.text, value) && value >= range.least && value <= range.most)
+        return value;
+    std::string rule = "is not ";
+    for (const enumerator& each : names)
+        rule += fmt::format("{}, ", each.name);
+    refuse(from, fmt::format("{}{}a whole number between {} and {}", rule,
+                             names.empty() ? "" : "or ", range.least, range.most));
+}
+
+template <class Number>
+void read_real_number(const excerpt& from, Number& to)
+{
+    Number value = 0;
+    if (!is_all_of(from.text, value))
+        refuse(from, fmt::format("is not a number between {} and {}, inf, -inf or nan",
+                                 std::numeric_limits<Number>::lowest(),
+                                 std::numeric_limits<Number>::max()));
+    to = value;
+}
+
+}  // namespace
+
+std::string text_of_number(std::int64_t value)
+{
+    return shortest_text(value);
+}
+
+std::string text_of_number(std::uint64_t value)
+{
+    return shortest_text(value);
+}
+
+std::string text_of_number(float value)
+{
+    return shortest_text(value);
+}
+
+std::string text_of_number(double value)
+{
+    return shortest_text(value);
+}
+
+std::int64_t read_number(const excerpt& from, number_range<std::int64_t> range,
+                         std::span<const enumerator> names)
+{
+    return whole_number_in(from, range, names);
+}
+
+std::uint64_t read_number(const excerpt& from, number_range<std::uint64_t> range,
+                          std::span<const enumerator> names)
+{
+    return whole_number_in(from, range, names);
+}
+
+void read_number(const excerpt& from, float& to)
+{
+    read_real_number(from, to);
+}
+
+void read_number(const excerpt& from, double& to)
+{
+    read_real_number(from, to);
+}
+
+bool read_boolean(const excerpt& from)
+{
+    if (from.text == "true")
+        return true;
+    if (from.text != "false")
+        refuse(from, "is neither true nor false");
+    return false;
+}
+
+std::string field_name(const std::string& outer, std::string_view member)
+{
+    return outer.empty() ? std::string(member) : fmt::format("{}.{}", outer, member);
+}
+
+}  // namespace turnstile::redis::detail
