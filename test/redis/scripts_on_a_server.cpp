@@ -26,7 +26,8 @@ namespace {
 
 using words = std::vector<std::string>;
 
-const words lock_keys{"{t}lock", "{t}queue", "{t}done"};
+// Of a monitor, so there is a state, too. Some scripts do not look at it.
+const words lock_keys{"{t}lock", "{t}queue", "{t}done", "{t}state"};
 const words sorted_sets{"{t}queue", "{t}done", "{t}lock{sleepers}c", "{t}lock{conditions}"};
 const words channels{"w:a#1", "w:a#2", "w:b#1"};
 
@@ -50,7 +51,7 @@ public:
         const words options{"15000", dice_.coin() ? "4000" : "2000", "60000"};
         const std::string who = id();
         call result;
-        switch (dice_.below(11))
+        switch (dice_.below(12))
         {
         case 0:
         case 1:
@@ -95,9 +96,16 @@ public:
                 result = {"leave", {"w:", owner_, owned_, "a#0.1"}};
             append(result, options);
             append(result, {dice_.coin() ? id() : "", "c", "1", "d", whom()});
+            append(result, {"f", dice_.coin() ? "" : "=1 2:\n" + who});
             return result;
         case 9:
             result = {"signal", {"w:", dice_.coin() ? "c" : "d", whom()}};
+            break;
+        case 10:
+            if (dice_.coin() || owner_.empty())
+                result = {"fetch", {"w:", who, fence()}};
+            else
+                result = {"fetch", {"w:", owner_, owned_}};
             break;
         default:
             result = {"wake", {"w:", who + ',' + id(), who}};
@@ -169,12 +177,15 @@ std::int64_t time_of(resp_connection& server)
 words contents(resp_connection& server)
 {
     words result;
-    std::map<std::string, std::string> fields;
-    const words hash = server.ask({"HGETALL", lock_keys[0]}).leaves();
-    for (std::size_t i = 0; i + 1 < hash.size(); i += 2)
-        fields[hash[i]] = hash[i + 1];
-    for (const auto& [name, value] : fields)
-        result.push_back(name + '=' + value);
+    for (const std::string& key : {lock_keys[0], lock_keys[3]})
+    {
+        std::map<std::string, std::string> fields;
+        const words hash = server.ask({"HGETALL", key}).leaves();
+        for (std::size_t i = 0; i + 1 < hash.size(); i += 2)
+            fields[hash[i]] = hash[i + 1];
+        for (const auto& [name, value] : fields)
+            result.push_back(name + '=' + value);
+    }
     for (const std::string& key : sorted_sets)
         for (const std::string& each :
              server.ask({"ZRANGE", key, "0", "-1", "WITHSCORES"}).leaves())
@@ -185,9 +196,10 @@ words contents(resp_connection& server)
 words contents(const redis_store& store)
 {
     words result;
-    if (const auto* hash = store.hash(lock_keys[0]))
-        for (const auto& [name, value] : *hash)
-            result.push_back(name + '=' + value);
+    for (const std::string& key : {lock_keys[0], lock_keys[3]})
+        if (const auto* hash = store.hash(key))
+            for (const auto& [name, value] : *hash)
+                result.push_back(name + '=' + value);
     for (const std::string& key : sorted_sets)
         if (const auto* set = store.zset(key))
             for (const auto& [score, member] : set->order)
@@ -219,6 +231,7 @@ BOOST_AUTO_TEST_CASE(the_made_up_server_is_like_a_real_one)
 
     script_engine engine;
     std::map<std::string, unsigned> answers;
+    unsigned states = 0;
     run_seeds(50,
               [&](std::uint64_t seed)
               {
@@ -230,13 +243,14 @@ BOOST_AUTO_TEST_CASE(the_made_up_server_is_like_a_real_one)
                   for (int i = 0; i < 60 && all_is_well(); ++i)
                   {
                       const call ask = next.next();
-                      words evalsha{"EVALSHA", digests[ask.script], "3"};
+                      words evalsha{"EVALSHA", digests[ask.script], "4"};
                       evalsha.insert(evalsha.end(), lock_keys.begin(), lock_keys.end());
                       evalsha.insert(evalsha.end(), ask.arguments.begin(), ask.arguments.end());
                       const redis_reply told = real.ask(evalsha);
                       BOOST_TEST_REQUIRE(!told.is_error(), told.text);
                       next.heard(ask, told);
                       ++answers[words_of(told)[0]];
+                      states += words_of(told)[6].starts_with("1:f") ? 1 : 0;
                       // The made-up clock shows what the real one showed then.
                       made_up.clock = std::stoll(words_of(told)[1]);
                       made_up.published.clear();
@@ -267,6 +281,7 @@ BOOST_AUTO_TEST_CASE(the_made_up_server_is_like_a_real_one)
     for (const char* each :
          {"own", "queued", "busy", "gone", "released", "cancelled", "lost", "asleep", "ok"})
         BOOST_TEST(answers[each] > 0U, each);
+    BOOST_TEST(states > 0U);
 }
 
 BOOST_AUTO_TEST_CASE(so_are_its_errors)
@@ -283,6 +298,11 @@ BOOST_AUTO_TEST_CASE(so_are_its_errors)
                                  words{"HMGET", "h", "a", "q"},
                                  words{"HMGET", "none", "a"},
                                  words{"HGET", "h", "a"},
+                                 words{"HLEN", "h"},
+                                 words{"HLEN", "none"},
+                                 words{"HLEN", "s"},
+                                 words{"HGETALL", "h"},
+                                 words{"HGETALL", "none"},
                                  words{"HGET", "h", "q"},
                                  words{"ZRANGE", "z", "0", "-1"},
                                  words{"ZRANGE", "z", "1", "5"},

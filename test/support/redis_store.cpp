@@ -258,6 +258,19 @@ redis_reply redis_store::run_hash(std::string_view name, words args)
         return map != nullptr && found != map->end() ? redis_reply::of(found->second)
                                                      : redis_reply();
     }
+    if (name == "HLEN" && args.size() == 2)
+        return redis_reply::of(map != nullptr ? static_cast<std::int64_t>(map->size()) : 0);
+    if (name == "HGETALL" && args.size() == 2)
+    {
+        redis_reply result{kind::array, 0, {}, {}};
+        if (map != nullptr)
+            for (const auto& [field, value] : *map)
+            {
+                result.elements.push_back(redis_reply::of(field));
+                result.elements.push_back(redis_reply::of(value));
+            }
+        return result;
+    }
     if (name == "HEXISTS" && args.size() == 3)
         return redis_reply::of(map != nullptr && map->contains(args[2]) ? 1 : 0);
     if (name == "HMGET" && args.size() >= 3)

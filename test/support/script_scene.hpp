@@ -30,8 +30,11 @@ inline std::vector<std::string> words_of(const redis_reply& reply)
         std::vector<std::string> words{"", "0", "0", "0", "0", "0", ""};
         std::istringstream text(each);
         std::string word;
-        for (std::size_t i = 0; text >> word; ++i)
-            words.at(i) = word;
+        for (std::size_t i = 0; i < 6 && text >> word; ++i)
+            words[i] = word;
+        // What is behind the sixth may be anything.
+        if (text.get() == ' ')
+            words[6] = each.substr(static_cast<std::size_t>(text.tellg()));
         result.insert(result.end(), words.begin(), words.end());
     }
     return result;
@@ -78,6 +81,11 @@ public:
     words renew(const std::string& id, std::int64_t fence)
     {
         return run("renew", {"w:", id, std::to_string(fence), lease, claim, idle});
+    }
+    /// Of a monitor only: `keys` has to have its state, too.
+    words fetch(const std::string& id, std::int64_t fence)
+    {
+        return run("fetch", {"w:", id, std::to_string(fence), lease, claim, idle});
     }
     words resync(const std::string& ids, const std::string& id, std::int64_t fence = 0)
     {

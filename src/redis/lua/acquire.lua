@@ -1,14 +1,16 @@
 -- Acquires a lock, or queues for it.
 --
--- KEYS       lock, queue, done
+-- KEYS       lock, queue, done (and the state, of a monitor)
 -- ARGV       prefix, id, mode (queue, try), ticket (hint, 0: none), lease ms, claim ms, idle ms, seen fence,
 --            grace (a time: until then a lock without memory is kept for who may have held it)
--- returns    own | queued | busy | foreign | wrongtype; of a new waiter, the extra is its position
+-- returns    own | queued | busy | foreign | wrongtype; of a new waiter, the extra is its position, and of
+--            the owner of a monitor the state, see contents()
 -- repeated   answers what the first call did: the same grant, the same place
 -- wakes      the first of the queue, if nobody owned the lock
--- complexity O(log waiters)
+-- complexity O(log waiters + fields)
 -- flags: none
-local id = ARGV[2]
+local id, state = ARGV[2], KEYS[4]
+if state and type(redis.pcall('HLEN', state)) == 'table' then return 'wrongtype' end
 local s, why = open(1, ARGV[6])
 if not s then return why end
 reap(s)
@@ -29,4 +31,4 @@ elseif s.owner ~= id and not redis.call('ZSCORE', s.queue, id) then
 end
 if s.owner == '' then grant(s, id) end
 save(s, ARGV[5], ARGV[7])
-return answer(s, nil, id, position)
+return answer(s, nil, id, state and s.owner == id and contents(state) or position)

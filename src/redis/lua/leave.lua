@@ -14,6 +14,8 @@
 local id, fence, slot, sleeper, condition = ARGV[2], ARGV[3], ARGV[4], ARGV[8], ARGV[9]
 local s, why = open(1, ARGV[6])
 if not s then return why end
+-- Should it be something else, this is an error before anything has changed.
+if KEYS[4] then redis.call('HLEN', KEYS[4]) end
 local parted, place = part(s, id, fence, slot), nil
 if parted then
   local fields = 11 + 2 * ARGV[10]

@@ -7,7 +7,8 @@
 --
 -- If somebody sleeps on a condition of the lock, or did, there are more keys, whose names begin with that of
 -- the lock: for each condition a sorted set (the sleepers: waiter by ticket), and one of all conditions. Who
--- was signalled has a mark in the hash, the name of the condition, until its section has ended.
+-- was signalled has a mark in the hash, the name of the condition, until its section has ended. A monitor has
+-- its state in a hash of its own, which only the scripts get that read or write it. It does not expire.
 --
 -- The server runs all of this for each call. What costs most there are fields that are read and written,
 -- functions that are made, and numbers that become text or are made of it. So numbers of the state stay the
@@ -209,6 +210,13 @@ local function answer(s, status, id, extra, condition)
   local told = status .. ' ' .. s.stamp .. ' ' .. s.fence .. ' ' .. s.deadline
   if not (place or extra) and not s.more then return told end
   return told .. ' ' .. (place or 0) .. (s.more and ' 1 ' or ' 0 ') .. (extra or '')
+end
+
+-- The state of a monitor, as an answer carries it: of each name and value, the length, a colon, and what it is.
+local function contents(key)
+  local parts = redis.call('HGETALL', key)
+  for i, part in ipairs(parts) do parts[i] = format('%d:', #part) .. part end
+  return table.concat(parts)
 end
 
 -- What became of a grant that the lock does not know any more. A lock that is younger than the grant, or

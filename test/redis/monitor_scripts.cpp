@@ -1,0 +1,177 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/script_scene.hpp"
+
+// What the scripts do about the state of a monitor. That leave writes it is tested with the conditions.
+
+using turnstile::test::script_scene;
+using namespace std::chrono_literals;
+using words = script_scene::words;
+
+namespace {
+
+/// A monitor whose state has one field.
+struct monitor_scene : script_scene
+{
+    monitor_scene()
+    {
+        keys.push_back("state");
+        store.run(words{"HSET", "state", "n", "12"});
+    }
+
+    /// The state is no state any more.
+    void spoil() { store.run(words{"SET", "state", "x"}); }
+
+    /// What a script says that cannot be run to its end.
+    std::string error_of(const std::string& script, const words& arguments)
+    {
+        const auto reply = engine.run(store, script, keys, arguments);
+        BOOST_TEST(reply.is_error());
+        return reply.text;
+    }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(redis_monitor_scripts, monitor_scene)
+
+BOOST_AUTO_TEST_CASE(who_is_granted_the_lock_at_once_is_told_the_state)
+{
+    const words told = acquire("a#1.1");
+    BOOST_TEST(told[0] == "own");
+    BOOST_TEST(told[6] == "1:n2:12");
+    // And again, if the answer was lost.
+    BOOST_TEST(acquire("a#1.1")[6] == "1:n2:12");
+    release("a#1.1", fence(), "s");
+    BOOST_TEST(acquire("b#1.1", "try")[6] == "1:n2:12");
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_is_told_its_position)
+{
+    acquire("a#1.1");
+    BOOST_TEST(acquire("b#1.1")[6] == "0");
+    BOOST_TEST(acquire("c#1.1")[6] == "1");
+    BOOST_TEST(acquire("c#1.1")[6] == "");
+    BOOST_TEST(acquire("d#1.1", "try")[6] == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_state_can_be_empty_or_hold_any_bytes)
+{
+    using namespace std::string_literals;
+    store.run(words{"DEL", "state"});
+    BOOST_TEST(acquire("a#1.1")[0] == "own");
+    BOOST_TEST(acquire("a#1.1")[6] == "");
+    const std::string bytes(300, '\0');
+    leave("a#1.1", fence(), "", {}, {"a b", "= 1:\n", "", "=" + bytes, "e", "="});
+    BOOST_TEST(acquire("a#1.2")[6] == "0:300:" + bytes + "3:a b4: 1:\n1:e0:");
+}
+
+BOOST_AUTO_TEST_CASE(a_message_is_followed_by_a_question_for_the_state)
+{
+    acquire("a#1.1");
+    acquire("b#1.1");
+    leave("a#1.1", fence(), "", {}, {"n", "=13"});
+    BOOST_TEST(owner() == "b#1.1");
+    BOOST_TEST(left() == 4'000'000);
+    const words told = fetch("b#1.1", fence());
+    BOOST_TEST(told[0] == "own");
+    BOOST_TEST(told[2] == std::to_string(fence()));
+    BOOST_TEST(told[6] == "1:n2:13");
+    // The lease is a whole one then.
+    BOOST_TEST(left() == 15'000'000);
+    BOOST_TEST(std::stoll(told[3]) == store.clock + 15'000'000);
+    lease = "5000";
+    fetch("b#1.1", fence());
+    BOOST_TEST(left() == 15'000'000);
+}
+
+BOOST_AUTO_TEST_CASE(who_is_not_the_owner_is_not_told_the_state)
+{
+    acquire("a#1.1");
+    const std::int64_t former = fence();
+    acquire("b#1.1");
+    const words told = fetch("b#1.1", former);
+    BOOST_TEST(told[0] == "lost");
+    BOOST_TEST(told[6] == "");
+    BOOST_TEST(left() == 4'000'000);
+    release("a#1.1", former, "s");
+    BOOST_TEST(fetch("b#1.1", former)[0] == "lost");
+    BOOST_TEST(left() == 4'000'000);
+}
+
+BOOST_AUTO_TEST_CASE(who_asks_too_late_has_lost_the_lock)
+{
+    acquire("a#1.1");
+    const std::int64_t former = fence();
+    acquire("b#1.1");
+    pass(5s);
+    BOOST_TEST(fetch("a#1.1", former)[0] == "lost");
+    BOOST_TEST(owner() == "b#1.1");
+    BOOST_TEST(told().size() == 2U);
+    pass(1s);
+    // And if nobody waits, it is free.
+    release("b#1.1", fence(), "s");
+    acquire("a#1.2");
+    const std::int64_t second = fence();
+    pass(5s);
+    BOOST_TEST(fetch("a#1.2", second)[0] == "lost");
+    BOOST_TEST(owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_that_was_forgotten_can_not_tell)
+{
+    acquire("a#1.1");
+    const std::int64_t former = fence();
+    store.run(words{"DEL", keys[0]});
+    BOOST_TEST(fetch("a#1.1", former)[0] == "unknown");
+}
+
+BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_refused)
+{
+    acquire("a#1.1");
+    const std::int64_t mine = fence();
+    spoil();
+    BOOST_TEST(fetch("a#1.1", mine)[0] == "wrongtype");
+    BOOST_TEST(left() == 4'000'000);
+    release("a#1.1", mine, "s");
+    BOOST_TEST(acquire("b#1.1")[0] == "wrongtype");
+    BOOST_TEST(owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_section_that_can_not_be_committed_signals_nobody)
+{
+    acquire("a#1.1");
+    leave("a#1.1", fence(), "a#1.2");
+    acquire("b#1.1");
+    const std::int64_t mine = fence();
+    spoil();
+    const std::string error = error_of("leave", {"w:", "b#1.1", std::to_string(mine), "slot", lease,
+                                                 claim, idle, "", "", "1", "c", "all", "n", "=1"});
+    BOOST_TEST(error.starts_with("WRONGTYPE"), error);
+    BOOST_TEST(owner() == "b#1.1");
+    BOOST_TEST(sleepers().size() == 1U);
+    BOOST_TEST(queue().empty());
+    BOOST_TEST(release("b#1.1", mine)[0] == "released");
+}
+
+BOOST_AUTO_TEST_CASE(the_state_outlives_the_lock)
+{
+    acquire("a#1.1");
+    leave("a#1.1", fence(), "", {}, {"m", "=1"});
+    pass(1h);
+    BOOST_TEST(store.key_count() == 1U);
+    BOOST_TEST(acquire("a#1.2")[6] == "1:m1:11:n2:12");
+    leave("a#1.2", fence(), "", {}, {"m", "", "n", ""});
+    pass(1h);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
