@@ -13,7 +13,8 @@ namespace turnstile::redis::detail {
 namespace {
 
 constexpr std::array<std::string_view, operation_count> operation_names{
-    "acquire", "release", "cancel", "renew", "nudge", "resync", "leave", "signal", "wake", ""};
+    "acquire", "release", "cancel", "renew", "nudge", "resync",
+    "leave",   "signal",  "wake",   "fetch", ""};
 
 constexpr std::array<std::string_view, operation_count> pool_operation_names{"pool_acquire",
                                                                              "pool_release",
@@ -21,6 +22,7 @@ constexpr std::array<std::string_view, operation_count> pool_operation_names{"po
                                                                              "pool_renew",
                                                                              "pool_nudge",
                                                                              "pool_resync",
+                                                                             "",
                                                                              "",
                                                                              "",
                                                                              "",
@@ -98,6 +100,33 @@ std::optional<std::vector<standing>> parse_standings(std::span<const std::string
         if (!told)
             return std::nullopt;
         result.push_back(std::move(*told));
+    }
+    return result;
+}
+
+std::optional<field_map> parse_state(std::string_view text)
+{
+    const auto next = [&text]() -> std::optional<std::string>
+    {
+        const std::size_t colon = text.find(':');
+        std::int64_t size = 0;
+        if (colon == std::string_view::npos || !parse_number(text.substr(0, colon), size))
+            return std::nullopt;
+        text.remove_prefix(colon + 1);
+        if (size < 0 || static_cast<std::uint64_t>(size) > text.size())
+            return std::nullopt;
+        std::string part(text.substr(0, static_cast<std::size_t>(size)));
+        text.remove_prefix(part.size());
+        return part;
+    };
+    field_map result;
+    while (!text.empty())
+    {
+        auto name = next();
+        auto value = name ? next() : std::nullopt;
+        if (!value)
+            return std::nullopt;
+        result.emplace(std::move(*name), std::move(*value));
     }
     return result;
 }

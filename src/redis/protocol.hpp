@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,12 +45,14 @@ enum class operation
     signal,
     /// Of a lock: ends a sleep without a signal.
     wake,
+    /// Of a monitor: confirms a grant, and reads the state.
+    fetch,
     /// Of a pool: adds units, creates it, or reads how many there are.
     count,
 };
 
 /// How many operations there are.
-inline constexpr std::size_t operation_count = 10;
+inline constexpr std::size_t operation_count = 11;
 
 /// What an operation is done to: each kind has scripts of its own.
 enum class object_kind
@@ -114,6 +117,12 @@ struct standing
 /// What a script's reply says, by its leaves in order, one for each lock; nothing if it is none.
 [[nodiscard]] std::optional<std::vector<standing>> parse_standings(
     std::span<const std::string> leaves);
+
+/// The fields of a hash.
+using field_map = std::map<std::string, std::string>;
+
+/// The state that an answer carries, see contents() in lua/prologue.lua; nothing if it carries none.
+[[nodiscard]] std::optional<field_map> parse_state(std::string_view text);
 
 /// A message on a wake channel.
 struct message

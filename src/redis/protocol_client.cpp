@@ -268,6 +268,8 @@ void protocol_client::proceed(attempt_entry& entry)
         return send_resyncs({entry.first});
     if (each.at == phase::joining)
         return send_acquire(entry);
+    if (each.at == phase::confirming && !locks_.at(each.lock).options.state.empty())
+        return send_fetch(entry);
     if (each.at == phase::confirming)
         return send_renewals({entry.first});
     if (each.asleep && each.wakes)
@@ -329,7 +331,7 @@ local_time protocol_client::expiry(const lock_state& lock, const grant& given) c
                               : local_time::min();
 }
 
-void protocol_client::told(attempt_entry& entry, const grant& given, bool by_message)
+void protocol_client::told(attempt_entry& entry, grant given, bool by_message)
 {
     attempt& each = entry.second;
     if (guards_.fence_floor && given.fence <= each.fence)
@@ -338,20 +340,21 @@ void protocol_client::told(attempt_entry& entry, const grant& given, bool by_mes
     const local_time expires = expiry(lock, given);
     const bool is_asked = each.flight != 0 || each.leader != 0;
     const bool answers = by_message && is_asked && guards_.single_flight;
-    if (expires > now_ && !answers)
-        return enter(entry, given, expires, by_message);
-    each.told = given;
+    const bool is_whole = lock.options.state.empty() || given.state;
+    if (expires > now_ && !answers && is_whole)
+        return enter(entry, std::move(given), expires, by_message);
+    each.told = std::move(given);
     // What is under way will tell more.
     if (is_asked)
         return;
     leave_queue(entry);
     each.at = phase::confirming;
-    ++counters_.confirmed;
+    if (expires <= now_)
+        ++counters_.confirmed;
     proceed(entry);
 }
 
-void protocol_client::enter(attempt_entry& entry, const grant& given, local_time expires,
-                            bool by_message)
+void protocol_client::enter(attempt_entry& entry, grant given, local_time expires, bool by_message)
 {
     attempt& each = entry.second;
     lock_state& lock = locks_.at(each.lock);
@@ -380,7 +383,8 @@ void protocol_client::enter(attempt_entry& entry, const grant& given, local_time
     }
     each.at = phase::held;
     hold(entry, given, expires);
-    actions_.emplace_back(granted{entry.first, given.fence, each.expires, given.heard, each.woken});
+    actions_.emplace_back(granted{entry.first, given.fence, each.expires, given.heard, each.woken,
+                                  std::move(given.state).value_or(field_map())});
 }
 
 /// Sets out when a lease that is held ends, and when it is to be renewed.
@@ -481,7 +485,7 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
     const auto found = flights_.find(number);
     if (found == flights_.end())
         return;
-    if (answers.size() != std::max<std::size_t>(found->second.attempts.size(), 1))
+    if (!is_answer(found->second, answers))
         return refused(now, number, "the answer is not of the expected form");
     const flight flown = std::move(found->second);
     flights_.erase(found);
@@ -529,6 +533,9 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
             break;
         case operation::renew:
             on_renew(*entry, answers[i]);
+            break;
+        case operation::fetch:
+            on_renew(*entry, answers[i], parse_state(answers[i].extra));
             break;
         case operation::resync:
             on_resync(*entry, answers[i]);
@@ -611,6 +618,19 @@ std::optional<local_time> protocol_client::next_tick() const
 
 // --- answers ------------------------------------------------------------------------------------
 
+/// Whether answers are what the script should say.
+bool protocol_client::is_answer(const flight& flown, const std::vector<standing>& answers) const
+{
+    if (answers.size() != std::max<std::size_t>(flown.attempts.size(), 1))
+        return false;
+    if ((flown.op != operation::acquire && flown.op != operation::fetch) ||
+        answers[0].said != status::own)
+        return true;
+    const auto entry = attempts_.find(flown.attempts[0]);
+    return entry == attempts_.end() || locks_.at(entry->second.lock).options.state.empty() ||
+           parse_state(answers[0].extra);
+}
+
 void protocol_client::on_acquire(attempt_entry& entry, const standing& said)
 {
     attempt& each = entry.second;
@@ -622,7 +642,9 @@ void protocol_client::on_acquire(attempt_entry& entry, const standing& said)
     if (each.at != phase::joining)
         return proceed(entry);
     if (said.said == status::own)
-        return told(entry, grant{said.fence, said.deadline, local_time(said.deadline - said.now)},
+        return told(entry,
+                    grant{said.fence, said.deadline, local_time(said.deadline - said.now),
+                          local_time(), parse_state(said.extra)},
                     false);
     if (said.said != status::queued)
         return rejoin(entry);
@@ -671,6 +693,9 @@ void protocol_client::on_leave(attempt_entry& entry, const standing& said)
     const attempt_id sleeper = entry.second.sleeper;
     const lock_id lock = entry.second.lock;
     const auto found = farewells_.find(entry.first);
+    // If nothing was said but that it sleeps, all that counts is that it does not own the lock.
+    const bool is_certain = (said.said == status::lost && entry.second.server == server_) ||
+                            (found->second.signals.empty() && found->second.fields.empty());
     // Of those who were to be signalled, there are more than one script moves.
     if (said.said == status::released && said.more)
         for (const auto& [condition, all] : found->second.signals)
@@ -678,18 +703,18 @@ void protocol_client::on_leave(attempt_entry& entry, const standing& said)
                 signal(now_, lock, condition, true);
     on_release(entry, said);
     if (sleeper != 0)
-        settle(sleeper, said);
+        settle(sleeper, said, is_certain ? attempt_failure::lost : attempt_failure::unknown);
 }
 
-/// It is known now whether an attempt has gone to sleep.
-void protocol_client::settle(attempt_id sleeper, const standing& said)
+/// It is known now whether an attempt has gone to sleep; if not, why.
+void protocol_client::settle(attempt_id sleeper, const standing& said, attempt_failure reason)
 {
     const auto found = attempts_.find(sleeper);
     if (found == attempts_.end())
         return;
     attempt& each = found->second;
     if (said.said != status::released)
-        return fail_sleeper(sleeper, attempt_failure::lost);
+        return fail_sleeper(sleeper, reason);
     each.leader = 0;
     if (each.stale || each.at == phase::cancelling)
         return proceed(*found);
@@ -734,10 +759,12 @@ void protocol_client::on_wake(attempt_entry& entry, const standing& said)
         told(entry, std::exchange(each.told, {}), true);
 }
 
-void protocol_client::on_renew(attempt_entry& entry, const standing& said)
+void protocol_client::on_renew(attempt_entry& entry, const standing& said,
+                               std::optional<field_map> state)
 {
     attempt& each = entry.second;
-    const grant renewed{said.fence, said.deadline, local_time(said.deadline - said.now)};
+    grant renewed{said.fence, said.deadline, local_time(said.deadline - said.now), local_time(),
+                  std::move(state)};
     if (each.at == phase::held)
     {
         if (said.said != status::own || said.fence != each.fence)
@@ -750,7 +777,7 @@ void protocol_client::on_renew(attempt_entry& entry, const standing& said)
     if (each.at != phase::confirming)
         return proceed(entry);
     if (said.said == status::own)
-        return told(entry, renewed, false);
+        return told(entry, std::move(renewed), false);
     if (const auto why = unusable(said.said))
         return end_with(entry, *why);
     rejoin(entry);

@@ -56,6 +56,8 @@ struct lease_options
     bool renew = true;
     /// Of a pool; a lock has none.
     std::optional<pool_shape> pool;
+    /// Of a monitor, the key of its state; empty if the lock is none.
+    std::string state;
 
     [[nodiscard]] object_kind kind() const noexcept
     {
@@ -92,8 +94,7 @@ struct farewell
     std::string condition;
     /// The conditions that are signalled, and whether all sleepers are.
     std::vector<std::pair<std::string, bool>> signals;
-    /// The key of the state, and its fields that have changed; one without a value is no more.
-    std::string state;
+    /// The fields of the state that have changed; one without a value is no more.
     std::vector<std::pair<std::string, std::optional<std::string>>> fields;
 };
 
@@ -178,6 +179,8 @@ enum class attempt_failure
     fence_regressed,
     /// The lock that was to be given back by going to sleep had been lost.
     lost,
+    /// The server can not tell whether that was carried out which was said before going to sleep.
+    unknown,
     /// The server refused to run the script.
     refused,
 };
@@ -192,6 +195,8 @@ struct granted
     local_time heard{};
     /// Whether it slept, and was woken by @ref protocol_client::wake and not by a signal.
     bool woken = false;
+    /// Of a monitor, its state.
+    field_map state{};
 };
 
 /// A lock is held longer than it was said before.
@@ -276,7 +281,7 @@ struct client_counters
  *         \________\___________\_____ cancelling
  *
  * joining: the server may or may not know it. queued: it has a place. confirming: it was granted the
- * lock, but perhaps too long ago, so the lease is renewed first. held. releasing: the lock is given back,
+ * lock, but perhaps too long ago, so the lease is renewed first; or the state of the monitor is not known. held. releasing: the lock is given back,
  * or was lost and the server need not wait. cancelling: nobody is interested any more.
  *
  * Of each attempt there is at most one command under way. What has to be said meanwhile is said when the
@@ -421,6 +426,8 @@ private:
         local_time span{};
         // When the message came that told it; 0 if an answer did.
         local_time heard{};
+        // Of a monitor, its state, if that was told as well.
+        std::optional<field_map> state{};
     };
 
     struct attempt
@@ -523,21 +530,23 @@ private:
     void proceed(attempt_entry& entry);
     void leave_queue(attempt_entry& entry);
     void enter_queue(attempt_entry& entry, const standing& told, bool asleep = false);
-    void settle(attempt_id sleeper, const standing& said);
+    void settle(attempt_id sleeper, const standing& said, attempt_failure reason);
     void fail_sleeper(attempt_id sleeper, attempt_failure reason, std::string_view text = {});
 
     // Grants.
-    void told(attempt_entry& entry, const grant& given, bool by_message);
-    void enter(attempt_entry& entry, const grant& given, local_time expires, bool by_message);
+    void told(attempt_entry& entry, grant given, bool by_message);
+    void enter(attempt_entry& entry, grant given, local_time expires, bool by_message);
     void hold(attempt_entry& entry, const grant& given, local_time expires);
     void lose(attempt_entry& entry);
     [[nodiscard]] local_time margin_of(local_time span) const;
     [[nodiscard]] local_time expiry(const lock_state& lock, const grant& given) const;
 
     // Answers.
+    [[nodiscard]] bool is_answer(const flight& flown, const std::vector<standing>& answers) const;
     void on_acquire(attempt_entry& entry, const standing& said);
     void on_release(attempt_entry& entry, const standing& said);
-    void on_renew(attempt_entry& entry, const standing& said);
+    void on_renew(attempt_entry& entry, const standing& said,
+                  std::optional<field_map> state = std::nullopt);
     void on_resync(attempt_entry& entry, const standing& said);
     void on_leave(attempt_entry& entry, const standing& said);
     void on_wake(attempt_entry& entry, const standing& said);
@@ -552,6 +561,7 @@ private:
     void send_release(attempt_entry& entry);
     void send_leave(attempt_entry& entry, const farewell& what);
     void send_wake(attempt_entry& entry);
+    void send_fetch(attempt_entry& entry);
     void send_cancel(attempt_entry& entry);
     void send_nudge(lock_id id);
     void send_call(call_id id);

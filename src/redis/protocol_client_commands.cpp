@@ -83,7 +83,10 @@ void protocol_client::send_acquire(attempt_entry& entry)
         arguments.push_back(text(each.wants.units));
     else
         arguments.push_back(text(grace_ends_));
-    send(lock.options.kind(), operation::acquire, each.lock, {entry.first}, lock.keys,
+    lock_keys keys = lock.keys;
+    if (!lock.options.state.empty())
+        keys.push_back(lock.options.state);
+    send(lock.options.kind(), operation::acquire, each.lock, {entry.first}, std::move(keys),
          std::move(arguments));
 }
 
@@ -108,8 +111,8 @@ void protocol_client::send_leave(attempt_entry& entry, const farewell& what)
     const attempt& each = entry.second;
     const lock_state& lock = locks_.at(each.lock);
     lock_keys keys = lock.keys;
-    if (!what.state.empty())
-        keys.push_back(what.state);
+    if (!what.fields.empty())
+        keys.push_back(lock.options.state);
     std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
                                        text(each.fence), slot_of(each)};
     append(arguments, lock.options);
@@ -143,6 +146,19 @@ void protocol_client::send_wake(attempt_entry& entry)
     append(arguments, lock.options);
     arguments.push_back(each.condition);
     send(object_kind::mutex, operation::wake, each.lock, {entry.first}, lock.keys,
+         std::move(arguments));
+}
+
+void protocol_client::send_fetch(attempt_entry& entry)
+{
+    const attempt& each = entry.second;
+    const lock_state& lock = locks_.at(each.lock);
+    lock_keys keys = lock.keys;
+    keys.push_back(lock.options.state);
+    std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
+                                       text(each.told.fence)};
+    append(arguments, lock.options);
+    send(object_kind::mutex, operation::fetch, each.lock, {entry.first}, std::move(keys),
          std::move(arguments));
 }
 

@@ -68,6 +68,8 @@ error_code error_of(attempt_failure reason)
         return {};
     case attempt_failure::lost:
         return turnstile::errc::lost;
+    case attempt_failure::unknown:
+        return errc::unknown_outcome;
     case attempt_failure::impossible:
         return turnstile::errc::invalid_count;
     case attempt_failure::refused:
@@ -736,6 +738,7 @@ void session_engine::note_metrics()
     metrics_.wakes = sent(operation::wake);
     metrics_.cancels = sent(operation::cancel);
     metrics_.renewals = sent(operation::renew);
+    metrics_.fetches = sent(operation::fetch);
     metrics_.nudges = sent(operation::nudge);
     metrics_.resyncs = sent(operation::resync);
     metrics_.granted_by_answer = counted.granted_by_answer;

@@ -82,6 +82,22 @@ BOOST_AUTO_TEST_CASE(replies_that_are_none)
     BOOST_TEST(!parse_standings(std::vector<std::string>{"own 1 2 3", "own 1 2"}));
 }
 
+BOOST_AUTO_TEST_CASE(a_state)
+{
+    using namespace std::string_literals;
+    using fields = turnstile::redis::detail::field_map;
+    const auto told = parse_state("1:a2:12"
+                                  "3:b c0:"
+                                  "0:5:\0 :1:"s);
+    BOOST_TEST_REQUIRE(told.has_value());
+    BOOST_TEST((*told == fields{{"a", "12"}, {"b c", ""}, {"", "\0 :1:"s}}));
+    BOOST_TEST(parse_state("").has_value());
+    for (const std::string_view text :
+         {"1", "a", "1:", "1:a", "1:a1", "1:a2:1", "1:a1:b2", "-1:a0:", "1 :a0:", " ",
+          ":a0:", "99999999999999999999:a0:"})
+        BOOST_TEST(!parse_state(text), text);
+}
+
 BOOST_AUTO_TEST_CASE(messages)
 {
     const auto grant = parse_message("grant abc#1.2 3 4 5");
@@ -113,6 +129,7 @@ BOOST_AUTO_TEST_CASE(scripts_have_names)
 {
     BOOST_TEST(name_of(operation::acquire) == "acquire");
     BOOST_TEST(name_of(operation::resync) == "resync");
+    BOOST_TEST(name_of(operation::fetch) == "fetch");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -73,11 +73,12 @@ BOOST_AUTO_TEST_CASE(one_command_leaves_and_goes_to_sleep)
 
 BOOST_AUTO_TEST_CASE(a_section_says_what_it_has_changed)
 {
-    driven_client client;
+    redis::detail::lease_options options;
+    options.state = "state";
+    driven_client client(options);
     client.connect();
     farewell words;
     words.signals = {{"c", false}, {"d", true}};
-    words.state = "state";
     words.fields = {{"a", "1"}, {"b", std::nullopt}};
     BOOST_TEST(client.machine.release(client.now, client.hold(), std::move(words)) == 0U);
     client.pass(0s);

@@ -1,0 +1,286 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <support/driven_client.hpp>
+#include <utility>
+#include <variant>
+
+// What a client does about the state of a monitor.
+
+namespace turnstile::test {
+namespace {
+
+using redis::detail::attempt_failure;
+using redis::detail::attempt_id;
+using redis::detail::failed;
+using redis::detail::farewell;
+using redis::detail::field_map;
+using redis::detail::granted;
+using redis::detail::release_result;
+using redis::detail::released;
+
+constexpr std::int64_t second_fence = driven_client::first_fence + 1;
+
+redis::detail::lease_options with_state()
+{
+    redis::detail::lease_options result;
+    result.state = "state";
+    return result;
+}
+
+/// A client that is connected, and uses a monitor.
+class monitor_client : public driven_client
+{
+public:
+    monitor_client()
+        : driven_client(with_state())
+    {
+        connect();
+    }
+
+    /// The answer to a question for the state.
+    [[nodiscard]] static standing with(standing told, const std::string& state)
+    {
+        told.extra = state;
+        return told;
+    }
+
+    /// Ends a section that has something to say, and sleeps.
+    attempt_id sleep_and_say(attempt_id holder, bool signals, bool writes)
+    {
+        farewell words;
+        words.condition = "c";
+        if (signals)
+            words.signals = {{"c", true}};
+        if (writes)
+            words.fields = {{"n", "1"}};
+        const attempt_id result = machine.release(now, holder, std::move(words));
+        pass(0s);
+        return result;
+    }
+
+    /// Why the sleeper that is the second of two events did not sleep.
+    attempt_failure failure()
+    {
+        BOOST_TEST_REQUIRE(events.size() == 2U);
+        return std::get<failed>(events[1]).reason;
+    }
+};
+
+BOOST_AUTO_TEST_SUITE(redis_protocol_client_monitors)
+
+BOOST_AUTO_TEST_CASE(the_answer_that_grants_carries_the_state)
+{
+    monitor_client client;
+    const attempt_id id = client.want();
+    BOOST_TEST(client.sent() == "acquire");
+    BOOST_TEST(client.commands[0].keys.size() == 4U);
+    BOOST_TEST(client.commands[0].keys.back() == "state");
+    client.answer(client.with(client.own(client.first_fence, 4s), "1:n2:12"));
+    const auto got = client.only<granted>();
+    BOOST_TEST(got.attempt == id);
+    BOOST_TEST((got.state == field_map{{"n", "12"}}));
+    BOOST_TEST(client.sent() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_state_may_be_empty)
+{
+    monitor_client client;
+    client.want();
+    client.answer(client.own(client.first_fence, 4s));
+    BOOST_TEST(client.only<granted>().state.empty());
+}
+
+BOOST_AUTO_TEST_CASE(after_a_message_the_state_is_asked_for)
+{
+    monitor_client client;
+    const attempt_id id = client.want();
+    client.answer(client.queued(5, 4s));
+    client.receive(client.grant(id, client.first_fence, 4s));
+    BOOST_TEST(client.events.empty());
+    BOOST_TEST(client.sent() == "fetch");
+    const auto& asks = client.commands[0];
+    BOOST_TEST(asks.keys.back() == "state");
+    BOOST_TEST(asks.arguments.at(1) == client.id(id));
+    BOOST_TEST(asks.arguments.at(2) == std::to_string(client.first_fence));
+    BOOST_TEST(!client.machine.holds(id));
+    client.answer(client.with(client.own(client.first_fence, 15s), "1:n2:12"));
+    BOOST_TEST((client.only<granted>().state == field_map{{"n", "12"}}));
+    BOOST_TEST(client.machine.holds(id));
+    // It was not late, and the lease is a whole one.
+    BOOST_TEST(client.machine.counters().confirmed == 0U);
+    client.pass(4900ms);
+    BOOST_TEST(client.sent() == "");
+    client.pass(200ms);
+    BOOST_TEST(client.sent() == "renew");
+    BOOST_TEST(client.commands[0].keys.size() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(a_message_that_is_faster_than_the_answer_waits_for_it)
+{
+    monitor_client client;
+    const attempt_id id = client.want();
+    client.receive(client.grant(id, client.first_fence, 4s));
+    BOOST_TEST(client.sent() == "acquire");
+    client.answer(client.queued(5, 4s));
+    BOOST_TEST(client.sent() == "fetch");
+    client.answer(client.with(client.own(client.first_fence, 15s), "1:n1:3"));
+    BOOST_TEST((client.only<granted>().state == field_map{{"n", "3"}}));
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_is_too_old_is_confirmed_with_the_state)
+{
+    monitor_client client;
+    client.want();
+    client.now += 5s;
+    auto late = client.own(client.first_fence, 4s);
+    late.now -= 5'000'000;
+    late.deadline -= 5'000'000;
+    client.answer(client.with(late, "1:n1:3"));
+    BOOST_TEST(client.events.empty());
+    BOOST_TEST(client.machine.counters().confirmed == 1U);
+    BOOST_TEST(client.sent() == "fetch");
+    client.answer(client.with(client.own(client.first_fence, 15s), "1:n1:4"));
+    BOOST_TEST((client.only<granted>().state == field_map{{"n", "4"}}));
+}
+
+BOOST_AUTO_TEST_CASE(who_asks_too_late_enters_the_queue_again)
+{
+    monitor_client client;
+    const attempt_id id = client.want();
+    client.answer(client.queued(5, 4s));
+    client.receive(client.grant(id, client.first_fence, 4s));
+    client.answer(client.say(driven_client::status::lost));
+    BOOST_TEST(client.events.empty());
+    BOOST_TEST(client.sent() == "acquire");
+    BOOST_TEST(client.commands[0].arguments.at(3) == "5");
+}
+
+BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_a_failure)
+{
+    monitor_client client;
+    const attempt_id id = client.want();
+    client.answer(client.queued(5, 4s));
+    client.receive(client.grant(id, client.first_fence, 4s));
+    client.answer(client.say(driven_client::status::wrong_type));
+    BOOST_TEST((client.only<failed>().reason == attempt_failure::wrong_type));
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(the_state_is_asked_for_over_the_next_connection)
+{
+    monitor_client client;
+    const attempt_id id = client.want();
+    client.answer(client.queued(5, 4s));
+    client.receive(client.grant(id, client.first_fence, 4s));
+    client.disconnect();
+    client.connect(2);
+    BOOST_TEST(client.sent() == "resync");
+    client.answer(client.own(client.first_fence, 4s));
+    BOOST_TEST(client.events.empty());
+    BOOST_TEST(client.sent() == "fetch");
+    client.answer(client.with(client.own(client.first_fence, 15s), "1:n1:3"));
+    BOOST_TEST((client.only<granted>().state == field_map{{"n", "3"}}));
+}
+
+BOOST_AUTO_TEST_CASE(who_gives_up_while_the_state_is_read_gives_the_lock_back)
+{
+    monitor_client client;
+    const attempt_id id = client.want();
+    client.answer(client.queued(5, 4s));
+    client.receive(client.grant(id, client.first_fence, 4s));
+    client.cancel(id);
+    BOOST_TEST(client.sent() == "fetch");
+    client.answer(client.with(client.own(client.first_fence, 15s), "1:n1:3"));
+    BOOST_TEST(client.events.empty());
+    BOOST_TEST(client.sent() == "cancel");
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_can_not_be_read_is_an_error)
+{
+    monitor_client client;
+    const attempt_id id = client.want();
+    client.answer(client.with(client.own(client.first_fence, 4s), "1:n2:3"));
+    BOOST_TEST((client.only<failed>().reason == attempt_failure::refused));
+    const attempt_id other = client.want();
+    BOOST_TEST(other != id);
+    client.answer(client.queued(5, 4s));
+    client.receive(client.grant(other, second_fence, 4s));
+    client.answer(client.with(client.own(second_fence, 15s), "x"));
+    BOOST_TEST(client.events.empty());
+    // It is asked for again, a little later.
+    BOOST_TEST(client.sent() == "");
+    client.pass(100ms);
+    BOOST_TEST(client.sent() == "fetch");
+}
+
+BOOST_AUTO_TEST_CASE(who_sleeps_is_told_the_state_when_it_wakes)
+{
+    monitor_client client;
+    const attempt_id sleeper = client.sleep_and_say(client.hold(), true, true);
+    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.commands[0].keys.back() == "state");
+    auto asleep = client.say(driven_client::status::released);
+    asleep.extra = "77";
+    client.answer(asleep);
+    client.only<released>();
+    client.receive(client.grant(sleeper, second_fence, 4s));
+    BOOST_TEST(client.sent() == "fetch");
+    client.answer(client.with(client.own(second_fence, 15s), "1:n1:9"));
+    const auto got = client.only<granted>();
+    BOOST_TEST(got.attempt == sleeper);
+    BOOST_TEST((got.state == field_map{{"n", "9"}}));
+}
+
+BOOST_AUTO_TEST_CASE(only_who_writes_names_the_state)
+{
+    monitor_client client;
+    client.sleep_and_say(client.hold(), true, false);
+    BOOST_TEST(client.commands[0].keys.size() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_has_written_nothing)
+{
+    monitor_client client;
+    client.sleep_and_say(client.hold(), true, true);
+    client.answer(client.say(driven_client::status::lost));
+    BOOST_TEST((client.failure() == attempt_failure::lost));
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_has_forgotten_can_not_tell_whether_anything_was_written)
+{
+    for (const bool signals : {false, true})
+    {
+        monitor_client client;
+        client.sleep_and_say(client.hold(), signals, !signals);
+        client.answer(client.say(driven_client::status::unknown));
+        BOOST_TEST((client.failure() == attempt_failure::unknown));
+    }
+    monitor_client quiet;
+    quiet.sleep_and_say(quiet.hold(), false, false);
+    quiet.answer(quiet.say(driven_client::status::unknown));
+    BOOST_TEST((quiet.failure() == attempt_failure::lost));
+}
+
+BOOST_AUTO_TEST_CASE(another_server_can_not_tell_whether_anything_was_written)
+{
+    monitor_client client;
+    client.sleep_and_say(client.hold(), true, true);
+    client.disconnect();
+    client.connect(2, "other");
+    BOOST_TEST(client.sent() == "leave");
+    client.answer(client.say(driven_client::status::lost));
+    BOOST_TEST((std::get<released>(client.events.at(0)).result == release_result::unknown));
+    BOOST_TEST((client.failure() == attempt_failure::unknown));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace turnstile::test
