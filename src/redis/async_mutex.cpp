@@ -69,6 +69,12 @@ bool grant::is_woken() const noexcept
     return held_ && held_->woken;
 }
 
+const std::map<std::string, std::string>& grant::state() const noexcept
+{
+    static const field_map none;
+    return held_ ? held_->state : none;
+}
+
 void grant::arrive() const noexcept
 {
     if (held_ && held_->heard != local_time())
@@ -203,9 +209,7 @@ const std::string& detail::name_of(const lock_handle& lock) noexcept
     return lock.name;
 }
 
-namespace {
-
-detail::durability_options durability_of(const mutex_options& options)
+detail::durability_options detail::durability_of(const mutex_options& options)
 {
     if (options.replicas() < 0 || options.replica_timeout() < milliseconds(1))
         throw redis_error(errc::invalid_config,
@@ -214,6 +218,8 @@ detail::durability_options durability_of(const mutex_options& options)
                               ", but has to be at least 0 and 1 ms");
     return {options.replicas(), options.replica_timeout()};
 }
+
+namespace {
 
 std::shared_ptr<detail::lock_handle> make_lock(const session& owner, std::string_view name,
                                                const mutex_options& options)
@@ -225,7 +231,7 @@ std::shared_ptr<detail::lock_handle> make_lock(const session& owner, std::string
     std::string order = keys[0] + ' ' + core->settings.server_name();
     return std::make_shared<detail::lock_handle>(core, std::string(name), std::move(keys),
                                                  detail::lease_of(core->settings, options),
-                                                 durability_of(options), std::move(order));
+                                                 detail::durability_of(options), std::move(order));
 }
 
 }  // namespace

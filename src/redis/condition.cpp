@@ -30,11 +30,12 @@ error_code check_sleep(const condition_handle& condition, const grant& guard) no
 }
 
 void start_sleep(const std::shared_ptr<condition_handle>& condition, grant& guard,
-                 patience patience, lock_handler handler)
+                 patience patience, lock_handler handler, last_words words)
 {
     const auto operation =
         std::make_shared<lock_operation>(condition->lock, patience, demand(), std::move(handler));
     operation->condition = condition;
+    operation->words = std::move(words);
     error_code error = check_sleep(*condition, guard);
     if (!error)
     {

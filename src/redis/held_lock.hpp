@@ -121,6 +121,7 @@ public:
         , base(std::move(below))
         , heard(what.heard)
         , woken(what.woken)
+        , state(what.state)
         , expires_(what.expires.count())
     {
         tally_.held = units;
@@ -137,6 +138,8 @@ public:
     const local_time heard;
     /// Whether it was got after a sleep that no signal ended.
     const bool woken;
+    /// Of a monitor, what came with the lock.
+    const field_map state;
 
     [[nodiscard]] bool valid() const noexcept
     {

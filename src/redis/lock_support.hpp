@@ -19,6 +19,9 @@ namespace turnstile::redis::detail {
 /// How something is leased. Throws if the options contradict each other.
 [[nodiscard]] lease_options lease_of(const config& settings, const mutex_options& options);
 
+/// Which replicas have to know of a grant. Throws if the options make no sense.
+[[nodiscard]] durability_options durability_of(const mutex_options& options);
+
 /// Throws if nothing can have the name.
 void check_name(std::string_view name);
 

@@ -92,6 +92,11 @@ lock_keys mutex_keys(std::string_view prefix, std::string_view name)
     return keys_of(prefix, "mutex", name, {"", ".queue", ".done"});
 }
 
+lock_keys monitor_keys(std::string_view prefix, std::string_view name)
+{
+    return keys_of(prefix, "monitor", name, {"", ".queue", ".done", ".state"});
+}
+
 lock_keys pool_keys(std::string_view prefix, std::string_view kind, std::string_view name)
 {
     return keys_of(prefix, kind, name, {"", ".queue", ".done", ".holders", ".units"});

@@ -32,6 +32,9 @@ using lock_keys = std::vector<std::string>;
 /// The keys of a mutex. They share a hash tag, one of 64, so that they live in one slot of a cluster.
 [[nodiscard]] lock_keys mutex_keys(std::string_view prefix, std::string_view name);
 
+/// The keys of a monitor, the last of which is that of its state; likewise.
+[[nodiscard]] lock_keys monitor_keys(std::string_view prefix, std::string_view name);
+
 /// The keys of a pool, which is what semaphores and shared mutexes are made of; likewise.
 [[nodiscard]] lock_keys pool_keys(std::string_view prefix, std::string_view kind,
                                   std::string_view name);

@@ -181,9 +181,10 @@ void session_engine::sleep(const std::shared_ptr<lock_operation>& operation)
     // The lease may have ended while this was on its way.
     if (!client_.holds(held->attempt))
         return finish(operation, turnstile::errc::lost, grant());
-    farewell last_words;
-    last_words.condition = operation->condition->key;
-    operation->attempt = client_.release(boot_time(), held->attempt, std::move(last_words));
+    operation->attempt =
+        client_.release(boot_time(), held->attempt,
+                        {operation->condition->key, std::move(operation->words.signals),
+                         std::move(operation->words.fields)});
     if (operation->attempt == 0)
         finish(operation, turnstile::errc::lost, grant());
     else
@@ -246,7 +247,8 @@ void session_engine::give_up(const std::shared_ptr<lock_operation>& operation, e
     perform();
 }
 
-void session_engine::release(const std::shared_ptr<held_lock>& held, const listener& done)
+void session_engine::release(const std::shared_ptr<held_lock>& held, const listener& done,
+                             const last_words& words)
 {
     held_.erase(held->attempt);
     // The lease may have ended while this was on its way.
@@ -255,7 +257,7 @@ void session_engine::release(const std::shared_ptr<held_lock>& held, const liste
     if (done)
         releasing_.emplace(held->attempt, done);
     client_.leave_outside(held->attempt, held->count().outside);
-    client_.release(boot_time(), held->attempt);
+    client_.release(boot_time(), held->attempt, {{}, words.signals, words.fields});
     perform();
 }
 

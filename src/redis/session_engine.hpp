@@ -52,6 +52,8 @@ struct lock_operation
     /// If it is a sleep: on what, and what is given back for it.
     std::shared_ptr<condition_handle> condition;
     std::shared_ptr<held_lock> leaves;
+    /// What is said then.
+    last_words words;
     /// Whether the sleep was cancelled; and how it ends, once the lock is owned again.
     bool aborted = false;
     error_code outcome;
@@ -92,7 +94,9 @@ public:
     void start();
     void lock(const std::shared_ptr<lock_operation>& operation);
     void cancel(const std::shared_ptr<lock_operation>& operation);
-    void release(const std::shared_ptr<held_lock>& held, const listener& done);
+    /// Gives back what is held. What is said then counts only if it was held until then.
+    void release(const std::shared_ptr<held_lock>& held, const listener& done,
+                 const last_words& words = {});
     /// Tells the server how many units of a pool are still held.
     void shrink(const std::shared_ptr<held_lock>& held, const listener& done);
     /// Wakes those who sleep on a condition: one, or all, on any client.

@@ -104,6 +104,14 @@ BOOST_AUTO_TEST_CASE(a_key_is_readable)
     BOOST_TEST(mutex_keys("p", "x")[0].starts_with("p:{"));
 }
 
+BOOST_AUTO_TEST_CASE(the_keys_of_a_monitor)
+{
+    BOOST_TEST(monitor_keys("p", "printer") ==
+                   (lock_keys{"p:{63}:monitor:printer", "p:{63}:monitor.queue:printer",
+                              "p:{63}:monitor.done:printer", "p:{63}:monitor.state:printer"}),
+               boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(the_keys_of_gates)
 {
     BOOST_TEST(gate_keys("p", "event", "printer") ==

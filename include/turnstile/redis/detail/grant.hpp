@@ -10,6 +10,7 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include <turnstile/redis/detail/erased_handler.hpp>
 #include <turnstile/redis/lease_clock.hpp>
 #include <utility>
+#include <vector>
 
 namespace turnstile::redis::detail {
 
@@ -55,6 +57,9 @@ public:
 
     /// Whether it was got after a sleep that no signal ended.
     [[nodiscard]] bool is_woken() const noexcept;
+
+    /// Of a monitor, the fields of the state that came with it.
+    [[nodiscard]] const std::map<std::string, std::string>& state() const noexcept;
 
     /// It has reached its handler.
     void arrive() const noexcept;
@@ -183,9 +188,18 @@ void start_upgrade(const std::shared_ptr<lock_handle>& pool, grant& guard, std::
 [[nodiscard]] error_code check_sleep(const condition_handle& condition,
                                      const grant& guard) noexcept;
 
+/// What a section of a monitor says as it ends, or goes to sleep.
+struct last_words
+{
+    /// The conditions that are signalled, as the server knows them, and whether all sleepers are.
+    std::vector<std::pair<std::string, bool>> signals;
+    /// The fields of the state that have changed; one without a value is no more.
+    std::vector<std::pair<std::string, std::optional<std::string>>> fields;
+};
+
 /// Gives back what a grant owns, sleeps no longer than the patience, and completes with the next grant.
 void start_sleep(const std::shared_ptr<condition_handle>& condition, grant& guard,
-                 patience patience, lock_handler handler);
+                 patience patience, lock_handler handler, last_words words = {});
 
 /// Signals one who sleeps on a condition, or all. Without a handler, nobody is told how that went.
 void start_signal(const std::shared_ptr<condition_handle>& condition, bool all,
