@@ -8,6 +8,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/describe/class.hpp>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/event.hpp>
 #include <turnstile/redis/latch.hpp>
+#include <turnstile/redis/monitor.hpp>
 #include <turnstile/redis/shared_mutex.hpp>
 #include <turnstile/with_lock.hpp>
 
@@ -105,6 +107,32 @@ boost::asio::awaitable<void> conditions(turnstile::redis::session& session)
         co_await guard.async_unlock();
     }
     check(is_taken);
+}
+
+// [monitor]
+struct room
+{
+    int readers = 0;
+    int writers = 0;
+};
+BOOST_DESCRIBE_STRUCT(room, (), (readers, writers))
+// [monitor]
+
+boost::asio::awaitable<void> monitors(turnstile::redis::session& session)
+{
+    // [section]
+    turnstile::redis::monitor<room> library{session, "library"};
+    auto ok_to_read = library.make_condition("ok_to_read");
+
+    auto enter = [&](auto& section) -> boost::asio::awaitable<void>
+    {
+        co_await section.async_wait(ok_to_read, [](const room& r) { return r.writers == 0; });
+        ++section->readers;
+        section.notify_all(ok_to_read);
+    };
+    co_await library.async_with(enter);
+    // [section]
+    check(co_await library.async_with([](auto& section) { return section->readers; }) == 1);
 }
 
 void print(document_type /*what*/) {}
@@ -210,6 +238,7 @@ boost::asio::awaitable<void> all(boost::asio::any_io_executor executor)
     co_await first_lock(executor);
     turnstile::redis::session session{executor, turnstile::redis::config::from_environment()};
     co_await conditions(session);
+    co_await monitors(session);
     co_await semaphores(session);
     co_await readers_and_writers(session);
     co_await events(session);
