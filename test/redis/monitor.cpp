@@ -1,0 +1,631 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// What a monitor over Redis promises besides what all monitors do.
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/describe/class.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <redis/names.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <support/lock_client.hpp>
+#include <support/print.hpp>
+#include <support/redis_server.hpp>
+#include <turnstile/error.hpp>
+#include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/error.hpp>
+#include <turnstile/redis/monitor.hpp>
+#include <utility>
+
+namespace turnstile::test {
+
+struct place
+{
+    std::string town{};
+    int number = 0;
+};
+
+BOOST_DESCRIBE_STRUCT(place, (), (town, number))
+
+/// What the monitors of these tests guard.
+struct stock
+{
+    int parts = 0;
+    std::optional<std::string> keeper{};
+    place at{};
+};
+
+BOOST_DESCRIBE_STRUCT(stock, (), (parts, keeper, at))
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using task = asio::awaitable<void>;
+using monitor = redis::monitor<stock>;
+using section = monitor::section;
+
+/// A server, and processes that use it.
+struct monitor_scene
+{
+    /// Runs a coroutine, and those that it has started, to their ends.
+    void run(std::function<task()> body)
+    {
+        start(std::move(body));
+        context.restart();
+        context.run();
+        if (failure)
+            std::rethrow_exception(std::exchange(failure, nullptr));
+    }
+
+    void start(std::function<task()> body)
+    {
+        asio::co_spawn(context, call(std::move(body)),
+                       [this](const std::exception_ptr& error)
+                       {
+                           if (error && !failure)
+                               failure = error;
+                       });
+    }
+
+    static task call(std::function<task()> body) { co_await body(); }
+
+    /// How an operation has ended that throws.
+    [[nodiscard]] static asio::awaitable<error_code> error_of(std::function<task()> body)
+    {
+        try
+        {
+            co_await body();
+        }
+        catch (const system_error& error)
+        {
+            co_return error.code();
+        }
+        co_return error_code();
+    }
+
+    /// Does something with the state.
+    [[nodiscard]] task change(std::function<void(section&)> what)
+    {
+        co_await guarded.async_with(std::move(what), asio::deferred);
+    }
+
+    /// Waits until a condition of the server holds that nothing tells of.
+    [[nodiscard]] static task until_so(std::function<bool()> condition)
+    {
+        asio::steady_timer timer(co_await asio::this_coro::executor);
+        while (!condition())
+        {
+            timer.expires_after(2ms);
+            co_await timer.async_wait(asio::deferred);
+        }
+    }
+
+    /// The fields and values of the state.
+    [[nodiscard]] std::set<std::string> state() const
+    {
+        std::set<std::string> result;
+        std::istringstream names(server.cli({"HKEYS", guarded.state_key()}));
+        for (std::string name; std::getline(names, name);)
+            if (!name.empty())
+                result.insert(name + '=' + server.cli({"HGET", guarded.state_key(), name}));
+        return result;
+    }
+
+    [[nodiscard]] std::string owner() const { return server.cli({"HGET", keys[0], "owner"}); }
+
+    /// Whether somebody sleeps on the condition.
+    [[nodiscard]] bool is_asleep() const
+    {
+        return server.cli({"ZCARD", keys[0] + "{sleepers}changed"}) == "1";
+    }
+
+    /// Takes the lock away from its owner, as if its lease had ended.
+    void take_away() const
+    {
+        server.run({"HSET", keys[0], "deadline", "1"});
+        server.run({"HSET", keys[0], "owner", "somebody#0.1", "fence", "9000000000000000"});
+    }
+
+    const redis::detail::lock_keys keys = redis::detail::monitor_keys("turnstile", "stock");
+    redis_server server;
+    asio::io_context context;
+    std::exception_ptr failure;
+    redis::session session{context, undisturbed(server.url()), redis::session_thread::own};
+    monitor guarded{session, "stock"};
+    monitor::condition_type changed = guarded.make_condition("changed");
+};
+
+using words = std::set<std::string>;
+
+BOOST_FIXTURE_TEST_SUITE(redis_monitor, monitor_scene)
+
+// --- the state ----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(the_state_lies_in_a_hash_field_by_field)
+{
+    BOOST_TEST(guarded.state_key() == keys[3]);
+    run(
+        [this]() -> task
+        {
+            co_await change(
+                [](section& s)
+                {
+                    s->parts = 3;
+                    s->keeper = "Ann";
+                    s->at = {"Ulm", 7};
+                });
+        });
+    BOOST_TEST(state() == (words{"at.number=7", "at.town=Ulm", "keeper=Ann", "parts=3"}),
+               boost::test_tools::per_element());
+    BOOST_TEST(server.cli({"PTTL", guarded.state_key()}) == "-1");
+    run([this]() -> task { co_await change([](section& s) { s->keeper.reset(); }); });
+    BOOST_TEST(state() == (words{"at.number=7", "at.town=Ulm", "parts=3"}),
+               boost::test_tools::per_element());
+    BOOST_TEST(owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(only_what_has_changed_is_written)
+{
+    server.run({"HSET", guarded.state_key(), "parts", "05", "at.number", "1", "other", "x"});
+    run([this]() -> task { co_await change([](section& s) { ++s->at.number; }); });
+    // What nobody knows, or what was written in another way, stays; what was not there yet is.
+    BOOST_TEST(state() == (words{"at.number=2", "at.town=", "other=x", "parts=05"}),
+               boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_section_takes_two_commands_whatever_it_does)
+{
+    run(
+        [this]() -> task
+        {
+            co_await session.async_ready(asio::deferred);
+            co_await change([](section& s) { s->parts = 1; });
+            const auto before = session.metrics();
+            server.run({"CONFIG", "RESETSTAT"});
+            co_await change(
+                [this](section& s)
+                {
+                    ++s->parts;
+                    s.notify_all(changed);
+                });
+            co_await change([](section& s) { BOOST_TEST(s->parts == 2); });
+            const auto after = session.metrics();
+            BOOST_TEST(after.acquires - before.acquires == 2U);
+            BOOST_TEST(after.releases - before.releases == 2U);
+            BOOST_TEST(after.fetches == 0U);
+            BOOST_TEST(after.signals == 0U);
+        });
+    // Four scripts, and this question.
+    BOOST_TEST(server.cli({"INFO", "commandstats"}).find("cmdstat_evalsha:calls=4,") !=
+               std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(the_first_value_counts_until_another_is_written)
+{
+    stock first;
+    first.parts = 10;
+    first.at.town = "Bern";
+    monitor made(session, "made", first);
+    run(
+        [&]() -> task
+        {
+            co_await made.async_with([](section& s) { BOOST_TEST(s->parts == 10); });
+            BOOST_TEST(server.cli({"EXISTS", made.state_key()}) == "0");
+            co_await made.async_with([](section& s) { ++s->parts; });
+            monitor other(session, "made");
+            co_await other.async_with(
+                [](section& s)
+                {
+                    BOOST_TEST(s->parts == 11);
+                    BOOST_TEST(s->at.town == "Bern");
+                });
+        });
+}
+
+BOOST_AUTO_TEST_CASE(a_mutex_of_the_same_name_is_another_lock)
+{
+    redis::async_mutex mutex(session, "stock");
+    run(
+        [&]() -> task
+        {
+            const auto guard = co_await mutex.async_lock();
+            co_await change([](section& s) { s->parts = 1; });
+            BOOST_TEST(guard.valid());
+        });
+}
+
+BOOST_AUTO_TEST_CASE(names_that_can_not_be)
+{
+    const auto code_of = [](const std::function<void()>& makes)
+    {
+        try
+        {
+            makes();
+        }
+        catch (const system_error& error)
+        {
+            return error.code();
+        }
+        return error_code();
+    };
+    const auto invalid = make_error_code(redis::errc::invalid_name);
+    BOOST_TEST(code_of([this] { const monitor nameless(session, ""); }) == invalid);
+    BOOST_TEST(code_of([this] { const auto nameless = guarded.make_condition(""); }) == invalid);
+    BOOST_TEST(changed.name() == "changed");
+    BOOST_TEST(guarded.name() == "stock");
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_can_not_be_read_is_an_error_that_says_where)
+{
+    server.run({"HSET", guarded.state_key(), "parts", "many"});
+    bool ran = false;
+    std::string text;
+    run(
+        [&]() -> task
+        {
+            try
+            {
+                co_await change([&](section&) { ran = true; });
+            }
+            catch (const system_error& error)
+            {
+                BOOST_TEST(error.code() == make_error_code(redis::errc::bad_state));
+                text = error.what();
+            }
+        });
+    BOOST_TEST(!ran);
+    BOOST_TEST(text.find("parts") != std::string::npos, text);
+    BOOST_TEST(text.find("many") != std::string::npos, text);
+    BOOST_TEST(owner() == "");
+    BOOST_TEST(state() == (words{"parts=many"}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_an_error)
+{
+    server.run({"SET", guarded.state_key(), "x"});
+    run(
+        [this]() -> task
+        {
+            const auto error = co_await error_of([this] { return change([](section&) {}); });
+            BOOST_TEST(error == make_error_code(redis::errc::wrong_type));
+        });
+    BOOST_TEST(owner() == "");
+}
+
+// --- all or nothing -----------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_body_that_throws_has_changed_nothing)
+{
+    run(
+        [this]() -> task
+        {
+            co_await change([](section& s) { s->parts = 1; });
+            auto plain = [this](section& s)
+            {
+                s->parts = 2;
+                s.notify_all(changed);
+                throw 1;
+            };
+            auto awaited = [this](section& s) -> task
+            {
+                s->parts = 3;
+                co_await session.async_ping(asio::deferred);
+                throw 2;
+            };
+            int thrown = 0;
+            try
+            {
+                co_await guarded.async_with(plain);
+            }
+            catch (int number)
+            {
+                thrown += number;
+            }
+            try
+            {
+                co_await guarded.async_with(awaited);
+            }
+            catch (int number)
+            {
+                thrown += number;
+            }
+            BOOST_TEST(thrown == 3);
+            co_await change([](section& s) { BOOST_TEST(s->parts == 1); });
+        });
+    BOOST_TEST(session.metrics().signals == 0U);
+    BOOST_TEST(owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(who_was_notified_and_throws_passes_that_on)
+{
+    int woken = 0;
+    const auto waiter = [&]() -> task
+    {
+        auto body = [&](section& s) -> task
+        {
+            co_await s.async_wait(changed, [](const stock& now) { return now.parts > 0; });
+            --s->parts;
+            if (++woken == 1)
+                throw 1;
+        };
+        try
+        {
+            co_await guarded.async_with(body);
+        }
+        catch (int)
+        {
+            woken += 10;
+        }
+    };
+    const std::string sleepers = keys[0] + "{sleepers}changed";
+    run(
+        [&]() -> task
+        {
+            start(waiter);
+            start(waiter);
+            co_await until_so([&] { return server.cli({"ZCARD", sleepers}) == "2"; });
+            co_await change(
+                [this](section& s)
+                {
+                    s->parts = 1;
+                    s.notify_one(changed);
+                });
+        });
+    // There was one notification for both, and one part, which the first did not take.
+    BOOST_TEST(woken == 12);
+    BOOST_TEST(state().contains("parts=0"));
+}
+
+BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_writes_nothing)
+{
+    run(
+        [this]() -> task
+        {
+            co_await change([](section& s) { s->parts = 1; });
+            const auto error = co_await error_of(
+                [this]() -> task
+                {
+                    auto body = [this](section& s)
+                    {
+                        s->parts = 2;
+                        take_away();
+                    };
+                    co_await guarded.async_with(body);
+                });
+            BOOST_TEST(error == make_error_code(turnstile::errc::lost));
+        });
+    BOOST_TEST(state().contains("parts=1"));
+}
+
+BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_does_not_sleep_and_can_only_end)
+{
+    run(
+        [this]() -> task
+        {
+            const auto error = co_await error_of(
+                [this]() -> task
+                {
+                    auto body = [this](section& s) -> task
+                    {
+                        s->parts = 2;
+                        take_away();
+                        const auto never = [](const stock&) { return false; };
+                        const auto [lost] = co_await s.async_wait(changed, never, asio::as_tuple);
+                        BOOST_TEST(lost == make_error_code(turnstile::errc::lost));
+                        const auto [empty] = co_await s.async_wait(changed, never, asio::as_tuple);
+                        BOOST_TEST(empty == make_error_code(turnstile::errc::empty_guard));
+                        BOOST_TEST(s.fencing_token() == 0U);
+                        s->parts = 3;
+                    };
+                    co_await guarded.async_with(body);
+                });
+            BOOST_TEST(error == make_error_code(turnstile::errc::lost));
+        });
+    BOOST_TEST(state().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_has_forgotten_can_not_tell)
+{
+    run(
+        [this]() -> task
+        {
+            const auto error = co_await error_of(
+                [this]() -> task
+                {
+                    auto body = [this](section& s)
+                    {
+                        s->parts = 2;
+                        server.run({"FLUSHALL"});
+                    };
+                    co_await guarded.async_with(body);
+                });
+            BOOST_TEST(error == make_error_code(redis::errc::unknown_outcome));
+        });
+    BOOST_TEST(state().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_commit_that_the_server_refuses_gives_the_lock_back)
+{
+    run(
+        [this]() -> task
+        {
+            const auto error = co_await error_of(
+                [this]() -> task
+                {
+                    auto body = [this](section& s)
+                    {
+                        s->parts = 2;
+                        server.run({"CONFIG", "SET", "maxmemory", "1"});
+                    };
+                    co_await guarded.async_with(body);
+                });
+            BOOST_TEST(error == make_error_code(redis::errc::server_error));
+            co_await until_so([this] { return owner().empty(); });
+        });
+    BOOST_TEST(state().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_condition_of_another_monitor_is_not_notified)
+{
+    monitor other(session, "other");
+    auto strange = other.make_condition("changed");
+    run(
+        [&]() -> task
+        {
+            const auto error = co_await error_of(
+                [&]() -> task { co_await change([&](section& s) { s.notify_one(strange); }); });
+            BOOST_TEST(error == make_error_code(turnstile::errc::wrong_object));
+        });
+}
+
+// --- waiting ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(who_sleeps_has_committed_and_wakes_with_the_state_of_then)
+{
+    std::uint64_t first = 0;
+    std::uint64_t second = 0;
+    run(
+        [&]() -> task
+        {
+            start(
+                [&]() -> task
+                {
+                    auto body = [&](section& s) -> task
+                    {
+                        first = s.fencing_token();
+                        s->keeper = "sleeper";
+                        co_await s.async_wait(changed,
+                                              [](const stock& now) { return now.parts > 1; });
+                        second = s.fencing_token();
+                        BOOST_TEST(s->keeper.value() == "other");
+                        s->at.number = s->parts;
+                    };
+                    co_await guarded.async_with(body);
+                });
+            co_await until_so([this] { return is_asleep(); });
+            BOOST_TEST(state().contains("keeper=sleeper"));
+            co_await change(
+                [this](section& s)
+                {
+                    BOOST_TEST(s->keeper.value() == "sleeper");
+                    s->keeper = "other";
+                    s->parts = 1;
+                    s.notify_one(changed);
+                });
+            // Woken in vain, it sleeps again.
+            co_await until_so([this] { return session.metrics().fetches == 1 && is_asleep(); });
+            co_await change(
+                [this](section& s)
+                {
+                    s->parts = 5;
+                    s.notify_one(changed);
+                });
+        });
+    BOOST_TEST(state().contains("at.number=5"));
+    BOOST_TEST(second > first);
+    // The state was read by whom a message had granted the lock.
+    BOOST_TEST(session.metrics().fetches == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_can_not_be_read_ends_the_waiting)
+{
+    run(
+        [this]() -> task
+        {
+            start(
+                [this]() -> task
+                {
+                    const auto error = co_await error_of(
+                        [this]() -> task
+                        {
+                            auto body = [this](section& s) -> task
+                            {
+                                const auto full = [](const stock& now) { return now.parts > 0; };
+                                const auto bad = make_error_code(redis::errc::bad_state);
+                                for (int i = 0; i < 2; ++i)
+                                {
+                                    const auto [ending] =
+                                        co_await s.async_wait(changed, full, asio::as_tuple);
+                                    BOOST_TEST(ending == bad);
+                                }
+                                s->keeper = "somebody";
+                            };
+                            co_await guarded.async_with(body);
+                        });
+                    BOOST_TEST(error == make_error_code(redis::errc::bad_state));
+                });
+            co_await until_so([this] { return is_asleep(); });
+            server.run({"HSET", guarded.state_key(), "parts", "many"});
+            // Somebody who does not read the state wakes it.
+            redis::monitor<place> other(session, "stock");
+            auto theirs = other.make_condition("changed");
+            co_await other.async_with([&](redis::monitor<place>::section& s)
+                                      { s.notify_one(theirs); });
+        });
+    BOOST_TEST(state() == (words{"parts=many"}), boost::test_tools::per_element());
+    BOOST_TEST(owner() == "");
+}
+
+// A section is told of the loss of any of its grants, not only of the first.
+BOOST_AUTO_TEST_CASE(the_loss_of_the_lock_after_a_wait_cancels_the_body)
+{
+    bool cancelled = false;
+    run(
+        [&]() -> task
+        {
+            start(
+                [&]() -> task
+                {
+                    const auto error = co_await error_of(
+                        [&]() -> task
+                        {
+                            auto body = [&](section& s) -> task
+                            {
+                                co_await s.async_wait(changed, [](const stock& now)
+                                                      { return now.parts > 0; });
+                                try
+                                {
+                                    co_await session.async_close(asio::deferred);
+                                    asio::steady_timer forever(context, 24h);
+                                    co_await forever.async_wait(asio::deferred);
+                                }
+                                catch (const system_error& ending)
+                                {
+                                    cancelled = ending.code() == asio::error::operation_aborted;
+                                }
+                            };
+                            co_await guarded.async_with(body);
+                        });
+                    BOOST_TEST(error == make_error_code(turnstile::errc::lost));
+                });
+            co_await until_so([this] { return is_asleep(); });
+            co_await change(
+                [this](section& s)
+                {
+                    s->parts = 1;
+                    s.notify_one(changed);
+                });
+        });
+    BOOST_TEST(cancelled);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace turnstile::test
