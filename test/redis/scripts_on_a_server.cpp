@@ -129,7 +129,7 @@ public:
             sleeper_ = asked.arguments[7];
         }
         for (const std::string& each : words_of(reply))
-            if (each.size() == 16)
+            if (each.size() == 16 && each.find_first_not_of("0123456789") == each.npos)
                 numbers_.push_back(each);
     }
 
