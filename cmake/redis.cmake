@@ -51,7 +51,8 @@ if(TARGET turnstile_warnings)
 endif()
 
 # Boost's code alone, and much of it.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/redis/boost_redis.cpp
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/redis/boost_json.cpp
+                            ${PROJECT_SOURCE_DIR}/src/redis/boost_redis.cpp
                             PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS -w)
 
 # --- install --------------------------------------------------------------------------------

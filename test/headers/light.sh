@@ -7,7 +7,7 @@ files=$("$compiler" -std=c++20 -I"$include" -isystem "$boost" -M "$source" | tr 
 # Else nothing would be found in nothing.
 grep -q '/turnstile/redis/config.hpp$' <<< "$files" || { echo "config.hpp is not included" && exit 1; }
 
-if heavy=$(grep -E '/boost/redis/|/boost/redis\.hpp$|/openssl/|/asio/ssl' <<< "$files"); then
+if heavy=$(grep -E '/boost/(redis|json)[/.]|/openssl/|/asio/ssl' <<< "$files"); then
   echo "included, and should not be:" && echo "$heavy"
   exit 1
 fi

@@ -337,150 +337,167 @@ void read_scalar(const excerpt& from, T& to)
 
 // --- values in JSON text --------------------------------------------------------------------
 
+inline constexpr const char* same_key = "is the key of two values of an object in JSON text";
+
+/// Calls a function with the key and the value of each member that an object in JSON text has.
+template <structure T, class Function>
+void for_each_element(const T& value, Function function)
+{
+    const auto call = [&]<class Member>(Member)
+    {
+        const auto& member = value.*Member::pointer;
+        if constexpr (is_optional<std::remove_cvref_t<decltype(member)>>)
+            if (!member)
+                return;
+        function(Member::name, member);
+    };
+    for_each_member<T>(call);
+}
+
+template <string_map T, class Function>
+void for_each_element(const T& value, Function function)
+{
+    for (const auto& [key, element] : value)
+        function(key, element);
+}
+
+/// Writes a value behind what is there. Throws if a string is not UTF-8, for which it takes the field's name.
 template <class T>
-void write_json(json_writer& to, const T& value)
+void write_json(std::string_view field, std::string& to, const T& value)
 {
     expect_storable<T>();
     if constexpr (scalar<T>)
-        to.scalar(text_of(value));
+        to += json_scalar({field, text_of(value)});
     else if constexpr (std::same_as<T, std::string>)
-        to.text(value);
+        to += json_string({field, value});
     else if constexpr (is_optional<T>)
     {
         if (value)
-            write_json(to, *value);
+            write_json(field, to, *value);
         else
-            to.null();
+            to += "null";
     }
-    else if constexpr (structure<T>)
+    else if constexpr (structure<T> || string_map<T>)
     {
-        to.open('{');
-        const auto write_member = [&]<class Member>(Member)
+        const auto write_element = [&](std::string_view key, const auto& element)
         {
-            const auto& member = value.*Member::pointer;
-            if constexpr (is_optional<std::remove_cvref_t<decltype(member)>>)
-                if (!member)
-                    return;
-            to.key(Member::name);
-            write_json(to, member);
+            begin_element(to);
+            to += json_string({field, key});
+            to += ':';
+            write_json(field, to, element);
         };
-        for_each_member<T>(write_member);
-        to.close('}');
-    }
-    else if constexpr (string_map<T>)
-    {
-        to.open('{');
-        for (const auto& [key, element] : value)
-        {
-            to.key(key);
-            write_json(to, element);
-        }
-        to.close('}');
+        to += '{';
+        for_each_element(value, write_element);
+        to += '}';
     }
     else
     {
-        to.open('[');
+        to += '[';
         for (const typename T::value_type& element : value)
-            write_json(to, element);
-        to.close(']');
+        {
+            begin_element(to);
+            write_json(field, to, element);
+        }
+        to += ']';
     }
 }
 
 template <class T>
-void read_json(json_reader& from, T& to);
+void read_json(std::string_view field, const json_value& from, T& to);
 
 /// Reads an object into a struct.
 template <structure T>
-void read_json_members(json_reader& from, T& to)
+void read_json_elements(std::string_view field, const json_value& from, T& to)
 {
-    constexpr const char* twice = "has the same key as another value of the object";
+    if (from.kind != json_kind::object)
+        refuse(field, from, "is not an object in JSON text");
     std::array<bool, member_count<T>> seen{};
-    from.open('{');
-    while (from.more('}'))
+    for (const json_value& element : from.elements)
     {
-        const std::string key = from.key();
         std::size_t index = 0;
-        bool known = false;
         const auto read_member = [&]<class Member>(Member)
         {
-            if (key == Member::name)
+            if (element.key == Member::name)
             {
-                known = true;
                 if (std::exchange(seen[index], true))
-                    from.refuse_here(twice);
-                read_json(from, to.*Member::pointer);
+                    refuse({field, element.key}, same_key);
+                read_json(field, element, to.*Member::pointer);
             }
             ++index;
         };
         for_each_member<T>(read_member);
-        if (!known)
-            from.skip();
     }
 }
 
 /// Reads an object into a map.
 template <string_map T>
-void read_json_elements(json_reader& from, T& to)
+void read_json_elements(std::string_view field, const json_value& from, T& to)
 {
+    if (from.kind != json_kind::object)
+        refuse(field, from, "is not an object in JSON text");
     to.clear();
-    from.open('{');
-    while (from.more('}'))
+    for (const json_value& each : from.elements)
     {
-        std::string key = from.key();
-        if (to.contains(key))
-            from.refuse_here("has the same key as another value of the object");
         typename T::mapped_type element{};
-        read_json(from, element);
-        to.emplace(std::move(key), std::move(element));
+        read_json(field, each, element);
+        if (!to.emplace(each.key, std::move(element)).second)
+            refuse({field, each.key}, same_key);
     }
 }
 
 /// Reads an array.
 template <class T>
-void read_json_elements(json_reader& from, T& to)
+void read_json_elements(std::string_view field, const json_value& from, T& to)
 {
-    from.open('[');
+    if (from.kind != json_kind::array)
+        refuse(field, from, "is not an array in JSON text");
     if constexpr (array<T>)
     {
-        for (auto& element : to)
-        {
-            if (!from.more(']'))
-                from.refuse_here("comes after an array that has to be longer");
-            read_json(from, element);
-        }
-        if (from.more(']'))
-            from.refuse_here("is one element too many for the array");
+        if (from.elements.size() != to.size())
+            refuse(field, from,
+                   "is not an array of " + std::to_string(to.size()) + " elements in JSON text");
+        for (std::size_t i = 0; i != to.size(); ++i)
+            read_json(field, from.elements[i], to[i]);
     }
     else
     {
         to.clear();
-        while (from.more(']'))
+        for (const json_value& each : from.elements)
         {
             typename T::value_type element{};
-            read_json(from, element);
+            read_json(field, each, element);
             to.push_back(std::move(element));
         }
     }
 }
 
 template <class T>
-void read_json(json_reader& from, T& to)
+void read_json(std::string_view field, const json_value& from, T& to)
 {
     expect_storable<T>();
     if constexpr (scalar<T>)
-        read_scalar(from.scalar(real_number<T> || enumeration<T>), to);
+    {
+        constexpr bool or_string = real_number<T> || enumeration<T>;
+        if (from.kind != json_kind::bare && !(or_string && from.kind == json_kind::string))
+            refuse(field, from,
+                   or_string ? "is not a number, true, false or a string in JSON text"
+                             : "is not a number, true or false in JSON text");
+        read_scalar({field, from.text}, to);
+    }
     else if constexpr (std::same_as<T, std::string>)
-        to = from.text();
+    {
+        if (from.kind != json_kind::string)
+            refuse(field, from, "is not a string in JSON text");
+        to = from.text;
+    }
     else if constexpr (is_optional<T>)
     {
         to.reset();
-        if (!from.null())
-            read_json(from, to.emplace());
+        if (from.kind != json_kind::null)
+            read_json(field, from, to.emplace());
     }
-    else if constexpr (structure<T>)
-        read_json_members(from, to);
     else
-        read_json_elements(from, to);
+        read_json_elements(field, from, to);
 }
 
 // --- values in fields -----------------------------------------------------------------------
@@ -520,9 +537,11 @@ void write_fields(fields& to, const std::string& name, const T& value)
         to.emplace(name, value);
     else
     {
-        json_writer json{name};
-        write_json(json, value);
-        to.emplace(name, std::move(json).take());
+        std::string json;
+        write_json(name, json, value);
+        // It may be nested too deeply: what nobody could read is not written.
+        (void)parse_json({name, json});
+        to.emplace(name, std::move(json));
     }
 }
 
@@ -555,15 +574,11 @@ bool read_fields(const fields& from, const std::string& name, T& to)
             return false;
         const std::string& text = field->second;
         if constexpr (scalar<T>)
-            read_scalar({name, text, std::nullopt}, to);
+            read_scalar({name, text}, to);
         else if constexpr (std::same_as<T, std::string>)
             to = text;
         else
-        {
-            json_reader json{name, text};
-            read_json(json, to);
-            json.end();
-        }
+            read_json(name, parse_json({name, text}), to);
         return true;
     }
 }

@@ -5,13 +5,12 @@
 #ifndef TURNSTILE_REDIS_DETAIL_JSON_HPP
 #define TURNSTILE_REDIS_DETAIL_JSON_HPP
 
-#include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-// JSON text, one token after the other. Who writes or reads it knows the type of what comes next, so no
-// tree of values is ever built, and numbers stay text until the type says what they are.
+// JSON text. Boost.JSON reads it, and writes strings; nobody who includes this needs its headers. Numbers stay
+// text until the type that is read says what they are: so each is read exactly, and as in a field of its own.
 
 namespace turnstile::redis::detail {
 
@@ -21,110 +20,48 @@ struct excerpt
     /// The name of the field.
     std::string_view field;
     std::string_view text;
-    /// Where in the field it begins, unless it is all of it.
-    std::optional<std::size_t> offset;
 };
 
 /// Throws a redis_error with `errc::bad_state`: names the field, quotes the text, and says which rule it
 /// breaks, such as "is not a whole number between 0 and 255".
 [[noreturn]] void refuse(const excerpt& what, std::string_view rule);
 
-/// How deep arrays and objects may lie in each other. It keeps a hostile text from exhausting the stack.
-inline constexpr int deepest_json = 64;
-
-/// Writes JSON text. It has no spaces, so equal values have equal texts.
-class json_writer
+enum class json_kind
 {
-public:
-    /// Begins a text that is meant for @p field, which has to live as long.
-    explicit json_writer(std::string_view field) noexcept
-        : field_(field)
-    {
-    }
-
-    /// Writes a number, `true` or `false`; or a string, if the text is none of these.
-    void scalar(std::string_view text);
-
-    /// Writes a string. Throws if it is not UTF-8.
-    void text(std::string_view text);
-
-    void null();
-
-    /// Begins an array with `[`, or an object with `{`.
-    void open(char bracket);
-
-    /// Ends it, with the other bracket.
-    void close(char bracket);
-
-    /// Writes the key of what comes next. Throws if it is not UTF-8.
-    void key(std::string_view name);
-
-    /// The text, once it is complete.
-    [[nodiscard]] std::string take() && noexcept;
-
-private:
-    void begin_value();
-    void put_quoted(std::string_view text);
-
-    std::string_view field_;
-    std::string result_;
-    int depth_ = 0;
-    bool follows_value_ = false;
+    null,
+    /// A number, `true` or `false`.
+    bare,
+    string,
+    array,
+    object,
 };
 
-/// Reads JSON text. What is not as expected throws.
-class json_reader
+/// A value in JSON text.
+struct json_value
 {
-public:
-    /// Begins to read what @p field contains. Both have to live as long.
-    json_reader(std::string_view field, std::string_view text) noexcept
-        : field_(field)
-        , text_(text)
-    {
-    }
-
-    /// Goes past a `null`, if one is next.
-    bool null();
-
-    /// Reads a number, `true` or `false`; if @p or_string, a string will do as well. It is valid until
-    /// something else is read.
-    excerpt scalar(bool or_string);
-
-    /// Reads a string.
-    std::string text();
-
-    /// Goes into an array, by `[`, or into an object, by `{`.
-    void open(char bracket);
-
-    /// Whether there is another element, or key; if not, goes past the bracket that closes.
-    bool more(char bracket);
-
-    /// Reads a key, up to its value.
-    std::string key();
-
-    /// Goes past a value, whatever it is.
-    void skip();
-
-    /// Throws if anything follows.
-    void end();
-
-    /// Throws for a reason that the caller knows.
-    [[noreturn]] void refuse_here(std::string_view rule) const;
-
-private:
-    [[nodiscard]] char peek();
-    void expect(char wanted);
-    void read_escaped(std::string& to);
-    char32_t read_code_unit();
-
-    std::string_view field_;
-    std::string_view text_;
-    std::size_t position_ = 0;
-    /// What scalar() returned, if it was a string.
-    std::string string_;
-    int depth_ = 0;
-    bool follows_value_ = false;
+    json_kind kind = json_kind::null;
+    /// What it is called, if it lies in an object.
+    std::string key{};
+    /// What a string contains. Otherwise the text itself; of arrays and objects only the brackets, for errors.
+    std::string text{};
+    /// What an array or object contains, in the order of the text.
+    std::vector<json_value> elements{};
 };
+
+/// What @p from says. Refuses what is no JSON text in UTF-8, or nested too deeply.
+[[nodiscard]] json_value parse_json(const excerpt& from);
+
+/// Refuses a value as it stands in the text.
+[[noreturn]] void refuse(std::string_view field, const json_value& what, std::string_view rule);
+
+/// How a string stands in JSON text. Equal ones have equal texts. Refuses what is not UTF-8.
+[[nodiscard]] std::string json_string(const excerpt& from);
+
+/// How a number, `true` or `false` stands in JSON text; what is none of these is a string.
+[[nodiscard]] std::string json_scalar(const excerpt& from);
+
+/// Separates the next value of an array or object that is being written from the one before.
+void begin_element(std::string& json);
 
 }  // namespace turnstile::redis::detail
 
