@@ -2,7 +2,7 @@
 #
 # Writes the C++ file that defines turnstile::redis::detail::scripts(), see src/redis/scripts.hpp. A
 # script is what its file says after a first line for the server and the text of prologue.lua in the same
-# directory. It is called after its path: pool/B.lua is pool_B.
+# directory, if there is one. It is called after its path: pool/B.lua is pool_B.
 #
 #   #!lua flags=allow-oom        from the file's line `-- flags: allow-oom`; without =... for `none`
 #
@@ -14,7 +14,10 @@ foreach(path IN LISTS SCRIPTS)
   string(REPLACE / _ name "${name}")
   cmake_path(GET path PARENT_PATH directory)
   file(READ ${DIRECTORY}/${path} text)
-  file(READ ${DIRECTORY}/${directory}/prologue.lua prologue)
+  set(prologue)
+  if(EXISTS ${DIRECTORY}/${directory}/prologue.lua)
+    file(READ ${DIRECTORY}/${directory}/prologue.lua prologue)
+  endif()
 
   if(NOT text MATCHES "(^|\n)-- flags: ([a-z-]+)\n")
     message(FATAL_ERROR "${path}: there has to be a line `-- flags: none` or `-- flags: allow-oom`")

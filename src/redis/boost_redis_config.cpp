@@ -40,7 +40,7 @@ void push_hello(boost::redis::request& to, const config& settings)
 /// SUBSCRIBE has no reply of its own in RESP3. A refused one has, and that would be taken for the reply
 /// to the next command, and so on, for as long as the connection lasts. Hence the commands behind it,
 /// which have replies: there the refusal ends the set-up. They also spare every script its first
-/// NOSCRIPT. The last one is for the self-test of connection.cpp.
+/// NOSCRIPT.
 void push_setup(boost::redis::request& to, const config& settings, const std::string& channel)
 {
     push_hello(to, settings);
@@ -49,7 +49,6 @@ void push_setup(boost::redis::request& to, const config& settings, const std::st
     to.push("SUBSCRIBE", channel);
     for (const script& each : scripts())
         to.push("SCRIPT", "LOAD", each.text);
-    to.push("SCRIPT", "LOAD", probe_script.text);
 }
 
 void set_sentinels(boost::redis::sentinel_config& to, const config& settings)

@@ -71,6 +71,12 @@ std::string missing_channel(std::string_view what, const config& settings)
                        what, settings.prefix, settings.database, settings.prefix);
 }
 
+std::string missing_rules(std::string_view rules, const config& settings)
+{
+    return fmt::format("user '{}' may not run all commands of the scripts; add {}",
+                       user_of(settings), rules);
+}
+
 diagnosis diagnose(std::string_view error, std::string_view command, const config& settings)
 {
     if (is_temporary_error(error))

@@ -31,6 +31,9 @@ struct diagnosis
 /// `publish to`.
 [[nodiscard]] std::string missing_channel(std::string_view what, const config& settings);
 
+/// The rules that are missing when a user may not run what the scripts do, such as `+hget +hset`.
+[[nodiscard]] std::string missing_rules(std::string_view rules, const config& settings);
+
 /// Whether a version such as 7.0.15 is new enough.
 [[nodiscard]] bool is_supported(std::string_view version);
 

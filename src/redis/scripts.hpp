@@ -13,9 +13,9 @@ namespace turnstile::redis::detail {
 /// A script of src/redis/lua, as the server gets it.
 struct script
 {
-    /// The name of its file, without .lua.
+    /// The name of its file, without .lua: pool_acquire is that of pool/acquire.lua.
     std::string_view name;
-    /// The line for the server (`#!lua ...`), the prologue, and the file.
+    /// The line for the server (`#!lua ...`), the prologue of its folder, if there is one, and the file.
     std::string_view text;
     /// The SHA-1 of the text in hexadecimal digits, by which EVALSHA names it.
     std::string_view sha1;
@@ -24,10 +24,6 @@ struct script
 /// All scripts, in the order of their names. Defined in a file that the build makes, see
 /// cmake/embed_lua.cmake.
 [[nodiscard]] std::span<const script> scripts();
-
-/// A script that does nothing: whether it runs says whether the user may run any.
-inline constexpr script probe_script{"probe", "return 1",
-                                     "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"};
 
 }  // namespace turnstile::redis::detail
 

@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <cstdint>
+#include <exception>
 #include <fmt/format.h>
 #include <random>
 #include <utility>
@@ -30,11 +31,21 @@ std::int64_t number_in(const std::string& text)
     return number;
 }
 
+const script& rules_script()
+{
+    for (const script& each : scripts())
+        if (each.name == "self_test")
+            return each;
+    // There is a file; the tests of rules look.
+    std::terminate();
+}
+
 }  // namespace
 
 self_test::self_test(const config& settings)
     : settings_(&settings)
     , probe_("probe " + random_digits())
+    , key_(settings.prefix + ":{0}:self_test")
 {
 }
 
@@ -42,7 +53,7 @@ void self_test::ask(link& whom, const std::string& channel, std::function<void()
 {
     static constexpr std::string_view server[] = {"server"};
     static constexpr std::string_view memory[] = {"memory"};
-    static constexpr std::string_view script[] = {probe_script.sha1, "0"};
+    const std::string_view script[] = {rules_script().sha1, "0", key_};
     const std::string_view message[] = {channel, probe_};
 
     progress_ = std::move(progress);
@@ -58,7 +69,7 @@ void self_test::ask(link& whom, const std::string& channel, std::function<void()
     };
     send("INFO", std::span(server), [this](const std::string& info) { take_server(info); });
     send("INFO", std::span(memory), [this](const std::string& info) { take_memory(info); });
-    send("EVALSHA", std::span(script), [this](const std::string&) { scripted_ = true; });
+    send("EVALSHA", std::span(script), [this](const std::string& rules) { take_rules(rules); });
     send("PUBLISH", std::span(message), [this](const std::string&) { published_ = true; });
 }
 
@@ -106,10 +117,28 @@ void self_test::take_memory(const std::string& info)
     const std::string policy = info_field(info, "maxmemory_policy");
     // All our keys have a time to live, so the policies for those evict them just as well.
     if (!policy.empty() && policy != "noeviction")
-        warning_ =
-            fmt::format("{}: maxmemory-policy is {}, so the server may evict locks; set it to "
-                        "noeviction",
-                        settings_->server_name(), policy);
+        warn(fmt::format("maxmemory-policy is {}, so the server may evict locks; set it to "
+                         "noeviction",
+                         policy));
+}
+
+void self_test::take_rules(const std::string& missing)
+{
+    // A user may be confined to the keys of some locks, and then there is nothing to be said against that.
+    if (missing == "~")
+        warn(fmt::format(
+            "the user may not use all keys {0}:*, so whether rules are missing will only "
+            "be seen when locks are used; add ~{0}:*",
+            settings_->prefix));
+    else if (missing != "OK")
+        return fail({errc::missing_permission, missing_rules(missing, *settings_)});
+    scripted_ = true;
+}
+
+void self_test::warn(std::string text)
+{
+    warning_ +=
+        fmt::format("{}{}: {}", warning_.empty() ? "" : "; ", settings_->server_name(), text);
 }
 
 }  // namespace turnstile::redis::detail

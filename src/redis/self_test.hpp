@@ -22,7 +22,7 @@ namespace turnstile::redis::detail {
  *
  *   INFO server     is it new enough, has it been started anew?
  *   INFO memory     does it evict keys?
- *   EVALSHA         may we run scripts?
+ *   EVALSHA         may we run scripts, and the commands in them?
  *   PUBLISH         to ourselves: may we, and do we hear it?
  *
  * All of it leaves in the same write as the set-up, so that an attempt takes one round trip after those
@@ -65,9 +65,13 @@ private:
     void fail(diagnosis why);
     void take_server(const std::string& info);
     void take_memory(const std::string& info);
+    void take_rules(const std::string& missing);
+    void warn(std::string text);
 
     const config* settings_;
     std::string probe_;
+    /// A name such as keys of locks have.
+    std::string key_;
     std::function<void()> progress_;
     server_info server_;
     std::string warning_;

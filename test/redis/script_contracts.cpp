@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <cctype>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -74,8 +77,8 @@ BOOST_AUTO_TEST_SUITE(redis_script_contracts)
 
 BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
 {
-    // All but five are there for locks and for pools; and there are three of gates.
-    BOOST_TEST(script_names().size() == 2 * redis::detail::operation_count - 5 + 3);
+    // All but five are there for locks and for pools; and there are three of gates, and one for connections.
+    BOOST_TEST(script_names().size() == 2 * redis::detail::operation_count - 5 + 3 + 1);
     for (const std::string& name : script_names())
         BOOST_TEST_CONTEXT(name)
         {
@@ -89,6 +92,40 @@ BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
                                name == "leave" || name == "signal" || name == "wake";
             BOOST_TEST((head["flags"] == "none") == grows);
         }
+}
+
+/// What a pattern finds in a text: its groups, in small letters, with a bar between them.
+std::set<std::string> found_in(const std::string& text, const char* pattern)
+{
+    std::set<std::string> result;
+    const std::regex wanted(pattern);
+    for (std::sregex_iterator each(text.begin(), text.end(), wanted);
+         each != std::sregex_iterator(); ++each)
+    {
+        std::string words = (*each)[1];
+        if (each->size() > 2 && (*each)[2].matched)
+            words += '|' + std::string((*each)[2]);
+        std::ranges::transform(words, words.begin(),
+                               [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+        result.insert(words);
+    }
+    return result;
+}
+
+BOOST_AUTO_TEST_CASE(the_self_test_looks_for_all_that_the_scripts_call)
+{
+    std::set<std::string> called;
+    for (const std::string& name : script_names())
+        called.merge(found_in(script_text(name), R"(redis\.p?call\('([A-Z]+)'(?:, '([A-Z]+)')?)"));
+    BOOST_TEST(called.contains("pubsub|numsub"));
+    // It is tried out.
+    BOOST_TEST(called.erase("publish") == 1U);
+
+    const std::string test = script_file("self_test");
+    const std::size_t begin = test.find("local commands = {");
+    BOOST_REQUIRE(begin != std::string::npos);
+    const std::string list = test.substr(begin, test.find('}', begin) - begin);
+    BOOST_TEST(found_in(list, "'([a-z|]+)'") == called, boost::test_tools::per_element());
 }
 
 /// The commands that a client sends for locks or for pools, by name, each with its numbers of keys and

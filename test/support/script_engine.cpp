@@ -258,10 +258,13 @@ std::filesystem::path path_of(std::string_view name)
     return path / (std::string(name) + ".lua");
 }
 
+/// Empty if there is none.
 std::string prologue_of(std::string_view name)
 {
     const std::size_t end = name.find('_');
-    return std::string(end == std::string_view::npos ? "" : name.substr(0, end + 1)) + "prologue";
+    const std::string result =
+        std::string(end == std::string_view::npos ? "" : name.substr(0, end + 1)) + "prologue";
+    return std::filesystem::exists(path_of(result)) ? result : std::string();
 }
 
 }  // namespace
@@ -320,7 +323,8 @@ std::string script_text(std::string_view name, const std::vector<script_patch>& 
     std::string flags = body.substr(at + mark.size(), body.find('\n', at) - at - mark.size());
     std::erase(flags, ' ');
     const std::string shebang = flags == "none" ? "#!lua\n" : "#!lua flags=" + flags + '\n';
-    return shebang + patched_file(prologue_of(name), patches) + body;
+    const std::string prologue = prologue_of(name);
+    return shebang + (prologue.empty() ? prologue : patched_file(prologue, patches)) + body;
 }
 
 script_engine::script_engine(const std::vector<script_patch>& patches)
