@@ -135,7 +135,7 @@ void self_test::take_rules(const std::string& missing)
     scripted_ = true;
 }
 
-void self_test::warn(std::string text)
+void self_test::warn(const std::string& text)
 {
     warning_ +=
         fmt::format("{}{}: {}", warning_.empty() ? "" : "; ", settings_->server_name(), text);

@@ -66,7 +66,7 @@ private:
     void take_server(const std::string& info);
     void take_memory(const std::string& info);
     void take_rules(const std::string& missing);
-    void warn(std::string text);
+    void warn(const std::string& text);
 
     const config* settings_;
     std::string probe_;
