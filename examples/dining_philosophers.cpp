@@ -39,7 +39,7 @@ struct dinner_options : examples::simulation_options
     int philosophers = 5;
     dinner::fork_order order = dinner::fork_order::by_number;
 #ifdef TURNSTILE_EXAMPLES_OVER_REDIS
-    dinner::shared_table table{};
+    examples::sharing table{};
 #endif
 };
 
@@ -92,9 +92,9 @@ try
         ->capture_default_str();
     app.add_flag("--left-first", left_first,
                  "Everybody takes the left fork first; with --seed 2 nobody gets a second one");
-    options.add_to(app);
+    options.add_to(app, "How many turns everybody has");
 #ifdef TURNSTILE_EXAMPLES_OVER_REDIS
-    options.table.add_to(app);
+    options.table.add_to(app, "meals");
     // There nothing would end it.
     app.get_option("--redis")->excludes(app.get_option("--left-first"));
 #endif
@@ -103,7 +103,7 @@ try
     if (left_first)
         options.order = dinner::fork_order::left_first;
 #ifdef TURNSTILE_EXAMPLES_OVER_REDIS
-    if (!options.table.url.empty())
+    if (options.table.wanted())
         return dinner::give_shared_dinner(options.table, guest_list(options.philosophers), options);
 #endif
     return give_dinner(options);

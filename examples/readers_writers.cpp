@@ -85,7 +85,7 @@ try
     app.add_option("--writers", options.writers, "How many write")
         ->check(examples::whole_number(1, 100))
         ->capture_default_str();
-    options.add_to(app);
+    options.add_to(app, "How many turns everybody has");
     CLI11_PARSE(app, argc, argv);
 
     return open_library(options);

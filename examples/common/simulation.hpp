@@ -9,6 +9,7 @@
 #include "tick_clock.hpp"
 #include <cstddef>
 #include <fmt/format.h>
+#include <string>
 
 namespace examples {
 
@@ -20,9 +21,10 @@ struct simulation_options
     int time_unit = 5;
     bool verbose = false;
 
-    void add_to(CLI::App& app)
+    /// @param meaning_of_rounds what the help says of them.
+    void add_to(CLI::App& app, const std::string& meaning_of_rounds)
     {
-        app.add_option("--rounds", rounds, "How many turns everybody has")
+        app.add_option("--rounds", rounds, meaning_of_rounds)
             ->check(whole_number(1, 1000))
             ->capture_default_str();
         app.add_option("--seed", seed, "For how long everything takes")
@@ -64,11 +66,12 @@ private:
     bool verbose_;
 };
 
-/// Runs everything that was started on the context, and shows what @p watch saw of it.
+/// Runs everything that was started on the context, and shows what @p watch saw of it, and what it
+/// complains about.
 ///
-/// @return What the program returns: 0, or 1 if the watch complains.
+/// @return Whether it has nothing to complain about.
 template <class Watch>
-int run(tick_clock& clock, const Watch& watch, const simulation_options& options)
+bool run_and_show(tick_clock& clock, const Watch& watch, const simulation_options& options)
 {
     clock.run();
 
@@ -80,10 +83,20 @@ int run(tick_clock& clock, const Watch& watch, const simulation_options& options
     const auto complaints = watch.complaints(options.rounds);
     for (const auto& complaint : complaints)
         fmt::print("WRONG: {}\n", complaint);
-    if (complaints.empty())
+    return complaints.empty();
+}
+
+/// The same for simulations in which everybody has so many rounds.
+///
+/// @return What the program returns: 0, or 1 if the watch complains.
+template <class Watch>
+int run(tick_clock& clock, const Watch& watch, const simulation_options& options)
+{
+    const bool all_is_well = run_and_show(clock, watch, options);
+    if (all_is_well)
         fmt::print("Everybody had {} {} in {} units of time, and {}.\n", options.rounds,
                    Watch::unit, clock.now(), Watch::promise);
-    return complaints.empty() ? 0 : 1;
+    return all_is_well ? 0 : 1;
 }
 
 }  // namespace examples

@@ -5,14 +5,19 @@
 #ifndef TURNSTILE_EXAMPLES_REDIS_PROCESSES_HPP
 #define TURNSTILE_EXAMPLES_REDIS_PROCESSES_HPP
 
+#include "common/dice.hpp"
+#include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <fmt/format.h>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/types.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -114,6 +119,68 @@ private:
 
     std::vector<pid_t> children_;
 };
+
+/// Who is killed when, of several processes.
+struct killing
+{
+    int processes;
+    /// After how much progress one is killed; 0: never.
+    int every;
+    int seed;
+    /// How long there may be no progress until all are given up.
+    std::chrono::milliseconds patience;
+};
+
+/// Runs so many processes until all have ended by themselves. One that is killed is replaced at once.
+///
+/// @param work     `void(int number, int predecessors)`, what a process does: its number from 0 on, and how
+///                 many of that number have been killed before.
+/// @param progress `int()`, how much has been done altogether.
+/// @return How many were killed.
+template <class Work, class Progress>
+int run_and_kill(const killing& rule, Work work, Progress progress)
+{
+    using clock = std::chrono::steady_clock;
+    struct role
+    {
+        int number = 0;
+        int predecessors = 0;
+    };
+    process_group group;
+    std::map<pid_t, role> roles;
+    const auto start = [&](role what)
+    { roles[group.start([&work, what] { work(what.number, what.predecessors); })] = what; };
+    for (int i = 0; i != rule.processes; ++i)
+        start({i, 0});
+
+    dice random{rule.seed, 0};
+    int killed = 0;
+    int done = 0;
+    auto last_progress = clock::now();
+    while (!group.children().empty())
+    {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        while (group.reap())
+            ;
+        const int now_done = progress();
+        if (now_done != done)
+            last_progress = clock::now();
+        done = now_done;
+        const auto& children = group.children();
+        if (!children.empty() && clock::now() - last_progress > rule.patience)
+            throw std::runtime_error(
+                fmt::format("nobody has got on for {} ms", rule.patience.count()));
+        if (rule.every == 0 || children.empty() || done < (killed + 1) * rule.every)
+            continue;
+        const int last = static_cast<int>(children.size()) - 1;
+        const pid_t child = children[static_cast<std::size_t>(random.roll(0, last))];
+        group.kill(child);
+        ++killed;
+        const role vacant = roles.at(child);
+        start({vacant.number, vacant.predecessors + 1});
+    }
+    return killed;
+}
 
 }  // namespace examples
 

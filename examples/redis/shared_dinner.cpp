@@ -5,21 +5,18 @@
 #include "shared_dinner.hpp"
 
 #include "common/dice.hpp"
+#include "common/dining_philosophers.hpp"
+#include "common/wall_clock.hpp"
 #include "redis/processes.hpp"
 #include "redis/store.hpp"
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <chrono>
 #include <cstddef>
 #include <exception>
-#include <map>
-#include <thread>
 #include <turnstile/redis/async_mutex.hpp>
 
 namespace asio = boost::asio;
@@ -37,7 +34,6 @@ struct plan
     std::vector<std::string> names;
     simulation_options options;
     int processes;
-    int kill_every;
 };
 
 /// How many meals each seat had, how many there were, and the longest wait.
@@ -76,32 +72,6 @@ end
 return 'counted'
 )";
 
-/// Like tick_clock, of which each process would have its own: this one is everybody's.
-class wall_clock
-{
-public:
-    explicit wall_clock(milliseconds tick)
-        : tick_(tick)
-    {
-    }
-
-    asio::awaitable<void> async_pause(int ticks)
-    {
-        asio::steady_timer timer{co_await asio::this_coro::executor, ticks * tick_};
-        co_await timer.async_wait(asio::deferred);
-    }
-
-private:
-    milliseconds tick_;
-};
-
-/// A number of the book; 0 if it is not there.
-asio::awaitable<int> read_number(store& store, std::string field)
-{
-    const auto answer = co_await store.command("HINCRBY", book_key, field, "0");
-    co_return std::stoi(answer.at(0));
-}
-
 /// What one philosopher does until there were meals enough. Somebody who is killed is replaced by somebody
 /// who goes on where the book says.
 asio::awaitable<void> philosophize(const plan& plan, turnstile::redis::session& session,
@@ -138,7 +108,7 @@ asio::awaitable<void> philosophize(const plan& plan, turnstile::redis::session& 
                                first_token, second_token, std::to_string(seat),
                                std::to_string(waited.count()));
     };
-    while (co_await read_number(store, std::to_string(seat)) < plan.options.rounds)
+    while (co_await read_number(store, book_key, std::to_string(seat)) < plan.options.rounds)
     {
         co_await clock.async_pause(random.roll(1, 6));
         co_await dine(first_fork, second_fork, clock, report, eat);
@@ -173,22 +143,6 @@ void run_process(const plan& plan, int number)
     context.run();
 }
 
-/// Does something with what lies in Redis, in a context of its own: none may be there when processes are
-/// forked.
-template <class Body>
-void with_store(const plan& plan, Body body)
-{
-    asio::io_context context;
-    store store{context.get_executor(), plan.settings};
-    const auto run = [&]() -> asio::awaitable<void>
-    {
-        co_await body(store);
-        store.close();
-    };
-    asio::co_spawn(context, run(), rethrow);
-    context.run();
-}
-
 void lay_table(const plan& plan)
 {
     const auto lay = [&](store& store) -> asio::awaitable<void>
@@ -197,46 +151,16 @@ void lay_table(const plan& plan)
         for (std::size_t i = 0; i != plan.names.size(); ++i)
             co_await store.command("DEL", fork_key(i));
     };
-    with_store(plan, lay);
+    with_store(plan.settings, lay);
 }
 
 int count_meals(const plan& plan)
 {
     int meals = 0;
     const auto count = [&](store& store) -> asio::awaitable<void>
-    { meals = co_await read_number(store, "meals"); };
-    with_store(plan, count);
+    { meals = co_await read_number(store, book_key, "meals"); };
+    with_store(plan.settings, count);
     return meals;
-}
-
-/// Waits until all processes have ended, and kills some of them meanwhile. Returns how many.
-int watch_processes(const plan& plan)
-{
-    process_group group;
-    std::map<pid_t, int> numbers;
-    const auto start = [&](int number)
-    { numbers[group.start([&plan, number] { run_process(plan, number); })] = number; };
-    for (int i = 0; i != plan.processes; ++i)
-        start(i);
-
-    dice random{plan.options.seed, 0};
-    int killed = 0;
-    while (!group.children().empty())
-    {
-        std::this_thread::sleep_for(milliseconds(20));
-        while (group.reap())
-            ;
-        const auto& children = group.children();
-        if (plan.kill_every == 0 || children.empty() ||
-            count_meals(plan) < (killed + 1) * plan.kill_every)
-            continue;
-        const int last = static_cast<int>(children.size()) - 1;
-        const pid_t child = children[static_cast<std::size_t>(random.roll(0, last))];
-        group.kill(child);
-        ++killed;
-        start(numbers.at(child));
-    }
-    return killed;
 }
 
 /// How long one may have had to wait for forks. Who is killed keeps them for a lease at most, and everybody
@@ -278,17 +202,18 @@ std::vector<std::size_t> missing_forks(const plan& plan)
 
 }  // namespace
 
-int give_shared_dinner(const shared_table& table, const std::vector<std::string>& names,
+int give_shared_dinner(const sharing& table, const std::vector<std::string>& names,
                        const simulation_options& options)
 {
     // A process with nobody in it would have nothing to end with.
     const int processes = std::min(table.processes, static_cast<int>(names.size()));
-    plan plan{turnstile::redis::config{table.url}, names, options, processes, table.kill_every};
-    plan.settings.lease = milliseconds(table.lease);
-    plan.settings.claim_lease = milliseconds(std::min(table.lease, 200));
-    plan.settings.health_check = milliseconds(std::max(table.lease / 4, 50));
+    const plan plan{table.settings(), names, options, processes};
     lay_table(plan);
-    const int killed = watch_processes(plan);
+    const killing rule{processes, table.kill_every, options.seed,
+                       longest_allowed(plan, processes) + std::chrono::minutes(2)};
+    const int killed = run_and_kill(
+        rule, [&](int number, int) { run_process(plan, number); },
+        [&] { return count_meals(plan); });
 
     bool all_is_well = true;
     milliseconds longest{};
@@ -296,15 +221,15 @@ int give_shared_dinner(const shared_table& table, const std::vector<std::string>
     {
         for (std::size_t seat = 0; seat != names.size(); ++seat)
         {
-            const int meals = co_await read_number(store, std::to_string(seat));
+            const int meals = co_await read_number(store, book_key, std::to_string(seat));
             fmt::print("{:<10} {:4} meals\n", names[seat], meals);
             all_is_well = all_is_well && meals == options.rounds;
         }
-        longest = milliseconds(co_await read_number(store, "wait"));
+        longest = milliseconds(co_await read_number(store, book_key, "wait"));
         fmt::print("meals refused, as a fork had been lost: {}\n",
-                   co_await read_number(store, "refused"));
+                   co_await read_number(store, book_key, "refused"));
     };
-    with_store(plan, read_book);
+    with_store(plan.settings, read_book);
     const auto allowed = longest_allowed(plan, killed);
     fmt::print("processes killed: {}\nlongest wait: {} ms, of {} ms that the leases allow\n",
                killed, longest.count(), allowed.count());

@@ -5,8 +5,11 @@
 #ifndef TURNSTILE_EXAMPLES_REDIS_STORE_HPP
 #define TURNSTILE_EXAMPLES_REDIS_STORE_HPP
 
+#include "common/program.hpp"
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
 #include <memory>
 #include <string>
 #include <turnstile/redis/config.hpp>
@@ -42,6 +45,31 @@ private:
 
     std::shared_ptr<link> link_;
 };
+
+/// A whole number in a field of a hash; 0 if it is not there.
+inline boost::asio::awaitable<int> read_number(store& store, std::string key, std::string field)
+{
+    const auto answer = co_await store.command("HINCRBY", key, field, "0");
+    co_return std::stoi(answer.at(0));
+}
+
+/// Does something with what lies in Redis, in a context of its own: none may be there when processes are
+/// forked.
+///
+/// @param body an `awaitable<void>(store&)`.
+template <class Body>
+void with_store(const turnstile::redis::config& settings, Body body)
+{
+    boost::asio::io_context context;
+    store store{context.get_executor(), settings};
+    const auto run = [&]() -> boost::asio::awaitable<void>
+    {
+        co_await body(store);
+        store.close();
+    };
+    boost::asio::co_spawn(context, run(), rethrow);
+    context.run();
+}
 
 }  // namespace examples
 
