@@ -91,16 +91,24 @@ auto take(Fork& fork)
     return fork.async_lock();
 }
 
-/// Gives back what take() yielded. If it was a lease that has been lost, others have the fork already.
+/// Gives back what take() yielded. If it was a lease that has ended meanwhile, or may have because the
+/// connection broke, the fork comes back by itself.
 template <class Held>
 boost::asio::awaitable<void> put_back(Held& held)
 {
     turnstile::error_code error;
+    bool comes_back = false;
     if constexpr (requires { held.async_release(); })
+    {
         std::tie(error) = co_await held.async_release(boost::asio::as_tuple);
+        comes_back = Held::semaphore_type::is_leased;
+    }
     else
+    {
         std::tie(error) = co_await held.async_unlock(boost::asio::as_tuple);
-    if (error && error != turnstile::errc::lost)
+        comes_back = Held::mutex_type::is_leased;
+    }
+    if (error && !comes_back)
         throw turnstile::system_error(error);
 }
 
