@@ -1,0 +1,415 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "shared_shelf.hpp"
+
+#include "common/dice.hpp"
+#include "common/producer_consumer.hpp"
+#include "common/wall_clock.hpp"
+#include "redis/processes.hpp"
+#include "redis/store.hpp"
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <optional>
+#include <string>
+#include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/session.hpp>
+#include <utility>
+#include <vector>
+
+namespace asio = boost::asio;
+using std::chrono::milliseconds;
+using turnstile::redis::async_semaphore;
+
+namespace examples::shop {
+
+namespace {
+
+/// What all processes know.
+struct plan
+{
+    turnstile::redis::config settings;
+    simulation_options options;
+    int producers;
+    int consumers;
+    int slots;
+    int processes;
+    /// Of this program on this server: its semaphores have names of their own, because units that those
+    /// of a program that was broken off have taken for good would be missing.
+    int run;
+
+    [[nodiscard]] int all_items() const { return producers * options.rounds; }
+    [[nodiscard]] int staff() const { return producers + consumers; }
+};
+
+/// The numbers of the items that lie there.
+constexpr const char* shelf_key = "shop:shelf";
+/// How often each item was consumed.
+constexpr const char* consumed_key = "shop:consumed";
+/// Everything else that is counted, and how many predecessors each process has had.
+constexpr const char* book_key = "shop:book";
+/// How often this program has been run.
+constexpr const char* runs_key = "shop:runs";
+
+/// Takes the place of a process: from then on its predecessors are refused, this command of theirs included.
+constexpr const char* begin_script = R"(
+if tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) <= tonumber(ARGV[2]) then
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+end
+return 'begun'
+)";
+
+/// What all moves begin with: who has been replaced has nothing to say any more, though it may have been
+/// said before the end and be heard after.
+constexpr const char* if_not_replaced = R"(
+if redis.call('HGET', KEYS[2], 'process ' .. ARGV[1]) ~= ARGV[2] then
+  return redis.error_reply('ERR this process has been replaced')
+end
+)";
+
+/// Puts the next item on the shelf, if there is room.
+constexpr const char* put_script = R"(
+local length = redis.call('LLEN', KEYS[1])
+if length >= tonumber(ARGV[4]) then
+  redis.call('HINCRBY', KEYS[2], 'found full', 1)
+  return 'full'
+end
+redis.call('RPUSH', KEYS[1], redis.call('HINCRBY', KEYS[2], 'produced', 1))
+redis.call('HINCRBY', KEYS[2], ARGV[3], 1)
+if length + 1 > tonumber(redis.call('HGET', KEYS[2], 'most') or 0) then
+  redis.call('HSET', KEYS[2], 'most', length + 1)
+end
+return 'put'
+)";
+
+/// Takes the item that has been there for the longest time.
+constexpr const char* take_script = R"(
+local item = redis.call('LPOP', KEYS[1])
+if not item then
+  if redis.call('HGET', KEYS[2], 'consumed') == ARGV[4] then return 'sold out' end
+  redis.call('HINCRBY', KEYS[2], 'found empty', 1)
+  return 'nothing'
+end
+redis.call('HINCRBY', KEYS[3], item, 1)
+redis.call('HINCRBY', KEYS[2], ARGV[3], 1)
+if redis.call('HINCRBY', KEYS[2], 'consumed', 1) == tonumber(ARGV[4]) then return 'last item' end
+return 'item'
+)";
+
+/// The shelf, as one of those sees it who work there.
+class shared_shelf
+{
+public:
+    shared_shelf(const plan& plan, store& store, int process, int predecessors, std::string name)
+        : plan_(plan)
+        , store_(store)
+        , process_(std::to_string(process))
+        , predecessors_(std::to_string(predecessors))
+        , name_(std::move(name))
+    {
+    }
+
+    asio::awaitable<bool> async_put()
+    {
+        const std::string answer = co_await move(put_script, plan_.slots);
+        co_return answer == "put";
+    }
+
+    asio::awaitable<taken> async_take()
+    {
+        const std::string answer = co_await move(take_script, plan_.all_items());
+        if (answer == "item")
+            co_return taken::item;
+        if (answer == "last item")
+            co_return taken::last_item;
+        if (answer == "nothing")
+            co_return taken::nothing;
+        co_return taken::sold_out;
+    }
+
+private:
+    asio::awaitable<std::string> move(const char* what, int limit)
+    {
+        const std::string script = std::string(if_not_replaced) + what;
+        const auto answer =
+            co_await store_.command("EVAL", script, "3", shelf_key, book_key, consumed_key,
+                                    process_, predecessors_, name_, std::to_string(limit));
+        co_return answer.at(0);
+    }
+
+    const plan& plan_;
+    store& store_;
+    std::string process_;
+    std::string predecessors_;
+    std::string name_;
+};
+
+/// The two semaphores. They could hold more than there are slots: a unit that is one too many is thrown
+/// away by whoever gets it, and must not be refused before.
+struct counters
+{
+    counters(turnstile::redis::session& session, const plan& plan)
+        : free_slots(session, fmt::format("free slots of run {}", plan.run), plan.slots,
+                     async_semaphore::max_capacity)
+        , items(session, fmt::format("items of run {}", plan.run), 0, async_semaphore::max_capacity)
+    {
+    }
+
+    async_semaphore free_slots;
+    async_semaphore items;
+};
+
+/// One of the processes, with its share of the staff.
+class branch
+{
+public:
+    branch(const plan& plan, int number, int predecessors)
+        : plan_(plan)
+        , number_(number)
+        , predecessors_(predecessors)
+        , session_(context_, plan.settings)
+        , store_(context_.get_executor(), plan.settings)
+        , counters_(session_, plan)
+        , clock_(milliseconds(plan.options.time_unit))
+    {
+    }
+
+    void run()
+    {
+        asio::co_spawn(context_, open(), rethrow);
+        context_.run();
+    }
+
+private:
+    [[nodiscard]] auto report_of(std::string name) const
+    {
+        return [name = std::move(name), verbose = plan_.options.verbose](activity what)
+        {
+            if (verbose)
+                fmt::print("{} {}\n", name, sentence(what));
+        };
+    }
+
+    asio::awaitable<void> open()
+    {
+        const std::string place = fmt::format("process {}", number_);
+        co_await store_.command("EVAL", begin_script, "1", book_key, place,
+                                std::to_string(predecessors_));
+        std::vector<int> staff;
+        for (int who = number_; who < plan_.staff(); who += plan_.processes)
+            staff.push_back(who);
+        if (predecessors_ != 0)
+            for (const int who : staff)
+                co_await finish_last_step(who);
+        present_ = staff.size();
+        for (const int who : staff)
+            asio::co_spawn(context_, who < plan_.producers ? produce_as(who) : consume_as(who),
+                           [this](const std::exception_ptr& error) { note_end(error); });
+    }
+
+    /// The one who was killed may have moved an item, and not have told those who wait for that.
+    asio::awaitable<void> finish_last_step(int who)
+    {
+        auto& told = who < plan_.producers ? counters_.items : counters_.free_slots;
+        co_await told.async_release(1);
+    }
+
+    asio::awaitable<void> produce_as(int who)
+    {
+        const std::string name = name_of(who);
+        shared_shelf shelf{plan_, store_, number_, predecessors_, name};
+        const int made = co_await read_number(store_, book_key, name);
+        auto report = report_of(name);
+        co_await produce(plan_.options.rounds - made, random_of(who), counters_.free_slots,
+                         counters_.items, shelf, clock_, std::move(report));
+    }
+
+    asio::awaitable<void> consume_as(int who)
+    {
+        const std::string name = name_of(who);
+        shared_shelf shelf{plan_, store_, number_, predecessors_, name};
+        auto report = report_of(name);
+        co_await consume(random_of(who), counters_.free_slots, counters_.items, shelf, clock_,
+                         std::move(report));
+    }
+
+    [[nodiscard]] std::string name_of(int who) const
+    {
+        return staff_list(plan_.producers, plan_.consumers).at(static_cast<std::size_t>(who));
+    }
+
+    [[nodiscard]] dice random_of(int who) const
+    {
+        return {plan_.options.seed, static_cast<std::size_t>(who)};
+    }
+
+    void note_end(const std::exception_ptr& error)
+    {
+        rethrow(error);
+        if (--present_ == 0)
+            asio::co_spawn(context_, close(), rethrow);
+    }
+
+    asio::awaitable<void> close()
+    {
+        co_await session_.async_close(asio::as_tuple);
+        store_.close();
+    }
+
+    const plan& plan_;
+    int number_;
+    int predecessors_;
+    asio::io_context context_;
+    turnstile::redis::session session_;
+    store store_;
+    counters counters_;
+    wall_clock clock_;
+    std::size_t present_ = 0;
+};
+
+/// Begins a new book.
+///
+/// @return The number of this run.
+int begin_book(const turnstile::redis::config& settings)
+{
+    int run = 0;
+    const auto begin = [&](store& store) -> asio::awaitable<void>
+    {
+        co_await store.command("DEL", shelf_key, book_key, consumed_key);
+        const auto answer = co_await store.command("INCR", runs_key);
+        run = std::stoi(answer.at(0));
+    };
+    with_store(settings, begin);
+    return run;
+}
+
+int count_consumed(const plan& plan)
+{
+    int consumed = 0;
+    const auto count = [&](store& store) -> asio::awaitable<void>
+    { consumed = co_await read_number(store, book_key, "consumed"); };
+    with_store(plan.settings, count);
+    return consumed;
+}
+
+/// What the book says in the end.
+struct totals
+{
+    int produced = 0;
+    int consumed = 0;
+    /// How many different ones were.
+    int different = 0;
+    int left = 0;
+    int most = 0;
+    int found_full = 0;
+    int found_empty = 0;
+};
+
+totals read_book(const plan& plan)
+{
+    totals result;
+    const auto read = [&](store& store) -> asio::awaitable<void>
+    {
+        for (const auto& name : staff_list(plan.producers, plan.consumers))
+            fmt::print("{:<13} {:5} items\n", name, co_await read_number(store, book_key, name));
+        result.produced = co_await read_number(store, book_key, "produced");
+        result.consumed = co_await read_number(store, book_key, "consumed");
+        result.most = co_await read_number(store, book_key, "most");
+        result.found_full = co_await read_number(store, book_key, "found full");
+        result.found_empty = co_await read_number(store, book_key, "found empty");
+        const auto different = co_await store.command("HLEN", consumed_key);
+        result.different = std::stoi(different.at(0));
+        const auto left = co_await store.command("LLEN", shelf_key);
+        result.left = std::stoi(left.at(0));
+    };
+    with_store(plan.settings, read);
+    return result;
+}
+
+/// How long all together may have got nothing done: whoever is killed keeps what it has for a lease at most, and
+/// everything else takes a few ticks. The rest is for a machine that has other things to do.
+milliseconds patience(const plan& plan)
+{
+    constexpr int ticks_of_an_item = 15;
+    return (plan.processes + 1) * plan.settings.lease +
+           ticks_of_an_item * milliseconds(plan.options.time_unit) + std::chrono::minutes(2);
+}
+
+/// Acquires all slots at once, though some may have been held by processes that were killed; then leaves
+/// both semaphores as they were at first, so that the server forgets them.
+///
+/// @return Whether all slots were there.
+bool all_slots_came_back(const plan& plan)
+{
+    bool result = false;
+    asio::io_context context;
+    turnstile::redis::session session{context, plan.settings};
+    counters counters{session, plan};
+    const auto look = [&]() -> asio::awaitable<void>
+    {
+        auto slots = co_await counters.free_slots.async_try_acquire_for(plan.slots, patience(plan));
+        result = slots.has_value();
+        if (const auto spare = co_await counters.free_slots.async_value(); spare > 0)
+            co_await counters.free_slots.async_take(spare);
+        if (const auto spare = co_await counters.items.async_value(); spare > 0)
+            co_await counters.items.async_take(spare);
+        slots.reset();
+        co_await session.async_close(asio::as_tuple);
+    };
+    asio::co_spawn(context, look(), rethrow);
+    context.run();
+    return result;
+}
+
+}  // namespace
+
+int open_shared_shop(const sharing& how, int producers, int consumers, int slots,
+                     const simulation_options& options)
+{
+    // A process with nobody in it would have nothing to end with.
+    const int processes = std::min(how.processes, producers + consumers);
+    const auto settings = how.settings();
+    const plan plan{settings, options,   producers,           consumers,
+                    slots,    processes, begin_book(settings)};
+    const killing rule{processes, how.kill_every, options.seed, patience(plan)};
+    const int killed = run_and_kill(
+        rule, [&](int number, int predecessors) { branch(plan, number, predecessors).run(); },
+        [&] { return count_consumed(plan); });
+
+    const totals seen = read_book(plan);
+    fmt::print("produced {}, consumed {}, of those {} different ones, left on the shelf {}\n",
+               seen.produced, seen.consumed, seen.different, seen.left);
+    fmt::print("most on the shelf at once: {} of {}\n", seen.most, slots);
+    fmt::print("processes killed: {}\n", killed);
+    fmt::print("units too many: {} found the shelf full, {} found it empty\n", seen.found_full,
+               seen.found_empty);
+
+    bool all_is_well = true;
+    const auto expect = [&](bool condition, const std::string& otherwise)
+    {
+        if (!condition)
+            fmt::print("WRONG: {}\n", otherwise);
+        all_is_well = all_is_well && condition;
+    };
+    const int all = plan.all_items();
+    expect(seen.produced == all, fmt::format("{} items should have been produced", all));
+    expect(seen.consumed == all && seen.different == all && seen.left == 0,
+           fmt::format("{} items should have been consumed, each once", all));
+    expect(seen.most <= slots, "there were more items on the shelf than slots");
+    expect(all_slots_came_back(plan), "slots are missing in the end");
+    fmt::print("{}\n", all_is_well
+                           ? fmt::format("All {} items were consumed, each once, and all {} "
+                                         "slots are free.",
+                                         all, slots)
+                           : "WRONG: that is not as it should be");
+    return all_is_well ? 0 : 1;
+}
+
+}  // namespace examples::shop
