@@ -168,13 +168,15 @@ std::string text(milliseconds value)
 
 }  // namespace
 
-detail::lease_options detail::lease_of(const config& settings, const mutex_options& options)
+detail::lease_options detail::lease_of(const config& settings, const mutex_options& options,
+                                       std::uint32_t max_cohort)
 {
     detail::lease_options result;
     result.lease = options.lease().value_or(settings.lease);
     result.claim = options.claim_lease().value_or(std::min(settings.claim_lease, result.lease));
     result.idle = settings.idle_time;
     result.renew = options.renew();
+    result.cohort = options.cohort();
     if (result.lease < milliseconds(100))
         throw redis_error(errc::invalid_config,
                           "the lease is " + text(result.lease) + ", but has to be at least 100 ms");
@@ -183,6 +185,12 @@ detail::lease_options detail::lease_of(const config& settings, const mutex_optio
                           "the claim lease is " + text(result.claim) +
                               ", but has to be at least 100 ms and at most the lease (" +
                               text(result.lease) + ")");
+    if (result.cohort > max_cohort)
+        throw redis_error(
+            errc::invalid_config,
+            "the cohort is " + std::to_string(result.cohort) + ", but has to be at most " +
+                std::to_string(max_cohort) +
+                (max_cohort == 0 ? ": only mutexes without durability have one" : ""));
     return result;
 }
 
@@ -229,9 +237,11 @@ std::shared_ptr<detail::lock_handle> make_lock(const session& owner, std::string
     auto keys = detail::mutex_keys(core->settings.prefix, name);
     // The key comes first: it is the same by whatever name a server is known.
     std::string order = keys[0] + ' ' + core->settings.server_name();
-    return std::make_shared<detail::lock_handle>(core, std::string(name), std::move(keys),
-                                                 detail::lease_of(core->settings, options),
-                                                 detail::durability_of(options), std::move(order));
+    const detail::durability_options durability = detail::durability_of(options);
+    const detail::lease_options lease = detail::lease_of(
+        core->settings, options, durability.replicas == 0 ? mutex_options::max_cohort : 0);
+    return std::make_shared<detail::lock_handle>(core, std::string(name), std::move(keys), lease,
+                                                 durability, std::move(order));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_SRC_REDIS_LOCK_SUPPORT_HPP
 #define TURNSTILE_SRC_REDIS_LOCK_SUPPORT_HPP
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <turnstile/redis/async_mutex.hpp>
@@ -16,8 +17,9 @@
 
 namespace turnstile::redis::detail {
 
-/// How something is leased. Throws if the options contradict each other.
-[[nodiscard]] lease_options lease_of(const config& settings, const mutex_options& options);
+/// How something is leased, whose cohort can be as large as this. Throws if the options contradict each other.
+[[nodiscard]] lease_options lease_of(const config& settings, const mutex_options& options,
+                                     std::uint32_t max_cohort = 0);
 
 /// Which replicas have to know of a grant. Throws if the options make no sense.
 [[nodiscard]] durability_options durability_of(const mutex_options& options);

@@ -21,6 +21,9 @@ constexpr local_time renewal_window = milliseconds(20);
 constexpr local_time nudge_spread = milliseconds(20);
 constexpr std::int64_t nudge_positions = 64;
 
+// The part of a lease for which a cohort has a lock at most, unless its last section is longer.
+constexpr int run_fraction = 4;
+
 /// Why nobody can get the lock, if it is one of the keys' contents.
 std::optional<attempt_failure> unusable(status said) noexcept
 {
@@ -46,6 +49,16 @@ protocol_client::protocol_client(client_options options, safeguards guards)
 
 lock_id protocol_client::open_lock(lock_keys keys, const lease_options& options)
 {
+    if (options.cohort > 0)
+    {
+        const auto found = shared_.find(keys[0]);
+        if (found != shared_.end() && locks_.at(found->second).options == options)
+        {
+            ++locks_.at(found->second).users;
+            return found->second;
+        }
+        shared_[keys[0]] = last_lock_ + 1;
+    }
     lock_state& lock = locks_[++last_lock_];
     lock.keys = std::move(keys);
     lock.options = options;
@@ -55,7 +68,12 @@ lock_id protocol_client::open_lock(lock_keys keys, const lease_options& options)
 void protocol_client::close_lock(lock_id id)
 {
     const auto found = locks_.find(id);
+    if (--found->second.users != 0)
+        return;
     found->second.closed = true;
+    if (const auto shared = shared_.find(found->second.keys[0]);
+        shared != shared_.end() && shared->second == id)
+        shared_.erase(shared);
     if (found->second.attempts == 0)
         locks_.erase(found);
 }
@@ -68,6 +86,14 @@ attempt_id protocol_client::begin(local_time now, lock_id id, const demand& what
     // There can be no smaller ticket.
     if (what.first)
         entry.second.ticket = 1;
+    // Who does not wait asks the server, which says at once whether the lock is free.
+    if (lock_state& lock = locks_.at(id); lock.options.cohort > 0 && what.waits)
+    {
+        entry.second.at = phase::parked;
+        lock.parked.insert(entry.first);
+        send_envoy(lock);
+        return entry.first;
+    }
     proceed(entry);
     return entry.first;
 }
@@ -77,6 +103,7 @@ protocol_client::attempt_entry& protocol_client::add_attempt(lock_id id)
     lock_state& lock = locks_.at(id);
     auto& entry = *attempts_.emplace_hint(attempts_.end(), ++last_attempt_, attempt());
     entry.second.lock = id;
+    entry.second.bearer = entry.first;
     entry.second.asked = now_;
     ++lock.attempts;
     if (lock.free_slots.empty())
@@ -92,10 +119,14 @@ void protocol_client::end_attempt(attempt_id id)
     leave_queue(*found);
     clear_timers(*found);
     farewells_.erase(id);
-    const lock_id lock = found->second.lock;
-    locks_.at(lock).free_slots.insert(found->second.slot);
+    dismiss_envoy(*found);
+    guises_.erase(found->second.bearer);
+    lock_state& lock = locks_.at(found->second.lock);
+    lock.parked.erase(id);
+    lock.free_slots.insert(found->second.slot);
+    const lock_id left = found->second.lock;
     attempts_.erase(found);
-    leave_lock(lock);
+    leave_lock(left);
 }
 
 /// What has used a lock has ended. With the last of it, the lock may go.
@@ -111,21 +142,44 @@ void protocol_client::leave_lock(lock_id id)
 
 void protocol_client::end_with(attempt_entry& entry, attempt_failure reason, std::string_view text)
 {
-    actions_.emplace_back(failed{entry.first, reason, std::string(text)});
+    actions_.emplace_back(failed{entry.second.bearer, reason, std::string(text)});
     end_attempt(entry.first);
+}
+
+/// The attempt that somebody outside has, by the number that it is known by there.
+protocol_client::attempt_map::const_iterator protocol_client::find_bearer(attempt_id id) const
+{
+    const auto guise = guises_.find(id);
+    const auto found = attempts_.find(guise != guises_.end() ? guise->second : id);
+    return found != attempts_.end() && found->second.bearer == id ? found : attempts_.end();
+}
+
+protocol_client::attempt_map::iterator protocol_client::find_bearer(attempt_id id)
+{
+    // To erase nothing is how a map makes an iterator of one that is const.
+    const auto found = std::as_const(*this).find_bearer(id);
+    return attempts_.erase(found, found);
 }
 
 bool protocol_client::cancel(local_time now, attempt_id id)
 {
     advance(now);
-    auto& entry = *attempts_.find(id);
+    auto& entry = *find_bearer(id);
     if (entry.second.at == phase::releasing)
         return false;
-    if (entry.second.incarnations.empty())
+    const lock_state& lock = locks_.at(entry.second.lock);
+    // Its place is the next one's: nothing need be said.
+    if (lock.envoy == entry.first && !lock.parked.empty())
     {
-        end_attempt(id);
+        pass_to_parked(entry);
         return true;
     }
+    if (entry.second.incarnations.empty())
+    {
+        end_attempt(entry.first);
+        return true;
+    }
+    dismiss_envoy(entry);
     leave_queue(entry);
     clear_timers(entry);
     entry.second.at = phase::cancelling;
@@ -136,7 +190,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
 attempt_id protocol_client::release(local_time now, attempt_id id, farewell what)
 {
     advance(now);
-    auto& entry = *attempts_.find(id);
+    auto& entry = *find_bearer(id);
     attempt& each = entry.second;
     if (each.at != phase::held)
     {
@@ -144,30 +198,36 @@ attempt_id protocol_client::release(local_time now, attempt_id id, farewell what
         actions_.emplace_back(released{id, release_result::lost, {}});
         return 0;
     }
+    const bool speaks = !what.condition.empty() || !what.signals.empty() || !what.fields.empty();
+    if (!speaks && hand_over(entry))
+        return 0;
     if (!what.condition.empty())
     {
         auto& sleeper = add_attempt(each.lock);
         sleeper.second.condition = what.condition;
-        sleeper.second.leader = id;
+        sleeper.second.leader = entry.first;
         each.sleeper = sleeper.first;
     }
-    if (!what.condition.empty() || !what.signals.empty() || !what.fields.empty())
-        farewells_.emplace(id, std::move(what));
+    if (speaks)
+        farewells_.emplace(entry.first, std::move(what));
     // When the lease has ended, the lock is free, whether the server has heard of the release or not.
     const local_time limit = each.expires;
     clear_timers(entry);
     each.at = phase::releasing;
     each.awaited = true;
     each.server = server_;
-    set_timer(timer::loss, id, each.loss_at, limit);
+    set_timer(timer::loss, entry.first, each.loss_at, limit);
+    const attempt_id sleeper = each.sleeper;
     proceed(entry);
-    return each.sleeper;
+    // Behind the release, so that the lock is free for the next one if nobody else waits.
+    dismiss_envoy(entry);
+    return sleeper;
 }
 
 void protocol_client::wake(local_time now, attempt_id id)
 {
     advance(now);
-    auto& entry = *attempts_.find(id);
+    auto& entry = *find_bearer(id);
     entry.second.wakes = true;
     proceed(entry);
 }
@@ -191,7 +251,7 @@ std::uint64_t protocol_client::shrink(local_time now, attempt_id id, std::int64_
 void protocol_client::leave_outside(attempt_id id, std::int64_t outside)
 {
     if (holds(id))
-        attempts_.at(id).outside = outside;
+        find_bearer(id)->second.outside = outside;
 }
 
 call_id protocol_client::call(local_time now, lock_id pool, inquiry what, std::int64_t number)
@@ -232,20 +292,21 @@ call_id protocol_client::signal(local_time now, lock_id lock, std::string condit
 
 bool protocol_client::holds(attempt_id id) const
 {
-    const auto found = attempts_.find(id);
+    const auto found = find_bearer(id);
     return found != attempts_.end() && found->second.at == phase::held;
 }
 
 bool protocol_client::is_settled(attempt_id id) const
 {
-    return holds(id) && up_ && !attempts_.at(id).stale;
+    return holds(id) && up_ && !find_bearer(id)->second.stale;
 }
 
 std::string_view protocol_client::phase_name(attempt_id id) const
 {
-    constexpr std::array<std::string_view, 6> names{"joining", "queued",    "confirming",
-                                                    "held",    "releasing", "cancelling"};
-    const auto found = attempts_.find(id);
+    constexpr std::array<std::string_view, 7> names{
+        "parked", "joining", "queued", "confirming", "held", "releasing", "cancelling"};
+    const auto guise = guises_.find(id);
+    const auto found = attempts_.find(guise != guises_.end() ? guise->second : id);
     return found == attempts_.end() ? "" : names[static_cast<std::size_t>(found->second.at)];
 }
 
@@ -257,6 +318,8 @@ void protocol_client::proceed(attempt_entry& entry)
         return;
     switch (each.at)
     {
+    case phase::parked:
+        return;
     case phase::releasing:
         return send_release(entry);
     case phase::cancelling:
@@ -314,6 +377,90 @@ void protocol_client::rejoin(attempt_entry& entry)
     proceed(entry);
 }
 
+// --- cohorts ------------------------------------------------------------------------------------
+
+/// If nobody stands at the server for those who are parked, the first of them does from now on.
+void protocol_client::send_envoy(lock_state& lock)
+{
+    if (lock.envoy != 0 || lock.parked.empty())
+        return;
+    lock.envoy = lock.parked.extract(lock.parked.begin()).value();
+    auto& entry = *attempts_.find(lock.envoy);
+    entry.second.at = phase::joining;
+    proceed(entry);
+}
+
+/// What the attempt has, or wants, is for nobody else any more.
+void protocol_client::dismiss_envoy(const attempt_entry& entry)
+{
+    lock_state& lock = locks_.at(entry.second.lock);
+    if (lock.envoy != entry.first)
+        return;
+    lock.envoy = 0;
+    set_timer(timer::run, entry.second.lock, lock.run_ends_at, never);
+    send_envoy(lock);
+}
+
+/// What the attempt has at the server is that of the first who is parked.
+void protocol_client::pass_to_parked(attempt_entry& entry)
+{
+    attempt& each = entry.second;
+    const attempt_id next = *locks_.at(each.lock).parked.begin();
+    guises_.erase(each.bearer);
+    each.bearer = next;
+    each.asked = attempts_.at(next).asked;
+    end_attempt(next);
+    guises_.emplace(next, entry.first);
+}
+
+/// What was granted is for the cohort, unless another one of it stands in the queue already.
+void protocol_client::begin_run(attempt_entry& entry, const grant& given)
+{
+    attempt& each = entry.second;
+    lock_state& lock = locks_.at(each.lock);
+    each.granted_at = given.deadline - given.span.count();
+    each.entered = now_;
+    // Who was signalled has a mark at the server, which is for its section only.
+    if (lock.options.cohort == 0 || !each.condition.empty())
+        return;
+    if (lock.envoy == 0)
+        lock.envoy = entry.first;
+    if (lock.envoy == entry.first)
+        set_timer(timer::run, each.lock, lock.run_ends_at,
+                  now_ + local_time(lock.options.lease) / run_fraction);
+}
+
+/**
+ * Gives a lock that is held to the first who is parked, if there is one and the run goes on. The server need
+ * not know.
+ *
+ * The next section has a fence of its own: the last one and one. It is below what the lock's clock shows by now
+ * for certain, so what the server grants later is higher. See docs/protocol.md on clocks that are set back.
+ */
+bool protocol_client::hand_over(attempt_entry& entry)
+{
+    attempt& each = entry.second;
+    lock_state& lock = locks_.at(each.lock);
+    if (lock.envoy != entry.first || lock.parked.empty())
+        return false;
+    const std::int64_t next = std::max(each.fence, each.last_fence) + 1;
+    const std::int64_t passed = (now_ - each.entered).count();
+    const server_time reached = each.granted_at + passed - passed / clock_bound::drift;
+    if (each.fence > each.granted_at || next >= reached)
+        return false;
+    const attempt_id before = each.bearer;
+    pass_to_parked(entry);
+    each.last_fence = next;
+    lock.top_fence = std::max(lock.top_fence, next);
+    ++counters_.handed_over;
+    counters_.lock_wait.add(now_ - each.asked);
+    actions_.emplace_back(granted{each.bearer, next, each.expires});
+    actions_.emplace_back(released{before, release_result::released, {}});
+    if (++each.handed_over == lock.options.cohort)
+        dismiss_envoy(entry);
+    return true;
+}
+
 // --- grants -------------------------------------------------------------------------------------
 
 /// How long before the end of a lease it is given up.
@@ -365,12 +512,13 @@ void protocol_client::enter(attempt_entry& entry, grant given, local_time expire
     if (guards_.fence_regression && !lock.options.pool && given.fence <= lock.top_fence)
     {
         ++counters_.regressed;
-        actions_.emplace_back(failed{entry.first, attempt_failure::fence_regressed,
+        actions_.emplace_back(failed{each.bearer, attempt_failure::fence_regressed,
                                      "the server granted " + std::to_string(given.fence) +
                                          " after " + std::to_string(lock.top_fence)});
         each.at = phase::releasing;
         each.spoiled = true;
-        return proceed(entry);
+        proceed(entry);
+        return dismiss_envoy(entry);
     }
     lock.top_fence = std::max(lock.top_fence, given.fence);
     ++(by_message ? counters_.granted_by_message : counters_.granted_by_answer);
@@ -383,7 +531,8 @@ void protocol_client::enter(attempt_entry& entry, grant given, local_time expire
     }
     each.at = phase::held;
     hold(entry, given, expires);
-    actions_.emplace_back(granted{entry.first, given.fence, each.expires, given.heard, each.woken,
+    begin_run(entry, given);
+    actions_.emplace_back(granted{each.bearer, given.fence, each.expires, given.heard, each.woken,
                                   std::move(given.state).value_or(field_map())});
 }
 
@@ -413,10 +562,11 @@ void protocol_client::lose(attempt_entry& entry)
 {
     clear_timers(entry);
     ++counters_.lost;
-    actions_.emplace_back(lost{entry.first});
+    actions_.emplace_back(lost{entry.second.bearer});
     entry.second.at = phase::releasing;
     entry.second.spoiled = true;
     proceed(entry);
+    dismiss_envoy(entry);
 }
 
 // --- what happens -------------------------------------------------------------------------------
@@ -673,7 +823,7 @@ void protocol_client::on_release(attempt_entry& entry, const standing& said)
             each.outside = 0;
             return rejoin(entry);
         }
-        actions_.emplace_back(taken{entry.first});
+        actions_.emplace_back(taken{each.bearer});
     }
     if (each.awaited)
     {
@@ -683,7 +833,7 @@ void protocol_client::on_release(attempt_entry& entry, const standing& said)
         // Another server, which may have missed what the first one did, can not tell.
         else if (said.said == status::lost && each.server == server_)
             result = release_result::lost;
-        actions_.emplace_back(released{entry.first, result, {}});
+        actions_.emplace_back(released{each.bearer, result, {}});
     }
     end_attempt(entry.first);
 }
@@ -771,7 +921,7 @@ void protocol_client::on_renew(attempt_entry& entry, const standing& said,
             return lose(entry);
         each.changes_known = each.changes_sent;
         hold(entry, renewed, expiry(locks_.at(each.lock), renewed));
-        actions_.emplace_back(extended{entry.first, each.expires, each.changes_known});
+        actions_.emplace_back(extended{each.bearer, each.expires, each.changes_known});
         return;
     }
     if (each.at != phase::confirming)
@@ -799,7 +949,7 @@ void protocol_client::on_resync(attempt_entry& entry, const standing& said)
             return lose(entry);
         each.changes_known = each.changes_sent;
         hold(entry, current, expiry(locks_.at(each.lock), current));
-        actions_.emplace_back(extended{entry.first, each.expires, each.changes_known});
+        actions_.emplace_back(extended{each.bearer, each.expires, each.changes_known});
         return;
     default:
         break;
@@ -918,7 +1068,7 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
             {
                 if (std::exchange(each.awaited, false))
                     actions_.emplace_back(
-                        released{entry.first, release_result::refused, std::string(text)});
+                        released{each.bearer, release_result::refused, std::string(text)});
                 fail_sleeper(std::exchange(each.sleeper, 0), attempt_failure::refused, text);
                 farewells_.erase(entry.first);
                 each.spoiled = true;
@@ -926,7 +1076,7 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
             }
             if (each.awaited)
                 actions_.emplace_back(
-                    released{entry.first, release_result::refused, std::string(text)});
+                    released{each.bearer, release_result::refused, std::string(text)});
             return end_attempt(entry.first);
         }
     }
@@ -969,7 +1119,8 @@ void protocol_client::expire()
     }
     if (!renewals.empty())
     {
-        std::erase_if(renewals, [this](attempt_id id) { return !holds(id); });
+        std::erase_if(renewals,
+                      [this](attempt_id id) { return attempts_.at(id).at != phase::held; });
         send_renewals(renewals);
     }
 }
@@ -989,6 +1140,8 @@ void protocol_client::fire(timer what, std::uint64_t id)
         set_timer(what, id, calls_.at(id).retry_at, never);
         return send_call(id);
     }
+    if (what == timer::run)
+        return dismiss_envoy(*attempts_.find(locks_.at(id).envoy));
     auto& entry = *attempts_.find(id);
     if (what == timer::retry)
     {
@@ -1000,7 +1153,7 @@ void protocol_client::fire(timer what, std::uint64_t id)
         return lose(entry);
     // A release that was not answered until the lease had ended.
     if (std::exchange(entry.second.awaited, false))
-        actions_.emplace_back(released{id, release_result::unknown, {}});
+        actions_.emplace_back(released{entry.second.bearer, release_result::unknown, {}});
 }
 
 void protocol_client::set_timer(timer what, std::uint64_t id, local_time& slot, local_time at)

@@ -41,6 +41,8 @@ struct pool_shape
     std::int64_t capacity = 0;
     /// How many units are not there at first, although nobody holds them.
     std::int64_t outside = 0;
+
+    friend bool operator==(const pool_shape&, const pool_shape&) = default;
 };
 
 /// How a lock is held.
@@ -58,11 +60,16 @@ struct lease_options
     std::optional<pool_shape> pool;
     /// Of a monitor, the key of its state; empty if the lock is none.
     std::string state;
+    /// Of a lock that is neither pool nor monitor: how often those of this client pass it on among
+    /// themselves before the server has it back; 0 for never.
+    std::uint32_t cohort = 0;
 
     [[nodiscard]] object_kind kind() const noexcept
     {
         return pool ? object_kind::pool : object_kind::mutex;
     }
+
+    friend bool operator==(const lease_options&, const lease_options&) = default;
 };
 
 /// What is wanted of a lock or a pool.
@@ -257,6 +264,8 @@ struct client_counters
     /// Locks that were granted by the answer to a command, or by a message.
     std::uint64_t granted_by_answer = 0;
     std::uint64_t granted_by_message = 0;
+    /// Locks that were passed on within a cohort.
+    std::uint64_t handed_over = 0;
     /// Grants that had to be confirmed before they could be entered.
     std::uint64_t confirmed = 0;
     std::uint64_t lost = 0;
@@ -277,10 +286,10 @@ struct client_counters
  *
  * An attempt is born with @ref lock or @ref try_lock, and goes through these phases:
  *
- *     joining -> queued -> confirming -> held -> releasing
- *         \________\___________\_____ cancelling
+ *     parked -> joining -> queued -> confirming -> held -> releasing
+ *                   \________\___________\_____ cancelling
  *
- * joining: the server may or may not know it. queued: it has a place. confirming: it was granted the
+ * parked: it leaves it to its cohort's envoy to speak with the server. joining: the server may or may not know it. queued: it has a place. confirming: it was granted the
  * lock, but perhaps too long ago, so the lease is renewed first; or the state of the monitor is not known. held. releasing: the lock is given back,
  * or was lost and the server need not wait. cancelling: nobody is interested any more.
  *
@@ -290,6 +299,11 @@ struct client_counters
  * Who sleeps on a condition is an attempt that is queued elsewhere. It begins with the end of the section
  * whose owner goes to sleep, in the same script: until that is known to have been executed, it has a leader,
  * and nothing is said about it.
+ *
+ * Of a lock with a *cohort*, one attempt at a time, the envoy, stands at the server for all of the client. What
+ * it has there, a place in the queue or the lock, goes on to the first of those who are parked when its bearer
+ * gives that up: so an attempt that the server knows may have one bearer after the other, and actions name
+ * the bearer. Who is parked needs no commands.
  */
 class protocol_client
 {
@@ -298,10 +312,11 @@ public:
 
     // --- locks and attempts ---
 
-    /// Makes a lock known, or a pool, if the options have one.
+    /// Makes a lock known, or a pool, if the options have one. Locks with a cohort are the same if keys and
+    /// options are.
     lock_id open_lock(lock_keys keys, const lease_options& options);
 
-    /// Forgets a lock as soon as its last attempt has ended.
+    /// Forgets a lock as soon as its last attempt has ended; once for each time that it was made known.
     void close_lock(lock_id id);
 
     /// Starts to wait for a lock. Ends with `granted` or `failed`, or by @ref cancel.
@@ -389,7 +404,8 @@ public:
     /// Whether the server has said so since the connection stands.
     [[nodiscard]] bool is_settled(attempt_id id) const;
 
-    /// The name of the phase of an attempt; empty if it has ended.
+    /// The name of the phase of an attempt, by its own number or by that of which the server knows it; empty
+    /// if it has ended.
     [[nodiscard]] std::string_view phase_name(attempt_id id) const;
 
 private:
@@ -398,6 +414,7 @@ private:
 
     enum class phase
     {
+        parked,
         joining,
         queued,
         confirming,
@@ -414,6 +431,7 @@ private:
         retry,
         call,
         nudge,
+        run,
     };
 
     static constexpr local_time never = local_time::max();
@@ -433,7 +451,9 @@ private:
     struct attempt
     {
         lock_id lock = 0;
-        // When it began.
+        // By what number its present bearer is known outside; its own, unless it was handed on.
+        attempt_id bearer = 0;
+        // When its bearer began to wait.
         local_time asked{};
         phase at = phase::joining;
         demand wants;
@@ -467,6 +487,12 @@ private:
         std::int64_t position = 0;
         // The fence of the newest grant that was entered.
         std::int64_t fence = 0;
+        // That of the last hand-over within the cohort, or 0; and how many there were.
+        std::int64_t last_fence = 0;
+        std::uint32_t handed_over = 0;
+        // What the lock's clock showed at the grant, and when that was known here.
+        server_time granted_at = 0;
+        local_time entered{};
         // A grant that was told, and can not be entered yet.
         grant told;
         // The server that was asked first to release, or that knows the sleeper.
@@ -481,6 +507,8 @@ private:
     {
         lock_keys keys;
         lease_options options;
+        // How many there are who have made it known.
+        std::uint32_t users = 1;
         bool closed = false;
         bool nudging = false;
         clock_bound clock;
@@ -494,6 +522,11 @@ private:
         std::set<std::pair<std::int64_t, attempt_id>> waiters;
         std::size_t asleep = 0;
         local_time nudge_at = never;
+        // Who stands at the server for those of a cohort who are parked; 0 only if nobody is.
+        attempt_id envoy = 0;
+        std::set<attempt_id> parked;
+        // When the envoy's run ends at the latest.
+        local_time run_ends_at = never;
     };
 
     struct pending_call
@@ -524,6 +557,8 @@ private:
 
     // Attempts.
     attempt_entry& add_attempt(lock_id id);
+    [[nodiscard]] attempt_map::iterator find_bearer(attempt_id id);
+    [[nodiscard]] attempt_map::const_iterator find_bearer(attempt_id id) const;
     void end_attempt(attempt_id id);
     void leave_lock(lock_id id);
     void end_with(attempt_entry& entry, attempt_failure reason, std::string_view text = {});
@@ -532,6 +567,13 @@ private:
     void enter_queue(attempt_entry& entry, const standing& told, bool asleep = false);
     void settle(attempt_id sleeper, const standing& said, attempt_failure reason);
     void fail_sleeper(attempt_id sleeper, attempt_failure reason, std::string_view text = {});
+
+    // Cohorts.
+    void send_envoy(lock_state& lock);
+    void dismiss_envoy(const attempt_entry& entry);
+    void pass_to_parked(attempt_entry& entry);
+    void begin_run(attempt_entry& entry, const grant& given);
+    [[nodiscard]] bool hand_over(attempt_entry& entry);
 
     // Grants.
     void told(attempt_entry& entry, grant given, bool by_message);
@@ -606,7 +648,11 @@ private:
     // A moving average.
     local_time round_trip_{};
     attempt_map attempts_;
+    // Of bearers that an attempt was handed on to, which it is.
+    std::map<attempt_id, attempt_id> guises_;
     std::map<lock_id, lock_state> locks_;
+    // The locks with cohorts that can be shared, by their first key.
+    std::map<std::string, lock_id> shared_;
     std::map<std::uint64_t, flight> flights_;
     std::map<call_id, pending_call> calls_;
     std::map<attempt_id, farewell> farewells_;

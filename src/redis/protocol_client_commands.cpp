@@ -102,6 +102,8 @@ void protocol_client::send_release(attempt_entry& entry)
     append(arguments, lock.options);
     if (lock.options.pool)
         arguments.push_back(text(each.outside));
+    else if (each.last_fence != 0)
+        arguments.push_back(text(each.last_fence));
     send(lock.options.kind(), operation::release, each.lock, {entry.first}, lock.keys,
          std::move(arguments));
 }
@@ -133,6 +135,8 @@ void protocol_client::send_leave(attempt_entry& entry, const farewell& what)
         arguments.push_back(name);
         arguments.push_back(value ? '=' + *value : std::string());
     }
+    if (each.last_fence != 0)
+        arguments.push_back(text(each.last_fence));
     send(object_kind::mutex, operation::leave, each.lock, {entry.first}, std::move(keys),
          std::move(arguments));
 }

@@ -745,6 +745,7 @@ void session_engine::note_metrics()
     metrics_.resyncs = sent(operation::resync);
     metrics_.granted_by_answer = counted.granted_by_answer;
     metrics_.granted_by_message = counted.granted_by_message;
+    metrics_.handed_over = counted.handed_over;
     metrics_.confirmed = counted.confirmed;
     metrics_.lost = counted.lost;
     metrics_.regressed = counted.regressed;

@@ -9,6 +9,7 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -76,6 +77,33 @@ public:
         return *this;
     }
 
+    /**
+     * @brief Lets those of this session who want the lock pass it on among themselves.
+     *
+     * By default they do not. With a cohort, a lock that was granted by the server is handed to who waits next
+     * in this session, without a command, up to @p hand_overs times and as long as a quarter of the lease is
+     * not over; then it goes back to the server's queue. Meanwhile one of the session waits there at most, for
+     * all of its mutexes of this name that have the same options.
+     *
+     * So the sessions that want a lock take turns, and not their waiters: first in, first out is kept within a
+     * session, and between sessions for the turns. Whoever is first in the server's queue waits for at most so
+     * many sections more, each of which lasts as long as it likes. A lease that is not extended is that of the
+     * whole turn: a section has at least three quarters of it.
+     *
+     * Of a mutex only, up to max_cohort; it cannot be combined with @ref durability, since nobody asks the
+     * replicas between two sections.
+     *
+     * @return `*this`
+     */
+    mutex_options& cohort(std::uint32_t hand_overs) noexcept
+    {
+        cohort_ = hand_overs;
+        return *this;
+    }
+
+    /// The largest cohort.
+    static constexpr std::uint32_t max_cohort = 10'000;
+
     /// The lease, if it is set.
     [[nodiscard]] const std::optional<std::chrono::milliseconds>& lease() const noexcept
     {
@@ -100,12 +128,16 @@ public:
         return replica_timeout_;
     }
 
+    /// How often the lock is passed on within a session.
+    [[nodiscard]] std::uint32_t cohort() const noexcept { return cohort_; }
+
 private:
     std::optional<std::chrono::milliseconds> lease_;
     std::optional<std::chrono::milliseconds> claim_lease_;
     bool renew_ = true;
     int replicas_ = 0;
     std::chrono::milliseconds replica_timeout_{1000};
+    std::uint32_t cohort_ = 0;
 };
 
 /**
@@ -128,12 +160,12 @@ private:
  * than one it has seen: then nothing is written by somebody who only believes to hold the lock.
  *
  * Use it to keep several processes apart. Within one process, @ref turnstile::async_mutex is a thousand
- * times faster.
+ * times faster. If both is wanted, many who compete in each of some processes, see mutex_options::cohort.
  *
  * @par Fairness
  * First in, first out, as the server sees it. The release hands the lock to the first waiter whose
  * connection stands, and a message tells it; it need not come back to try. A waiter keeps its place while
- * its connection is renewed.
+ * its connection is renewed. With mutex_options::cohort, that goes for sessions and not for waiters.
  *
  * @par Lifetime
  * The mutex may be destroyed while it is waited for: waiters complete with `operation_aborted`. What is
@@ -204,7 +236,8 @@ public:
      * Never.
      * @par Round trips
      * One command. If the lock is held, one message more, when it is granted. With
-     * mutex_options::durability, one to the replicas as well.
+     * mutex_options::durability, one to the replicas as well. With mutex_options::cohort, none if somebody of
+     * the session passes the lock on.
      * @par Complexity
      * Logarithmic in the number of waiters.
      */
@@ -303,13 +336,14 @@ public:
      * @par Errors
      * `turnstile::errc::not_owner` if the token does not own the lock; nothing changes then.
      * `turnstile::errc::lost` if the lease had ended before. `errc::unknown_outcome` if the server
-     * could not be reached until the lease ended.
+     * could not be reached until the lease ended. If the lock is passed on within the session, its lease is
+     * known not to have ended.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command.
+     * One command; none if the lock is passed on within the session.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>

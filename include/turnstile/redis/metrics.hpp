@@ -95,6 +95,8 @@ struct session_metrics
     std::uint64_t granted_by_answer = 0;
     /// Locks that were granted by a message: they were waited for.
     std::uint64_t granted_by_message = 0;
+    /// Locks that were passed on within the session, see mutex_options::cohort.
+    std::uint64_t handed_over = 0;
     /// Grants that came so late that they had to be confirmed.
     std::uint64_t confirmed = 0;
     /// Locks that were lost while they were held.

@@ -4,7 +4,8 @@
 -- ARGV       prefix, id, fence, slot, lease ms, claim ms, idle ms, sleeper (the id by which the caller sleeps
 --            then, or empty), condition (the sleeper's), signals (how many there are. Of each, the condition,
 --            and one or all; behind them, of each field of the state that has changed, the name, and '=' and
---            the value, or empty if it is no more)
+--            the value, or empty if it is no more. Instead of them, the last fence, if a cohort has passed
+--            the lock on)
 -- returns    released | lost | unknown | foreign | wrongtype; the extra is the place among the sleepers. If
 --            there is more to do, not all were signalled who should be
 -- repeated   answers what the first call did, as long as the slot has not given back anything else
@@ -16,13 +17,13 @@ local s, why = open(1, ARGV[6])
 if not s then return why end
 -- Should it be something else, this is an error before anything has changed.
 if KEYS[4] then redis.call('HLEN', KEYS[4]) end
-local parted, place = part(s, id, fence, slot), nil
+local fields = 11 + 2 * ARGV[10]
+local parted, place = part(s, id, fence, slot, not KEYS[4] and ARGV[fields] or nil), nil
 if parted then
-  local fields = 11 + 2 * ARGV[10]
   for i = 11, fields - 1, 2 do
     s.more = signal(s, ARGV[i], ARGV[i + 1] == 'all') or s.more
   end
-  for i = fields, #ARGV, 2 do
+  for i = fields, KEYS[4] and #ARGV or 0, 2 do
     if ARGV[i + 1] == '' then redis.call('HDEL', KEYS[4], ARGV[i])
     else redis.call('HSET', KEYS[4], ARGV[i], string.sub(ARGV[i + 1], 2)) end
   end

@@ -180,12 +180,14 @@ local function grant(s, caller)
 end
 
 -- Gives the lock back, if its owner is the one who was granted it with the fence. The slot remembers that; with
--- none, the section did not end well.
-local function part(s, id, fence, slot)
+-- none, the section did not end well. The last fence is that of a cohort's last section, if it has passed the
+-- lock on; what is granted next is above it.
+local function part(s, id, fence, slot, last)
   -- The incarnation of the id may have changed since, the rest has not.
   local known = s.owner == id or string.gsub(s.owner, '#%d+', '', 1) == string.gsub(id, '#%d+', '', 1)
   if s.owner == '' or s.fence ~= fence or not known then return false end
   s.owner = ''
+  if last then s.fence, s.leased = last, true end
   if slot == '' then pass_on(s, id) return true end
   if redis.call('ZADD', s.done, fence, slot) == 1 then note(s, s.done) end
   if s.now % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
