@@ -140,6 +140,26 @@ BOOST_AUTO_TEST_CASE(release_again_answers_the_same)
     BOOST_TEST(release("a#1.1", first)[0] == "lost");
 }
 
+// Not even if the clock has stood still.
+BOOST_AUTO_TEST_CASE(release_by_a_cohort_puts_the_next_grant_above_its_fences)
+{
+    acquire("a#1.1");
+    acquire("b#1.1");
+    BOOST_TEST(release_cohort("a#1.1", start, start + 50, "slot")[0] == "released");
+    BOOST_TEST(owner() == "b#1.1");
+    BOOST_TEST(fence() == start + 51);
+    BOOST_TEST(release_cohort("a#1.1", start, start + 50, "slot")[0] == "released");
+    BOOST_TEST(fence() == start + 51);
+    // What was lost is refused, and has been used all the same.
+    BOOST_TEST(release_cohort("b#1.1", start + 51, start + 60)[0] == "released");
+    BOOST_TEST(owner() == "");
+    BOOST_TEST(fence() == start + 60);
+    acquire("c#1.1");
+    BOOST_TEST(fence() == start + 61);
+    BOOST_TEST(release_cohort("d#1.1", start + 61, start + 70)[0] != "released");
+    BOOST_TEST(fence() == start + 61);
+}
+
 BOOST_AUTO_TEST_CASE(release_of_what_is_not_held)
 {
     BOOST_TEST(release("a#1.1", start)[0] == "unknown");

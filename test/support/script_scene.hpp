@@ -69,6 +69,13 @@ public:
     {
         return run("release", {"w:", id, std::to_string(fence), slot, lease, claim, idle});
     }
+    /// The same, after a cohort has passed the lock on.
+    words release_cohort(const std::string& id, std::int64_t fence, std::int64_t last,
+                         const std::string& slot = "")
+    {
+        return run("release", {"w:", id, std::to_string(fence), slot, lease, claim, idle,
+                               std::to_string(last)});
+    }
     words cancel(const std::string& ids)
     {
         return run("cancel", {"w:", ids, lease, claim, idle, condition});

@@ -1,0 +1,421 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "redis/protocol_client.hpp"
+#include "support/driven_client.hpp"
+
+// How those of a client pass a lock on among themselves.
+
+using namespace turnstile::redis::detail;
+using turnstile::test::driven_client;
+using namespace std::chrono_literals;
+using status = standing::status;
+
+namespace {
+
+lease_options cohort_of(std::uint32_t hand_overs)
+{
+    lease_options result;
+    result.cohort = hand_overs;
+    return result;
+}
+
+struct cohort_client : driven_client
+{
+    explicit cohort_client(std::uint32_t hand_overs = 2)
+        : driven_client(cohort_of(hand_overs))
+    {
+        connect();
+    }
+
+    /// The only grant among what has happened; nothing else but a release has.
+    granted handed_over()
+    {
+        BOOST_TEST_REQUIRE(events.size() == 2U);
+        BOOST_TEST_REQUIRE(std::holds_alternative<granted>(events[0]));
+        BOOST_TEST_REQUIRE(std::holds_alternative<released>(events[1]));
+        BOOST_TEST((std::get<released>(events[1]).result == release_result::released));
+        return std::get<granted>(std::exchange(events, {})[0]);
+    }
+
+    /// The attempt gives the lock back a moment later.
+    void release_later(attempt_id id)
+    {
+        now += 1ms;
+        release(id);
+    }
+};
+
+constexpr std::int64_t fence = driven_client::first_fence;
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(protocol_client_cohorts, cohort_client)
+
+BOOST_AUTO_TEST_CASE(who_waits_behind_another_asks_nothing)
+{
+    const attempt_id first = want();
+    BOOST_TEST(sent() == "acquire");
+    const attempt_id second = want();
+    BOOST_TEST(sent() == "acquire");
+    BOOST_TEST(machine.phase_name(second) == "parked");
+    answer(own(fence, 15s));
+    BOOST_TEST(only<granted>().attempt == first);
+    const attempt_id third = want();
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(machine.phase_name(third) == "parked");
+}
+
+BOOST_AUTO_TEST_CASE(the_lock_is_passed_on_with_a_fence_for_each)
+{
+    const attempt_id first = hold();
+    const attempt_id second = want();
+    const attempt_id third = want();
+    release_later(first);
+    BOOST_TEST(sent() == "");
+    auto got = handed_over();
+    BOOST_TEST(got.attempt == second);
+    BOOST_TEST(got.fence == fence + 1);
+    BOOST_TEST((got.expires > now + 14s));
+    BOOST_TEST(machine.holds(second));
+    BOOST_TEST(!machine.holds(first));
+    BOOST_TEST(machine.is_settled(second));
+    release_later(second);
+    got = handed_over();
+    BOOST_TEST(got.attempt == third);
+    BOOST_TEST(got.fence == fence + 2);
+    BOOST_TEST(machine.counters().handed_over == 2U);
+    BOOST_TEST(machine.counters().lock_wait.count == 3U);
+
+    // The server knows who was granted the lock, and is told how far the fences have come.
+    release_later(third);
+    BOOST_TEST(sent() == "release");
+    BOOST_TEST(commands[0].arguments[1] == id(first));
+    BOOST_TEST(commands[0].arguments[2] == std::to_string(fence));
+    BOOST_TEST(commands[0].arguments.back() == std::to_string(fence + 2));
+    answer(say(status::released));
+    const auto end = only<released>();
+    BOOST_TEST(end.attempt == third);
+    BOOST_TEST((end.result == release_result::released));
+    BOOST_TEST(machine.attempt_count() == 0U);
+    BOOST_TEST(!machine.next_tick());
+}
+
+BOOST_AUTO_TEST_CASE(nothing_more_is_said_if_nobody_has_passed_it_on)
+{
+    const attempt_id first = hold();
+    release_later(first);
+    BOOST_TEST(commands.at(0).arguments.size() == 7U);
+}
+
+BOOST_AUTO_TEST_CASE(who_cannot_be_reached_by_the_run_queues_at_the_server)
+{
+    const attempt_id first = hold();
+    const attempt_id second = want();
+    const attempt_id third = want();
+    const attempt_id fourth = want();
+    const attempt_id fifth = want();
+    release_later(first);
+    BOOST_TEST(handed_over().attempt == second);
+    BOOST_TEST(sent() == "");
+    release_later(second);
+    BOOST_TEST(handed_over().attempt == third);
+    // The last one of the run.
+    BOOST_TEST(sent() == "acquire");
+    BOOST_TEST(commands[0].arguments[1] == id(fourth));
+    answer(queued(5, 15s));
+    BOOST_TEST(machine.phase_name(fifth) == "parked");
+    release_later(third);
+    BOOST_TEST(sent() == "release");
+    BOOST_TEST(events.empty());
+    // The next run.
+    const std::int64_t next = server_now();
+    receive(grant(fourth, next, 4s));
+    BOOST_TEST(only<granted>().attempt == fourth);
+    release_later(fourth);
+    const auto got = handed_over();
+    BOOST_TEST(got.attempt == fifth);
+    BOOST_TEST(got.fence == next + 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_ends_when_a_quarter_of_the_lease_is_over)
+{
+    const attempt_id first = hold();
+    const attempt_id second = want();
+    const attempt_id third = want();
+    pass(3740ms);
+    BOOST_TEST(sent() == "");
+    pass(20ms);
+    BOOST_TEST(sent() == "acquire");
+    BOOST_TEST(commands[0].arguments[1] == id(second));
+    answer(queued(5, 11s));
+    release_later(first);
+    BOOST_TEST(sent() == "release");
+    BOOST_TEST(events.empty());
+    BOOST_TEST(machine.phase_name(third) == "parked");
+    // Nobody is parked behind one whose run is over.
+    answer(say(status::released));
+    cancel(third);
+    cancel(second);
+    BOOST_TEST(sent() == "cancel");
+}
+
+BOOST_AUTO_TEST_CASE(who_comes_when_the_run_is_over_queues_at_once)
+{
+    hold();
+    pass(3760ms);
+    want();
+    BOOST_TEST(sent() == "acquire");
+}
+
+BOOST_AUTO_TEST_CASE(a_run_whose_time_is_over_just_now_ends)
+{
+    const attempt_id first = hold();
+    want();
+    // Nobody has looked at the clock meanwhile.
+    now += 3760ms;
+    release(first);
+    BOOST_TEST(sent() == "acquire release");
+    BOOST_TEST(events.empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_lost_is_told_to_who_holds_it)
+{
+    const attempt_id first = hold();
+    const attempt_id second = want();
+    const attempt_id third = want();
+    release_later(first);
+    BOOST_TEST(handed_over().attempt == second);
+    receive("lost " + id(first) + ' ' + std::to_string(fence) + ' ' + std::to_string(server_now()));
+    BOOST_TEST(only<lost>().attempt == second);
+    BOOST_TEST(!machine.holds(second));
+    // The next one waits as anybody does.
+    BOOST_TEST(sent() == "release acquire");
+    BOOST_TEST(commands[0].arguments[3] == "");
+    BOOST_TEST(commands[0].arguments.back() == std::to_string(fence + 1));
+    BOOST_TEST(commands[1].arguments[1] == id(third));
+    BOOST_TEST(commands[1].arguments[7] == std::to_string(fence + 1));
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_passed_on_after_the_end_of_the_lease)
+{
+    const attempt_id first = hold();
+    const attempt_id second = want();
+    disconnect();
+    now += 15s;
+    release(first);
+    BOOST_TEST_REQUIRE(events.size() == 2U);
+    BOOST_TEST(std::get<lost>(events[0]).attempt == first);
+    BOOST_TEST((std::get<released>(events[1]).result == release_result::lost));
+    BOOST_TEST(machine.phase_name(second) == "joining");
+}
+
+BOOST_AUTO_TEST_CASE(a_fence_that_the_clock_has_not_reached_is_not_followed)
+{
+    // A server that lost its memory, and whose clock is behind.
+    const attempt_id first = hold(server_now() + 1'000'000);
+    want();
+    release_later(first);
+    BOOST_TEST(sent() == "release acquire");
+    BOOST_TEST(events.empty());
+}
+
+BOOST_AUTO_TEST_CASE(no_fence_is_ahead_of_the_clock)
+{
+    const attempt_id first = hold(server_now());
+    want();
+    // The clock of the server may show the same still.
+    release(first);
+    BOOST_TEST(sent() == "release acquire");
+}
+
+BOOST_AUTO_TEST_CASE(a_renewal_under_way_goes_on_for_the_next_one)
+{
+    const attempt_id first = want();
+    answer(own(fence, 4s));
+    events.clear();
+    const attempt_id second = want();
+    pass(1400ms);
+    BOOST_TEST(sent() == "renew");
+    release_later(first);
+    BOOST_TEST(handed_over().attempt == second);
+    answer(own(fence, 15s));
+    const auto more = only<extended>();
+    BOOST_TEST(more.attempt == second);
+    BOOST_TEST((more.expires > now + 14s));
+    // It is extended by the fence that the server knows.
+    pass(5100ms);
+    BOOST_TEST(sent() == "renew");
+    BOOST_TEST(commands[0].arguments[1] == id(first));
+    BOOST_TEST(commands[0].arguments[2] == std::to_string(fence));
+    answer(say(status::lost));
+    BOOST_TEST(only<lost>().attempt == second);
+}
+
+BOOST_AUTO_TEST_CASE(it_is_passed_on_while_there_is_no_connection)
+{
+    const attempt_id first = hold();
+    const attempt_id second = want();
+    disconnect();
+    release_later(first);
+    BOOST_TEST(handed_over().attempt == second);
+    connect(2);
+    BOOST_TEST(sent() == "resync");
+    BOOST_TEST(commands[0].arguments[3] == std::to_string(fence));
+    answer(own(fence, 15s));
+    BOOST_TEST(only<extended>().attempt == second);
+}
+
+BOOST_AUTO_TEST_CASE(who_gives_up_a_place_gives_it_to_the_next_one)
+{
+    const attempt_id first = wait(5);
+    const attempt_id second = want();
+    const attempt_id third = want();
+    cancel(third);
+    BOOST_TEST(machine.phase_name(third) == "");
+    cancel(first);
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(events.empty());
+    BOOST_TEST(machine.phase_name(second) == "queued");
+    receive(grant(first, fence, 4s));
+    BOOST_TEST(only<granted>().attempt == second);
+    release_later(second);
+    BOOST_TEST(commands.at(0).arguments[1] == id(first));
+}
+
+BOOST_AUTO_TEST_CASE(the_last_one_gives_the_place_back)
+{
+    const attempt_id first = wait(5);
+    const attempt_id second = want();
+    cancel(first);
+    cancel(second);
+    BOOST_TEST(sent() == "cancel");
+    answer(say(status::cancelled));
+    BOOST_TEST(machine.attempt_count() == 0U);
+    BOOST_TEST(!machine.next_tick());
+}
+
+BOOST_AUTO_TEST_CASE(who_comes_after_a_place_was_given_back_asks_for_another)
+{
+    const attempt_id first = wait(5);
+    cancel(first);
+    const attempt_id second = want();
+    BOOST_TEST(sent() == "cancel acquire");
+    BOOST_TEST(commands[1].arguments[1] == id(second));
+}
+
+BOOST_AUTO_TEST_CASE(an_error_of_one_lets_the_next_one_ask)
+{
+    const attempt_id first = want();
+    const attempt_id second = want();
+    refuse("ERR no");
+    BOOST_TEST(only<failed>().attempt == first);
+    BOOST_TEST(sent() == "acquire");
+    BOOST_TEST(commands[0].arguments[1] == id(second));
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_wait_asks_the_server)
+{
+    const attempt_id first = hold();
+    want();
+    const attempt_id third = machine.try_lock(now, lock);
+    release_later(first);
+    BOOST_TEST(sent() == "acquire");
+    BOOST_TEST(commands[0].arguments[2] == "try");
+    events.clear();
+    answer(say(status::busy));
+    BOOST_TEST(only<failed>().attempt == third);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_got_without_waiting_is_passed_on_as_well)
+{
+    const attempt_id first = machine.try_lock(now, lock);
+    pass(0s);
+    answer(own(fence, 15s));
+    BOOST_TEST(only<granted>().attempt == first);
+    const attempt_id second = want();
+    release_later(first);
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(handed_over().attempt == second);
+}
+
+BOOST_AUTO_TEST_CASE(who_has_a_place_at_the_server_gets_the_lock_there)
+{
+    const attempt_id first = machine.try_lock(now, lock);
+    const attempt_id second = want();
+    answer(own(fence, 15s));
+    BOOST_TEST(only<granted>().attempt == first);
+    answer(queued(5, 15s));
+    release_later(first);
+    BOOST_TEST(sent() == "release");
+    BOOST_TEST(machine.phase_name(second) == "queued");
+}
+
+BOOST_AUTO_TEST_CASE(a_sleep_ends_a_run_and_says_how_far_the_fences_have_come)
+{
+    const attempt_id first = hold();
+    const attempt_id second = want();
+    const attempt_id third = want();
+    release_later(first);
+    BOOST_TEST(handed_over().attempt == second);
+    now += 1ms;
+    const attempt_id sleeper = sleep(second);
+    BOOST_TEST(sent() == "leave acquire");
+    BOOST_TEST(commands[0].arguments[1] == id(first));
+    BOOST_TEST(commands[0].arguments[7] == id(sleeper));
+    BOOST_TEST(commands[0].arguments.back() == std::to_string(fence + 1));
+    BOOST_TEST(commands[1].arguments[1] == id(third));
+    answer(say(status::released, fence + 1, 0s, 6));
+    BOOST_TEST(only<released>().attempt == second);
+    BOOST_TEST(machine.phase_name(sleeper) == "queued");
+    // Who was signalled has its section to itself.
+    answer(queued(7, 15s));
+    receive(grant(sleeper, server_now(), 4s));
+    BOOST_TEST(only<granted>().attempt == sleeper);
+    want();
+    release_later(sleeper);
+    BOOST_TEST(sent() == "release");
+    BOOST_TEST(events.empty());
+}
+
+BOOST_AUTO_TEST_CASE(objects_of_the_same_name_share_a_cohort)
+{
+    const lock_id again = machine.open_lock(mutex_keys("t", "lock"), cohort_of(2));
+    BOOST_TEST(again == lock);
+    BOOST_TEST(machine.open_lock(mutex_keys("t", "another"), cohort_of(2)) != lock);
+    // Only the last one to be closed ends it.
+    machine.close_lock(again);
+    const attempt_id first = hold();
+    machine.close_lock(lock);
+    BOOST_TEST(machine.open_lock(mutex_keys("t", "lock"), cohort_of(2)) != lock);
+    release_later(first);
+    answer(say(status::released));
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(objects_with_other_options_do_not)
+{
+    const lock_id other = machine.open_lock(mutex_keys("t", "lock"), cohort_of(3));
+    BOOST_TEST(other != lock);
+    // The newest one is shared from now on; to close the other one makes no difference.
+    machine.close_lock(lock);
+    BOOST_TEST(machine.open_lock(mutex_keys("t", "lock"), cohort_of(3)) == other);
+}
+
+BOOST_AUTO_TEST_CASE(without_cohorts_each_object_is_a_lock_of_its_own)
+{
+    driven_client other;
+    BOOST_TEST(other.machine.open_lock(mutex_keys("t", "lock"), lease_options()) != other.lock);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
