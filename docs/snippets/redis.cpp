@@ -223,6 +223,15 @@ boost::asio::awaitable<void> fenced(turnstile::redis::session& session)
     check(storage.written == 7 && storage.highest != 0);
 }
 
+void many(turnstile::redis::session& session)
+{
+    // [cohort]
+    turnstile::redis::async_mutex orders{session, "orders/42",
+                                         turnstile::redis::mutex_options().cohort(20)};
+    // [cohort]
+    check(orders.name() == "orders/42");
+}
+
 void durable(turnstile::redis::session& session)
 {
     // [durable]
@@ -245,6 +254,7 @@ boost::asio::awaitable<void> all(boost::asio::any_io_executor executor)
     co_await latches(session);
     co_await barriers(session);
     co_await fenced(session);
+    many(session);
     durable(session);
     co_await session.async_close();
 }
