@@ -256,14 +256,20 @@ void pipelined(world& w, report& report, unsigned repetitions)
 
 // --- two clients --------------------------------------------------------------------------------
 
-/// Hands a lock from one session to the other.
+/// Hands a lock from one session to the other, or on within one.
 class relay
 {
 public:
     relay(world& w, std::string_view name, const redis::mutex_options& options = {})
+        : relay(w, w.other, name, options)
+    {
+    }
+
+    relay(world& w, redis::session& to, std::string_view name, const redis::mutex_options& options)
         : w_(&w)
+        , to_(&to)
         , first_(w.session, name, options)
-        , second_(w.other, name, options)
+        , second_(to, name, options)
     {
     }
 
@@ -293,8 +299,8 @@ private:
     /// Grows with each grant that did not come at once.
     [[nodiscard]] std::uint64_t waits() const
     {
-        const redis::session_metrics m = w_->other.metrics();
-        return m.granted_by_message + m.nudges;
+        const redis::session_metrics m = to_->metrics();
+        return m.granted_by_message + m.nudges + m.handed_over;
     }
 
     asio::awaitable<void> wait()
@@ -308,12 +314,13 @@ private:
     {
         // What was asked before is in the queue when the answer comes.
         co_await asio::post(w_->context, asio::deferred);
-        co_await w_->other.async_ping();
+        co_await to_->async_ping();
         released_at_ = real_time();
         co_await guard_.async_unlock();
     }
 
     world* w_;
+    redis::session* to_;
     redis::async_mutex first_;
     redis::async_mutex second_;
     redis::async_mutex::guard_type guard_;
@@ -366,6 +373,7 @@ void hand_over(world& w, report& report, unsigned repetitions)
 {
     constexpr int rounds = 100;
     relay mutex{w, "handed over"};
+    relay inside{w, w.session, "handed over inside", redis::mutex_options().cohort(1)};
     relay past_dead{w, "handed over past a dead waiter"};
     raw_lock dead{w.bare, "handed over past a dead waiter"};
     hop script{w, raw_script(w, publishing_script, {"0", "x"})};
@@ -387,6 +395,7 @@ void hand_over(world& w, report& report, unsigned repetitions)
         for (int i = 0; i != rounds; ++i)
         {
             co_await mutex.hand();
+            co_await inside.hand();
             co_await script.once();
             co_await publish.once();
             messages.value().clear();
@@ -430,6 +439,8 @@ void hand_over(world& w, report& report, unsigned repetitions)
     add(floor, script, 0.99, "p99");
     add("PUBLISH to its message", publish, 0.5, "p50");
     add("PUBLISH to its message", publish, 0.99, "p99");
+    add("hand-over in a cohort", inside, 0.5, "p50", "hand-over", &mutex.samples(), 1.0 / 20);
+    add("hand-over in a cohort", inside, 0.99, "p99", "hand-over", &mutex.samples());
     add("hand-over past a dead waiter", past_dead, 0.5, "p50", "hand-over", &mutex.samples());
     // Those of two sections, and the one by which the dead one entered the queue.
     report.add({w.named("commands of a hand-over past a dead waiter"),
@@ -510,6 +521,28 @@ void contended(world& w, report& report)
                 {},
                 {},
                 workers - 1.0});
+}
+
+/// Many workers of one client on one lock, who pass it on among themselves, or do not.
+void cohort(world& w, report& report, unsigned repetitions)
+{
+    constexpr int workers = 50;
+    constexpr int sections = 20;
+    redis::async_mutex plain{w.session, "no cohort"};
+    redis::async_mutex passed_on{w.session, "cohort", redis::mutex_options().cohort(1000)};
+    const auto section = [&](redis::async_mutex& mutex)
+    {
+        const auto work = [&](int) { return lock_and_unlock(mutex, sections); };
+        return w.run_all(workers, work) / (workers * sections);
+    };
+    const std::string with = w.named("a section of one of 50 in one session, cohort of 1,000");
+    const std::string without = w.named("a section of one of 50 in one session");
+    const redis::session_metrics before = w.session.metrics();
+    comparer{report, repetitions}(
+        {{with, [&] { return section(passed_on); }}, {without, [&] { return section(plain); }}},
+        {{with, without, 1.0 / 20}, {without}});
+    if (w.session.metrics().handed_over == before.handed_over)
+        throw std::runtime_error("nothing was passed on");
 }
 
 // --- nothing to do ------------------------------------------------------------------------------
@@ -802,6 +835,7 @@ void in_place(const redis_server& server, const placement& where, report& report
     in_world("uncontended", [&](world& w) { uncontended(w, report, o.repetitions); });
     in_world("scripts", [&](world& w) { scripts(w, report, o.repetitions); });
     in_world("hand-over", [&](world& w) { hand_over(w, report, o.repetitions); });
+    in_world("cohort", [&](world& w) { cohort(w, report, o.repetitions); });
     in_world("half-open", [&](world& w) { half_open(w, report); });
     in_world("pipelined", [&](world& w) { pipelined(w, report, o.repetitions); });
     in_world("contended", [&](world& w) { contended(w, report); });
@@ -847,8 +881,9 @@ int main(int argc, char** argv)
         ->check(CLI::PositiveNumber);
     app.add_flag("--strict", o.strict, "Fail if a bar is missed");
     app.add_option("--only", o.parts, "The parts to be measured; all of them if none is named")
-        ->check(CLI::IsMember({"uncontended", "scripts", "hand-over", "half-open", "pipelined",
-                               "contended", "idle", "parked", "many", "permits", "peers"}));
+        ->check(CLI::IsMember({"uncontended", "scripts", "hand-over", "cohort", "half-open",
+                               "pipelined", "contended", "idle", "parked", "many", "permits",
+                               "peers"}));
     app.add_option("--peer-repetitions", o.peer_repetitions, "How often peers take their turns")
         ->check(CLI::PositiveNumber);
     app.add_option("--peer-seconds", o.peer_seconds, "How long a turn of a peer is")

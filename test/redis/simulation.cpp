@@ -95,6 +95,43 @@ BOOST_AUTO_TEST_CASE(histories_with_conditions)
     BOOST_TEST_MESSAGE("faults by phase:\n" << table(coverage));
 }
 
+// Those of a client pass the lock on among themselves: whatever happens, fences rise, and there are never two
+// holders.
+BOOST_AUTO_TEST_CASE(histories_with_cohorts)
+{
+    script_engine scripts;
+    fault_coverage coverage{};
+    run_seeds(200 * portion,
+              [&](std::uint64_t seed)
+              {
+                  simulation_options options;
+                  options.seed = seed;
+                  options.locks = 1;
+                  options.clients = 1 + static_cast<unsigned>(seed % 3);
+                  options.sections = 12;
+                  options.cohort = 1 + static_cast<std::uint32_t>(seed % 5);
+                  BOOST_TEST(find_violation(scripts, options, &coverage) == "");
+              });
+    BOOST_TEST_MESSAGE("faults by phase:\n" << table(coverage));
+}
+
+// Nothing goes wrong: what is passed on needs no commands.
+BOOST_AUTO_TEST_CASE(a_cohort_saves_commands)
+{
+    script_engine scripts;
+    simulation_options options;
+    options.locks = 1;
+    options.clients = 2;
+    options.sections = 25;
+    options.cohort = 4;
+    options.most_faults = 0;
+    options.seed = 7;
+    const auto result = simulate(scripts, options);
+    BOOST_TEST(result.violation == "");
+    BOOST_TEST(result.handed_over > 0U);
+    BOOST_TEST(result.sent[1] + result.handed_over == result.granted);
+}
+
 // A few large histories, in which much happens at once.
 BOOST_AUTO_TEST_CASE(crowds)
 {

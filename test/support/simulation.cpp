@@ -63,7 +63,7 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
         judge_ = std::move(judge);
     }
     else
-        judge_ = std::make_unique<simulation_judge>(keys_, lease_);
+        judge_ = std::make_unique<simulation_judge>(keys_, lease_, options.cohort > 0);
 }
 
 // --- time ---------------------------------------------------------------------------------------
@@ -124,6 +124,7 @@ void simulation_world::start(std::size_t index)
         lease.claim = options_.claim;
         lease.idle = options_.idle;
         lease.renew = who.renews;
+        lease.cohort = options_.cohort;
         if (has_pools())
             lease.pool = shape_;
         who.locks.push_back(who.machine->open_lock(keys, lease));
@@ -422,6 +423,9 @@ simulation_result simulation_world::run()
     drain(10 * lease_);
     if (judge_->violation().empty())
         check_end();
+    for (const client& each : clients_)
+        if (each.machine)
+            result_.handed_over += each.machine->counters().handed_over;
     result_.violation = judge_->violation();
     log("=> ", result_.violation.empty() ? "nothing wrong" : result_.violation);
     return std::move(result_);

@@ -94,6 +94,8 @@ struct simulation_options
     std::optional<pool_use> use;
     /// Whether clients sleep on conditions of the locks, and signal.
     bool conditions = false;
+    /// How often clients pass locks on among their own attempts.
+    std::uint32_t cohort = 0;
     /// The weights of the faults, and how many there are at most.
     fault_set faults = all_faults();
     unsigned most_faults = 8;
@@ -123,6 +125,8 @@ struct simulation_result
     std::uint64_t faults = 0;
     std::uint64_t sections = 0;
     std::uint64_t granted = 0;
+    /// By those who lived to the end.
+    std::uint64_t handed_over = 0;
     std::uint64_t scripts = 0;
     std::array<std::uint64_t, redis::detail::operation_count> sent{};
     fault_coverage coverage{};

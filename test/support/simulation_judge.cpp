@@ -100,7 +100,9 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
         const std::string lost = "lost " + each.owner + ' ';
         if (std::ranges::none_of(store.published, [&](const auto& message)
                                  { return message.second.starts_with(lost); }))
-            each.grants[each.fence].released = true;
+            // All of a cohort's sections are over then.
+            for (auto& [number, past] : each.grants)
+                past.released = past.released || past.granted == each.fence;
     }
     if (!owner.empty() && fence != each.fence)
     {
@@ -117,7 +119,7 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
             if (fence <= each.top_fence && !fences_excused(each))
                 violate("the fence " + std::to_string(fence) + " was granted to " + text(who) +
                         " after " + std::to_string(each.top_fence));
-            each.grants[fence] = {who, now, false};
+            each.grants[fence] = {who, now, false, fence};
             check_order(each, queue, owner, knows,
                         op == operation::cancel || op == operation::resync);
             // It had its turn: where it stands later is another matter.
@@ -211,8 +213,22 @@ void simulation_judge::granted(std::size_t index, attempt_name who, std::int64_t
         violate("a client was granted the fence " + std::to_string(fence) + " after " +
                 std::to_string(newest));
     newest = std::max(newest, fence);
+    if (has_cohorts_ && !each.grants.contains(fence))
+        hand_over(each, who, fence, now);
     each.believers[who] = {fence, expires};
     check_exclusion(each, who, now);
+}
+
+/// A client has passed the lock on within its cohort; the server does not know.
+void simulation_judge::hand_over(lock& each, attempt_name who, std::int64_t fence, time now)
+{
+    const auto before = each.grants.find(fence - 1);
+    if (before == each.grants.end() || before->second.who.first != who.first)
+        return violate("the fence " + std::to_string(fence) + " of " + text(who) +
+                       " does not follow one of its cohort");
+    before->second.released = true;
+    each.grants[fence] = {who, now, false, before->second.granted};
+    each.top_fence = std::max(each.top_fence, fence);
 }
 
 void simulation_judge::extended(std::size_t index, attempt_name who, time now, time expires)
@@ -249,7 +265,11 @@ void simulation_judge::writes(std::size_t index, attempt_name who, std::int64_t 
 {
     lock& each = locks_[index];
     const auto found = each.grants.find(fence);
-    if (!fences_excused(each) && (found == each.grants.end() || found->second.who != who))
+    // With cohorts, what the server has granted to an attempt may be borne by another one of the same client.
+    const auto is_known_to_have_it = [&](attempt_name known)
+    { return has_cohorts_ ? known.first == who.first : known == who; };
+    if (!fences_excused(each) &&
+        (found == each.grants.end() || !is_known_to_have_it(found->second.who)))
         violate("the fence " + std::to_string(fence) + " is not that of " + text(who));
     if (fence < each.written)
     {

@@ -23,10 +23,11 @@ inline const std::string simulated_condition = "there is one";
 class simulation_judge final : public history_judge
 {
 public:
-    simulation_judge(std::vector<redis::detail::lock_keys> locks, time lease)
+    simulation_judge(std::vector<redis::detail::lock_keys> locks, time lease, bool has_cohorts)
         : keys_(std::move(locks))
         , locks_(keys_.size())
         , lease_(lease)
+        , has_cohorts_(has_cohorts)
     {
     }
 
@@ -65,6 +66,8 @@ private:
         attempt_name who;
         time since = 0;
         bool released = false;
+        // Of a hand-over within a cohort, the fence of the grant; of a grant, its own.
+        std::int64_t granted = 0;
     };
     struct lock
     {
@@ -91,12 +94,14 @@ private:
               std::vector<std::string>& queue) const;
     void check_order(lock& each, const std::vector<std::string>& queue, const std::string& owner,
                      const witness& knows, bool may_leave);
+    void hand_over(lock& each, attempt_name who, std::int64_t fence, time now);
     void check_exclusion(lock& each, attempt_name who, time now);
     [[nodiscard]] bool fences_excused(const lock& each) const { return each.forgetful && back_; }
 
     std::vector<redis::detail::lock_keys> keys_;
     std::vector<lock> locks_;
     time lease_;
+    bool has_cohorts_;
     bool back_ = false;
     std::uint64_t arrivals_ = 0;
 };
