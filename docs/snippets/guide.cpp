@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -46,6 +47,7 @@
 #include <turnstile/owner_token.hpp>
 #include <turnstile/shared_mutex.hpp>
 #include <turnstile/stop_token.hpp>
+#include <turnstile/transaction.hpp>
 #include <turnstile/with_lock.hpp>
 #include <utility>
 #include <variant>
@@ -506,6 +508,34 @@ private:
 };
 // [monitor]
 
+asio::awaitable<void> transactions()
+{
+    // [transaction]
+    struct pool
+    {
+        int free = 2;
+        bool closed = false;
+    };
+    turnstile::monitor<pool> state{co_await asio::this_coro::executor};
+    auto one_free = state.make_condition("one_free");
+
+    const auto take = turnstile::transaction<pool>()
+                          .require(&pool::free, std::greater(), 0)
+                          .wait_on(one_free)
+                          .add(&pool::free, -1);
+    const auto give = turnstile::transaction<pool>().add(&pool::free, 1).notify_one(one_free);
+    const auto close = turnstile::transaction<pool>()
+                           .require(&pool::closed, std::equal_to(), false)
+                           .set(&pool::closed, true);
+
+    co_await state.async_transact(take);  // waits until it can be carried out
+    co_await state.async_transact(give);
+    const bool was_open = co_await state.async_transact(close);
+    // [transaction]
+    expect(was_open, "nobody has closed it");
+    expect(!co_await state.async_transact(close), "it is closed once");
+}
+
 void conditions()
 {
     asio::io_context context;
@@ -542,6 +572,8 @@ void conditions()
     asio::co_spawn(context, producer(), asio::detached);
     context.run();
     expect(sum == 6, "every job is done once");
+    context.restart();
+    run(context, transactions());
 }
 
 // --- with_lock ------------------------------------------------------------------------------

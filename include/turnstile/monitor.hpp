@@ -18,8 +18,10 @@
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/condition.hpp>
 #include <turnstile/detail/section.hpp>
+#include <turnstile/detail/transaction_body.hpp>
 #include <turnstile/observe.hpp>
 #include <turnstile/synchronization.hpp>
+#include <turnstile/transaction.hpp>
 #include <utility>
 
 namespace turnstile {
@@ -294,6 +296,36 @@ public:
                                            detail::section_signature_t<bound_body, guard_type>>(
             detail::initiate_section<Executor, guard_type>(get_executor()), token,
             std::move(acquire), bound_body(std::move(body), value_));
+    }
+
+    /**
+     * @brief Carries out a @ref transaction: changes the state without a body.
+     *
+     * If the transaction waits on a condition, it waits there until its requirements hold, as
+     * section::async_wait() does.
+     *
+     * @param what requires, changes and notifies. Its conditions live until the operation has ended.
+     * @par Completion Signature
+     * @code void(std::exception_ptr, bool) @endcode
+     * Whether it was carried out. If not, a requirement does not hold, and it does not wait for
+     * that.
+     * @par Errors
+     * A `system_error` with `boost::system::errc::result_out_of_range` if a sum is no value of its
+     * member: nothing was changed; the text names the member, the values and the limits.
+     * @ref errc::wrong_object if the condition that it waits on belongs to another monitor.
+     * `operation_aborted` if cancelled before it was carried out, or if the monitor was destroyed
+     * before.
+     * @par Per-Operation Cancellation
+     * All types, while it waits for the lock or on the condition: nothing was changed then.
+     * @par Fairness, Executors
+     * As with @ref async_with.
+     */
+    template <class... Steps, class CompletionToken = boost::asio::deferred_t>
+    auto async_transact(transaction<T, Steps...> what, CompletionToken&& token = {},
+                        const std::source_location& location = std::source_location::current())
+    {
+        return async_with(detail::transaction_body(std::move(what)),
+                          std::forward<CompletionToken>(token), location);
     }
 
 private:

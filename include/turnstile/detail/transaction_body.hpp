@@ -1,0 +1,232 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_TRANSACTION_BODY_HPP
+#define TURNSTILE_DETAIL_TRANSACTION_BODY_HPP
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/describe/members.hpp>
+#include <boost/describe/modifiers.hpp>
+#include <boost/mp11/algorithm.hpp>
+#include <boost/system/errc.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <turnstile/error.hpp>
+#include <turnstile/transaction.hpp>
+#include <type_traits>
+#include <utility>
+
+// A transaction as the body of a section: what every monitor can do, and the local one does.
+
+namespace turnstile::detail {
+
+/// The name of a member; empty if Boost.Describe knows none.
+template <class T, class M>
+[[nodiscard]] std::string_view name_of_member(M T::* member) noexcept
+{
+    std::string_view result;
+    if constexpr (boost::describe::has_describe_members<T>::value)
+    {
+        using members = boost::describe::describe_members<T, boost::describe::mod_any_access |
+                                                                 boost::describe::mod_inherited |
+                                                                 boost::describe::mod_hidden>;
+        const auto compare = [&]<class Member>(Member)
+        {
+            if constexpr (std::is_convertible_v<decltype(Member::pointer), M T::*>)
+                if (member == Member::pointer)
+                    result = Member::name;
+        };
+        boost::mp11::mp_for_each<members>(compare);
+    }
+    return result;
+}
+
+/// Says that a sum is no value of a member.
+template <class T, class M>
+[[noreturn]] void refuse_sum(M T::* member, M before, std::int64_t amount)
+{
+    const std::string_view name = name_of_member<T>(member);
+    throw system_error(
+        make_error_code(boost::system::errc::result_out_of_range),
+        (name.empty() ? "a member" : "member '" + std::string(name) + '\'') + ": " +
+            std::to_string(before) + (amount < 0 ? " - " : " + ") +
+            std::to_string(amount < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(amount)
+                                      : static_cast<std::uint64_t>(amount)) +
+            " is not between " + std::to_string(std::numeric_limits<M>::min()) + " and " +
+            std::to_string(std::numeric_limits<M>::max()));
+}
+
+/// What a member is after an addition.
+template <class T, class M>
+[[nodiscard]] M sum_of(const addition<T, M>& what, M before)
+{
+    using wide = std::uint64_t;
+    // Differences of two numbers of 64 bits have 64 bits and no sign; the rest is arithmetic modulo 2^64.
+    const bool falls = what.amount < 0;
+    const wide amount =
+        falls ? wide{0} - static_cast<wide>(what.amount) : static_cast<wide>(what.amount);
+    const wide room =
+        falls ? static_cast<wide>(before) - static_cast<wide>(std::numeric_limits<M>::min())
+              : static_cast<wide>(std::numeric_limits<M>::max()) - static_cast<wide>(before);
+    if (amount > room)
+        refuse_sum(what.member, before, what.amount);
+    return static_cast<M>(falls ? static_cast<wide>(before) - amount
+                                : static_cast<wide>(before) + amount);
+}
+
+/// One step of a transaction. Those that are not meant do nothing.
+template <class T, class M, class Compare>
+[[nodiscard]] bool does_hold(const requirement<T, M, Compare>& what, const T& state)
+{
+    return Compare()(state.*what.member, what.value);
+}
+
+template <class Other, class T>
+[[nodiscard]] bool does_hold(const Other& /*what*/, const T& /*state*/)
+{
+    return true;
+}
+
+template <class T, class M>
+void assign(assignment<T, M>& what, T& state)
+{
+    state.*what.member = std::move(what.value);
+}
+
+template <class Other, class T>
+void assign(Other& /*what*/, T& /*state*/)
+{
+}
+
+template <class Condition, class Section>
+void notify(const notification<Condition>& what, Section& section)
+{
+    if (what.all)
+        section.notify_all(*what.condition);
+    else
+        section.notify_one(*what.condition);
+}
+
+template <class Other, class Section>
+void notify(const Other& /*what*/, Section& /*section*/)
+{
+}
+
+/// The condition that a transaction waits on; nullptr if it does not.
+template <class... Steps>
+[[nodiscard]] auto waits_on(const std::tuple<Steps...>& steps) noexcept
+{
+    if constexpr ((is_wait<Steps> || ...))
+    {
+        constexpr std::size_t place = []
+        {
+            std::size_t result = 0;
+            bool found = false;
+            ((found = found || is_wait<Steps>, result += found ? 0 : 1), ...);
+            return result;
+        }();
+        return std::get<place>(steps).condition;
+    }
+    else
+        return nullptr;
+}
+
+/// The body of the section in which a transaction is carried out. Its result is whether it was.
+template <class Transaction>
+class transaction_body
+{
+    using state_type = typename Transaction::value_type;
+    using steps_type =
+        std::remove_cvref_t<decltype(transaction_access::steps(std::declval<Transaction&>()))>;
+
+    static constexpr bool waits =
+        !std::is_null_pointer_v<decltype(waits_on(std::declval<const steps_type&>()))>;
+
+public:
+    explicit transaction_body(Transaction what)
+        : steps_(std::move(transaction_access::steps(what)))
+    {
+    }
+
+    template <class Section>
+    auto operator()(Section& section)
+    {
+        if constexpr (waits)
+            return wait(section);
+        else
+            return carry_out_if_possible(section);
+    }
+
+private:
+    template <class Section>
+    boost::asio::awaitable<bool> wait(Section& section)
+    {
+        const auto holds = [this](const state_type& state) { return do_hold(state); };
+        co_await section.async_wait(*waits_on(steps_), holds, boost::asio::deferred);
+        carry_out(section);
+        co_return true;
+    }
+
+    template <class Section>
+    bool carry_out_if_possible(Section& section)
+    {
+        const bool holds = do_hold(*section);
+        if (holds)
+            carry_out(section);
+        return holds;
+    }
+
+    [[nodiscard]] bool do_hold(const state_type& state) const
+    {
+        return std::apply([&](const auto&... each) { return (does_hold(each, state) && ...); },
+                          steps_);
+    }
+
+    template <class Section>
+    void carry_out(Section& section)
+    {
+        add<0>(*section);
+        // Nothing is wrong with it then, and it is not needed any more.
+        std::apply([&](auto&... each) { (assign(each, *section), ...); }, steps_);
+        std::apply([&](const auto&... each) { (notify(each, section), ...); }, steps_);
+    }
+
+    /// Adds what is to be added, from a step on. If one can not be, none is.
+    template <std::size_t index>
+    void add(state_type& state)
+    {
+        if constexpr (index < std::tuple_size_v<steps_type>)
+        {
+            auto& step = std::get<index>(steps_);
+            if constexpr (requires { step.amount; })
+            {
+                auto& number = state.*step.member;
+                const auto before = number;
+                number = sum_of(step, before);
+                try
+                {
+                    add<index + 1>(state);
+                }
+                catch (...)
+                {
+                    number = before;
+                    throw;
+                }
+            }
+            else
+                add<index + 1>(state);
+        }
+    }
+
+    steps_type steps_;
+};
+
+}  // namespace turnstile::detail
+
+#endif
