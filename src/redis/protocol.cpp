@@ -13,8 +13,8 @@ namespace turnstile::redis::detail {
 namespace {
 
 constexpr std::array<std::string_view, operation_count> operation_names{
-    "acquire", "release", "cancel", "renew", "nudge", "resync",
-    "leave",   "signal",  "wake",   "fetch", ""};
+    "acquire", "release", "cancel", "renew", "nudge",    "resync",
+    "leave",   "signal",  "wake",   "fetch", "transact", ""};
 
 constexpr std::array<std::string_view, operation_count> pool_operation_names{"pool_acquire",
                                                                              "pool_release",
@@ -26,12 +26,13 @@ constexpr std::array<std::string_view, operation_count> pool_operation_names{"po
                                                                              "",
                                                                              "",
                                                                              "",
+                                                                             "",
                                                                              "pool_count"};
 
 // In the order of standing::status.
-constexpr std::array<std::string_view, 15> status_names{
-    "own",     "queued",     "asleep", "busy",   "gone",   "released", "cancelled", "lost",
-    "unknown", "impossible", "ok",     "excess", "exists", "foreign",  "wrongtype"};
+constexpr std::array<std::string_view, 16> status_names{
+    "own",   "queued",  "asleep",     "busy", "gone",   "released", "cancelled", "lost",
+    "unmet", "unknown", "impossible", "ok",   "excess", "exists",   "foreign",   "wrongtype"};
 
 /// Takes the next word off a text; empty at its end.
 std::string_view next_word(std::string_view& text) noexcept

@@ -47,12 +47,14 @@ enum class operation
     wake,
     /// Of a monitor: confirms a grant, and reads the state.
     fetch,
+    /// Of a monitor: changes the state without a section; if that is not possible now, acquires or queues.
+    transact,
     /// Of a pool: adds units, creates it, or reads how many there are.
     count,
 };
 
 /// How many operations there are.
-inline constexpr std::size_t operation_count = 11;
+inline constexpr std::size_t operation_count = 12;
 
 /// What an operation is done to: each kind has scripts of its own.
 enum class object_kind
@@ -89,6 +91,8 @@ struct standing
         released,
         cancelled,
         lost,
+        /// Of a monitor: the state is not as a transaction requires it.
+        unmet,
         unknown,
         /// Of a pool: more units than it can ever have.
         impossible,

@@ -98,6 +98,15 @@ attempt_id protocol_client::begin(local_time now, lock_id id, const demand& what
     return entry.first;
 }
 
+attempt_id protocol_client::transact(local_time now, lock_id lock, proposal what)
+{
+    advance(now);
+    auto& entry = add_attempt(lock);
+    proposals_.emplace(entry.first, std::move(what));
+    proceed(entry);
+    return entry.first;
+}
+
 protocol_client::attempt_entry& protocol_client::add_attempt(lock_id id)
 {
     lock_state& lock = locks_.at(id);
@@ -119,12 +128,15 @@ void protocol_client::end_attempt(attempt_id id)
     leave_queue(*found);
     clear_timers(*found);
     farewells_.erase(id);
+    proposals_.erase(id);
     dismiss_envoy(*found);
     guises_.erase(found->second.bearer);
-    lock_state& lock = locks_.at(found->second.lock);
-    lock.parked.erase(id);
-    lock.free_slots.insert(found->second.slot);
     const lock_id left = found->second.lock;
+    lock_state& lock = locks_.at(left);
+    lock.parked.erase(id);
+    // What the server remembers of a slot has to be known to who uses it next.
+    if (found->second.tries < 2 && !found->second.doubtful)
+        lock.free_slots.insert(found->second.slot);
     attempts_.erase(found);
     leave_lock(left);
 }
@@ -167,6 +179,15 @@ bool protocol_client::cancel(local_time now, attempt_id id)
     auto& entry = *find_bearer(id);
     if (entry.second.at == phase::releasing)
         return false;
+    if (entry.second.doubtful)
+    {
+        // The answer will tell. If none can come, nobody has to wait for one.
+        if (is_transacting(entry.second))
+            entry.second.unwanted = true;
+        else
+            give_up(entry, attempt_failure::unknown);
+        return false;
+    }
     const lock_state& lock = locks_.at(entry.second.lock);
     // Its place is the next one's: nothing need be said.
     if (lock.envoy == entry.first && !lock.parked.empty())
@@ -330,7 +351,10 @@ void protocol_client::proceed(attempt_entry& entry)
     if (each.stale)
         return send_resyncs({entry.first});
     if (each.at == phase::joining)
-        return send_acquire(entry);
+    {
+        const auto what = proposals_.find(entry.first);
+        return what != proposals_.end() ? send_transact(entry, what->second) : send_acquire(entry);
+    }
     if (each.at == phase::confirming && !locks_.at(each.lock).options.state.empty())
         return send_fetch(entry);
     if (each.at == phase::confirming)
@@ -585,6 +609,8 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
             grace_ends_ = (server_ == 1 ? server.started : server.now) + options_.grace.count();
     }
     up_ = true;
+    greeted_ = server.now;
+    greeted_at_ = now_;
     incarnation_ = guards_.incarnations ? incarnation : 0;
     for (auto& [id, lock] : locks_)
     {
@@ -618,6 +644,8 @@ void protocol_client::disconnected(local_time now)
         each.stale = !each.incarnations.empty();
         set_timer(timer::retry, entry.first, each.retry_at, never);
         set_timer(timer::renewal, entry.first, each.renewal_at, never);
+        if (each.unwanted)
+            give_up(entry, attempt_failure::unknown);
     }
     for (auto& [id, each] : calls_)
     {
@@ -668,6 +696,9 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
         {
         case operation::acquire:
             on_acquire(*entry, answers[i]);
+            break;
+        case operation::transact:
+            on_transact(*entry, answers[i]);
             break;
         case operation::release:
             on_release(*entry, answers[i]);
@@ -773,7 +804,8 @@ bool protocol_client::is_answer(const flight& flown, const std::vector<standing>
 {
     if (answers.size() != std::max<std::size_t>(flown.attempts.size(), 1))
         return false;
-    if ((flown.op != operation::acquire && flown.op != operation::fetch) ||
+    if ((flown.op != operation::acquire && flown.op != operation::transact &&
+         flown.op != operation::fetch) ||
         answers[0].said != status::own)
         return true;
     const auto entry = attempts_.find(flown.attempts[0]);
@@ -808,6 +840,61 @@ void protocol_client::on_acquire(attempt_entry& entry, const standing& said)
     // The grant was faster than the answer.
     if (each.told.fence != 0)
         told(entry, std::exchange(each.told, {}), true);
+}
+
+void protocol_client::on_transact(attempt_entry& entry, const standing& said)
+{
+    attempt& each = entry.second;
+    const bool is_first = each.tries == 1;
+    each.doubtful = false;
+    if (said.said == status::unknown && !is_first)
+        return end_with(entry, attempt_failure::unknown);
+    if (said.said == status::released || said.said == status::unmet)
+    {
+        lock_state& lock = locks_.at(each.lock);
+        if (std::int64_t fence = 0; parse_number(said.extra, fence))
+            lock.top_fence = std::max(lock.top_fence, fence);
+        const bool is_done = said.said == status::released;
+        // Of those who were to be notified, there are more than one script moves.
+        if (is_done && said.more)
+            for (const auto& [condition, all] : proposals_.at(entry.first).signals)
+                if (all)
+                    signal(now_, each.lock, condition, true);
+        actions_.emplace_back(transacted{entry.first, is_done});
+        return end_attempt(entry.first);
+    }
+    if (each.unwanted && !unusable(said.said))
+        return give_up(entry, attempt_failure::cancelled);
+    decline(entry);
+    // It came too late to be carried out: the clock of the server is not what it was believed to be.
+    if (said.said == status::unknown)
+        return proceed(entry);
+    on_acquire(entry, said);
+}
+
+/// The server has not carried a transaction out, and is not asked to any more.
+void protocol_client::decline(attempt_entry& entry)
+{
+    entry.second.doubtful = false;
+    proposals_.erase(entry.first);
+}
+
+/// Nobody is interested in a transaction any more.
+void protocol_client::give_up(attempt_entry& entry, attempt_failure reason)
+{
+    attempt& each = entry.second;
+    actions_.emplace_back(failed{entry.first, reason, {}});
+    clear_timers(entry);
+    each.unwanted = false;
+    each.at = phase::cancelling;
+    proceed(entry);
+}
+
+/// Whether an answer will tell what has become of a transaction.
+bool protocol_client::is_transacting(const attempt& each) const
+{
+    const auto found = flights_.find(each.flight);
+    return found != flights_.end() && found->second.op == operation::transact;
 }
 
 void protocol_client::on_release(attempt_entry& entry, const standing& said)
@@ -954,10 +1041,13 @@ void protocol_client::on_resync(attempt_entry& entry, const standing& said)
     default:
         break;
     }
+    // Who has a place, or the lock, got it instead of having its transaction carried out.
+    if (said.said == status::own || said.said == status::queued)
+        decline(entry);
     if (said.said == status::own)
         return told(entry, current, false);
     if (const auto why = unusable(said.said))
-        return end_with(entry, *why);
+        return end_with(entry, each.doubtful ? attempt_failure::unknown : *why);
     if (said.said != status::queued && said.said != status::asleep)
         return rejoin(entry);
     // Another server may have missed a signal that the one before has sent.
@@ -1053,8 +1143,17 @@ void protocol_client::on_refused_call(call_id id, std::string_view text)
 void protocol_client::on_refused(attempt_entry& entry, operation op, std::string_view text)
 {
     attempt& each = entry.second;
+    if (op == operation::transact)
+    {
+        each.doubtful = --each.tries != 0;
+        if (each.unwanted)
+            return give_up(entry,
+                           each.doubtful ? attempt_failure::unknown : attempt_failure::cancelled);
+    }
     if (!is_transient(text))
     {
+        if (each.doubtful && each.at == phase::joining)
+            return end_with(entry, attempt_failure::unknown, text);
         if (each.at == phase::joining || (op == operation::resync && each.at < phase::held))
             return end_with(entry, attempt_failure::refused, text);
         if (each.at == phase::cancelling)

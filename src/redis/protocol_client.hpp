@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <turnstile/redis/detail/proposal.hpp>
 #include <turnstile/redis/metrics.hpp>
 #include <utility>
 #include <variant>
@@ -190,6 +191,8 @@ enum class attempt_failure
     unknown,
     /// The server refused to run the script.
     refused,
+    /// It was given up while its command was under way, which has not carried the transaction out.
+    cancelled,
 };
 
 /// An attempt has got its lock, which is held until `expires` unless it is extended.
@@ -219,6 +222,14 @@ struct extended
 struct taken
 {
     attempt_id attempt;
+};
+
+/// The server has dealt with a transaction by itself, and the attempt has ended.
+struct transacted
+{
+    attempt_id attempt;
+    /// Whether it was carried out; if not, something that it requires did not hold.
+    bool carried_out;
 };
 
 /// A call has been answered.
@@ -255,7 +266,8 @@ struct released
 };
 
 /// What a client wants to have done.
-using action = std::variant<command, granted, extended, failed, lost, released, taken, called>;
+using action =
+    std::variant<command, granted, extended, failed, lost, released, taken, transacted, called>;
 
 /// What a client has seen and done, since it was made.
 struct client_counters
@@ -296,6 +308,10 @@ struct client_counters
  * Of each attempt there is at most one command under way. What has to be said meanwhile is said when the
  * answer has come, or when the connection is back.
  *
+ * A transaction is an attempt whose first command may do all of it. If it has not, the attempt goes on as any
+ * other, and whoever gets the lock does the rest. As long as the command may have been carried out, nothing else
+ * is said about the attempt, and it does not end, except with an unknown outcome.
+ *
  * Who sleeps on a condition is an attempt that is queued elsewhere. It begins with the end of the section
  * whose owner goes to sleep, in the same script: until that is known to have been executed, it has a leader,
  * and nothing is said about it.
@@ -333,8 +349,13 @@ public:
     /// Asks for what is wanted. Ends like @ref lock; or with `taken`, if units are taken.
     attempt_id begin(local_time now, lock_id lock, const demand& what);
 
+    /// Starts to carry out a transaction of a monitor. Ends with `transacted` or `failed`, or with `granted`:
+    /// then it is up to the owner.
+    attempt_id transact(local_time now, lock_id lock, proposal what);
+
     /// Gives up an attempt that has not ended yet. There is no further action about it. False if it is too
-    /// late, since units are being taken: nothing has changed then.
+    /// late, since units are being taken or a transaction is under way: it ends as always then, but does not
+    /// wait any more.
     bool cancel(local_time now, attempt_id id);
 
     /// Gives back a lock that is held. Ends with `released`.
@@ -473,6 +494,14 @@ private:
         // The attempt whose end brings this one to sleep, until it has; and the other way round.
         attempt_id leader = 0;
         attempt_id sleeper = 0;
+        // Of a transaction: how often it was sent; whether it may have been carried out, without our knowing; and
+        // whether it was given up then.
+        std::uint32_t tries = 0;
+        bool doubtful = false;
+        bool unwanted = false;
+        // The highest fence that was known when it was sent first, and what the lock's clock may have shown.
+        std::int64_t seen = 0;
+        server_time since = 0;
         // Of what was wanted, how many units nobody holds now, without their being back.
         std::int64_t outside = 0;
         // How often it was said to be less, also to the server, and what the server has confirmed.
@@ -495,7 +524,7 @@ private:
         local_time entered{};
         // A grant that was told, and can not be entered yet.
         grant told;
-        // The server that was asked first to release, or that knows the sleeper.
+        // The server that was asked first to release or to transact, or that knows the sleeper.
         std::uint64_t server = 0;
         local_time expires = never;
         local_time loss_at = never;
@@ -586,6 +615,10 @@ private:
     // Answers.
     [[nodiscard]] bool is_answer(const flight& flown, const std::vector<standing>& answers) const;
     void on_acquire(attempt_entry& entry, const standing& said);
+    void on_transact(attempt_entry& entry, const standing& said);
+    void decline(attempt_entry& entry);
+    void give_up(attempt_entry& entry, attempt_failure reason);
+    [[nodiscard]] bool is_transacting(const attempt& each) const;
     void on_release(attempt_entry& entry, const standing& said);
     void on_renew(attempt_entry& entry, const standing& said,
                   std::optional<field_map> state = std::nullopt);
@@ -600,6 +633,8 @@ private:
 
     // Commands.
     void send_acquire(attempt_entry& entry);
+    void send_transact(attempt_entry& entry, const proposal& what);
+    [[nodiscard]] server_time latest(const lock_state& lock) const;
     void send_release(attempt_entry& entry);
     void send_leave(attempt_entry& entry, const farewell& what);
     void send_wake(attempt_entry& entry);
@@ -636,6 +671,9 @@ private:
     bool up_ = false;
     std::uint64_t incarnation_ = 0;
     std::string run_id_;
+    // What the server's clock showed when the connection was there.
+    server_time greeted_ = 0;
+    local_time greeted_at_{};
     // Counts the servers that were met.
     std::uint64_t server_ = 0;
     // Until when locks that the server does not know may be those of others, by its clock.
@@ -656,6 +694,8 @@ private:
     std::map<std::uint64_t, flight> flights_;
     std::map<call_id, pending_call> calls_;
     std::map<attempt_id, farewell> farewells_;
+    // Of transactions, as long as the server is asked to carry them out.
+    std::map<attempt_id, proposal> proposals_;
     std::set<std::tuple<local_time, timer, std::uint64_t>> timers_;
     std::vector<action> actions_;
     client_counters counters_;

@@ -66,7 +66,12 @@ void protocol_client::note_incarnation(attempt& each) const
 /// By what the server remembers that the attempt has given its lock back.
 std::string protocol_client::slot_of(const attempt& each) const
 {
-    return wake_name(options_.nonce, 0) + '.' + std::to_string(each.slot);
+    const std::string slot = std::to_string(each.slot);
+    // Of a monitor there may be several in this program, or one after another. What one does is not to be mistaken
+    // for what another one has done.
+    const bool is_shared = !locks_.at(each.lock).options.state.empty();
+    return wake_name(options_.nonce, 0) + '.' +
+           (is_shared ? std::to_string(each.lock) + '.' + slot : slot);
 }
 
 void protocol_client::send_acquire(attempt_entry& entry)
@@ -88,6 +93,48 @@ void protocol_client::send_acquire(attempt_entry& entry)
         keys.push_back(lock.options.state);
     send(lock.options.kind(), operation::acquire, each.lock, {entry.first}, std::move(keys),
          std::move(arguments));
+}
+
+void protocol_client::send_transact(attempt_entry& entry, const proposal& what)
+{
+    attempt& each = entry.second;
+    const lock_state& lock = locks_.at(each.lock);
+    if (each.tries == 0)
+    {
+        each.seen = lock.top_fence;
+        each.since = latest(lock);
+        each.server = server_;
+    }
+    note_incarnation(each);
+    std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
+                                       slot_of(each), std::to_string(each.tries)};
+    append(arguments, lock.options);
+    arguments.push_back(text(each.seen));
+    arguments.push_back(text(grace_ends_));
+    // Another server can tell whether it knows of the transaction, and must not carry it out.
+    arguments.push_back(text(each.server == server_ ? each.since : 0));
+    arguments.emplace_back(what.waits ? "wait" : "fail");
+    arguments.push_back(std::to_string(what.signals.size()));
+    for (const auto& [condition, all] : what.signals)
+    {
+        arguments.push_back(condition);
+        arguments.emplace_back(all ? "all" : "one");
+    }
+    for (const proposal::step& step : what.steps)
+        arguments.insert(arguments.end(), {step.what, step.field, step.value, step.otherwise,
+                                           step.least, step.most});
+    ++each.tries;
+    each.doubtful = true;
+    lock_keys keys = lock.keys;
+    keys.push_back(lock.options.state);
+    send(object_kind::mutex, operation::transact, each.lock, {entry.first}, std::move(keys),
+         std::move(arguments));
+}
+
+/// What the clock of a lock shows at most, or hardly more; should the server's have been set, less.
+server_time protocol_client::latest(const lock_state& lock) const
+{
+    return lock.clock.known() ? lock.clock.latest(now_) : greeted_ + (now_ - greeted_at_).count();
 }
 
 void protocol_client::send_release(attempt_entry& entry)

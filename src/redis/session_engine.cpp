@@ -70,6 +70,8 @@ error_code error_of(attempt_failure reason)
         return turnstile::errc::lost;
     case attempt_failure::unknown:
         return errc::unknown_outcome;
+    case attempt_failure::cancelled:
+        return boost::asio::error::operation_aborted;
     case attempt_failure::impossible:
         return turnstile::errc::invalid_count;
     case attempt_failure::refused:
@@ -164,7 +166,9 @@ void session_engine::lock(const std::shared_ptr<lock_operation>& operation)
     const std::optional<std::chrono::nanoseconds> limit = operation->limit;
     const bool waits = !limit || limit->count() > 0;
     operation->wants.waits = waits;
-    operation->attempt = client_.begin(boot_time(), lock.id, operation->wants);
+    operation->attempt = operation->proposed
+                             ? client_.transact(boot_time(), lock.id, *operation->proposed)
+                             : client_.begin(boot_time(), lock.id, operation->wants);
     waiting_.emplace(operation->attempt, operation);
     if (waits && limit)
         set_limit(operation, *limit);
@@ -229,7 +233,7 @@ void session_engine::cancel(const std::shared_ptr<lock_operation>& operation)
         wake(operation);
         return perform();
     }
-    // What is being taken is not given up.
+    // What is being taken, or carried out, is not given up.
     if (const attempt_id id = operation->attempt; id != 0 && !client_.cancel(boot_time(), id))
         return perform();
     finish(operation, boost::asio::error::operation_aborted, grant());
@@ -642,6 +646,16 @@ void session_engine::perform(const taken& what)
         finish(std::shared_ptr(found->second), {}, grant());
 }
 
+void session_engine::perform(const transacted& what)
+{
+    const auto found = waiting_.find(what.attempt);
+    if (found == waiting_.end())
+        return;
+    const std::shared_ptr<lock_operation> operation = found->second;
+    operation->proposed->carried_out = what.carried_out;
+    finish(operation, {}, grant());
+}
+
 void session_engine::perform(const called& what)
 {
     if (!what.text.empty())
@@ -695,7 +709,7 @@ void session_engine::finish_all(error_code error)
 {
     for (const auto& [attempt, operation] : std::exchange(waiting_, {}))
     {
-        // Whether units were taken that were being taken, nobody will know.
+        // Whether units were taken that were being taken, or a transaction was carried out, nobody will know.
         if (client_.cancel(boot_time(), attempt))
             finish(operation, error, grant());
         else
@@ -741,6 +755,7 @@ void session_engine::note_metrics()
     metrics_.cancels = sent(operation::cancel);
     metrics_.renewals = sent(operation::renew);
     metrics_.fetches = sent(operation::fetch);
+    metrics_.transactions = sent(operation::transact);
     metrics_.nudges = sent(operation::nudge);
     metrics_.resyncs = sent(operation::resync);
     metrics_.granted_by_answer = counted.granted_by_answer;

@@ -54,6 +54,8 @@ struct lock_operation
     std::shared_ptr<held_lock> leaves;
     /// What is said then.
     last_words words;
+    /// Of a transaction, what the server is asked to do at once; and what has become of it.
+    std::shared_ptr<proposal> proposed;
     /// Whether the sleep was cancelled; and how it ends, once the lock is owned again.
     bool aborted = false;
     error_code outcome;
@@ -145,6 +147,7 @@ private:
     void perform(const lost& what);
     void perform(const released& what);
     void perform(const taken& what);
+    void perform(const transacted& what);
     void perform(const called& what);
     void on_reply(std::uint64_t number, const reply& answer);
     void wake_at(std::optional<local_time> when);

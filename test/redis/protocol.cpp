@@ -130,6 +130,7 @@ BOOST_AUTO_TEST_CASE(scripts_have_names)
     BOOST_TEST(name_of(operation::acquire) == "acquire");
     BOOST_TEST(name_of(operation::resync) == "resync");
     BOOST_TEST(name_of(operation::fetch) == "fetch");
+    BOOST_TEST(name_of(operation::transact) == "transact");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -77,8 +77,8 @@ BOOST_AUTO_TEST_SUITE(redis_script_contracts)
 
 BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
 {
-    // All but five are there for locks and for pools; and there are three of gates, and one for connections.
-    BOOST_TEST(script_names().size() == 2 * redis::detail::operation_count - 5 + 3 + 1);
+    // All but six are there for locks and for pools; and there are three of gates, and one for connections.
+    BOOST_TEST(script_names().size() == 2 * redis::detail::operation_count - 6 + 3 + 1);
     for (const std::string& name : script_names())
         BOOST_TEST_CONTEXT(name)
         {
@@ -89,7 +89,8 @@ BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
             BOOST_TEST((head["flags"] == "none" || head["flags"] == "allow-oom"));
             // Only a new waiter needs memory, or a state that grows.
             const bool grows = name.ends_with("acquire") || name == "gate_wait" ||
-                               name == "leave" || name == "signal" || name == "wake";
+                               name == "leave" || name == "signal" || name == "wake" ||
+                               name == "transact";
             BOOST_TEST((head["flags"] == "none") == grows);
         }
 }
@@ -196,6 +197,9 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_take)
         monitor.grant(monitor.want(), driven_client::first_fence, std::chrono::seconds(4)));
     monitor.answer(monitor.queued(5, std::chrono::seconds(4)));
     sent["fetch"] = monitor.commands.at(0);
+    monitor.machine.transact(monitor.now, monitor.lock, {});
+    monitor.pass(std::chrono::seconds(0));
+    sent["transact"] = monitor.commands.at(1);
     BOOST_TEST(sent.size() == redis::detail::operation_count - 1);
     check_numbers(sent, 3);
 }
@@ -209,7 +213,7 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_of_a_pool_take)
     client.read();
     for (const auto& each : client.commands)
         sent[std::string(name_of(each.op, each.kind))] = each;
-    BOOST_TEST(sent.size() == redis::detail::operation_count - 4);
+    BOOST_TEST(sent.size() == redis::detail::operation_count - 5);
     check_numbers(sent, 5);
 }
 

@@ -51,7 +51,7 @@ public:
         const words options{"15000", dice_.coin() ? "4000" : "2000", "60000"};
         const std::string who = id();
         call result;
-        switch (dice_.below(12))
+        switch (dice_.below(14))
         {
         case 0:
         case 1:
@@ -96,7 +96,7 @@ public:
                 result = {"leave", {"w:", owner_, owned_, "a#0.1"}};
             append(result, options);
             append(result, {dice_.coin() ? id() : "", "c", "1", "d", whom()});
-            append(result, {"f", dice_.coin() ? "" : "=1 2:\n" + who});
+            append(result, {"f", dice_.coin() ? "" : (dice_.coin() ? "=5" : "=1 2:\n" + who)});
             return result;
         case 9:
             result = {"signal", {"w:", dice_.coin() ? "c" : "d", whom()}};
@@ -107,6 +107,23 @@ public:
             else
                 result = {"fetch", {"w:", owner_, owned_}};
             break;
+        case 11:
+        case 12:
+            result = {"transact", {"w:", who, "a#0.1", dice_.coin() ? "0" : "1"}};
+            append(result, options);
+            append(result, {number(), dice_.below(8) == 0 ? number() : "0"});
+            // It may be late, or not the first.
+            append(result, {dice_.below(8) == 0 ? number() : "9000000000000000",
+                            dice_.coin() ? "wait" : "fail", "1", "d", whom()});
+            // A real hash has its fields in another order than the made-up one, so there is one only.
+            if (dice_.coin())
+                append(result, {dice_.coin() ? "=" : "<>", "f", "=5", "=5", "", ""});
+            else
+                append(result, {"add", "f", dice_.coin() ? "=40" : "=-7", "=0", "-100", "100"});
+            append(result, {dice_.coin() ? "<" : ">=", "f", "=20", "=0", "-100", "100"});
+            if (dice_.below(4) == 0)
+                append(result, {"set", "f", dice_.coin() ? "" : "=1", "", "", ""});
+            return result;
         default:
             result = {"wake", {"w:", who + ',' + id(), who}};
             append(result, options);
@@ -239,6 +256,13 @@ BOOST_AUTO_TEST_CASE(the_made_up_server_is_like_a_real_one)
                   redis_store made_up;
                   for (const std::string& each : channels)
                       made_up.subscribers[each] = 1;
+                  // The lock of a state that was written before is free, so there is something to decide.
+                  if (seed % 2 == 0)
+                  {
+                      const words write{"HSET", lock_keys[3], "f", "20"};
+                      static_cast<void>(real.ask(write));
+                      static_cast<void>(made_up.run(write));
+                  }
                   caller next(seed);
                   for (int i = 0; i < 60 && all_is_well(); ++i)
                   {
@@ -278,8 +302,8 @@ BOOST_AUTO_TEST_CASE(the_made_up_server_is_like_a_real_one)
                   }
               });
     // There was something to compare.
-    for (const char* each :
-         {"own", "queued", "busy", "gone", "released", "cancelled", "lost", "asleep", "ok"})
+    for (const char* each : {"own", "queued", "busy", "gone", "released", "cancelled", "lost",
+                             "asleep", "ok", "unmet", "unknown"})
         BOOST_TEST(answers[each] > 0U, each);
     BOOST_TEST(states > 0U);
 }

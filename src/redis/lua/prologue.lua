@@ -78,7 +78,7 @@ end
 -- Writes the state, unless there is nothing to be kept. Lets all keys live for a lease and at least half of
 -- the idle time more; by that half it saves most of the commands.
 local function save(s, lease, idle)
-  if s.fresh and s.owner == '' and s.waiting == 0 then return end
+  if s.fresh and s.owner == '' and s.waiting == 0 and not (s.leased or s.new) then return end
   if s.leased or s.fresh then
     redis.call('HSET', s.key, 'owner', s.owner, 'fence', s.fence, 'clock', s.stamp, 'deadline', s.deadline)
   else

@@ -1,0 +1,516 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <support/driven_client.hpp>
+#include <support/script_engine.hpp>
+#include <utility>
+#include <variant>
+#include <vector>
+
+// What a client does to have a transaction carried out once.
+
+namespace turnstile::test {
+namespace {
+
+using redis::detail::attempt_failure;
+using redis::detail::attempt_id;
+using redis::detail::failed;
+using redis::detail::granted;
+using redis::detail::proposal;
+using redis::detail::transacted;
+using status = driven_client::status;
+using words = std::vector<std::string>;
+
+constexpr std::int64_t second_fence = driven_client::first_fence + 1;
+
+redis::detail::lease_options with_state()
+{
+    redis::detail::lease_options result;
+    result.state = "state";
+    return result;
+}
+
+/// Adds 1 to a number.
+proposal one_more()
+{
+    proposal result;
+    result.steps.push_back({"add", "n", "=1", "=0", "-100", "100"});
+    return result;
+}
+
+/// A client that uses a monitor.
+class transacting_client : public driven_client
+{
+public:
+    transacting_client()
+        : driven_client(with_state())
+    {
+        connect();
+    }
+
+    attempt_id transact(proposal what = one_more())
+    {
+        const attempt_id id = machine.transact(now, lock, std::move(what));
+        pass(0s);
+        return id;
+    }
+
+    /// What is sent, and not answered, as an argument.
+    [[nodiscard]] std::string argument(std::size_t index) const
+    {
+        return commands.at(0).arguments.at(index);
+    }
+
+    [[nodiscard]] standing with(standing told, std::string extra) const
+    {
+        told.extra = std::move(extra);
+        return told;
+    }
+    [[nodiscard]] standing done(std::int64_t fence = first_fence) const
+    {
+        return with(say(status::released, fence), std::to_string(fence));
+    }
+
+    /// Sends it over another connection, by which the server knows nothing of it.
+    void send_again(const std::string& run = "run")
+    {
+        disconnect();
+        connect(++connections_, run);
+        BOOST_TEST(sent() == "resync");
+        answer(say(status::gone));
+        BOOST_TEST(sent() == "transact");
+    }
+
+    /// Whether it was given up, before the client knew anything of it.
+    bool give_up(attempt_id id)
+    {
+        const bool result = machine.cancel(now, id);
+        pass(0s);
+        return result;
+    }
+
+    static constexpr std::size_t slot = 2;
+    static constexpr std::size_t seen = 7;
+    static constexpr std::size_t since = 9;
+    static constexpr std::size_t tries = 3;
+
+private:
+    std::uint64_t connections_ = 1;
+};
+
+BOOST_AUTO_TEST_SUITE(redis_protocol_client_transactions)
+
+// --- one command --------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(it_takes_one_command)
+{
+    transacting_client client;
+    proposal what = one_more();
+    what.signals = {{"c", true}, {"d", false}};
+    const attempt_id id = client.transact(what);
+    BOOST_TEST(client.sent() == "transact");
+    const auto& sent = client.commands[0];
+    BOOST_TEST(sent.keys.size() == 4U);
+    BOOST_TEST(sent.keys.back() == "state");
+    const words expected{
+        "t:0:wake:", client.id(id), "abc#0.1.0", "0",   "15000",
+        "4000",      "60000",       "0",         "0",   std::to_string(client.server_now()),
+        "fail",      "2",           "c",         "all", "d",
+        "one",       "add",         "n",         "=1",  "=0",
+        "-100",      "100"};
+    BOOST_TEST(sent.arguments == expected, boost::test_tools::per_element());
+    client.answer(client.done());
+    const auto end = client.only<transacted>();
+    BOOST_TEST(end.attempt == id);
+    BOOST_TEST(end.carried_out);
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+    BOOST_TEST(client.sent() == "");
+    // What the slot remembers is known to who uses it next.
+    client.transact();
+    BOOST_TEST(client.argument(client.slot) == "abc#0.1.0");
+    BOOST_TEST(client.argument(client.seen) == std::to_string(client.first_fence));
+}
+
+BOOST_AUTO_TEST_CASE(a_requirement_that_does_not_hold_is_no_failure)
+{
+    transacting_client client;
+    client.transact();
+    client.answer(client.say(status::unmet));
+    BOOST_TEST(!client.only<transacted>().carried_out);
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(who_wants_to_wait_says_so)
+{
+    transacting_client client;
+    proposal what = one_more();
+    what.waits = true;
+    client.transact(what);
+    BOOST_TEST(client.argument(10) == "wait");
+}
+
+BOOST_AUTO_TEST_CASE(who_gets_the_lock_does_it_by_itself)
+{
+    transacting_client client;
+    const attempt_id id = client.transact();
+    client.answer(client.with(client.own(client.first_fence, 4s), "1:n2:12"));
+    const auto got = client.only<granted>();
+    BOOST_TEST(got.attempt == id);
+    BOOST_TEST(got.state.at("n") == "12");
+    client.release(id);
+    BOOST_TEST(client.sent() == "release");
+}
+
+BOOST_AUTO_TEST_CASE(who_queues_does_it_when_it_has_the_lock)
+{
+    transacting_client client;
+    const attempt_id id = client.transact();
+    client.answer(client.queued(5, 4s));
+    BOOST_TEST(client.machine.phase_name(id) == "queued");
+    client.receive(client.grant(id, client.first_fence, 4s));
+    BOOST_TEST(client.sent() == "fetch");
+    client.answer(client.with(client.own(client.first_fence, 15s), "1:n2:12"));
+    BOOST_TEST(client.only<granted>().state.at("n") == "12");
+    // If it loses its place, it asks for the lock, and for nothing more.
+    client.release(id);
+    client.answer(client.say(status::released));
+    client.events.clear();
+    client.transact();
+    client.answer(client.queued(5, 4s));
+    client.disconnect();
+    client.connect(2);
+    client.answer(client.say(status::gone));
+    BOOST_TEST(client.sent() == "acquire");
+}
+
+BOOST_AUTO_TEST_CASE(those_who_were_not_notified_yet_are_notified)
+{
+    transacting_client client;
+    proposal what = one_more();
+    what.signals = {{"c", true}, {"d", false}};
+    client.transact(what);
+    auto told = client.done();
+    told.more = true;
+    client.answer(told);
+    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.sent() == "signal nudge");
+    BOOST_TEST(client.argument(1) == "c");
+    BOOST_TEST(client.argument(2) == "all");
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_are_not_ours_are_a_failure)
+{
+    transacting_client client;
+    client.transact();
+    client.answer(client.say(status::wrong_type));
+    BOOST_TEST((client.only<failed>().reason == attempt_failure::wrong_type));
+}
+
+// --- lost answers -------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(without_an_answer_it_is_sent_again_under_the_same_name)
+{
+    transacting_client client;
+    client.transact();
+    const auto first = client.commands.at(0).arguments;
+    client.pass(1s);
+    client.send_again();
+    for (const std::size_t same : {client.slot, client.seen, client.since})
+        BOOST_TEST(client.argument(same) == first.at(same));
+    BOOST_TEST(client.argument(client.tries) == "1");
+    client.answer(client.done());
+    BOOST_TEST(client.only<transacted>().carried_out);
+    // Whatever may still come over the first connection remembers what it wants in its slot.
+    client.transact();
+    BOOST_TEST(client.argument(client.slot) == "abc#0.1.1");
+}
+
+BOOST_AUTO_TEST_CASE(what_others_have_done_meanwhile_is_not_mistaken_for_it)
+{
+    transacting_client client;
+    client.transact();
+    const attempt_id other = client.transact();
+    BOOST_TEST(client.commands.at(1).arguments.at(client.slot) == "abc#0.1.1");
+    client.commands.pop_front();
+    client.answer(client.with(client.own(second_fence, 4s), ""));
+    client.only<granted>();
+    client.disconnect();
+    client.connect(2);
+    // Both are asked about.
+    client.answer({client.say(status::gone), client.own(second_fence, 15s)});
+    BOOST_TEST(client.sent() == "transact");
+    BOOST_TEST(client.argument(client.seen) == "0");
+    BOOST_TEST(client.machine.holds(other));
+}
+
+BOOST_AUTO_TEST_CASE(another_monitor_of_the_same_name_has_slots_of_its_own)
+{
+    transacting_client client;
+    client.transact();
+    client.lock = client.machine.open_lock(redis::detail::mutex_keys("t", "lock"), with_state());
+    client.transact();
+    BOOST_TEST(client.commands.at(1).arguments.at(client.slot) == "abc#0.2.0");
+}
+
+BOOST_AUTO_TEST_CASE(who_has_a_place_was_not_carried_out)
+{
+    for (const bool owns : {false, true})
+    {
+        transacting_client client;
+        const attempt_id id = client.transact();
+        client.disconnect();
+        client.connect(2);
+        client.answer(owns ? client.own(client.first_fence, 4s) : client.queued(5, 4s));
+        BOOST_TEST(client.sent() == (owns ? "fetch" : ""));
+        BOOST_TEST(client.machine.phase_name(id) == (owns ? "confirming" : "queued"));
+        // So it can be given up like any other.
+        BOOST_TEST(client.give_up(id));
+        BOOST_TEST(client.events.empty());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(another_server_is_asked_and_does_nothing)
+{
+    transacting_client client;
+    client.transact();
+    client.send_again("other");
+    BOOST_TEST(client.argument(client.since) == "0");
+    client.answer(client.say(status::unknown));
+    BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+    client.transact();
+    BOOST_TEST(client.argument(client.slot) == "abc#0.1.1");
+    BOOST_TEST(client.argument(client.since) == std::to_string(client.server_now()));
+}
+
+BOOST_AUTO_TEST_CASE(if_it_was_sent_once_only_the_answer_is_certain)
+{
+    transacting_client client;
+    client.transact();
+    // The server's clock was set forward, and the server believes that this is an old one.
+    client.answer(client.say(status::unknown));
+    BOOST_TEST(client.events.empty());
+    BOOST_TEST(client.sent() == "acquire");
+    client.answer(client.with(client.own(client.first_fence, 4s), "1:n2:12"));
+    client.only<granted>();
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_can_not_run_it_now_is_asked_later)
+{
+    transacting_client client;
+    client.transact();
+    client.refuse("LOADING Redis is loading the dataset in memory");
+    BOOST_TEST(client.sent() == "");
+    client.pass(100ms);
+    BOOST_TEST(client.sent() == "transact");
+    // It was not executed, so this is the first one.
+    BOOST_TEST(client.argument(client.tries) == "0");
+    client.refuse("OOM command not allowed when used memory > 'maxmemory'.");
+    const auto why = client.only<failed>();
+    BOOST_TEST((why.reason == attempt_failure::refused));
+    BOOST_TEST(why.text.starts_with("OOM"));
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_says_nothing_of_what_was_sent_before)
+{
+    transacting_client client;
+    client.transact();
+    client.send_again();
+    client.refuse("OOM command not allowed when used memory > 'maxmemory'.");
+    BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+}
+
+// --- giving up ----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(one_that_was_not_sent_can_be_given_up)
+{
+    transacting_client client;
+    client.disconnect();
+    BOOST_TEST(client.give_up(client.transact()));
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+    client.connect(2);
+    BOOST_TEST(client.sent() == "");
+    BOOST_TEST(client.events.empty());
+}
+
+BOOST_AUTO_TEST_CASE(one_that_is_under_way_ends_as_the_answer_says)
+{
+    transacting_client client;
+    BOOST_TEST(!client.give_up(client.transact()));
+    BOOST_TEST(client.events.empty());
+    client.answer(client.done());
+    BOOST_TEST(client.only<transacted>().carried_out);
+
+    for (const bool owns : {false, true})
+    {
+        BOOST_TEST(!client.give_up(client.transact()));
+        client.answer(owns ? client.with(client.own(second_fence, 4s), "1:n1:1")
+                           : client.queued(5, 4s));
+        BOOST_TEST((client.only<failed>().reason == attempt_failure::cancelled));
+        BOOST_TEST(client.sent() == "cancel");
+        client.answer(client.say(status::cancelled));
+        BOOST_TEST(client.machine.attempt_count() == 0U);
+    }
+    BOOST_TEST(!client.give_up(client.transact()));
+    client.refuse("LOADING Redis is loading the dataset in memory");
+    BOOST_TEST((client.only<failed>().reason == attempt_failure::cancelled));
+}
+
+BOOST_AUTO_TEST_CASE(nobody_waits_for_an_answer_that_can_not_come)
+{
+    // Given up, and then the connection breaks; or the other way round.
+    for (const bool first : {false, true})
+    {
+        transacting_client client;
+        const attempt_id id = client.transact();
+        if (first)
+            BOOST_TEST(!client.give_up(id));
+        client.disconnect();
+        if (!first)
+            BOOST_TEST(!client.give_up(id));
+        BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+        client.connect(2);
+        BOOST_TEST(client.sent() == "cancel");
+        client.answer(client.say(status::cancelled));
+        BOOST_TEST(client.machine.attempt_count() == 0U);
+        // It may have been carried out, and the slot knows it.
+        client.transact();
+        BOOST_TEST(client.argument(client.slot) == "abc#0.1.1");
+    }
+}
+
+// --- with the scripts ---------------------------------------------------------------------------
+
+/// A client, and a server whose connections lose commands and answers.
+class lossy_world : public transacting_client
+{
+public:
+    lossy_world()
+    {
+        store.clock = server_now();
+        store.run(words{"HSET", "state", "n", "0"});
+        listen(1);
+    }
+
+    /// Lets the server execute what was sent first.
+    std::vector<standing> execute()
+    {
+        BOOST_TEST_REQUIRE(!commands.empty());
+        store.clock = server_now();
+        const redis_reply reply = engine.run(store, std::string(name_of(commands[0].op)),
+                                             commands[0].keys, commands[0].arguments);
+        BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
+        return redis::detail::parse_standings(reply.leaves()).value();
+    }
+
+    /// The connection breaks, and there is another one.
+    void reconnect(const std::string& run = "run")
+    {
+        disconnect();
+        store.subscribers.clear();
+        listen(++connection_);
+        connect(connection_, run);
+    }
+
+    void execute_all()
+    {
+        while (!commands.empty())
+            answer(execute());
+    }
+
+    [[nodiscard]] std::string number() const { return store.hash("state")->at("n"); }
+
+    redis_store store;
+    script_engine engine;
+
+private:
+    void listen(std::uint64_t connection)
+    {
+        store.subscribers["t:0:wake:abc#" + std::to_string(connection)] = 1;
+    }
+
+    std::uint64_t connection_ = 1;
+};
+
+BOOST_AUTO_TEST_CASE(a_lost_answer_does_not_let_it_happen_twice)
+{
+    lossy_world world;
+    world.transact();
+    (void)world.execute();
+    const auto late = world.commands[0];
+    world.reconnect();
+    world.execute_all();
+    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.number() == "1");
+    // Nor does the same command, if it comes once more.
+    world.commands.push_back(late);
+    (void)world.execute();
+    world.commands.clear();
+    BOOST_TEST(world.number() == "1");
+    world.transact();
+    world.execute_all();
+    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.number() == "2");
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_command_lets_it_happen_all_the_same)
+{
+    lossy_world world;
+    world.transact();
+    const auto late = world.commands[0];
+    world.reconnect();
+    world.execute_all();
+    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.number() == "1");
+    world.commands.push_back(late);
+    (void)world.execute();
+    world.commands.clear();
+    BOOST_TEST(world.number() == "1");
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_has_lost_its_memory_can_not_tell)
+{
+    lossy_world world;
+    world.transact();
+    (void)world.execute();
+    world.store = redis_store();
+    world.reconnect("other");
+    world.execute_all();
+    BOOST_TEST((world.only<failed>().reason == attempt_failure::unknown));
+    BOOST_TEST(world.store.key_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(another_server_that_knows_of_it_says_so)
+{
+    lossy_world world;
+    world.transact();
+    (void)world.execute();
+    world.reconnect("other");
+    world.execute_all();
+    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.number() == "1");
+}
+
+BOOST_AUTO_TEST_CASE(after_a_lease_nobody_can_tell)
+{
+    lossy_world world;
+    world.transact();
+    world.disconnect();
+    world.pass(16s);
+    world.reconnect();
+    world.execute_all();
+    BOOST_TEST((world.only<failed>().reason == attempt_failure::unknown));
+    BOOST_TEST(world.number() == "0");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace turnstile::test

@@ -1,0 +1,459 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/script_scene.hpp"
+
+// What transact does to the state of a monitor, and when it leaves that to the client.
+
+using turnstile::test::script_scene;
+using namespace std::chrono_literals;
+using words = script_scene::words;
+
+namespace {
+
+/// A monitor whose state has a number, a text and a truth.
+struct transact_scene : script_scene
+{
+    transact_scene()
+    {
+        keys.push_back("state");
+        store.run(words{"HSET", "state", "n", "12", "t", "abc", "b", "true"});
+    }
+
+    words transact(const std::string& id, const words& steps, const words& signals = {})
+    {
+        words arguments{"w:",
+                        id,
+                        slot,
+                        std::to_string(tries),
+                        lease,
+                        claim,
+                        idle,
+                        std::to_string(seen),
+                        std::to_string(grace),
+                        std::to_string(since.value_or(store.clock)),
+                        waits ? "wait" : "fail",
+                        std::to_string(signals.size() / 2)};
+        arguments.insert(arguments.end(), signals.begin(), signals.end());
+        arguments.insert(arguments.end(), steps.begin(), steps.end());
+        return run("transact", arguments);
+    }
+
+    [[nodiscard]] std::optional<std::string> value(const std::string& name) const
+    {
+        const auto* fields = store.hash("state");
+        if (fields == nullptr || !fields->contains(name))
+            return std::nullopt;
+        return fields->at(name);
+    }
+    void put(const std::string& name, const std::string& text)
+    {
+        store.run(words{"HSET", "state", name, text});
+    }
+
+    /// Whether it was left to the client, who has the lock then and is told the state.
+    bool is_left(const words& told, const std::string& id)
+    {
+        const bool left = told[0] == "own" && owner() == id &&
+                          told[6].find("1:n") != std::string::npos && members("done").empty();
+        release(id, fence());
+        return left;
+    }
+
+    std::string slot = "slot";
+    std::int64_t seen = 0;
+    std::int64_t grace = 0;
+    std::optional<std::int64_t> since;
+    int tries = 0;
+    bool waits = false;
+};
+
+/// Steps with numbers of 32 bits.
+words number(const std::string& what, const std::string& field, const std::string& operand)
+{
+    return {what, field, '=' + operand, "=7", "-2147483648", "2147483647"};
+}
+words add(const std::string& field, const std::string& amount)
+{
+    return number("add", field, amount);
+}
+
+/// Steps with texts; which of them differ for certain is said by the last two.
+words text(const std::string& what, const std::string& field, const std::string& operand,
+           const std::string& otherwise = "=", const std::string& one = "",
+           const std::string& other = "")
+{
+    return {what, field, operand, otherwise, one, other};
+}
+words set(const std::string& field, const std::string& operand)
+{
+    return {"set", field, operand, "", "", ""};
+}
+
+words operator+(words first, const words& second)
+{
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(redis_transact_scripts, transact_scene)
+
+// --- what it does -------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_free_lock_is_passed_through)
+{
+    const words told = transact("a#1.1", add("n", "-20") + set("t", "=x y") + set("b", ""));
+    BOOST_TEST(told[0] == "released");
+    BOOST_TEST(told[3] == "0");
+    BOOST_TEST(told[6] == std::to_string(fence()));
+    BOOST_TEST(owner() == "");
+    BOOST_TEST(value("n").value() == "-8");
+    BOOST_TEST(value("t").value() == "x y");
+    BOOST_TEST(!value("b"));
+    BOOST_TEST((members("done") == words{"slot"}));
+    BOOST_TEST(store.published.empty());
+    // It took its turn among the grants.
+    const std::int64_t former = fence();
+    acquire("a#1.2");
+    BOOST_TEST(fence() > former);
+}
+
+BOOST_AUTO_TEST_CASE(its_keys_expire_and_the_state_does_not)
+{
+    transact("a#1.1", add("n", "1"));
+    BOOST_TEST(store.key_count() == 3U);
+    pass(45s);
+    BOOST_TEST(store.key_count() == 3U);
+    pass(1h);
+    BOOST_TEST(store.key_count() == 1U);
+    BOOST_TEST(value("n").value() == "13");
+}
+
+BOOST_AUTO_TEST_CASE(steps_see_what_those_before_have_done)
+{
+    transact("a#1.1",
+             add("n", "1") + add("n", "2") + add("m", "3") + set("t", "=1") + set("t", "=2"));
+    BOOST_TEST(value("n").value() == "15");
+    BOOST_TEST(value("m").value() == "10");
+    BOOST_TEST(value("t").value() == "2");
+}
+
+BOOST_AUTO_TEST_CASE(numbers_are_compared)
+{
+    const std::vector<std::pair<std::string, words>> comparisons{
+        {"=", {"12"}},        {"<>", {"11", "13", "2"}},      {"<", {"13", "100"}},
+        {"<=", {"12", "13"}}, {">", {"11", "2", "-13", "0"}}, {">=", {"11", "12"}}};
+    for (const auto& [signs, held] : comparisons)
+        for (const char* operand : {"12", "11", "13", "2", "100", "-13", "0"})
+            BOOST_TEST_CONTEXT(signs << ' ' << operand)
+            {
+                const std::int64_t right = std::stoll(operand);
+                const bool holds = (signs.find('=') != signs.npos && right == 12) ||
+                                   (signs.find('<') != signs.npos && 12 < right) ||
+                                   (signs.find('>') != signs.npos && 12 > right);
+                const words told = transact("a#1.1", number(signs, "n", operand));
+                BOOST_TEST(told[0] == (holds ? "released" : "unmet"));
+                for (const std::string& each : held)
+                    BOOST_TEST((each != operand || holds));
+                ++seen;
+                store.run(words{"DEL", "done"});
+            }
+    BOOST_TEST(transact("a#1.1", number("=", "m", "7"))[0] == "released");
+}
+
+BOOST_AUTO_TEST_CASE(texts_are_compared)
+{
+    const auto check = [this](const words& step, const std::string& said)
+    {
+        BOOST_TEST(transact("a#1.1", step)[0] == said);
+        if (said == "own")
+            release("a#1.1", fence());
+        store.run(words{"DEL", "done"});
+    };
+    check(text("=", "t", "=abc"), "released");
+    check(text("=", "t", "=ab"), "unmet");
+    check(text("<>", "t", "=ab"), "released");
+    check(text("<>", "t", "=abc"), "unmet");
+    // Only some texts differ for certain.
+    check(text("=", "b", "=true", "=", "=false", "=true"), "released");
+    check(text("=", "b", "=false", "=", "=false", "=true"), "unmet");
+    put("b", "True");
+    check(text("=", "b", "=true", "=", "=false", "=true"), "own");
+    check(text("=", "t", "=abc", "=", "=abc", "=abc"), "released");
+    check(text("=", "t", "=x", "=", "=x", "=x"), "own");
+    check(text("<>", "t", "=x", "=", "=x", "=x"), "own");
+    // None is a value of its own.
+    check(text("=", "none", "", ""), "released");
+    check(text("=", "t", "", ""), "unmet");
+    check(text("=", "none", "=5", "", "=5", ""), "unmet");
+    check(text("=", "none", "=x", "=x"), "released");
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_done_if_a_requirement_does_not_hold)
+{
+    transact("a#1.1", add("n", "1"));
+    seen = fence();
+    const words told = transact("a#1.2", number("=", "n", "13") + number(">", "n", "13") +
+                                             add("n", "1") + set("t", "=x"));
+    BOOST_TEST(told[0] == "unmet");
+    BOOST_TEST(value("n").value() == "13");
+    BOOST_TEST(value("t").value() == "abc");
+    BOOST_TEST(fence() == seen);
+    BOOST_TEST(owner() == "");
+    // Who wants to wait needs the lock for that.
+    waits = true;
+    const words owned = transact("a#1.3", number(">", "n", "13") + add("n", "1"));
+    BOOST_TEST(owned[0] == "own");
+    BOOST_TEST(owner() == "a#1.3");
+    BOOST_TEST(owned[6] == "1:b4:true1:n2:131:t3:abc");
+    BOOST_TEST(value("n").value() == "13");
+    BOOST_TEST(left() == 4'000'000);
+}
+
+BOOST_AUTO_TEST_CASE(who_is_signalled_is_granted_the_lock)
+{
+    acquire("b#1.1");
+    leave("b#1.1", fence(), "b#1.2");
+    acquire("c#1.1");
+    leave("c#1.1", fence(), "c#1.2");
+    const words told = transact("a#1.1", add("n", "1"), {"c", "one"});
+    BOOST_TEST(told[0] == "released");
+    BOOST_TEST(owner() == "b#1.2");
+    BOOST_TEST((sleepers() == words{"c#1.2"}));
+    BOOST_TEST((this->told() == words{"w:b#1 grant b#1.2"}));
+    // The fence is its own, and not that of who has the lock now.
+    BOOST_TEST(std::stoll(told[6]) < fence());
+    release("b#1.2", fence(), "s");
+    seen = std::stoll(told[6]);
+    transact("a#1.2", {}, {"d", "one", "c", "all"});
+    BOOST_TEST(owner() == "c#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(more_are_signalled_than_one_script_moves)
+{
+    for (int i = 1; i <= 513; ++i)
+    {
+        const std::string id = "b#1." + std::to_string(2 * i);
+        acquire(id);
+        leave(id, fence(), "b#1." + std::to_string(2 * i + 1));
+    }
+    const words told = transact("a#1.1", add("n", "1"), {"c", "all"});
+    BOOST_TEST(told[0] == "released");
+    BOOST_TEST(told[5] == "1");
+    BOOST_TEST(sleepers().size() == 1U);
+}
+
+// --- who else is there --------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(it_queues_behind_an_owner)
+{
+    acquire("b#1.1");
+    const words told = transact("a#1.1", add("n", "1"));
+    BOOST_TEST(told[0] == "queued");
+    BOOST_TEST(told[6] == "0");
+    BOOST_TEST((queue() == words{"a#1.1"}));
+    BOOST_TEST(value("n").value() == "12");
+    // Twice has the same place.
+    BOOST_TEST(transact("a#1.1", add("n", "1"))[4] == told[4]);
+    release("b#1.1", fence(), "s");
+    BOOST_TEST(owner() == "a#1.1");
+    // The same grant, should the answer have been lost.
+    BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "own");
+    BOOST_TEST(value("n").value() == "12");
+}
+
+BOOST_AUTO_TEST_CASE(it_does_not_wait_for_the_dead)
+{
+    acquire("b#1.1");
+    acquire("x#1.1");
+    acquire("x#1.2");
+    pass(5s);
+    BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "released");
+    BOOST_TEST(value("n").value() == "13");
+    BOOST_TEST(queue().empty());
+    BOOST_TEST((this->told() == words{"w:b#1 lost b#1.1"}));
+}
+
+BOOST_AUTO_TEST_CASE(it_does_not_overtake)
+{
+    acquire("b#1.1");
+    acquire("c#1.1");
+    pass(5s);
+    BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "queued");
+    BOOST_TEST(owner() == "c#1.1");
+    BOOST_TEST((queue() == words{"a#1.1"}));
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_without_memory_is_kept_for_who_may_have_it)
+{
+    grace = store.clock + 1'000'000;
+    BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "queued");
+    BOOST_TEST(owner() == "?");
+    BOOST_TEST(value("n").value() == "12");
+}
+
+// --- what is left to the client -----------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(what_no_double_says_exactly_is_left_to_the_client)
+{
+    for (const char* each : {"999999999999999", "-99999999999999", "0"})
+    {
+        put("n", each);
+        words step = add("n", "0");
+        step[4] = "-9223372036854775808";
+        step[5] = "9223372036854775807";
+        BOOST_TEST(transact("a#1.1", step)[0] == "released", each);
+        BOOST_TEST(value("n").value() == each);
+        store.run(words{"DEL", "done"});
+    }
+    for (const char* each : {"1000000000000000", "9223372036854775807", "05", "-0", "+1", "1.5",
+                             "1e3", "0x10", "inf", "nan", "", "many", " 1", "1 "})
+    {
+        put("n", each);
+        words step = add("n", "1");
+        step[4] = "-9223372036854775808";
+        step[5] = "9223372036854775807";
+        BOOST_TEST(is_left(transact("a#1.1", step), "a#1.1"), each);
+        step[0] = "<>";
+        BOOST_TEST(is_left(transact("a#1.1", step), "a#1.1"), each);
+        BOOST_TEST(value("n").value() == each);
+    }
+    put("n", "1");
+    BOOST_TEST(is_left(transact("a#1.1", number("<", "n", "1000000000000000")), "a#1.1"));
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_left_to_the_client)
+{
+    words step = add("n", "1");
+    for (const auto& [least, most] : {std::pair("0", "12"), {"13", "20"}, {"0", "11"}})
+    {
+        step[4] = least;
+        step[5] = most;
+        // Nothing of it is done.
+        BOOST_TEST(is_left(
+            transact("a#1.1", set("t", "=x") + add("n", "-1") + add("n", "1") + step), "a#1.1"));
+        BOOST_TEST(value("n").value() == "12");
+        BOOST_TEST(value("t").value() == "abc");
+    }
+    step = add("n", "-13");
+    step[4] = "0";
+    BOOST_TEST(is_left(transact("a#1.1", step), "a#1.1"));
+    step[4] = "-1";
+    BOOST_TEST(transact("a#1.1", step)[0] == "released");
+    BOOST_TEST(value("n").value() == "-1");
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_was_never_written_is_left_to_the_client)
+{
+    store.run(words{"DEL", "state"});
+    BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "own");
+    BOOST_TEST(store.hash("state") == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_refused)
+{
+    store.run(words{"SET", "state", "x"});
+    BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "wrongtype");
+    BOOST_TEST(store.hash("lock") == nullptr);
+}
+
+// --- if it is repeated --------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(it_is_carried_out_once)
+{
+    since = store.clock;
+    const words told = transact("a#1.1", add("n", "1"));
+    pass(100ms);
+    tries = 1;
+    const words again = transact("a#2.1", add("n", "1"));
+    BOOST_TEST(again[0] == "released");
+    BOOST_TEST(again[6] == told[6]);
+    // Nor does the first one, should it be executed once more, or late.
+    tries = 0;
+    BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "released");
+    BOOST_TEST(value("n").value() == "13");
+    // Also if somebody else has the lock by then.
+    acquire("b#1.1");
+    BOOST_TEST(transact("a#2.1", add("n", "1"))[0] == "released");
+    BOOST_TEST(queue().empty());
+    // It may be done in the same slot when the answer is known.
+    release("b#1.1", fence(), "s");
+    seen = std::stoll(told[6]);
+    BOOST_TEST(transact("a#2.2", add("n", "1"))[0] == "released");
+    BOOST_TEST(value("n").value() == "14");
+}
+
+BOOST_AUTO_TEST_CASE(one_that_was_not_executed_is_carried_out_by_the_next)
+{
+    since = store.clock;
+    pass(10s);
+    tries = 1;
+    BOOST_TEST(transact("a#2.1", add("n", "1"))[0] == "released");
+    BOOST_TEST(value("n").value() == "13");
+}
+
+BOOST_AUTO_TEST_CASE(one_that_another_one_has_followed_does_nothing)
+{
+    since = store.clock;
+    tries = 2;
+    BOOST_TEST(transact("a#3.1", number("<", "n", "0"))[0] == "unmet");
+    // It is remembered for as long as the first one may be late.
+    BOOST_TEST(store.run(words{"PTTL", "done"}).number >= 15'000);
+    BOOST_TEST(store.run(words{"PTTL", "lock"}).number >= 15'000);
+    for (tries = 0; tries < 2; ++tries)
+        BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "unknown");
+    BOOST_TEST(value("n").value() == "12");
+    BOOST_TEST(owner() == "");
+    BOOST_TEST(transact("a#3.1", add("n", "1"))[0] == "released");
+    BOOST_TEST(value("n").value() == "13");
+}
+
+BOOST_AUTO_TEST_CASE(one_that_queues_is_not_carried_out_by_a_late_one)
+{
+    acquire("b#1.1");
+    since = store.clock;
+    tries = 1;
+    BOOST_TEST(transact("a#2.1", add("n", "1"))[0] == "queued");
+    cancel("a#2.1");
+    release("b#1.1", fence(), "s");
+    tries = 0;
+    BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "unknown");
+    BOOST_TEST(value("n").value() == "12");
+}
+
+BOOST_AUTO_TEST_CASE(one_that_is_too_late_does_nothing)
+{
+    since = store.clock;
+    pass(15s);
+    const words in_time = transact("a#1.1", add("n", "1"));
+    BOOST_TEST(in_time[0] == "released");
+    seen = std::stoll(in_time[6]);
+    pass(1us);
+    BOOST_TEST(transact("a#1.2", add("n", "1"))[0] == "unknown");
+    BOOST_TEST(value("n").value() == "13");
+    // A server that has taken over is asked like that.
+    since = 0;
+    BOOST_TEST(transact("a#1.2", add("n", "1"))[0] == "unknown");
+    seen = 0;
+    BOOST_TEST(transact("a#1.2", add("n", "1"))[0] == "released");
+    BOOST_TEST(value("n").value() == "13");
+}
+
+BOOST_AUTO_TEST_CASE(its_fence_is_above_all_that_its_client_has_seen)
+{
+    seen = store.clock + 1'000'000'000;
+    BOOST_TEST(transact("a#1.1", add("n", "1"))[6] == std::to_string(seen + 1));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
