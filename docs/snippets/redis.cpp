@@ -124,14 +124,27 @@ boost::asio::awaitable<void> monitors(turnstile::redis::session& session)
     turnstile::redis::monitor<room> library{session, "library"};
     auto ok_to_read = library.make_condition("ok_to_read");
 
-    auto enter = [&](auto& section) -> boost::asio::awaitable<void>
+    auto read = [&](auto& section) -> boost::asio::awaitable<void>
     {
         co_await section.async_wait(ok_to_read, [](const room& r) { return r.writers == 0; });
         ++section->readers;
         section.notify_all(ok_to_read);
     };
-    co_await library.async_with(enter);
+    co_await library.async_with(read);
     // [section]
+    auto ok_to_write = library.make_condition("ok_to_write");
+
+    // [transaction]
+    const auto enter = turnstile::transaction<room>()
+                           .require(&room::writers, std::equal_to(), 0)
+                           .wait_on(ok_to_read)
+                           .add(&room::readers, 1);
+    const auto leave =
+        turnstile::transaction<room>().add(&room::readers, -1).notify_one(ok_to_write);
+
+    co_await library.async_transact(enter);
+    co_await library.async_transact(leave);
+    // [transaction]
     check(co_await library.async_with([](auto& section) { return section->readers; }) == 1);
 }
 

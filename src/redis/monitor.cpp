@@ -46,6 +46,17 @@ bool is_of(const condition_handle& condition, const lock_handle& lock) noexcept
     return condition.lock.get() == &lock;
 }
 
+void start_transact(const std::shared_ptr<lock_handle>& lock,
+                    const std::shared_ptr<proposal>& proposed, lock_handler handler)
+{
+    const auto operation =
+        std::make_shared<lock_operation>(lock, patience(), demand(), std::move(handler));
+    // Replicas are asked about grants, so there has to be one.
+    if (lock->durability.replicas == 0)
+        operation->proposed = proposed;
+    start(operation);
+}
+
 void start_commit(grant& owned, last_words words, leave_handler handler)
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));

@@ -282,6 +282,17 @@ public:
                 std::move(handler_));
     }
 
+protected:
+    /// Completes with a result that was there without a section.
+    template <std::same_as<result_type> Result>
+    void complete(Result result)
+    {
+        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
+            slot.is_connected())
+            slot.clear();
+        std::move(handler_)(std::exception_ptr(), std::move(result));
+    }
+
 private:
     void fail(std::exception_ptr failure, Ownership owned)
     {

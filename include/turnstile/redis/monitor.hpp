@@ -22,12 +22,16 @@
 #include <turnstile/detail/composed_operation.hpp>
 #include <turnstile/detail/predicate_wait.hpp>
 #include <turnstile/detail/section.hpp>
+#include <turnstile/detail/transaction_body.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/detail/described.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
+#include <turnstile/redis/detail/proposal.hpp>
+#include <turnstile/redis/detail/propose.hpp>
 #include <turnstile/redis/detail/section_grant.hpp>
 #include <turnstile/redis/session.hpp>
+#include <turnstile/transaction.hpp>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -539,7 +543,62 @@ public:
             token, std::move(acquire), bound_body(std::move(body), origin_));
     }
 
+    /**
+     * @brief Carries out a @ref transaction: changes the state without a body, in one round trip if nobody owns
+     *        the lock or waits for it.
+     *
+     * Otherwise, and if the server cannot decide it, it is a section: as if a body waited until the requirements
+     * hold, as section::async_wait() does, if the transaction waits on a condition, and then changed the state.
+     * The server can compare and add integers of up to 15 digits; tell whether `bool`, strings, enumerations and
+     * optionals of all these equal a value; and set members that are no structs. A state that was never
+     * written takes a section, too.
+     *
+     * @param what requires, changes and notifies. Its conditions live until the operation has ended.
+     * @throws redis_error with `errc::bad_state` if a member is not described, or a value cannot be written.
+     * @par Completion Signature
+     * @code void(std::exception_ptr, bool) @endcode
+     * Whether it was carried out. If not, a requirement does not hold, and it does not wait for that.
+     * @par Errors
+     * Those of @ref async_with. A `system_error` with `boost::system::errc::result_out_of_range` if a sum is no
+     * value of its member: nothing was written; the text names the member, the values and the limits. `errc::bad_state`
+     * if a field that it needs does not have the form that its type wants. `errc::unknown_outcome` if a command
+     * was sent that may have carried it out, and its answer was lost together with the memory of the server, with
+     * the server, or for longer than a lease; or if it was cancelled then, or the session was closed.
+     * @par Per-Operation Cancellation
+     * All types. While it waits for the lock or on the condition, nothing was changed. While the command that may
+     * carry it out is under way, its answer counts: if that says that it waits, it does not. If the connection
+     * breaks meanwhile, nobody can tell.
+     * @par Immediate completion
+     * Never.
+     * @par Round trips
+     * One command, also if a requirement does not hold and it does not wait. If somebody else owns the lock, what
+     * @ref async_with takes; to wait on a condition, what section::async_wait() takes besides. If the
+     * connection breaks, two more. It is carried out once at most.
+     * @par Durability
+     * With mutex_options::durability() it is a section.
+     */
+    template <class... Steps, class CompletionToken = boost::asio::deferred_t>
+    auto async_transact(transaction<T, Steps...> what, CompletionToken&& token = {})
+    {
+        using bound_body =
+            section_body<turnstile::detail::transaction_body<transaction<T, Steps...>>>;
+        auto proposed =
+            detail::propose(what, [this](detail::proposal& to, const auto& step)
+                            { return put_down(to, *step.condition->condition_, step.all); });
+        return boost::asio::async_initiate<CompletionToken, void(std::exception_ptr, bool)>(
+            detail::initiate_transaction(origin_->lock), token, std::move(proposed),
+            bound_body(turnstile::detail::transaction_body(std::move(what)), origin_));
+    }
+
 private:
+    /// Of a transaction, a notification. Whether that is possible: the section says what is wrong with it.
+    [[nodiscard]] bool put_down(detail::proposal& to, const detail::condition_handle& condition,
+                                bool all) const
+    {
+        to.signals.emplace_back(detail::key_of(condition), all);
+        return detail::is_of(condition, *origin_->lock);
+    }
+
     /// What sections need of the monitor. It may be gone while they run.
     struct origin
     {

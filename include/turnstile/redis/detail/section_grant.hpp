@@ -10,11 +10,15 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <turnstile/detail/section.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/detail/grant.hpp>
+#include <turnstile/redis/detail/proposal.hpp>
 #include <turnstile/redis/session.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace turnstile::redis {
@@ -41,6 +45,11 @@ namespace turnstile::redis::detail {
 
 /// Gives back what a grant owns, and says something as well: all of it, or nothing if the lock was lost.
 void start_commit(grant& owned, last_words words, leave_handler handler);
+
+/// Waits for a lock, unless the server can do at once what is proposed: then it completes without an error and
+/// without a grant, and the proposal says whether it was carried out. There may be none.
+void start_transact(const std::shared_ptr<lock_handle>& lock,
+                    const std::shared_ptr<proposal>& proposed, lock_handler handler);
 
 /**
  * What the body of a section owns: one grant after another, since it may sleep. What it has to say at the end
@@ -143,6 +152,65 @@ struct to_section
         granted.arrive();
         return granted ? section_grant(std::move(granted)) : section_grant();
     }
+};
+
+/// What a transaction waits with: begins a section if there is a grant. The Body returns a bool.
+template <class Handler, class Body>
+class transaction_handler : public turnstile::detail::section_handler<Handler, section_grant, Body,
+                                                                      boost::asio::any_io_executor>
+{
+    using section_type = turnstile::detail::section_handler<Handler, section_grant, Body,
+                                                            boost::asio::any_io_executor>;
+
+public:
+    transaction_handler(Handler&& handler, Body&& body,
+                        const boost::asio::any_io_executor& executor,
+                        std::shared_ptr<const proposal> proposed)
+        : section_type(std::move(handler), std::move(body), executor)
+        , proposed_(std::move(proposed))
+    {
+    }
+
+    void operator()(const error_code& error, grant granted)
+    {
+        if (!error && !granted)
+            section_type::complete(proposed_->carried_out);
+        else
+            section_type::operator()(error, to_section()(std::move(granted)));
+    }
+
+private:
+    std::shared_ptr<const proposal> proposed_;
+};
+
+/// Starts a transaction: what is proposed, or a section with the body.
+class initiate_transaction
+{
+public:
+    using executor_type = boost::asio::any_io_executor;
+
+    explicit initiate_transaction(std::shared_ptr<lock_handle> lock) noexcept
+        : lock_(std::move(lock))
+    {
+    }
+
+    [[nodiscard]] executor_type get_executor() const noexcept { return executor_of(*lock_); }
+
+    template <class Handler, class Body>
+    void operator()(Handler&& handler, std::optional<proposal> words, Body body) const
+    {
+        const auto executor = get_executor();
+        const auto proposed =
+            words ? std::make_shared<proposal>(std::move(*words)) : std::shared_ptr<proposal>();
+        start_transact(lock_, proposed,
+                       {transaction_handler<std::decay_t<Handler>, Body>(
+                            std::decay_t<Handler>(std::forward<Handler>(handler)), std::move(body),
+                            executor, proposed),
+                        executor});
+    }
+
+private:
+    std::shared_ptr<lock_handle> lock_;
 };
 
 /// What a section that sleeps waits with: it has the lock and the state again before its handler is called,
