@@ -18,6 +18,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <redis/names.hpp>
 #include <string>
 #include <support/lock_client.hpp>
 #include <support/print.hpp>
