@@ -13,8 +13,8 @@ namespace turnstile::redis::detail {
 namespace {
 
 constexpr std::array<std::string_view, operation_count> operation_names{
-    "acquire", "release", "cancel", "renew", "nudge",    "resync",
-    "leave",   "signal",  "wake",   "fetch", "transact", ""};
+    "acquire", "release", "cancel", "renew", "nudge",    "resync", "leave",
+    "signal",  "wake",    "fetch",  "keep",  "transact", ""};
 
 constexpr std::array<std::string_view, operation_count> pool_operation_names{"pool_acquire",
                                                                              "pool_release",
@@ -22,6 +22,7 @@ constexpr std::array<std::string_view, operation_count> pool_operation_names{"po
                                                                              "pool_renew",
                                                                              "pool_nudge",
                                                                              "pool_resync",
+                                                                             "",
                                                                              "",
                                                                              "",
                                                                              "",
@@ -43,6 +44,15 @@ std::string_view next_word(std::string_view& text) noexcept
     return word;
 }
 
+/// Reads a deadline, and behind a comma, when the next contribution lapses. Whether it is one.
+bool parse_deadline(std::string_view word, standing& result) noexcept
+{
+    const std::size_t comma = std::min(word.find(','), word.size());
+    if (!parse_number(word.substr(0, comma), result.deadline))
+        return false;
+    return comma == word.size() || parse_number(word.substr(comma + 1), result.lapse);
+}
+
 /// What a script says about one lock, see answer() in lua/prologue.lua.
 std::optional<standing> parse_standing(std::string_view text)
 {
@@ -55,8 +65,7 @@ std::optional<standing> parse_standing(std::string_view text)
     // Of keys that are not ours there is nothing more to say.
     if (result.said < standing::status::foreign &&
         (!parse_number(next_word(text), result.now) ||
-         !parse_number(next_word(text), result.fence) ||
-         !parse_number(next_word(text), result.deadline)))
+         !parse_number(next_word(text), result.fence) || !parse_deadline(next_word(text), result)))
         return std::nullopt;
     for (std::int64_t* const number : {&result.ticket, &more})
         // What is left off at the end is 0.

@@ -47,6 +47,8 @@ enum class operation
     wake,
     /// Of a monitor: confirms a grant, and reads the state.
     fetch,
+    /// Of a monitor: extends the leases of contributions to its state, or ends them.
+    keep,
     /// Of a monitor: changes the state without a section; if that is not possible now, acquires or queues.
     transact,
     /// Of a pool: adds units, creates it, or reads how many there are.
@@ -54,7 +56,7 @@ enum class operation
 };
 
 /// How many operations there are.
-inline constexpr std::size_t operation_count = 12;
+inline constexpr std::size_t operation_count = 13;
 
 /// What an operation is done to: each kind has scripts of its own.
 enum class object_kind
@@ -112,6 +114,8 @@ struct standing
     std::int64_t fence = 0;
     /// When the lease of the owner ends; 0 if nobody owns the lock.
     server_time deadline = 0;
+    /// When the next contribution to the state lapses, unless it is extended; 0 if there is none.
+    server_time lapse = 0;
     std::int64_t ticket = 0;
     /// Whether the script stopped before all was done.
     bool more = false;

@@ -217,9 +217,10 @@ attempt_id protocol_client::release(local_time now, attempt_id id, farewell what
     {
         // The lease has ended just now; `lost` is among the actions already.
         actions_.emplace_back(released{id, release_result::lost, {}});
+        settle_bonds(what, release_result::lost);
         return 0;
     }
-    const bool speaks = !what.condition.empty() || !what.signals.empty() || !what.fields.empty();
+    const bool speaks = !what.condition.empty() || what.changes_anything();
     if (!speaks && hand_over(entry))
         return 0;
     if (!what.condition.empty())
@@ -383,7 +384,7 @@ void protocol_client::enter_queue(attempt_entry& entry, const standing& told, bo
     lock.waiters.emplace(each.ticket, entry.first);
     if (asleep)
         ++lock.asleep;
-    arm_nudge(each.lock, told.deadline, told.now);
+    arm_nudge(each.lock, told);
     if (asleep && each.wakes)
         proceed(entry);
 }
@@ -628,6 +629,7 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
         proceed(*attempts_.find(id));
     for (const auto& [id, each] : calls_)
         send_call(id);
+    resume_bonds();
 }
 
 void protocol_client::disconnected(local_time now)
@@ -655,6 +657,7 @@ void protocol_client::disconnected(local_time now)
     }
     for (auto& [id, lock] : locks_)
         set_timer(timer::nudge, id, lock.nudge_at, never);
+    suspend_bonds();
 }
 
 void protocol_client::answered(local_time now, std::uint64_t number, std::vector<standing> answers)
@@ -682,6 +685,8 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
     }
     if (flown.op == operation::count || flown.op == operation::signal)
         return on_count(flown.attempts[0], answers[0]);
+    if (flown.op == operation::keep)
+        return on_keep(flown, answers);
     for (std::size_t i = 0; i < answers.size(); ++i)
     {
         const auto entry = attempts_.find(flown.attempts[i]);
@@ -723,6 +728,7 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
             break;
         case operation::nudge:
         case operation::signal:
+        case operation::keep:
         case operation::count:
             break;
         }
@@ -750,6 +756,8 @@ void protocol_client::refused(local_time now, std::uint64_t number, std::string_
     }
     if (flown.op == operation::count || flown.op == operation::signal)
         return on_refused_call(flown.attempts[0], text);
+    if (flown.op == operation::keep)
+        return on_refused_keep(flown, text);
     for (const attempt_id id : flown.attempts)
         if (const auto entry = attempts_.find(id); entry != attempts_.end())
         {
@@ -932,12 +940,17 @@ void protocol_client::on_leave(attempt_entry& entry, const standing& said)
     const auto found = farewells_.find(entry.first);
     // If nothing was said but that it sleeps, all that counts is that it does not own the lock.
     const bool is_certain = (said.said == status::lost && entry.second.server == server_) ||
-                            (found->second.signals.empty() && found->second.fields.empty());
+                            !found->second.changes_anything();
     // Of those who were to be signalled, there are more than one script moves.
     if (said.said == status::released && said.more)
         for (const auto& [condition, all] : found->second.signals)
             if (all)
                 signal(now_, lock, condition, true);
+    // Before its user is told how the section ended.
+    if (said.said == status::released)
+        settle_bonds(found->second, release_result::released);
+    else
+        settle_bonds(found->second, is_certain ? release_result::lost : release_result::unknown);
     on_release(entry, said);
     if (sleeper != 0)
         settle(sleeper, said, is_certain ? attempt_failure::lost : attempt_failure::unknown);
@@ -1100,7 +1113,7 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const standing& said
     if (said.more)
         send_nudge(id);
     else
-        arm_nudge(id, said.deadline, said.now);
+        arm_nudge(id, said);
 }
 
 void protocol_client::on_count(call_id id, const standing& said)
@@ -1169,7 +1182,7 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
                     actions_.emplace_back(
                         released{each.bearer, release_result::refused, std::string(text)});
                 fail_sleeper(std::exchange(each.sleeper, 0), attempt_failure::refused, text);
-                farewells_.erase(entry.first);
+                settle_bonds(farewells_.extract(entry.first).mapped(), release_result::refused);
                 each.spoiled = true;
                 return proceed(entry);
             }
@@ -1199,11 +1212,13 @@ void protocol_client::advance(local_time now)
 void protocol_client::expire()
 {
     std::vector<attempt_id> renewals;
+    std::vector<bond_id> keeps;
     while (!timers_.empty())
     {
         const auto [at, what, id] = *timers_.begin();
-        const local_time window =
-            what == timer::renewal && !renewals.empty() ? renewal_window : local_time();
+        const bool joins = (what == timer::renewal && !renewals.empty()) ||
+                           (what == timer::bond_renewal && !keeps.empty());
+        const local_time window = joins ? renewal_window : local_time();
         if (at > now_ + window)
             break;
         if (what == timer::renewal)
@@ -1214,8 +1229,17 @@ void protocol_client::expire()
                 renewals.push_back(id);
             continue;
         }
+        if (what == timer::bond_renewal)
+        {
+            set_timer(what, id, bonds_.at(id).renewal_at, never);
+            keeps.push_back(id);
+            continue;
+        }
         fire(what, id);
     }
+    std::erase_if(keeps, [this](bond_id id)
+                  { return !up_ || !bonds_.contains(id) || bonds_.at(id).flight != 0; });
+    send_keeps(keeps);
     if (!renewals.empty())
     {
         std::erase_if(renewals,
@@ -1234,6 +1258,8 @@ void protocol_client::fire(timer what, std::uint64_t id)
             send_nudge(id);
         return;
     }
+    if (what == timer::bond_loss)
+        return lose_bond(id);
     if (what == timer::call)
     {
         set_timer(what, id, calls_.at(id).retry_at, never);
@@ -1274,8 +1300,9 @@ void protocol_client::clear_timers(attempt_entry& entry)
     set_timer(timer::retry, entry.first, each.retry_at, never);
 }
 
-/// Has the lock looked at when the lease of its owner has ended: the server does nothing by itself.
-void protocol_client::arm_nudge(lock_id id, server_time deadline, server_time now)
+/// Has the lock looked at when the lease of its owner has ended, or that of a contribution for whose end somebody
+/// may sleep: the server does nothing by itself.
+void protocol_client::arm_nudge(lock_id id, const standing& told)
 {
     lock_state& lock = locks_.at(id);
     if (lock.waiters.empty() || !up_ || !guards_.nudge)
@@ -1284,10 +1311,16 @@ void protocol_client::arm_nudge(lock_id id, server_time deadline, server_time no
     const auto spread =
         static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(nudge_spread.count()));
     const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
-    local_time left(std::max<std::int64_t>(deadline - now, 0));
+    local_time left(std::max<std::int64_t>(told.deadline - told.now, 0));
     // Who sleeps asks now and then only whether it still does: a message may have been lost.
     if (lock.asleep == lock.waiters.size())
+    {
+        const local_time owned = left;
         left = std::max(left, local_time(lock.options.lease));
+        // What has lapsed already is undone when its owner gives the lock back.
+        if (told.lapse != 0)
+            left = std::min(left, std::max(local_time(told.lapse - told.now), owned));
+    }
     set_timer(timer::nudge, id, lock.nudge_at, now_ + left + later + local_time(spread));
 }
 

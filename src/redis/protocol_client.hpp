@@ -35,6 +35,9 @@ using lock_id = std::uint64_t;
 /// Names a call of a client; rises by one with each.
 using call_id = std::uint64_t;
 
+/// Names a bond of a client: a contribution to the state of a monitor that is bound to a lease.
+using bond_id = std::uint64_t;
+
 /// What a pool is made with, should it not exist yet.
 struct pool_shape
 {
@@ -95,6 +98,23 @@ enum class inquiry
     signal_all,
 };
 
+/// What somebody contributes to the state of a monitor.
+struct bond_terms
+{
+    std::string field;
+    /// Added to the field.
+    std::int64_t amount = 0;
+    /// All who sleep on it are signalled if the server undoes the contribution.
+    std::string condition;
+};
+
+/// A bond, and what the server knows it by: how it can be undone.
+struct bond_name
+{
+    bond_id id = 0;
+    std::string record;
+};
+
 /// What a section says as it ends.
 struct farewell
 {
@@ -103,7 +123,16 @@ struct farewell
     /// The conditions that are signalled, and whether all sleepers are.
     std::vector<std::pair<std::string, bool>> signals;
     /// The fields of the state that have changed; one without a value is no more.
-    std::vector<std::pair<std::string, std::optional<std::string>>> fields;
+    std::vector<std::pair<std::string, std::optional<std::string>>> fields{};
+    /// The contributions that the fields contain now, and those that were taken out of them.
+    std::vector<bond_name> bound{};
+    std::vector<bond_name> freed{};
+
+    /// Whether it says more than that its owner goes to sleep.
+    [[nodiscard]] bool changes_anything() const noexcept
+    {
+        return !signals.empty() || !fields.empty() || !bound.empty() || !freed.empty();
+    }
 };
 
 /// What a client is made of.
@@ -265,9 +294,23 @@ struct released
     std::string text;
 };
 
+/// A contribution is not undone before `expires`.
+struct kept
+{
+    bond_id bond;
+    local_time expires;
+};
+
+/// A contribution has ended. It was taken back; or lost, and then the server undoes it, unless it was not made.
+struct unbound
+{
+    bond_id bond;
+    bool lost;
+};
+
 /// What a client wants to have done.
-using action =
-    std::variant<command, granted, extended, failed, lost, released, taken, transacted, called>;
+using action = std::variant<command, granted, extended, failed, lost, released, taken, transacted,
+                            called, kept, unbound>;
 
 /// What a client has seen and done, since it was made.
 struct client_counters
@@ -382,6 +425,13 @@ public:
     /// Signals one who sleeps on a condition, or all. Ends with `called`.
     call_id signal(local_time now, lock_id lock, std::string condition, bool all);
 
+    /// Names a contribution. It is made by a section that ends with it, see @ref farewell, and is kept from then
+    /// on. Ends with `unbound`.
+    [[nodiscard]] bond_name bind(lock_id lock, const bond_terms& what);
+
+    /// Has the server undo a contribution, as soon as it is made. There is no further action about it.
+    void unbind(local_time now, bond_id id);
+
     // --- what happens ---
 
     /// A connection stands, and its wake channel is subscribed to.
@@ -419,6 +469,9 @@ public:
     /// How many attempts there are, those that nobody is interested in any more included.
     [[nodiscard]] std::size_t attempt_count() const noexcept { return attempts_.size(); }
 
+    /// How many contributions there are.
+    [[nodiscard]] std::size_t bond_count() const noexcept { return bonds_.size(); }
+
     /// Whether an attempt holds its lock at the moment.
     [[nodiscard]] bool holds(attempt_id id) const;
 
@@ -448,7 +501,9 @@ private:
     {
         // The order counts: what is lost is lost before anything else is done.
         loss,
+        bond_loss,
         renewal,
+        bond_renewal,
         retry,
         call,
         nudge,
@@ -573,10 +628,28 @@ private:
         local_time retry_at = never;
     };
 
+    struct bond
+    {
+        lock_id lock = 0;
+        std::string record;
+        // Whether the server knows it.
+        bool is_made = false;
+        // Whether the server is to undo it; and whether it was told so over this connection.
+        bool ends = false;
+        bool end_sent = false;
+        // When the server was first asked to make it.
+        std::optional<local_time> asked{};
+        std::uint64_t flight = 0;
+        local_time expires = local_time::min();
+        local_time loss_at = never;
+        local_time renewal_at = never;
+    };
+
     struct flight
     {
         operation op = operation::acquire;
         lock_id lock = 0;
+        // Or calls, or bonds.
         std::vector<attempt_id> attempts;
         local_time sent{};
     };
@@ -631,6 +704,18 @@ private:
     void on_refused_call(call_id id, std::string_view text);
     void rejoin(attempt_entry& entry);
 
+    // Contributions.
+    void settle_bonds(const farewell& what, release_result result);
+    void keep_bond(bond_id id, local_time expires, local_time span);
+    void end_bond(bond_id id);
+    void lose_bond(bond_id id);
+    void forget_bond(bond_id id);
+    void resume_bonds();
+    void suspend_bonds();
+    void on_keep(const flight& flown, const std::vector<standing>& answers);
+    void on_refused_keep(const flight& flown, std::string_view text);
+    void send_keeps(const std::vector<bond_id>& bonds);
+
     // Commands.
     void send_acquire(attempt_entry& entry);
     void send_transact(attempt_entry& entry, const proposal& what);
@@ -662,7 +747,7 @@ private:
     void fire(timer what, std::uint64_t id);
     void set_timer(timer what, std::uint64_t id, local_time& slot, local_time at);
     void clear_timers(attempt_entry& entry);
-    void arm_nudge(lock_id id, server_time deadline, server_time now);
+    void arm_nudge(lock_id id, const standing& told);
     std::uint64_t random() noexcept;
 
     client_options options_;
@@ -681,6 +766,7 @@ private:
     std::uint64_t last_attempt_ = 0;
     std::uint64_t last_lock_ = 0;
     call_id last_call_ = 0;
+    bond_id last_bond_ = 0;
     std::uint64_t last_command_ = 0;
     std::uint64_t random_;
     // A moving average.
@@ -693,6 +779,7 @@ private:
     std::map<std::string, lock_id> shared_;
     std::map<std::uint64_t, flight> flights_;
     std::map<call_id, pending_call> calls_;
+    std::map<bond_id, bond> bonds_;
     std::map<attempt_id, farewell> farewells_;
     // Of transactions, as long as the server is asked to carry them out.
     std::map<attempt_id, proposal> proposals_;

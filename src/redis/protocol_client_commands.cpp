@@ -171,11 +171,24 @@ void protocol_client::send_leave(attempt_entry& entry, const farewell& what)
         note_incarnation(sleeper->second);
     arguments.push_back(sleeper != attempts_.end() ? to_string(id_of(each.sleeper)) : "");
     arguments.push_back(what.condition);
-    arguments.push_back(std::to_string(what.signals.size()));
+    arguments.push_back(
+        std::to_string(what.signals.size() + what.bound.size() + what.freed.size()));
     for (const auto& [condition, all] : what.signals)
     {
         arguments.push_back(condition);
         arguments.emplace_back(all ? "all" : "one");
+    }
+    for (const auto& [id, record] : what.bound)
+    {
+        if (const auto found = bonds_.find(id); !found->second.asked)
+            found->second.asked = now_;
+        arguments.push_back(record);
+        arguments.emplace_back("bind");
+    }
+    for (const auto& [id, record] : what.freed)
+    {
+        arguments.push_back(record);
+        arguments.emplace_back("free");
     }
     for (const auto& [name, value] : what.fields)
     {
@@ -277,6 +290,29 @@ void protocol_client::send_signal(call_id id)
     send(object_kind::mutex, operation::signal, each.lock, {id}, lock.keys, std::move(arguments));
 }
 
+void protocol_client::send_keeps(const std::vector<bond_id>& bonds)
+{
+    for (std::size_t first = 0; first < bonds.size(); first += batch_size)
+    {
+        std::vector<bond_id> batch;
+        std::vector<std::string> keys;
+        std::vector<std::string> arguments{options_.wake_prefix};
+        for (std::size_t i = first; i < std::min(bonds.size(), first + batch_size); ++i)
+        {
+            bond& each = bonds_.at(bonds[i]);
+            const lock_state& lock = locks_.at(each.lock);
+            batch.push_back(bonds[i]);
+            keys.insert(keys.end(), lock.keys.begin(), lock.keys.end());
+            arguments.push_back(each.record);
+            arguments.push_back(text(each.ends ? 0 : lock.options.lease.count()));
+            append(arguments, lock.options);
+            each.end_sent = each.ends;
+        }
+        send(object_kind::mutex, operation::keep, 0, std::move(batch), std::move(keys),
+             std::move(arguments));
+    }
+}
+
 object_kind protocol_client::kind_of(attempt_id id) const
 {
     return locks_.at(attempts_.at(id).lock).options.kind();
@@ -368,7 +404,10 @@ void protocol_client::send(object_kind kind, operation op, lock_id lock,
                            std::vector<std::string> arguments)
 {
     const std::uint64_t number = ++last_command_;
-    if (op != operation::nudge && op != operation::signal && op != operation::count)
+    if (op == operation::keep)
+        for (const bond_id id : attempts)
+            bonds_.at(id).flight = number;
+    else if (op != operation::nudge && op != operation::signal && op != operation::count)
         for (const attempt_id id : attempts)
             attempts_.at(id).flight = number;
     flights_.emplace(number, flight{op, lock, std::move(attempts), now_});

@@ -61,18 +61,18 @@ const std::vector<lack> lacks{
     {"-hdel", "user 'app' may not run all commands of the scripts; add +hdel"},
     {"-hset", "user 'app' may not run all commands of the scripts; add +hset"},
     {"-time", "user 'app' may not run all commands of the scripts; add +time"},
-    {"-@hash", "add +hdel +hexists +hget +hgetall +hlen +hmget +hset"},
+    {"-@hash", "add +hdel +hexists +hget +hgetall +hincrby +hlen +hmget +hset"},
     {"-pubsub|numsub", "add +pubsub|numsub"},
 };
 
 /// What a user needs besides keys.
 const std::vector<std::string> needed{
-    "&turnstile:*", "+hello",   "+select",        "+subscribe",       "+publish",
-    "+info",        "+ping",    "+script|load",   "+evalsha",         "+exists",
-    "+hdel",        "+hexists", "+hget",          "+hgetall",         "+hlen",
-    "+hmget",       "+hset",    "+persist",       "+pexpire",         "+pubsub|numsub",
-    "+time",        "+zadd",    "+zcard",         "+zpopmin",         "+zrange",
-    "+zrem",        "+zscore",  "+zrangebyscore", "+zremrangebyscore"};
+    "&turnstile:*", "+hello",   "+select",        "+subscribe",        "+publish",
+    "+info",        "+ping",    "+script|load",   "+evalsha",          "+exists",
+    "+hdel",        "+hexists", "+hget",          "+hgetall",          "+hincrby",
+    "+hlen",        "+hmget",   "+hset",          "+persist",          "+pexpire",
+    "+time",        "+zadd",    "+zcard",         "+zpopmin",          "+zrange",
+    "+zrem",        "+zscore",  "+zrangebyscore", "+zremrangebyscore", "+pubsub|numsub"};
 
 /// What a server that is new enough answers during the set-up.
 std::string answer_of(const std::vector<std::string>& words, const std::string& version)

@@ -77,8 +77,8 @@ BOOST_AUTO_TEST_SUITE(redis_script_contracts)
 
 BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
 {
-    // All but six are there for locks and for pools; and there are three of gates, and one for connections.
-    BOOST_TEST(script_names().size() == 2 * redis::detail::operation_count - 6 + 3 + 1);
+    // All but seven are there for locks and for pools; and there are three of gates, and one for connections.
+    BOOST_TEST(script_names().size() == 2 * redis::detail::operation_count - 7 + 3 + 1);
     for (const std::string& name : script_names())
         BOOST_TEST_CONTEXT(name)
         {
@@ -200,6 +200,12 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_take)
     monitor.machine.transact(monitor.now, monitor.lock, {});
     monitor.pass(std::chrono::seconds(0));
     sent["transact"] = monitor.commands.at(1);
+    driven_client contributor(options);
+    contributor.connect();
+    contributor.contribute(contributor.hold());
+    contributor.answer(contributor.say(driven_client::status::released));
+    contributor.pass(std::chrono::milliseconds(5100));
+    sent["keep"] = contributor.commands.at(0);
     BOOST_TEST(sent.size() == redis::detail::operation_count - 1);
     check_numbers(sent, 3);
 }
@@ -213,7 +219,7 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_of_a_pool_take)
     client.read();
     for (const auto& each : client.commands)
         sent[std::string(name_of(each.op, each.kind))] = each;
-    BOOST_TEST(sent.size() == redis::detail::operation_count - 5);
+    BOOST_TEST(sent.size() == redis::detail::operation_count - 6);
     check_numbers(sent, 5);
 }
 

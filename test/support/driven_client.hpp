@@ -106,6 +106,18 @@ public:
         return sleeper;
     }
 
+    /// Gives back what is held, and contributes to the state of a monitor.
+    redis::detail::bond_name contribute(attempt_id id)
+    {
+        redis::detail::farewell words;
+        words.fields = {{"n", "1"}};
+        const auto result = machine.bind(lock, {"n", 1, "c"});
+        words.bound = {result};
+        machine.release(now, id, std::move(words));
+        collect();
+        return result;
+    }
+
     void wake(attempt_id id)
     {
         machine.wake(now, id);

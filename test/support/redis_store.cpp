@@ -271,6 +271,19 @@ redis_reply redis_store::run_hash(std::string_view name, words args)
             }
         return result;
     }
+    if (name == "HINCRBY" && args.size() == 4)
+    {
+        std::int64_t sum = 0;
+        std::int64_t more = 0;
+        const auto found = map != nullptr ? map->find(args[2]) : fields::iterator();
+        const bool there = map != nullptr && found != map->end();
+        if (!to_integer(args[3], more))
+            return no_integer();
+        if ((there && !to_integer(found->second, sum)) || __builtin_add_overflow(sum, more, &sum))
+            return redis_reply::error("ERR hash value is not an integer");
+        make<fields>(args[1]).insert_or_assign(args[2], std::to_string(sum));
+        return redis_reply::of(sum);
+    }
     if (name == "HEXISTS" && args.size() == 3)
         return redis_reply::of(map != nullptr && map->contains(args[2]) ? 1 : 0);
     if (name == "HMGET" && args.size() >= 3)

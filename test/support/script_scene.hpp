@@ -116,6 +116,11 @@ public:
         arguments.insert(arguments.end(), fields.begin(), fields.end());
         return run("leave", arguments);
     }
+    /// Extends a contribution for so many milliseconds, or ends it.
+    words keep(const std::string& record, const std::string& span)
+    {
+        return run("keep", {"w:", record, span, lease, claim, idle});
+    }
     words signal(const std::string& whom = "one")
     {
         return run("signal", {"w:", condition, whom, lease, claim, idle});

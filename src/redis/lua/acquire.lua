@@ -15,6 +15,9 @@ local s, why = open(1, ARGV[6])
 if not s then return why end
 reap(s)
 if s.fresh and s.now < ARGV[9] + 0 then s.owner, s.deadline, s.leased = '?', ARGV[9], true end
+-- An operator may have deleted the lock, and what it knows of its contributions.
+if s.fresh and state and redis.call('EXISTS', s.key .. '{bound}') == 1 then bind(s) end
+if s.owner == '' and s.bound then lapse(s) end
 -- Who waits may come in front of all others: it enters the queue before anybody is granted the lock.
 if s.owner == '' and s.waiting > 0 and ARGV[3] == 'try' then grant(s, id) end
 

@@ -2,10 +2,10 @@
 --
 -- KEYS       lock, queue, done (and the state, if fields of it have changed)
 -- ARGV       prefix, id, fence, slot, lease ms, claim ms, idle ms, sleeper (the id by which the caller sleeps
---            then, or empty), condition (the sleeper's), signals (how many there are. Of each, the condition,
---            and one or all; behind them, of each field of the state that has changed, the name, and '=' and
---            the value, or empty if it is no more. Instead of them, the last fence, if a cohort has passed
---            the lock on)
+--            then, or empty), condition (the sleeper's), words (how many there are. Of each, a condition, and
+--            one or all; or a contribution to the state, and bind or free; behind them, of each field of the
+--            state that has changed, the name, and '=' and the value, or empty if it is no more. Instead of
+--            fields, the last fence, if a cohort has passed the lock on)
 -- returns    released | lost | unknown | foreign | wrongtype; the extra is the place among the sleepers. If
 --            there is more to do, not all were signalled who should be
 -- repeated   answers what the first call did, as long as the slot has not given back anything else
@@ -17,11 +17,20 @@ local s, why = open(1, ARGV[6])
 if not s then return why end
 -- Should it be something else, this is an error before anything has changed.
 if KEYS[4] then redis.call('HLEN', KEYS[4]) end
-local fields = 11 + 2 * ARGV[10]
-local parted, place = part(s, id, fence, slot, not KEYS[4] and ARGV[fields] or nil), nil
-if parted then
+local fields, stands = 11 + 2 * ARGV[10], true
+-- Who takes back what is undone already would do it twice: then nothing of all this counts.
+for i = 11, fields - 1, 2 do
+  if ARGV[i + 1] == 'free' and not redis.call('ZSCORE', s.key .. '{bound}', ARGV[i]) then stands = false end
+end
+local parted, place = part(s, id, fence, stands and slot or '', not KEYS[4] and ARGV[fields] or nil), nil
+if parted and stands then
   for i = 11, fields - 1, 2 do
-    s.more = signal(s, ARGV[i], ARGV[i + 1] == 'all') or s.more
+    local what = ARGV[i + 1]
+    if what == 'bind' then
+      bind(s)
+      redis.call('ZADD', s.bound, format('%d', s.now + ARGV[5] * 1000), ARGV[i])
+    elseif what == 'free' then redis.call('ZREM', s.key .. '{bound}', ARGV[i])
+    else s.more = signal(s, ARGV[i], what == 'all') or s.more end
   end
   for i = fields, KEYS[4] and #ARGV or 0, 2 do
     if ARGV[i + 1] == '' then redis.call('HDEL', KEYS[4], ARGV[i])
@@ -35,9 +44,9 @@ if parted then
     note(s, sleepers(s, condition))
     note(s, conditions(s))
   end
-else
+elseif not parted then
   reap(s)
 end
-if s.owner == '' and s.waiting > 0 then grant(s) end
+if s.owner == '' then grant(s) end
 save(s, ARGV[5], ARGV[7])
-return parted and answer(s, 'released', nil, place) or ended(s, fence + 0, slot)
+return parted and stands and answer(s, 'released', nil, place) or ended(s, fence + 0, slot)

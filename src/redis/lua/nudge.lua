@@ -13,7 +13,7 @@ local id = ARGV[2]
 local s, why = open(1, ARGV[4])
 if not s then return why end
 reap(s)
-if s.owner == '' and s.waiting > 0 then grant(s, id) end
+if s.owner == '' then grant(s, id) end
 save(s, ARGV[3], ARGV[5])
 local mine = s.owner ~= '' and s.owner ~= id and channel(s.owner) == ARGV[6]
 return answer(s, nil, id, mine and s.owner or nil, ARGV[7] ~= '' and ARGV[7])

@@ -10,6 +10,11 @@
 -- was signalled has a mark in the hash, the name of the condition, until its section has ended. A monitor has
 -- its state in a hash of its own, which only the scripts get that read or write it. It does not expire.
 --
+-- What a process has contributed to that state for as long as it lives is recorded in one more sorted set: by
+-- when its lease ends, 'ID AMOUNT FIELD CONDITION STATE': what undoes it (the amount that is added to the field
+-- of the hash), and who is told then. The layout says whether there are such records; as long as there are, the
+-- lock does not expire.
+--
 -- The server runs all of this for each call. What costs most there are fields that are read and written,
 -- functions that are made, and numbers that become text or are made of it. So numbers of the state stay the
 -- texts that they are stored as, until something is computed; `+ 0` makes a number of one.
@@ -36,9 +41,9 @@ local function open(first, claim)
   if fresh then
     v, changed = {'', '0', 0, 0}, true
   elseif v[5] ~= '1 ' .. claim .. ' 0' then
-    -- Not as it is nearly always: another layout, another claim lease, a skew, or conditions.
+    -- Not as it is nearly always: another layout, another claim lease, a skew, conditions, or contributions.
     local longest, ahead
-    longest, ahead, conditions = string.match(v[5], '^1 (%d+) (%d+)( ?c?)$')
+    longest, ahead, conditions = string.match(v[5], '^1 (%d+) (%d+)( ?c?b?)$')
     if not longest then return nil, 'foreign' end
     if longest + 0 < claim + 0 then changed = true else claim = longest end
     now = wall + ahead
@@ -50,6 +55,7 @@ local function open(first, claim)
   local s = {key = key, queue = queue, done = KEYS[first + 2], waiting = waiting, owner = v[1], fence = v[2],
     deadline = '0', now = now, stamp = format('%d', now), keep = v[4] + 0, claim = claim}
   if conditions ~= '' then s.conditions = true end
+  if conditions == ' cb' then s.bound = key .. '{bound}' end
   if changed then s.fresh, s.changed = fresh, true end
   return s
 end
@@ -78,7 +84,7 @@ end
 -- Writes the state, unless there is nothing to be kept. Lets all keys live for a lease and at least half of
 -- the idle time more; by that half it saves most of the commands.
 local function save(s, lease, idle)
-  if s.fresh and s.owner == '' and s.waiting == 0 and not (s.leased or s.new) then return end
+  if s.fresh and s.owner == '' and s.waiting == 0 and not (s.leased or s.new or s.bound) then return end
   if s.leased or s.fresh then
     redis.call('HSET', s.key, 'owner', s.owner, 'fence', s.fence, 'clock', s.stamp, 'deadline', s.deadline)
   else
@@ -89,11 +95,13 @@ local function save(s, lease, idle)
   local ttl = lease + idle
   if renewed then s.keep = s.now + ttl * 1000 end
   redis.call('HSET', s.key, 'until', s.keep, 'layout',
-    format(s.conditions and '1 %d %d c' or '1 %d %d', s.claim, s.now - wall))
+    format(s.bound and '1 %d %d cb' or s.conditions and '1 %d %d c' or '1 %d %d', s.claim, s.now - wall))
   if s.fresh then redis.call('HSET', s.key, 'born', wall) end
   for _, key in ipairs(renewed and keys_of(s) or s.new or {}) do
     if redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
   end
+  -- A process may be dead for long before anybody asks.
+  if s.bound then redis.call('PERSIST', s.key) end
 end
 
 local function own(s, id, seen)
@@ -161,9 +169,36 @@ local function reap(s, at_once)
   s.owner, s.deadline = '', '0'
 end
 
--- Gives the lock to the first of the queue that is alive, at most 64 dead ones later; the message is the
+-- From now on there are contributions to the state of the lock.
+local function bind(s)
+  s.bound, s.conditions, s.changed = s.key .. '{bound}', true, true
+end
+
+-- Undoes the contributions whose leases have ended, 64 at once. Only while nobody owns the lock: an owner would
+-- write over it.
+local function lapse(s)
+  local over = redis.call('ZRANGEBYSCORE', s.bound, '-inf', s.stamp, 'LIMIT', 0, 64)
+  for _, record in ipairs(over) do
+    local id, amount, field, condition, state = string.match(record, '^(%S+) (%S+) (%S+) (%S+) (.*)$')
+    -- If somebody has spoiled or deleted the state, there is nothing to undo.
+    if redis.pcall('HEXISTS', state, field) == 1 then redis.pcall('HINCRBY', state, field, amount) end
+    redis.call('ZREM', s.bound, record)
+    if signal(s, condition, true) then
+      -- What is still to be signalled is left to the next call: a record that undoes nothing.
+      redis.call('ZADD', s.bound, s.stamp, format('%s 0 %s %s %s', id, field, condition, state))
+      s.more = true
+    end
+  end
+  if #over == 64 then s.more = true end
+  -- With the last of them, the lock may expire again.
+  if redis.call('ZCARD', s.bound) == 0 then s.bound, s.changed, s.keep = nil, true, 0 end
+end
+
+-- Gives a free lock to the first of the queue that is alive, at most 64 dead ones later; the message is the
 -- grant. The caller of the script learns of its own grant from the answer.
 local function grant(s, caller)
+  if s.bound then lapse(s) end
+  if s.waiting == 0 then return end
   for _ = 1, 64 do
     local id = redis.call('ZPOPMIN', s.queue)[1]
     if not id then s.waiting = 0 return end
@@ -196,7 +231,8 @@ local function part(s, id, fence, slot, last)
 end
 
 -- What is to be said of a lock: 'status now fence deadline', and perhaps 'ticket more extra'. If the status is
--- not given, it is that of a waiter: own, queued, asleep (on the condition) or gone.
+-- not given, it is that of a waiter: own, queued, asleep (on the condition) or gone. Behind the deadline, and a
+-- comma, stands when the next contribution lapses, if there are any.
 local function answer(s, status, id, extra, condition)
   local place
   if not status and s.owner == id then
@@ -210,6 +246,7 @@ local function answer(s, status, id, extra, condition)
     end
   end
   local told = status .. ' ' .. s.stamp .. ' ' .. s.fence .. ' ' .. s.deadline
+  if s.bound then told = told .. ',' .. (redis.call('ZRANGE', s.bound, 0, 0, 'WITHSCORES')[2] or 0) end
   if not (place or extra) and not s.more then return told end
   return told .. ' ' .. (place or 0) .. (s.more and ' 1 ' or ' 0 ') .. (extra or '')
 end

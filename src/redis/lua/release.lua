@@ -13,6 +13,6 @@ local s, why = open(1, ARGV[6])
 if not s then return why end
 local parted = part(s, id, fence, slot, ARGV[8])
 if not parted then reap(s) end
-if s.owner == '' and s.waiting > 0 then grant(s) end
+if s.owner == '' then grant(s) end
 save(s, ARGV[5], ARGV[7])
 return parted and answer(s, 'released') or ended(s, fence + 0, slot)

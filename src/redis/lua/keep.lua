@@ -1,0 +1,33 @@
+-- Extends the leases of contributions to the states of monitors, or ends them.
+--
+-- KEYS       lock, queue, done; for each contribution
+-- ARGV       prefix; for each contribution: contribution, span ms (for how long; 0: no longer), lease ms, claim ms,
+--            idle ms
+-- returns    {own | lost | foreign | wrongtype, …}; the deadline is the contribution's
+-- repeated   extends again
+-- wakes      those who sleep on its condition, if it ends and nobody owns the lock; the first of the queue
+-- complexity O(contributions log waiters)
+-- flags: allow-oom
+local answers = {}
+for i = 0, #KEYS / 3 - 1 do
+  local a = 2 + 5 * i
+  local record, span, lease, idle = ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
+  local s, told = open(1 + 3 * i, ARGV[a + 3])
+  if s then
+    reap(s)
+    local ends = redis.call('ZSCORE', s.key .. '{bound}', record)
+    -- What has lapsed is not extended, even if nobody has undone it yet: its process was told so.
+    local mine = ends and ends + 0 > s.now
+    if mine then
+      if not s.bound then bind(s) end
+      ends = format('%d', s.now + span * 1000)
+      redis.call('ZADD', s.bound, ends, record)
+    end
+    if s.owner == '' then grant(s) end
+    save(s, lease, idle)
+    s.deadline = mine and ends or '0'
+    told = answer(s, mine and 'own' or 'lost')
+  end
+  answers[i + 1] = told
+end
+return answers

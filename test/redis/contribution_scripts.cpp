@@ -1,0 +1,362 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/script_scene.hpp"
+
+// What the scripts do about contributions to the state of a monitor.
+
+using turnstile::test::script_scene;
+using namespace std::chrono_literals;
+using words = script_scene::words;
+
+namespace {
+
+/// A monitor with a number, to which some contribute.
+struct contribution_scene : script_scene
+{
+    contribution_scene()
+    {
+        keys.push_back("state");
+        store.run(words{"HSET", "state", "n", "0"});
+    }
+
+    /// A section of one that writes the number and contributes to it.
+    words contribute(const std::string& id, const std::string& record, const std::string& number)
+    {
+        acquire(id);
+        return leave(id, fence(), "", {record, "bind"}, {"n", '=' + number});
+    }
+
+    /// A section of one that writes the number and takes a contribution back.
+    words take_back(const std::string& id, const std::string& record, const std::string& number)
+    {
+        acquire(id);
+        return leave(id, fence(), "", {record, "free"}, {"n", '=' + number});
+    }
+
+    /// Somebody who sleeps on the condition.
+    void sleep(const std::string& first, const std::string& second)
+    {
+        acquire(first);
+        leave(first, fence(), second);
+    }
+
+    words keep_one(const std::string& record, const std::string& span = "15000")
+    {
+        const words before = std::exchange(keys, {"lock", "queue", "done"});
+        const words told = keep(record, span);
+        keys = before;
+        return told;
+    }
+
+    words nudge_one(const std::string& id)
+    {
+        const words before = std::exchange(keys, {"lock", "queue", "done"});
+        const words told = nudge(id);
+        keys = before;
+        return told;
+    }
+
+    [[nodiscard]] std::string number() const
+    {
+        const auto* hash = store.hash("state");
+        return hash != nullptr && hash->contains("n") ? hash->at("n") : "";
+    }
+
+    [[nodiscard]] words bound() const { return members("lock{bound}"); }
+
+    /// When the next one lapses, as an answer tells it; how long that is from now.
+    [[nodiscard]] std::int64_t lapses_in(const words& told) const
+    {
+        const std::size_t comma = told[3].find(',');
+        BOOST_TEST_REQUIRE(comma != std::string::npos);
+        return std::stoll(told[3].substr(comma + 1)) - store.clock;
+    }
+
+    const std::string mine = "a/1 -1 n c state";
+    const std::string other = "b/1 -2 n c state";
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(redis_contribution_scripts, contribution_scene)
+
+BOOST_AUTO_TEST_CASE(a_contribution_is_made_with_the_commit)
+{
+    const words told = contribute("a#1.1", mine, "1");
+    BOOST_TEST(told[0] == "released");
+    BOOST_TEST(lapses_in(told) == 15'000'000);
+    BOOST_TEST(number() == "1");
+    BOOST_TEST(bound() == words{mine}, boost::test_tools::per_element());
+    BOOST_TEST(field("layout") == "1 4000 0 cb");
+    // Who does not own the lock contributes nothing.
+    BOOST_TEST(leave("b#1.1", 5, "", {other, "bind"}, {"n", "=9"})[0] != "released");
+    BOOST_TEST(bound().size() == 1U);
+    BOOST_TEST(number() == "1");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_repeated_is_made_once)
+{
+    acquire("a#1.1");
+    const std::int64_t fence_of_it = fence();
+    leave("a#1.1", fence_of_it, "", {mine, "bind"}, {"n", "=1"});
+    take_back("a#1.2", mine, "0");
+    BOOST_TEST(leave("a#1.1", fence_of_it, "", {mine, "bind"}, {"n", "=1"})[0] == "released");
+    BOOST_TEST(bound().empty());
+    BOOST_TEST(number() == "0");
+}
+
+BOOST_AUTO_TEST_CASE(who_comes_after_the_lease_finds_it_undone)
+{
+    contribute("a#1.1", mine, "1");
+    contribute("b#1.1", other, "3");
+    pass(14s);
+    BOOST_TEST(acquire("c#1.1")[6] == "1:n1:3");
+    release("c#1.1", fence(), "c");
+    BOOST_TEST(keep_one(other)[0] == "own");
+    pass(1s);
+    BOOST_TEST(acquire("c#1.2")[6] == "1:n1:2");
+    BOOST_TEST(bound() == words{other}, boost::test_tools::per_element());
+    release("c#1.2", fence(), "c");
+    pass(14s);
+    BOOST_TEST(acquire("c#1.3", "try")[6] == "1:n1:0");
+    BOOST_TEST(bound().empty());
+    BOOST_TEST(field("layout") == "1 4000 0 c");
+    BOOST_TEST(store.hash("state")->size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_undone_while_the_lock_is_owned)
+{
+    contribute("a#1.1", mine, "1");
+    pass(14s);
+    acquire("b#1.1");
+    const std::int64_t fence_of_it = fence();
+    renew("b#1.1", fence_of_it);
+    acquire("c#1.1");
+    pass(2s);
+    nudge_one("c#1.1");
+    acquire("b#1.1");
+    BOOST_TEST(number() == "1");
+    // Its commit counts, and comes first.
+    leave("b#1.1", fence_of_it, "", {}, {"n", "=6"});
+    BOOST_TEST(number() == "5");
+    BOOST_TEST(fetch("c#1.1", fence())[6] == "1:n1:5");
+}
+
+BOOST_AUTO_TEST_CASE(a_section_that_writes_nothing_ends_it_too)
+{
+    contribute("a#1.1", mine, "1");
+    sleep("d#1.1", "d#1.2");
+    pass(14s);
+    acquire("b#1.1");
+    pass(2s);
+    release("b#1.1", fence(), "b");
+    BOOST_TEST(number() == "0");
+    BOOST_TEST(owner() == "d#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(who_sleeps_is_told_when_to_look_and_is_woken)
+{
+    contribute("a#1.1", mine, "1");
+    contribute("b#1.1", "b/1 -2 n elsewhere state", "3");
+    sleep("c#1.1", "c#1.2");
+    sleep("d#1.1", "d#1.2");
+    pass(10s);
+    BOOST_TEST(lapses_in(nudge_one("c#1.2")) == 5'000'000);
+    BOOST_TEST(sleepers().size() == 2U);
+    pass(5s);
+    const words told = nudge_one("c#1.2");
+    BOOST_TEST(told[0] == "own");
+    BOOST_TEST(number() == "0");
+    BOOST_TEST(queue() == words{"d#1.2"}, boost::test_tools::per_element());
+    BOOST_TEST(fetch("c#1.2", fence())[6] == "1:n1:0");
+    // Who was woken and dies passes that on, as ever.
+    BOOST_TEST(field("signalled c.2") == "c");
+}
+
+BOOST_AUTO_TEST_CASE(who_sleeps_on_what_lapsed_meanwhile_is_woken_at_once)
+{
+    contribute("a#1.1", mine, "1");
+    pass(14s);
+    acquire("b#1.1");
+    pass(2s);
+    leave("b#1.1", fence(), "b#1.2");
+    BOOST_TEST(owner() == "b#1.2");
+    BOOST_TEST(number() == "0");
+}
+
+BOOST_AUTO_TEST_CASE(a_contribution_is_taken_back_once)
+{
+    contribute("a#1.1", mine, "1");
+    BOOST_TEST(take_back("a#1.2", mine, "0")[0] == "released");
+    BOOST_TEST(bound().empty());
+    BOOST_TEST(field("layout") == "1 4000 0 c");
+    pass(20s);
+    BOOST_TEST(acquire("b#1.1")[6] == "1:n1:0");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_undone_is_not_taken_back)
+{
+    contribute("a#1.1", mine, "1");
+    pass(16s);
+    BOOST_TEST(acquire("a#1.2")[6] == "1:n1:0");
+    const std::int64_t fence_of_it = fence();
+    // It believes otherwise. Nothing of its section counts, however often it asks.
+    for (int i = 0; i < 2; ++i)
+        BOOST_TEST(leave("a#1.2", fence_of_it, "", {mine, "free", "c", "all"}, {"n", "=-1"})[0] ==
+                   "lost");
+    BOOST_TEST(number() == "0");
+    BOOST_TEST(owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(keeping_extends)
+{
+    contribute("a#1.1", mine, "1");
+    pass(10s);
+    words told = keep_one(mine);
+    BOOST_TEST(told[0] == "own");
+    BOOST_TEST(told[3].substr(0, told[3].find(',')) == std::to_string(store.clock + 15'000'000));
+    pass(10s);
+    BOOST_TEST(acquire("b#1.1")[6] == "1:n1:1");
+    BOOST_TEST(keep_one(mine)[0] == "own");
+    pass(16s);
+    // Too late, although nobody has undone it: the section that may run has read the state.
+    acquire("b#1.1");
+    BOOST_TEST(keep_one(mine)[0] == "lost");
+    BOOST_TEST(keep_one("a/2 -1 n c state")[0] == "lost");
+    BOOST_TEST(bound().size() <= 1U);
+}
+
+BOOST_AUTO_TEST_CASE(keeping_several_of_several_locks)
+{
+    contribute("a#1.1", mine, "1");
+    keys = {"lock2", "queue2", "done2", "state2"};
+    store.run(words{"HSET", "state2", "n", "0"});
+    contribute("a#1.2", "a/2 -1 n c state2", "1");
+    keys = {"lock", "queue", "done", "lock2", "queue2", "done2"};
+    const words told = run("keep", {"w:", mine, "15000", lease, claim, idle, "a/2 -1 n c state2",
+                                    "0", lease, claim, idle});
+    BOOST_TEST(told.size() == 14U);
+    BOOST_TEST(told[0] == "own");
+    BOOST_TEST(told[7] == "own");
+    BOOST_TEST(number() == "1");
+    BOOST_TEST(store.hash("state2")->at("n") == "0");
+}
+
+BOOST_AUTO_TEST_CASE(what_ends_is_undone_as_soon_as_the_lock_is_free)
+{
+    contribute("a#1.1", mine, "1");
+    sleep("d#1.1", "d#1.2");
+    BOOST_TEST(keep_one(mine, "0")[0] == "own");
+    BOOST_TEST(number() == "0");
+    BOOST_TEST(owner() == "d#1.2");
+    BOOST_TEST(keep_one(mine, "0")[0] == "lost");
+    leave("d#1.2", fence(), "", {other, "bind"}, {"n", "=2"});
+    acquire("b#1.1");
+    BOOST_TEST(keep_one(other, "0")[0] == "own");
+    BOOST_TEST(number() == "2");
+    release("b#1.1", fence(), "b");
+    BOOST_TEST(number() == "0");
+}
+
+BOOST_AUTO_TEST_CASE(the_lock_does_not_expire_before_all_is_undone)
+{
+    contribute("a#1.1", mine, "1");
+    pass(48h);
+    BOOST_TEST(store.exists("lock"));
+    BOOST_TEST(acquire("b#1.1")[6] == "1:n1:0");
+    release("b#1.1", fence(), "b");
+    pass(1h);
+    BOOST_TEST(store.key_count() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_that_was_deleted_still_has_contributions)
+{
+    contribute("a#1.1", mine, "1");
+    store.run(words{"DEL", "lock"});
+    BOOST_TEST(keep_one(mine)[0] == "own");
+    BOOST_TEST(field("layout") == "1 4000 0 cb");
+    store.run(words{"DEL", "lock"});
+    pass(16s);
+    BOOST_TEST(acquire("b#1.1")[6] == "1:n1:0");
+    BOOST_TEST(bound().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_clock_that_goes_back_does_not_make_a_lease_longer)
+{
+    contribute("a#1.1", mine, "1");
+    pass(10s);
+    keep_one(mine);
+    store.clock -= 3600'000'000;
+    nudge_one("b#1.1");
+    pass(14s);
+    nudge_one("b#1.1");
+    BOOST_TEST(number() == "1");
+    pass(2s);
+    nudge_one("b#1.1");
+    BOOST_TEST(number() == "0");
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_was_spoiled_or_deleted_is_left_alone)
+{
+    contribute("a#1.1", mine, "1");
+    store.run(words{"DEL", "state"});
+    pass(16s);
+    BOOST_TEST(acquire("b#1.1")[6] == "");
+    BOOST_TEST(bound().empty());
+    leave("b#1.1", fence(), "", {mine, "bind"}, {"n", "=1"});
+    store.run(words{"HSET", "state", "n", "many"});
+    pass(16s);
+    BOOST_TEST(acquire("b#1.2")[6] == "1:n4:many");
+    leave("b#1.2", fence(), "", {mine, "bind"}, {"n", "=1"});
+    store.run(words{"SET", "state", "x"});
+    pass(16s);
+    nudge_one("b#1.3");
+    BOOST_TEST(bound().empty());
+    BOOST_TEST(field("layout") == "1 4000 0 c");
+}
+
+BOOST_AUTO_TEST_CASE(a_deleted_record_does_no_harm)
+{
+    contribute("a#1.1", mine, "1");
+    acquire("b#1.1");
+    store.run(words{"DEL", "lock{bound}"});
+    BOOST_TEST(acquire("c#1.1")[3] == field("deadline") + ",0");
+    BOOST_TEST(keep_one(mine)[0] == "lost");
+    release("b#1.1", fence(), "b");
+    BOOST_TEST(field("layout") == "1 4000 0 c");
+}
+
+BOOST_AUTO_TEST_CASE(many_are_undone_and_many_are_woken_in_several_steps)
+{
+    acquire("a#1.1");
+    words all;
+    for (int i = 0; i < 100; ++i)
+        all.insert(all.end(), {"a/" + std::to_string(i) + " -1 n c state", "bind"});
+    leave("a#1.1", fence(), "", all, {"n", "=100"});
+    for (int i = 0; i < 600; ++i)
+        sleep("d#1.1", "d#1." + std::to_string(10 + i));
+    pass(16s);
+    // The other contributions follow, and the other sleepers.
+    BOOST_TEST(nudge_one("d#1.5")[5] == "1");
+    int rounds = 1;
+    while (!bound().empty() && rounds < 10)
+    {
+        BOOST_TEST(!owner().empty());
+        release(owner(), fence(), "d");
+        ++rounds;
+    }
+    BOOST_TEST(number() == "0");
+    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(rounds > 1);
+    BOOST_TEST(queue().size() + 1 + static_cast<std::size_t>(rounds - 1) == 600U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
