@@ -132,6 +132,22 @@ boost::asio::awaitable<void> monitors(turnstile::redis::session& session)
     };
     co_await library.async_with(read);
     // [section]
+    check(co_await library.async_with([](auto& section) { return section->readers; }) == 1);
+
+    auto gone = library.make_condition("gone");
+    // [contribution]
+    turnstile::redis::contribution reading;
+    co_await library.async_with([&](auto& section)
+                                { reading = section.contribute(&room::readers, 1, gone); });
+    // ... read, without the lock
+    co_await library.async_with(
+        [&](auto& section)
+        {
+            if (section.withdraw(reading))
+                section.notify_all(gone);
+        });
+    // [contribution]
+
     auto ok_to_write = library.make_condition("ok_to_write");
 
     // [transaction]

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <system_error>
 #include <turnstile/redis/detail/described.hpp>
+#include <turnstile/redis/error.hpp>
 
 namespace turnstile::redis::detail {
 
@@ -111,6 +112,12 @@ bool read_boolean(const excerpt& from)
 std::string field_name(const std::string& outer, std::string_view member)
 {
     return outer.empty() ? std::string(member) : fmt::format("{}.{}", outer, member);
+}
+
+void refuse_member()
+{
+    throw redis_error(errc::bad_state,
+                      "the member is not described, and so has no field in the state");
 }
 
 }  // namespace turnstile::redis::detail

@@ -12,6 +12,8 @@
 #include <utility>
 #include <variant>
 
+#include "bond_handle.hpp"
+
 namespace turnstile::redis::detail {
 
 namespace {
@@ -185,10 +187,9 @@ void session_engine::sleep(const std::shared_ptr<lock_operation>& operation)
     // The lease may have ended while this was on its way.
     if (!client_.holds(held->attempt))
         return finish(operation, turnstile::errc::lost, grant());
-    operation->attempt =
-        client_.release(boot_time(), held->attempt,
-                        {operation->condition->key, std::move(operation->words.signals),
-                         std::move(operation->words.fields)});
+    operation->attempt = client_.release(
+        boot_time(), held->attempt,
+        farewell_of(held->lock->id, operation->condition->key, std::move(operation->words)));
     if (operation->attempt == 0)
         finish(operation, turnstile::errc::lost, grant());
     else
@@ -261,8 +262,45 @@ void session_engine::release(const std::shared_ptr<held_lock>& held, const liste
     if (done)
         releasing_.emplace(held->attempt, done);
     client_.leave_outside(held->attempt, held->count().outside);
-    client_.release(boot_time(), held->attempt, {{}, words.signals, words.fields});
+    client_.release(boot_time(), held->attempt, farewell_of(held->lock->id, {}, words));
     perform();
+}
+
+/// What a section says, with the names that the client has for it.
+farewell session_engine::farewell_of(lock_id lock, std::string condition, last_words words)
+{
+    farewell result{std::move(condition), std::move(words.signals), std::move(words.fields)};
+    for (const auto& each : words.contributed)
+    {
+        each->name = client_.bind(lock, each->terms);
+        bonds_.emplace(each->name.id, each);
+        if (each->is_dropped)
+            client_.unbind(boot_time(), each->name.id);
+        result.bound.push_back(each->name);
+    }
+    for (const auto& each : words.withdrawn)
+        result.freed.push_back(each->name);
+    return result;
+}
+
+void session_engine::drop(bond_handle& bond)
+{
+    bond.is_dropped = true;
+    if (bond.name.id == 0)
+        return;
+    client_.unbind(boot_time(), bond.name.id);
+    perform();
+}
+
+/// The session ends, and with it what depends on it.
+void session_engine::abandon_bonds()
+{
+    for (const auto& [id, weak] : std::exchange(bonds_, {}))
+    {
+        if (const auto bond = weak.lock(); bond && bond->end())
+            bond->tell_lost();
+        client_.unbind(boot_time(), id);
+    }
 }
 
 void session_engine::shrink(const std::shared_ptr<held_lock>& held, const listener& done)
@@ -400,6 +438,7 @@ void session_engine::close(listener done)
         if (client_.holds(attempt))
             client_.release(boot_time(), attempt);
     }
+    abandon_bonds();
     close_timer_.expires_after(settings_.connect_timeout);
     close_timer_.async_wait(
         [self = shared_from_this()](const error_code& error)
@@ -432,6 +471,7 @@ void session_engine::abandon()
     for (const auto& [attempt, weak] : std::exchange(held_, {}))
         if (const auto held = weak.lock(); held && held->end())
             held->tell_lost();
+    abandon_bonds();
     for (const auto& [attempt, done] : std::exchange(releasing_, {}))
         tell(done, aborted);
     while (!shrinking_.empty())
@@ -556,7 +596,7 @@ void session_engine::perform()
         for (action& each : actions)
             std::visit([this](auto& what) { perform(what); }, each);
     is_performing_ = false;
-    if (closing_ && client_.attempt_count() == 0 && gates_.is_idle())
+    if (closing_ && client_.attempt_count() == 0 && client_.bond_count() == 0 && gates_.is_idle())
         end_close({});
     else if (!is_over_)
         wake_at(client_.next_tick());
@@ -670,6 +710,26 @@ void session_engine::perform(const called& what)
     done->complete(error_of(what.said), result);
 }
 
+void session_engine::perform(const kept& what)
+{
+    if (const auto found = bonds_.find(what.bond); found != bonds_.end())
+        if (const auto bond = found->second.lock())
+            bond->extend(what.expires);
+}
+
+void session_engine::perform(const unbound& what)
+{
+    const auto found = bonds_.find(what.bond);
+    if (found == bonds_.end())
+        return;
+    const auto bond = found->second.lock();
+    bonds_.erase(found);
+    if (!bond || !bond->end() || !what.lost)
+        return;
+    log(log_level::warning, "a contribution to '" + bond->lock->name + "' was lost");
+    bond->tell_lost();
+}
+
 void session_engine::wake_at(std::optional<local_time> when)
 {
     if (!when || *when >= wakes_at_)
@@ -756,6 +816,7 @@ void session_engine::note_metrics()
     metrics_.renewals = sent(operation::renew);
     metrics_.fetches = sent(operation::fetch);
     metrics_.transactions = sent(operation::transact);
+    metrics_.keeps = sent(operation::keep);
     metrics_.nudges = sent(operation::nudge);
     metrics_.resyncs = sent(operation::resync);
     metrics_.granted_by_answer = counted.granted_by_answer;

@@ -30,6 +30,8 @@
 
 namespace turnstile::redis::detail {
 
+class bond_handle;
+
 /// A wait for a lock, or for units of a pool.
 struct lock_operation
 {
@@ -101,6 +103,8 @@ public:
                  const last_words& words = {});
     /// Tells the server how many units of a pool are still held.
     void shrink(const std::shared_ptr<held_lock>& held, const listener& done);
+    /// Has the server undo a contribution, if it was made; or as soon as it is.
+    void drop(bond_handle& bond);
     /// Wakes those who sleep on a condition: one, or all, on any client.
     void signal(const condition_handle& condition, bool all, const caller& done);
     void call(lock_handle& pool, inquiry what, std::int64_t number, const caller& done);
@@ -149,9 +153,13 @@ private:
     void perform(const taken& what);
     void perform(const transacted& what);
     void perform(const called& what);
+    void perform(const kept& what);
+    void perform(const unbound& what);
     void on_reply(std::uint64_t number, const reply& answer);
     void wake_at(std::optional<local_time> when);
 
+    [[nodiscard]] farewell farewell_of(lock_id lock, std::string condition, last_words words);
+    void abandon_bonds();
     void sleep(const std::shared_ptr<lock_operation>& operation);
     void wake(const std::shared_ptr<lock_operation>& operation);
     void set_limit(const std::shared_ptr<lock_operation>& operation, std::chrono::nanoseconds span);
@@ -183,6 +191,7 @@ private:
     // By the number of the change that is waited for.
     std::unordered_map<attempt_id, std::multimap<std::uint64_t, listener>> shrinking_;
     std::unordered_map<call_id, std::pair<inquiry, caller>> calling_;
+    std::unordered_map<bond_id, std::weak_ptr<bond_handle>> bonds_;
     std::vector<listener> awaiting_ready_;
     listener closing_;
     bool is_connected_ = false;

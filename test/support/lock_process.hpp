@@ -37,6 +37,13 @@ namespace turnstile::test {
  *     lock_shared NAME
  *     lock_upgrade NAME
  *     upgrade NAME                   what is held, to be exclusive
+ *
+ * Of a monitor, whose state is a reading_room:
+ *
+ *     enter NAME     entered NAME ok      a section has contributed a reader
+ *     counts NAME    counts NAME yes      what the contribution says; or no
+ *     leave NAME     left NAME yes        a section has taken it back; or no
+ *                    gone NAME            when the contribution is lost
  */
 class lock_process
 {

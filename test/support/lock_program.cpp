@@ -12,6 +12,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/read_until.hpp>
+#include <exception>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -19,8 +20,10 @@
 #include <string>
 #include <support/any_guard.hpp>
 #include <support/lock_process.hpp>
+#include <support/reading_room.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/monitor.hpp>
 #include <turnstile/redis/shared_mutex.hpp>
 #include <unistd.h>
 #include <utility>
@@ -35,6 +38,60 @@ void say(const std::string& line)
 {
     std::cout << line << std::endl;
 }
+
+/// A monitor, and whether this process reads.
+class reader
+{
+public:
+    using monitor_type = redis::monitor<turnstile::test::reading_room>;
+    using section_type = monitor_type::section;
+
+    reader(redis::session& session, const std::string& name)
+        : name_(name)
+        , monitor_(session, name)
+        , gone_(monitor_.make_condition(turnstile::test::reader_gone))
+    {
+    }
+
+    void enter()
+    {
+        const auto body = [this](section_type& section)
+        {
+            ++section->visits;
+            mine_ = section.contribute(&turnstile::test::reading_room::readers, 1, gone_);
+        };
+        monitor_.async_with(body,
+                            [this](const std::exception_ptr& error)
+                            {
+                                mine_.lost().assign([this](asio::cancellation_type)
+                                                    { say("gone " + name_); });
+                                say("entered " + name_ + (error ? " failed" : " ok"));
+                            });
+    }
+
+    void leave()
+    {
+        monitor_.async_with(
+            [this](section_type& section)
+            {
+                const bool is_back = section.withdraw(mine_);
+                section.notify_all(gone_);
+                return is_back;
+            },
+            [this](const std::exception_ptr& error, bool is_back)
+            {
+                say("left " + name_ + (error ? " failed" : is_back ? " yes" : " no"));
+            });
+    }
+
+    void tell() const { say("counts " + name_ + (mine_.valid() ? " yes" : " no")); }
+
+private:
+    std::string name_;
+    monitor_type monitor_;
+    monitor_type::condition_type gone_;
+    monitor_type::contribution_type mine_;
+};
 
 class program
 {
@@ -65,6 +122,7 @@ private:
         std::unique_ptr<redis::async_mutex> mutex;
         std::unique_ptr<redis::shared_mutex> shared_mutex;
         std::unique_ptr<redis::async_semaphore> semaphore;
+        std::unique_ptr<reader> visitor;
         turnstile::test::any_guard guard;
         // What was got before, and is held as well.
         std::vector<turnstile::test::any_guard> others;
@@ -153,8 +211,22 @@ private:
             say("valid " + name + (s.guard.valid() ? " yes" : " no"));
         else if (verb == "acquire" || verb == "take" || verb == "add")
             obey_semaphore(verb, s, line);
+        else if (verb == "enter" || verb == "leave" || verb == "counts")
+            obey_reader(verb, s);
         else
             lock(verb, s);
+    }
+
+    void obey_reader(const std::string& verb, section& s)
+    {
+        if (!s.visitor)
+            s.visitor = std::make_unique<reader>(session_, s.name);
+        if (verb == "enter")
+            s.visitor->enter();
+        else if (verb == "leave")
+            s.visitor->leave();
+        else
+            s.visitor->tell();
     }
 
     void obey_semaphore(const std::string& verb, section& s, std::istream& line)

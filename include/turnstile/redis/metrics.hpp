@@ -90,6 +90,8 @@ struct session_metrics
     /// @copydoc acquires
     std::uint64_t transactions = 0;
     /// @copydoc acquires
+    std::uint64_t keeps = 0;
+    /// @copydoc acquires
     std::uint64_t nudges = 0;
     /// @copydoc acquires
     std::uint64_t resyncs = 0;

@@ -15,6 +15,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,7 @@
 #include <turnstile/detail/transaction_body.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/condition.hpp>
+#include <turnstile/redis/contribution.hpp>
 #include <turnstile/redis/detail/described.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/detail/proposal.hpp>
@@ -121,6 +123,13 @@ private:
  * changes are there at once. What was committed by a wait stays. If a notification had led to the section, it
  * goes to the next one who waits.
  *
+ * @par What is to last only as long as its process
+ * A section may add to a number of the state what counts on after the section, and has to be taken back some day:
+ * readers in a room, parts in work. If the process dies before, the number would be wrong for ever.
+ * @ref section::contribute binds such an amount to a lease of the process, as the lock is bound to one: when the
+ * lease has ended, the server takes the amount back, and notifies. It does so while nobody owns the lock, so no
+ * section sees it happen.
+ *
  * @par Leases, fairness, signals
  * As with @ref async_mutex and @ref condition: the lock is a lease, the body is cancelled when it is lost, and
  * waiters are served in their order.
@@ -190,6 +199,9 @@ public:
 
         std::shared_ptr<detail::condition_handle> condition_;
     };
+
+    /// What @ref section::contribute returns.
+    using contribution_type = contribution;
 
     /**
      * @brief What the body of a section works with: the state, and the conditions.
@@ -306,6 +318,91 @@ public:
         /// Notifies all who wait for the condition; see @ref notify_one.
         void notify_all(condition_type& condition) { note(condition, true); }
 
+        /**
+         * @brief Adds to a number of the state, for as long as this process lives or until it is taken back.
+         *
+         * The contribution counts from the commit on, together with all else that the section has changed: if the
+         * section is dropped, so is the contribution. Keep what it returns for as long as it is to count.
+         *
+         * If the process dies, or cannot reach the server for a lease, the server takes the amount out again and
+         * notifies all who wait for the condition: when the lease has ended, if somebody sleeps on a condition of the
+         * monitor, or waits for its lock; else when the next one comes.
+         *
+         * @code
+         * auto mine = section.contribute(&room::readers, 1, ok_to_write);
+         * @endcode
+         *
+         * @param member    a number of the state itself, not of a struct in it.
+         * @param amount    is added; may be negative.
+         * @param condition of this monitor.
+         * @throws system_error with `turnstile::errc::wrong_object` if the condition belongs to another monitor,
+         *         `turnstile::errc::empty_guard` if the lock is not owned any more, `turnstile::errc::invalid_count`
+         *         if the negative amount is no number of 64 bits; a redis_error with `errc::bad_state` if the member
+         *         is not described. Nothing has changed then.
+         * @par Round trips
+         * None of its own: it is made by the command that ends the section, or by that of a wait. While it lasts,
+         * one command for all contributions of the session after each third of the lease.
+         */
+        template <detail::whole_number Number, class Class>
+            requires std::derived_from<T, Class>
+        [[nodiscard]] contribution_type contribute(Number Class::* member,
+                                                   std::type_identity_t<Number> amount,
+                                                   condition_type& condition)
+        {
+            if (!detail::is_of(*condition.condition_, *origin_->lock))
+                throw system_error(turnstile::errc::wrong_object);
+            const auto number = static_cast<std::int64_t>(amount);
+            if ((std::is_unsigned_v<Number> && number < 0) ||
+                number == std::numeric_limits<std::int64_t>::min())
+                throw system_error(turnstile::errc::invalid_count);
+            auto made = detail::make_bond(*condition.condition_, owned_->current(),
+                                          detail::name_of_member<T>(member), number);
+            contributed_.push_back(made);
+            detail::add_to_member(value_, detail::field_of(*made), detail::amount_of(*made));
+            return contribution_type(std::move(made));
+        }
+
+        /**
+         * @brief Takes a contribution back in this section, if it has not been lost.
+         *
+         * Its amount is subtracted from the state. It ends when the section is committed; if the section is dropped,
+         * the contribution goes on counting.
+         *
+         * @return whether it is taken back. If not, since it was lost, the state is as it is: the server takes the
+         *         amount out when the section is over, or has done it, and notifies the condition.
+         * @throws system_error with `turnstile::errc::wrong_object` if it belongs to another monitor.
+         * @par Round trips
+         * None of its own.
+         */
+        bool withdraw(contribution_type& mine)
+        {
+            const auto bond = mine.bond_;
+            if (!bond)
+                return false;
+            if (!detail::is_of(*bond, *origin_->lock))
+                throw system_error(turnstile::errc::wrong_object);
+            const auto made = std::ranges::find(contributed_, bond);
+            if (made != contributed_.end())
+            {
+                // Nobody has heard of it yet.
+                contributed_.erase(made);
+                mine = contribution_type();
+            }
+            else if (std::ranges::find(withdrawn_, bond) != withdrawn_.end())
+                return false;
+            // Who believes in it now, after the state has come, need not fear that the server had undone it before,
+            // nor that it will while the lock is owned.
+            else if (detail::is_valid(*bond))
+                withdrawn_.push_back(bond);
+            else
+            {
+                mine = contribution_type();
+                return false;
+            }
+            detail::add_to_member(value_, detail::field_of(*bond), -detail::amount_of(*bond));
+            return true;
+        }
+
         /// The number of the grant under which the section runs. It rises with each wait.
         [[nodiscard]] std::uint64_t fencing_token() const noexcept
         {
@@ -344,7 +441,8 @@ public:
                 std::rethrow_exception(unreadable_);
             detail::last_words words;
             const detail::fields now = detail::to_fields(value_);
-            if (now != loaded_)
+            // What is contributed to has to be there: the server adds to it only if it is.
+            if (now != loaded_ || !contributed_.empty())
             {
                 const detail::fields& stored = owned_->current().state();
                 for (const auto& [name, text] : now)
@@ -360,6 +458,8 @@ public:
                         words.fields.emplace_back(name, std::nullopt);
             }
             words.signals = std::exchange(signals_, {});
+            words.contributed = std::exchange(contributed_, {});
+            words.withdrawn = std::exchange(withdrawn_, {});
             return words;
         }
 
@@ -433,6 +533,9 @@ public:
         /// What the state was when it came, as this program writes it.
         detail::fields loaded_;
         std::vector<std::pair<std::string, bool>> signals_;
+        /// The contributions that are made and taken back with the next commit.
+        std::vector<std::shared_ptr<detail::bond_handle>> contributed_;
+        std::vector<std::shared_ptr<detail::bond_handle>> withdrawn_;
         /// The condition that it sleeps on; and that whose notification has led to its grant.
         std::string sleeps_on_;
         std::string signalled_;

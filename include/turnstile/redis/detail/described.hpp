@@ -627,6 +627,46 @@ template <class T>
     return result;
 }
 
+// --- one number of many ---------------------------------------------------------------------
+
+/// Throws since a member has no field of its own.
+[[noreturn]] void refuse_member();
+
+/// The field of a member.
+template <structure T, class Member, class Class>
+[[nodiscard]] std::string name_of_member(Member Class::* member)
+{
+    std::string result;
+    const auto compare = [&]<class Description>(Description)
+    {
+        if constexpr (std::same_as<decltype(member),
+                                   std::remove_cv_t<decltype(Description::pointer)>>)
+            if (member == Description::pointer)
+                result = Description::name;
+    };
+    for_each_member<T>(compare);
+    if (result.empty())
+        refuse_member();
+    return result;
+}
+
+/// Adds to the number that has a field.
+template <structure T>
+void add_to_member(T& value, std::string_view name, std::int64_t amount)
+{
+    const auto add = [&]<class Description>(Description)
+    {
+        using number = std::remove_cvref_t<decltype(value.*Description::pointer)>;
+        if constexpr (whole_number<number>)
+            if (name == Description::name)
+                // Modulo 2^64, where nothing overflows.
+                value.*Description::pointer =
+                    static_cast<number>(static_cast<std::uint64_t>(value.*Description::pointer) +
+                                        static_cast<std::uint64_t>(amount));
+    };
+    for_each_member<T>(add);
+}
+
 }  // namespace turnstile::redis::detail
 
 #endif

@@ -24,6 +24,7 @@
 
 namespace turnstile::redis::detail {
 
+class bond_handle;
 struct condition_handle;
 class held_lock;
 class lock_handle;
@@ -195,6 +196,9 @@ struct last_words
     std::vector<std::pair<std::string, bool>> signals;
     /// The fields of the state that have changed; one without a value is no more.
     std::vector<std::pair<std::string, std::optional<std::string>>> fields;
+    /// The contributions that the fields contain now, and those that were taken out of them.
+    std::vector<std::shared_ptr<bond_handle>> contributed;
+    std::vector<std::shared_ptr<bond_handle>> withdrawn;
 };
 
 /// Gives back what a grant owns, sleeps no longer than the patience, and completes with the next grant.
