@@ -11,6 +11,7 @@
 #include <boost/asio/execution_context.hpp>
 #include <chrono>
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -19,9 +20,11 @@
 #include <turnstile/condition.hpp>
 #include <turnstile/detail/section.hpp>
 #include <turnstile/detail/transaction_body.hpp>
+#include <turnstile/error.hpp>
 #include <turnstile/observe.hpp>
 #include <turnstile/synchronization.hpp>
 #include <turnstile/transaction.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace turnstile {
@@ -76,12 +79,21 @@ class basic_monitor
         construction_key() noexcept {}
     };
 
+    struct guarded_state;
+    struct bond;
+
 public:
     /// The type of the state.
     using value_type = T;
 
     /// The type of the fallback executor.
     using executor_type = Executor;
+
+    /// A section ends when its body does.
+    static constexpr bool is_leased = false;
+
+    /// The lock cannot be lost while a section runs.
+    static constexpr bool can_be_lost = false;
 
     /**
      * @brief A named condition of one monitor. Made by @ref make_condition.
@@ -92,20 +104,95 @@ public:
     class condition_type
     {
     public:
+        condition_type(const condition_type&) = delete;
+        condition_type& operator=(const condition_type&) = delete;
+        ~condition_type() = default;
+
         /// The name that was given to make_condition().
         [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
     private:
         friend class basic_monitor;
 
-        condition_type(mutex_type& mutex, std::string name)
-            : condition_(mutex)
+        condition_type(mutex_type& mutex, std::weak_ptr<guarded_state> whose, std::string name)
+            : condition_(std::make_shared<condition<mutex_type>>(mutex))
+            , whose_(std::move(whose))
             , name_(std::move(name))
         {
         }
 
-        condition<mutex_type> condition_;
+        std::shared_ptr<condition<mutex_type>> condition_;
+        std::weak_ptr<guarded_state> whose_;
         std::string name_;
+    };
+
+    /**
+     * @brief What somebody has contributed to the state until it is taken back.
+     *
+     * Made by @ref section::contribute. @ref section::withdraw takes it back in a section. Destroying the object
+     * does it as well: at once if the lock is free, else in the background, in a section of its own that waits for
+     * the lock on the executor of the monitor, whose context has to exist then.
+     *
+     * A default-constructed or moved-from object stands for nothing. It may outlive its monitor.
+     *
+     * @par Thread safety
+     * Distinct objects: Safe; Unsafe with @ref unsynchronized. Shared objects: Unsafe.
+     */
+    class contribution_type
+    {
+    public:
+        /// Constructs an object that stands for nothing.
+        contribution_type() noexcept = default;
+
+        /// Moves it; @p other stands for nothing afterwards.
+        contribution_type(contribution_type&& other) noexcept = default;
+
+        /// Takes back what it stands for, then moves the other one; @p other stands for nothing
+        /// afterwards.
+        contribution_type& operator=(contribution_type&& other) noexcept
+        {
+            reset();
+            bond_ = std::move(other.bond_);
+            return *this;
+        }
+
+        /// Takes it back.
+        ~contribution_type() { reset(); }
+
+        /// Whether the state contains it.
+        [[nodiscard]] bool valid() const noexcept { return bond_ && !bond_->whose.expired(); }
+
+        /// A cancellation slot that would be triggered when it is lost: not connected, since that does not happen
+        /// locally.
+        [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return {}; }
+
+    private:
+        friend class basic_monitor;
+
+        explicit contribution_type(std::shared_ptr<bond> made) noexcept
+            : bond_(std::move(made))
+        {
+        }
+
+        void reset() noexcept
+        {
+            const auto made = std::exchange(bond_, nullptr);
+            const auto whose = made ? made->whose.lock() : nullptr;
+            const auto mutex = whose ? whose->mutex.lock() : nullptr;
+            if (!mutex)
+                return;
+            if (const auto guard = mutex->try_lock())
+                made->end(whose->value);
+            else
+                mutex->async_lock(
+                    [made, whose](const error_code& error, const guard_type&)
+                    {
+                        if (!error)
+                            made->end(whose->value);
+                    });
+        }
+
+        std::shared_ptr<bond> bond_;
     };
 
     /**
@@ -121,9 +208,9 @@ public:
     {
     public:
         /// Made by @ref async_with only.
-        section(construction_key, guard_type& guard, std::shared_ptr<T> value) noexcept
+        section(construction_key, guard_type& guard, std::shared_ptr<guarded_state> state) noexcept
             : guard_(&guard)
-            , value_(std::move(value))
+            , state_(std::move(state))
         {
         }
 
@@ -132,10 +219,10 @@ public:
         ~section() = default;
 
         /// The state.
-        [[nodiscard]] T& operator*() const noexcept { return *value_; }
+        [[nodiscard]] T& operator*() const noexcept { return state_->value; }
 
         /// The state.
-        [[nodiscard]] T* operator->() const noexcept { return value_.get(); }
+        [[nodiscard]] T* operator->() const noexcept { return &state_->value; }
 
         /**
          * @brief Waits until a predicate of the state holds, for notifications of a condition.
@@ -159,8 +246,8 @@ public:
                         CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
         {
-            return condition.condition_.async_wait(*guard_, on_state(std::move(predicate)),
-                                                   std::forward<CompletionToken>(token), location);
+            return condition.condition_->async_wait(*guard_, on_state(std::move(predicate)),
+                                                    std::forward<CompletionToken>(token), location);
         }
 
         /**
@@ -178,7 +265,7 @@ public:
                             CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
         {
-            return condition.condition_.async_wait_for(
+            return condition.condition_->async_wait_for(
                 *guard_, duration, on_state(std::move(predicate)),
                 std::forward<CompletionToken>(token), location);
         }
@@ -192,16 +279,61 @@ public:
             Predicate predicate, CompletionToken&& token = {},
             const std::source_location& location = std::source_location::current())
         {
-            return condition.condition_.async_wait_until(
+            return condition.condition_->async_wait_until(
                 *guard_, deadline, on_state(std::move(predicate)),
                 std::forward<CompletionToken>(token), location);
         }
 
         /// Notifies the first who waits for the condition; it goes on after this section.
-        void notify_one(condition_type& condition) noexcept { condition.condition_.notify_one(); }
+        void notify_one(condition_type& condition) noexcept { condition.condition_->notify_one(); }
 
         /// Notifies all who wait for the condition; they go on after this section, one by one.
-        void notify_all(condition_type& condition) noexcept { condition.condition_.notify_all(); }
+        void notify_all(condition_type& condition) noexcept { condition.condition_->notify_all(); }
+
+        /**
+         * @brief Adds to a number of the state what counts on after the section, until it is taken back.
+         *
+         * For what a process has to take back some day: readers in a room, parts in work. Over Redis, the server does
+         * it if the process dies, see @ref redis::monitor; locally, the destructor of what is returned sees to it that
+         * nothing is forgotten.
+         *
+         * @param member    a number of the state.
+         * @param amount    is added; may be negative.
+         * @param condition of this monitor; all who wait for it are notified if the destructor takes the amount back.
+         * @throws system_error with @ref errc::wrong_object if the condition belongs to another monitor.
+         */
+        template <std::integral Number, class Class>
+            requires std::derived_from<T, Class> && (!std::same_as<Number, bool>)
+        [[nodiscard]] contribution_type
+            contribute(Number Class::* member, std::type_identity_t<Number> amount,
+                       condition_type& condition)
+        {
+            if (condition.whose_.lock() != state_)
+                throw system_error(make_error_code(errc::wrong_object));
+            auto made = std::make_shared<bond>();
+            made->whose = state_;
+            made->told = condition.condition_;
+            made->undo = [member, amount](T& value)
+            { value.*member = static_cast<Number>(value.*member - amount); };
+            state_->value.*member = static_cast<Number>(state_->value.*member + amount);
+            return contribution_type(std::move(made));
+        }
+
+        /**
+         * @brief Takes a contribution back in this section: its amount is subtracted from the state.
+         *
+         * @return whether it stood for something.
+         * @throws system_error with @ref errc::wrong_object if it belongs to another monitor.
+         */
+        bool withdraw(contribution_type& mine)
+        {
+            if (!mine.valid())
+                return false;
+            if (mine.bond_->whose.lock() != state_)
+                throw system_error(make_error_code(errc::wrong_object));
+            std::exchange(mine.bond_, nullptr)->undo(state_->value);
+            return true;
+        }
 
         /// The number of the grant under which the section runs.
         [[nodiscard]] std::uint64_t fencing_token() const noexcept
@@ -213,12 +345,12 @@ public:
         template <class Predicate>
         auto on_state(Predicate predicate) const
         {
-            return [predicate = std::move(predicate), value = value_]() mutable -> bool
-            { return predicate(std::as_const(*value)); };
+            return [predicate = std::move(predicate), state = state_]() mutable -> bool
+            { return predicate(std::as_const(state->value)); };
         }
 
         guard_type* guard_;
-        std::shared_ptr<T> value_;
+        std::shared_ptr<guarded_state> state_;
     };
 
     /**
@@ -231,9 +363,10 @@ public:
      */
     explicit basic_monitor(const executor_type& executor, T value = T(), std::string name = {},
                            std::shared_ptr<lock_watch> watch = nullptr)
-        : value_(std::make_shared<T>(std::move(value)))
-        , mutex_(executor, std::move(name), std::move(watch))
+        : state_(std::make_shared<guarded_state>(std::move(value)))
+        , mutex_(std::make_shared<mutex_type>(executor, std::move(name), std::move(watch)))
     {
+        state_->mutex = mutex_;
     }
 
     /// Constructs a monitor whose fallback executor is that of an execution context.
@@ -253,19 +386,19 @@ public:
     ~basic_monitor() = default;
 
     /// The fallback executor.
-    [[nodiscard]] executor_type get_executor() const noexcept { return mutex_.get_executor(); }
+    [[nodiscard]] executor_type get_executor() const noexcept { return mutex_->get_executor(); }
 
     /// The name that was given to the constructor.
-    [[nodiscard]] const std::string& name() const noexcept { return mutex_.name(); }
+    [[nodiscard]] const std::string& name() const noexcept { return mutex_->name(); }
 
     /// Which section runs and who waits for the lock, at the moment; see
     /// @ref basic_async_mutex::snapshot. Those who sleep on a condition do not wait for the lock.
-    [[nodiscard]] lock_snapshot snapshot() const { return mutex_.snapshot(); }
+    [[nodiscard]] lock_snapshot snapshot() const { return mutex_->snapshot(); }
 
     /// Makes a condition of this monitor. It may outlive the monitor.
     [[nodiscard]] condition_type make_condition(std::string name = {})
     {
-        return condition_type(mutex_, std::move(name));
+        return condition_type(*mutex_, state_, std::move(name));
     }
 
     /**
@@ -291,11 +424,11 @@ public:
     {
         using bound_body = section_body<Body>;
         auto acquire = [this, location](auto handler)
-        { mutex_.async_lock(std::move(handler), location); };
+        { mutex_->async_lock(std::move(handler), location); };
         return boost::asio::async_initiate<CompletionToken,
                                            detail::section_signature_t<bound_body, guard_type>>(
             detail::initiate_section<Executor, guard_type>(get_executor()), token,
-            std::move(acquire), bound_body(std::move(body), value_));
+            std::move(acquire), bound_body(std::move(body), state_));
     }
 
     /**
@@ -329,14 +462,42 @@ public:
     }
 
 private:
+    /// What sections work on. It may outlive the monitor, while one of them runs.
+    struct guarded_state
+    {
+        explicit guarded_state(T initial)
+            : value(std::move(initial))
+        {
+        }
+
+        T value;
+        // For what is taken back without a section; the monitor alone keeps it alive.
+        std::weak_ptr<mutex_type> mutex;
+    };
+
+    /// What a contribution can be taken back with.
+    struct bond
+    {
+        void end(T& value) const
+        {
+            undo(value);
+            if (const auto condition = told.lock())
+                condition->notify_all();
+        }
+
+        std::weak_ptr<guarded_state> whose;
+        std::weak_ptr<condition<mutex_type>> told;
+        std::function<void(T&)> undo;
+    };
+
     /// Makes the section when the guard is there, and keeps it for as long as the body runs.
     template <class Body>
     class section_body
     {
     public:
-        section_body(Body body, std::shared_ptr<T> value)
+        section_body(Body body, std::shared_ptr<guarded_state> state)
             : body_(std::move(body))
-            , value_(std::move(value))
+            , state_(std::move(state))
         {
         }
 
@@ -344,13 +505,13 @@ private:
         section_body(const section_body& other)
             requires std::copy_constructible<Body>
             : body_(other.body_)
-            , value_(other.value_)
+            , state_(other.state_)
         {
         }
 
         section_body(section_body&& other) noexcept
             : body_(std::move(other.body_))
-            , value_(std::move(other.value_))
+            , state_(std::move(other.state_))
         {
         }
 
@@ -359,18 +520,18 @@ private:
 
         std::invoke_result_t<Body&, section&> operator()(guard_type& guard)
         {
-            section_.emplace(construction_key(), guard, value_);
+            section_.emplace(construction_key(), guard, state_);
             return body_(*section_);
         }
 
     private:
         Body body_;
-        std::shared_ptr<T> value_;
+        std::shared_ptr<guarded_state> state_;
         std::optional<section> section_;
     };
 
-    std::shared_ptr<T> value_;
-    mutex_type mutex_;
+    std::shared_ptr<guarded_state> state_;
+    std::shared_ptr<mutex_type> mutex_;
 };
 
 /// A thread-safe monitor for any executor: the one to start with.

@@ -65,6 +65,8 @@ for i = 1, tries + 0 do
 end
 reap(s)
 if s.fresh and s.now < ARGV[9] + 0 then s.owner, s.deadline, s.leased = '?', ARGV[9], true end
+if s.fresh and redis.call('EXISTS', s.key .. '{bound}') == 1 then bind(s) end
+if s.owner == '' and s.bound then lapse(s) end
 if s.owner == '' and s.waiting > 0 then grant(s, id) end
 if s.owner == '' and s.waiting == 0 then
   local values, verdict = evaluate()
