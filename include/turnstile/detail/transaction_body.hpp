@@ -7,9 +7,6 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/deferred.hpp>
-#include <boost/describe/members.hpp>
-#include <boost/describe/modifiers.hpp>
-#include <boost/mp11/algorithm.hpp>
 #include <boost/system/errc.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <turnstile/detail/name_of_member.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/transaction.hpp>
 #include <type_traits>
@@ -25,27 +23,6 @@
 // A transaction as the body of a section: what every monitor can do, and the local one does.
 
 namespace turnstile::detail {
-
-/// The name of a member; empty if Boost.Describe knows none.
-template <class T, class M>
-[[nodiscard]] std::string_view name_of_member(M T::* member) noexcept
-{
-    std::string_view result;
-    if constexpr (boost::describe::has_describe_members<T>::value)
-    {
-        using members = boost::describe::describe_members<T, boost::describe::mod_any_access |
-                                                                 boost::describe::mod_inherited |
-                                                                 boost::describe::mod_hidden>;
-        const auto compare = [&]<class Member>(Member)
-        {
-            if constexpr (std::is_convertible_v<decltype(Member::pointer), M T::*>)
-                if (member == Member::pointer)
-                    result = Member::name;
-        };
-        boost::mp11::mp_for_each<members>(compare);
-    }
-    return result;
-}
 
 /// Says that a sum is no value of a member.
 template <class T, class M>

@@ -351,12 +351,13 @@ public:
         {
             if (!detail::is_of(*condition.condition_, *origin_->lock))
                 throw system_error(turnstile::errc::wrong_object);
+            Number T::* const of_state = member;
             const auto number = static_cast<std::int64_t>(amount);
             if ((std::is_unsigned_v<Number> && number < 0) ||
                 number == std::numeric_limits<std::int64_t>::min())
                 throw system_error(turnstile::errc::invalid_count);
             auto made = detail::make_bond(*condition.condition_, owned_->current(),
-                                          detail::name_of_member<T>(member), number);
+                                          detail::field_of_member<T>(of_state), number);
             contributed_.push_back(made);
             detail::add_to_member(value_, detail::field_of(*made), detail::amount_of(*made));
             return contribution_type(std::move(made));

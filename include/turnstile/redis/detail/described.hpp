@@ -23,6 +23,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <turnstile/detail/name_of_member.hpp>
 #include <turnstile/redis/detail/json.hpp>
 #include <type_traits>
 #include <utility>
@@ -632,22 +633,14 @@ template <class T>
 /// Throws since a member has no field of its own.
 [[noreturn]] void refuse_member();
 
-/// The field of a member.
-template <structure T, class Member, class Class>
-[[nodiscard]] std::string name_of_member(Member Class::* member)
+/// The field of a member. Refuses one that is not described.
+template <structure T, class Member>
+[[nodiscard]] std::string field_of_member(Member T::* member)
 {
-    std::string result;
-    const auto compare = [&]<class Description>(Description)
-    {
-        if constexpr (std::same_as<decltype(member),
-                                   std::remove_cv_t<decltype(Description::pointer)>>)
-            if (member == Description::pointer)
-                result = Description::name;
-    };
-    for_each_member<T>(compare);
-    if (result.empty())
+    const std::string_view name = turnstile::detail::name_of_member<T>(member);
+    if (name.empty())
         refuse_member();
-    return result;
+    return std::string(name);
 }
 
 /// Adds to the number that has a field.

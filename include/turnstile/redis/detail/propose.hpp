@@ -12,10 +12,8 @@
 #include <string_view>
 #include <tuple>
 #include <turnstile/detail/transaction_body.hpp>
-#include <turnstile/error.hpp>
 #include <turnstile/redis/detail/described.hpp>
 #include <turnstile/redis/detail/proposal.hpp>
-#include <turnstile/redis/error.hpp>
 #include <turnstile/transaction.hpp>
 #include <type_traits>
 #include <utility>
@@ -42,12 +40,9 @@ template <class T, class M>
 struct known_member
 {
     explicit known_member(M T::* which)
-        : name(turnstile::detail::name_of_member<T>(which))
+        : name(field_of_member<T>(which))
         , initial(T{}.*which)
     {
-        // The change would be lost.
-        if (name.empty())
-            throw redis_error(errc::bad_state, "a transaction uses a member that is not described");
     }
 
     std::string name;
