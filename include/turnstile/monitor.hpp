@@ -432,7 +432,7 @@ public:
     }
 
     /**
-     * @brief Carries out a @ref transaction: changes the state without a body.
+     * @brief Carries out a @ref transaction, that is, changes the state without a body.
      *
      * If the transaction waits on a condition, it waits there until its requirements hold, as
      * section::async_wait() does.

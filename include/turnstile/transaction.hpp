@@ -157,7 +157,7 @@ public:
      */
     template <class M, class Base, class Compare>
         requires std::derived_from<T, Base> && detail::comparison_of<Compare, M>
-    [[nodiscard]] auto require(M Base::* member, Compare /*compare*/,
+    [[nodiscard]] auto require(M Base::* member, [[maybe_unused]] Compare compare,
                                std::type_identity_t<M> value) const
     {
         return with(detail::requirement<T, M, Compare>{member, std::move(value)});

@@ -131,7 +131,7 @@ private:
  * section sees it happen.
  *
  * @par Leases, fairness, signals
- * As with @ref async_mutex and @ref condition: the lock is a lease, the body is cancelled when it is lost, and
+ * As with @ref async_mutex, and with @ref condition, the lock is a lease, the body is cancelled when it is lost, and
  * waiters are served in their order.
  *
  * @par Lifetime
@@ -648,7 +648,7 @@ public:
     }
 
     /**
-     * @brief Carries out a @ref transaction: changes the state without a body, in one round trip if nobody owns
+     * @brief Carries out a @ref transaction, that is, changes the state without a body, in one round trip if nobody owns
      *        the lock or waits for it.
      *
      * Otherwise, and if the server cannot decide it, it is a section: as if a body waited until the requirements
