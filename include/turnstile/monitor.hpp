@@ -76,7 +76,7 @@ class basic_monitor
     class construction_key
     {
         friend class basic_monitor;
-        construction_key() noexcept {}
+        construction_key() noexcept = default;
     };
 
     struct guarded_state;

@@ -91,6 +91,7 @@ std::vector<std::string> names_of(const config& settings)
     if (settings.sentinels.empty())
         return {settings.server.host};
     std::vector<std::string> names;
+    names.reserve(settings.sentinels.size());
     for (const host_and_port& each : settings.sentinels)
         names.push_back(each.host);
     return names;

@@ -150,7 +150,7 @@ class monitor
     class construction_key
     {
         friend class monitor;
-        construction_key() noexcept {}
+        construction_key() noexcept = default;
     };
 
     struct origin;
