@@ -26,8 +26,9 @@ std::string shortest_text(Number value)
 template <class Number>
 bool is_all_of(std::string_view text, Number& to)
 {
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, to);
+    const char* const begin = text.data();
+    const char* const end = begin + text.size();
+    const auto [stop, error] = std::from_chars(begin, end, to);
     return error == std::errc() && stop == end;
 }
 
