@@ -58,7 +58,13 @@ lock_keys keys_of(std::string_view prefix, std::string_view kind, std::string_vi
     const std::string encoded = encode(name);
     lock_keys result;
     for (const std::string_view part : parts)
-        result.push_back(tag + std::string(kind) + std::string(part) + ':' + encoded);
+    {
+        std::string& key = result.emplace_back(tag);
+        key += kind;
+        key += part;
+        key += ':';
+        key += encoded;
+    }
     return result;
 }
 

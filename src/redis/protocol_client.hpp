@@ -390,7 +390,7 @@ public:
     }
 
     /// Asks for what is wanted. Ends like @ref lock; or with `taken`, if units are taken.
-    attempt_id begin(local_time now, lock_id lock, const demand& what);
+    attempt_id begin(local_time now, lock_id id, const demand& what);
 
     /// Starts to carry out a transaction of a monitor. Ends with `transacted` or `failed`, or with `granted`:
     /// then it is up to the owner.
@@ -638,7 +638,7 @@ private:
         bool ends = false;
         bool end_sent = false;
         // When the server was first asked to make it.
-        std::optional<local_time> asked{};
+        local_time asked{};
         std::uint64_t flight = 0;
         local_time expires = local_time::min();
         local_time loss_at = never;

@@ -55,7 +55,7 @@ void protocol_client::settle_bonds(const farewell& what, release_result result)
         const local_time lease = locks_.at(each.lock).options.lease;
         each.is_made = true;
         // An answer that is repeated does not tell when it was made; not before it was asked for.
-        keep_bond(id, *each.asked + lease - lease / (clock_bound::drift + 1) - margin_of(lease),
+        keep_bond(id, each.asked + lease - lease / (clock_bound::drift + 1) - margin_of(lease),
                   lease);
         if (each.ends)
             end_bond(id);

@@ -180,7 +180,7 @@ void protocol_client::send_leave(attempt_entry& entry, const farewell& what)
     }
     for (const auto& [id, record] : what.bound)
     {
-        if (const auto found = bonds_.find(id); !found->second.asked)
+        if (const auto found = bonds_.find(id); found->second.asked == local_time())
             found->second.asked = now_;
         arguments.push_back(record);
         arguments.emplace_back("bind");

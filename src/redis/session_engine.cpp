@@ -196,8 +196,8 @@ void session_engine::sleep(const std::shared_ptr<lock_operation>& operation)
         waiting_.emplace(operation->attempt, operation);
     if (operation->attempt != 0 && operation->cancelled)
         cancel(operation);
-    else if (operation->attempt != 0 && operation->limit)
-        set_limit(operation, *operation->limit);
+    else if (const auto limit = operation->limit; operation->attempt != 0 && limit)
+        set_limit(operation, *limit);
     perform();
 }
 

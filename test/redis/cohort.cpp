@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(fences_rise_while_two_sessions_hammer)
     }
     context.run();
     BOOST_TEST(book.entries == writers * entries);
-    const auto sections = static_cast<std::uint64_t>(writers * entries);
+    const auto sections = std::uint64_t{writers} * entries;
     // Each section was either asked for or handed over.
     BOOST_TEST(until(
         [&]
