@@ -23,7 +23,7 @@ struct contribution_scene : script_scene
 {
     contribution_scene()
     {
-        keys.push_back("state");
+        keys.emplace_back("state");
         store.run(words{"HSET", "state", "n", "0"});
     }
 

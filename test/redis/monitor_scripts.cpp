@@ -23,7 +23,7 @@ struct monitor_scene : script_scene
 {
     monitor_scene()
     {
-        keys.push_back("state");
+        keys.emplace_back("state");
         store.run(words{"HSET", "state", "n", "12"});
     }
 

@@ -29,8 +29,6 @@
 namespace turnstile::test {
 namespace {
 
-using redis::detail::operation;
-
 // --- the heads ----------------------------------------------------------------------------------
 
 /// What the head of a script says about each of its points.

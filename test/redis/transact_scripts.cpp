@@ -25,7 +25,7 @@ struct transact_scene : script_scene
 {
     transact_scene()
     {
-        keys.push_back("state");
+        keys.emplace_back("state");
         store.run(words{"HSET", "state", "n", "12", "t", "abc", "b", "true"});
     }
 

@@ -38,7 +38,7 @@ public:
     /// Which fences the grants of these tests have, if nothing else is said.
     static constexpr std::int64_t first_fence = ahead;
 
-    explicit driven_client(redis::detail::lease_options options = {})
+    explicit driven_client(const redis::detail::lease_options& options = {})
         : machine(redis::detail::client_options{nonce, "t:0:wake:"})
         , lock(machine.open_lock(options.pool ? redis::detail::pool_keys("t", "pool", "lock")
                                               : redis::detail::mutex_keys("t", "lock"),

@@ -35,8 +35,9 @@ redis_reply no_float()
 
 bool to_integer(std::string_view text, std::int64_t& value)
 {
-    const char* const end = text.data() + text.size();
-    return std::from_chars(text.data(), end, value) == std::from_chars_result{end, std::errc()};
+    const char* const begin = text.data();
+    const char* const end = begin + text.size();
+    return std::from_chars(begin, end, value) == std::from_chars_result{end, std::errc()};
 }
 
 bool to_score(const std::string& text, double& value)
