@@ -314,9 +314,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(integers_are_whole_numbers, T, integers)
     for (const bool above : {false, true})
     {
         const auto text = just_outside<T>(above);
-        BOOST_TEST(refusal_of<T>(text) == "field 'value': '" + text + "'" + rule);
-        BOOST_TEST(refusal_of<std::vector<T>>("[" + text + "]") ==
-                   "field 'value': '" + text + "'" + rule);
+        std::string refusal = "field 'value': '";
+        refusal.append(text).append("'").append(rule);
+        BOOST_TEST(refusal_of<T>(text) == refusal);
+        BOOST_TEST(refusal_of<std::vector<T>>("[" + text + "]") == refusal);
     }
     for (const auto& text : {"", " ", " 1", "1 ", "12x", "x", "+1", "-", "--1", "0x1", "1.0", "1e1",
                              "1,0", "true", "9999999999999999999999999999"})

@@ -201,7 +201,7 @@ words contents(resp_connection& server)
         for (std::size_t i = 0; i + 1 < hash.size(); i += 2)
             fields[hash[i]] = hash[i + 1];
         for (const auto& [name, value] : fields)
-            result.push_back(name + '=' + value);
+            result.emplace_back(name).append("=").append(value);
     }
     for (const std::string& key : sorted_sets)
         for (const std::string& each :
@@ -216,7 +216,7 @@ words contents(const redis_store& store)
     for (const std::string& key : {lock_keys[0], lock_keys[3]})
         if (const auto* hash = store.hash(key))
             for (const auto& [name, value] : *hash)
-                result.push_back(name + '=' + value);
+                result.emplace_back(name).append("=").append(value);
     for (const std::string& key : sorted_sets)
         if (const auto* set = store.zset(key))
             for (const auto& [score, member] : set->order)

@@ -302,6 +302,7 @@ std::string text_of(T value)
         return text_of_number(value);
     else
     {
+        // NOLINTNEXTLINE(bugprone-non-zero-enum-to-bool-conversion): an enumeration may have bool below it.
         const auto number = static_cast<std::underlying_type_t<T>>(value);
         const auto& names = enumerators_of<T>;
         const auto named =
