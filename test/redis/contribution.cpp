@@ -18,6 +18,7 @@
 #include <optional>
 #include <redis/names.hpp>
 #include <string>
+#include <support/coroutine_scene.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_process.hpp>
 #include <support/print.hpp>
@@ -43,44 +44,8 @@ std::string short_url(const redis_server& server)
     return server.url() + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms";
 }
 
-struct contribution_scene
+struct contribution_scene : coroutine_scene
 {
-    /// Runs a coroutine, and those that it has started, to their ends.
-    void run(std::function<task()> body)
-    {
-        start(std::move(body));
-        context.restart();
-        context.run();
-        if (failure)
-            std::rethrow_exception(std::exchange(failure, nullptr));
-    }
-
-    void start(std::function<task()> body)
-    {
-        asio::co_spawn(context, call(std::move(body)),
-                       [this](const std::exception_ptr& error)
-                       {
-                           if (error && !failure)
-                               failure = error;
-                       });
-    }
-
-    static task call(std::function<task()> body) { co_await body(); }
-
-    /// How an operation has ended that throws.
-    [[nodiscard]] static asio::awaitable<error_code> error_of(std::function<task()> body)
-    {
-        try
-        {
-            co_await body();
-        }
-        catch (const system_error& error)
-        {
-            co_return error.code();
-        }
-        co_return error_code();
-    }
-
     /// Does something with the state.
     [[nodiscard]] task change(std::function<void(section&)> what)
     {
@@ -98,17 +63,6 @@ struct contribution_scene
         co_await room.async_with(body);
     }
 
-    /// Waits until a condition of the server holds that nothing tells of.
-    [[nodiscard]] static task until_so(std::function<bool()> condition)
-    {
-        asio::steady_timer timer(co_await asio::this_coro::executor);
-        while (!condition())
-        {
-            timer.expires_after(2ms);
-            co_await timer.async_wait(asio::deferred);
-        }
-    }
-
     [[nodiscard]] std::string readers() const
     {
         return server.cli({"HGET", room.state_key(), "readers"});
@@ -124,8 +78,6 @@ struct contribution_scene
 
     const redis::detail::lock_keys keys = redis::detail::monitor_keys("turnstile", "room");
     redis_server server;
-    asio::io_context context;
-    std::exception_ptr failure;
     redis::session session{context, redis::config(short_url(server)), redis::session_thread::own};
     monitor room{session, "room"};
     monitor::condition_type gone = room.make_condition(reader_gone);

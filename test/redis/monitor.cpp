@@ -23,6 +23,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <support/coroutine_scene.hpp>
 #include <support/lock_client.hpp>
 #include <support/print.hpp>
 #include <support/redis_server.hpp>
@@ -61,59 +62,12 @@ using monitor = redis::monitor<stock>;
 using section = monitor::section;
 
 /// A server, and processes that use it.
-struct monitor_scene
+struct monitor_scene : coroutine_scene
 {
-    /// Runs a coroutine, and those that it has started, to their ends.
-    void run(std::function<task()> body)
-    {
-        start(std::move(body));
-        context.restart();
-        context.run();
-        if (failure)
-            std::rethrow_exception(std::exchange(failure, nullptr));
-    }
-
-    void start(std::function<task()> body)
-    {
-        asio::co_spawn(context, call(std::move(body)),
-                       [this](const std::exception_ptr& error)
-                       {
-                           if (error && !failure)
-                               failure = error;
-                       });
-    }
-
-    static task call(std::function<task()> body) { co_await body(); }
-
-    /// How an operation has ended that throws.
-    [[nodiscard]] static asio::awaitable<error_code> error_of(std::function<task()> body)
-    {
-        try
-        {
-            co_await body();
-        }
-        catch (const system_error& error)
-        {
-            co_return error.code();
-        }
-        co_return error_code();
-    }
-
     /// Does something with the state.
     [[nodiscard]] task change(std::function<void(section&)> what)
     {
         co_await guarded.async_with(std::move(what), asio::deferred);
-    }
-
-    /// Waits until a condition of the server holds that nothing tells of.
-    [[nodiscard]] static task until_so(std::function<bool()> condition)
-    {
-        asio::steady_timer timer(co_await asio::this_coro::executor);
-        while (!condition())
-        {
-            timer.expires_after(2ms);
-            co_await timer.async_wait(asio::deferred);
-        }
     }
 
     /// The fields and values of the state.
@@ -144,8 +98,6 @@ struct monitor_scene
 
     const redis::detail::lock_keys keys = redis::detail::monitor_keys("turnstile", "stock");
     redis_server server;
-    asio::io_context context;
-    std::exception_ptr failure;
     redis::session session{context, undisturbed(server.url()), redis::session_thread::own};
     monitor guarded{session, "stock"};
     monitor::condition_type changed = guarded.make_condition("changed");

@@ -20,6 +20,7 @@
 #include <optional>
 #include <redis/names.hpp>
 #include <string>
+#include <support/coroutine_scene.hpp>
 #include <support/lock_client.hpp>
 #include <support/print.hpp>
 #include <support/redis_server.hpp>
@@ -88,7 +89,7 @@ using monitor = redis::monitor<room>;
 using section = monitor::section;
 
 /// A server, and a session that uses it. The state has been written.
-struct transaction_scene
+struct transaction_scene : coroutine_scene
 {
     transaction_scene()
     {
@@ -99,20 +100,6 @@ struct transaction_scene
                 co_await guarded.async_with([](section& s) { s->readers = 0, s->name = "A"; });
             });
     }
-
-    /// Runs a coroutine to its end.
-    void run(std::function<task()> body)
-    {
-        std::exception_ptr failure;
-        asio::co_spawn(context, call(std::move(body)),
-                       [&](std::exception_ptr error) { failure = std::move(error); });
-        context.restart();
-        context.run();
-        if (failure)
-            std::rethrow_exception(failure);
-    }
-
-    static task call(std::function<task()> body) { co_await body(); }
 
     /// Carries out a transaction. Says how, and how many commands that took.
     template <class... Steps>
@@ -169,7 +156,6 @@ struct transaction_scene
     }
 
     redis_server server;
-    asio::io_context context;
     redis::session session{context, undisturbed(server.url()), redis::session_thread::own};
     monitor guarded{session, "room"};
     monitor::condition_type ok_to_read = guarded.make_condition("ok_to_read");
