@@ -344,9 +344,10 @@ struct client_counters
  *     parked -> joining -> queued -> confirming -> held -> releasing
  *                   \________\___________\_____ cancelling
  *
- * parked: it leaves it to its cohort's envoy to speak with the server. joining: the server may or may not know it. queued: it has a place. confirming: it was granted the
- * lock, but perhaps too long ago, so the lease is renewed first; or the state of the monitor is not known. held. releasing: the lock is given back,
- * or was lost and the server need not wait. cancelling: nobody is interested any more.
+ * parked: it leaves it to its cohort's envoy to speak with the server. joining: the server may or may not know
+ * it. queued: it has a place. confirming: it was granted the lock, but perhaps too long ago, so the lease is
+ * renewed first; or the state of the monitor is not known. held. releasing: the lock is given back, or was lost
+ * and the server need not wait. cancelling: nobody is interested any more.
  *
  * Of each attempt there is at most one command under way. What has to be said meanwhile is said when the
  * answer has come, or when the connection is back.
