@@ -614,6 +614,30 @@ BOOST_AUTO_TEST_CASE(resync_serves_those_who_fit)
     TEST_WORDS(told(), "w:a#2 lost a#2.1");
 }
 
+// The units of somebody who died go to the first, though its new id is told after the holder's.
+BOOST_AUTO_TEST_CASE(those_who_come_back_together_are_not_overtaken)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    acquire("d#1.1", 2);
+    const std::string its = std::to_string(fence);
+    BOOST_TEST(acquire("a#1.2", 2)[0] == "queued");
+    BOOST_TEST(acquire("c#1.1", 1)[0] == "queued");
+    pass(3s);
+    renew("a#1.1", fence, 1);
+    pass(2s);
+    store.subscribers.erase("w:a#1");
+    store.subscribers["w:a#2"] = 1;
+    words both = keys;
+    both.insert(both.end(), keys.begin(), keys.end());
+    keys = both;
+    const words back = run("pool_resync", {"w:",  "a#1.1", "a#2.1", its,   "1",     "0",     lease,
+                                           claim, idle,    "3",     "0",   "a#1.2", "a#2.2", "0",
+                                           "2",   "0",     lease,   claim, idle,    "3",     "0"});
+    BOOST_TEST(back[0] == "own");
+    BOOST_TEST(back[7] == "own");
+    TEST_WORDS(queue(), "c#1.1");
+}
+
 // A replica that takes over may have missed the grant.
 BOOST_AUTO_TEST_CASE(a_holder_comes_back_to_a_server_that_missed_its_grant)
 {

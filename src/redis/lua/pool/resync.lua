@@ -20,7 +20,20 @@ local function rename(s, old, id, held)
   if deadline then redis.call('ZADD', s.holders, deadline, id) end
   if ticket and not held then redis.call('ZADD', s.queue, ticket, id) end
   if deadline or ticket and not held then redis.call('HSET', s.units, id, entry) end
-  s.added = true
+end
+
+-- All of them before anybody is granted anything: under its old id, who waits looks dead.
+local renamed = {}
+for i = 0, #KEYS / 5 - 1 do
+  local a = 2 + 10 * i
+  local id, fence = ARGV[a + 1], tonumber(ARGV[a + 2])
+  local s = open(1 + 5 * i, ARGV[a + 6], ARGV[a + 8], ARGV[a + 9])
+  for old in string.gmatch(s and ARGV[a] or '', '[^,]+') do
+    if redis.call('HEXISTS', s.units, old) == 1 then
+      rename(s, old, id, fence > 0)
+      renamed[i] = true
+    end
+  end
 end
 
 local answers = {}
@@ -31,10 +44,8 @@ for i = 0, #KEYS / 5 - 1 do
   if not s then
     answers[i + 1] = why
   else
+    s.added = renamed[i]
     reap(s)
-    for old in string.gmatch(ARGV[a], '[^,]+') do
-      if redis.call('HEXISTS', s.units, old) == 1 then rename(s, old, id, fence > 0) end
-    end
     local had, its, left, ends = holding(s, id)
     if fence > 0 and its == fence then
       local still, outside = math.min(had, units), tonumber(ARGV[a + 4])
