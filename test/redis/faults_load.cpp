@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(three_hundred_grants_at_once)
         BOOST_REQUIRE(held.back()->result() == "held");
         waiters.push_back(second.lock(std::to_string(i)));
     }
-    BOOST_TEST(!second.ping());
+    BOOST_TEST(second.ping() == error_code());
     for (const auto& each : held)
         each->drop();
     for (int i = 0; i < locks; ++i)
@@ -86,8 +86,8 @@ BOOST_AUTO_TEST_CASE(three_hundred_locks_of_a_session_that_is_closed)
         BOOST_REQUIRE(held.back()->result() == "held");
         waiters.push_back(second.lock(std::to_string(i)));
     }
-    BOOST_TEST(!second.ping());
-    BOOST_TEST(!first.close());
+    BOOST_TEST(second.ping() == error_code());
+    BOOST_TEST(first.close() == error_code());
     for (const auto& each : waiters)
         BOOST_REQUIRE(each->result() == "held");
     for (const auto& each : held)
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(many_waiters_then_cancel_all)
     BOOST_TEST(view.queued() == 0);
     BOOST_TEST(client.metrics().cancels == static_cast<std::uint64_t>(waiters));
     BOOST_TEST(holder->holds());
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(client.try_lock("a")->result() == "held");
 }
 
@@ -124,14 +124,14 @@ BOOST_AUTO_TEST_CASE(many_waiters_each_get_the_lock_in_their_order)
     constexpr int waiters = 500;
     const redis_server server;
     lock_client client(patient(server.url()));
-    BOOST_TEST(!client.ready());
+    BOOST_TEST(client.ready() == error_code());
     const std::uint64_t before = scripts_run(server);
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     std::vector<std::unique_ptr<candidate>> waiting;
     for (int i = 0; i < waiters; ++i)
         waiting.push_back(client.lock("a"));
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     std::uint64_t last = holder->fence();
     for (const auto& each : waiting)
     {
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(idle_lock_leaves_no_keys)
         for (const auto& each : held)
             BOOST_TEST(each->result() == "held");
         for (const auto& each : held)
-            BOOST_TEST(!each->unlock());
+            BOOST_TEST(each->unlock() == error_code());
         for (const auto& each : waiting)
             BOOST_TEST(each->result() == "held");
         BOOST_TEST(server.cli({"DBSIZE"}) != "0");

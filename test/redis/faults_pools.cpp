@@ -94,9 +94,9 @@ BOOST_AUTO_TEST_CASE(permit_holder_sigstopped_past_its_lease)
     BOOST_TEST(view.held() == 3);
     BOOST_TEST(view.adds_up());
     BOOST_TEST(client.value("a") == 0);
-    BOOST_TEST(!large->unlock());
+    BOOST_TEST(large->unlock() == error_code());
     BOOST_TEST(client.value("a") == 2);
-    BOOST_TEST(!small->unlock());
+    BOOST_TEST(small->unlock() == error_code());
     BOOST_TEST(client.value("a") == 3);
 }
 // Red without: the end of a lease by the client's own clock; fencing tokens in releases.
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(waiters_sigkilled_at_the_head)
     BOOST_TEST(head.kill());
     BOOST_TEST(until([&] { return listeners(server) == 2; }));
     const std::uint64_t before = scripts_run(server);
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     // In the release itself, both: the leases are long, and there was no other script.
     BOOST_TEST(large->result() == "held");
     BOOST_TEST(small->result() == "held");
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
     BOOST_TEST(until([&] { return view.queued() == 2; }));
 
     BOOST_TEST(stopped.stop());
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(next->result() == "held");
     // A claim lease after the grant that nobody took.
     BOOST_TEST(next->fence() >= holder->fence() + mortal_lease);
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
     BOOST_TEST(stopped.ask("valid a", "valid a") == "no");
     BOOST_TEST(!stopped.has_said("held"));
     BOOST_TEST(view.held() == 2);
-    BOOST_TEST(!next->unlock());
+    BOOST_TEST(next->unlock() == error_code());
     BOOST_TEST(std::stoull(stopped.hear("held a")) > next->fence());
     BOOST_TEST(view.adds_up());
 }
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
     BOOST_TEST(until([&] { return view.queued() == 2; }));
 
     proxy.swallow(tcp_proxy::to_client);
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(view.held() == 2);
     const auto granted = static_cast<std::uint64_t>(view.number("fence"));
     BOOST_TEST(granted > holder->fence());
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
     BOOST_TEST(view.adds_up());
     proxy.mend();
     BOOST_TEST(until([&] { return view.queued() == 1; }));
-    BOOST_TEST(!next->unlock());
+    BOOST_TEST(next->unlock() == error_code());
     BOOST_TEST(deaf->result() == "held");
     BOOST_TEST(view.held() == 2);
     BOOST_TEST(view.adds_up());
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(reply_lost_and_acquire_repeated)
     tcp_proxy proxy(server.port());
     lock_client client(endless(proxy.url()));
     client.size("a", 3);
-    BOOST_TEST(!client.ready());
+    BOOST_TEST(client.ready() == error_code());
     const pool_view view(server, "a");
 
     proxy.swallow(tcp_proxy::to_client);
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(reply_lost_and_acquire_repeated)
     BOOST_TEST(waiter->fence() == granted);
     BOOST_TEST(view.held() == 2);
     BOOST_TEST(client.metrics().connections == 2U);
-    BOOST_TEST(!waiter->unlock());
+    BOOST_TEST(waiter->unlock() == error_code());
     BOOST_TEST(client.value("a") == 3);
 }
 // Red without: resync, and all ids by which the server may know an attempt.
@@ -278,12 +278,12 @@ BOOST_AUTO_TEST_CASE(part_given_back_and_the_reply_lost)
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     proxy.mend();
     BOOST_TEST(until([&] { return client.metrics().resyncs == 1; }));
-    BOOST_TEST(!client.ping());
+    BOOST_TEST(client.ping() == error_code());
     BOOST_TEST(holder->holds());
     // One unit, although it was said twice.
     BOOST_TEST(other.value("a") == 1);
     BOOST_TEST(view.adds_up());
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(other.value("a") == 3);
 }
 // Red without: naming what is left in place of what is given back.
@@ -309,19 +309,19 @@ BOOST_AUTO_TEST_CASE(connections_killed)
         BOOST_TEST(kill_connections(server, "first") == 1);
         BOOST_TEST(until([&] { return first.metrics().resyncs == i; }));
         // It has been executed: not while the second one is away, who would seem dead then.
-        BOOST_TEST(!first.ping());
+        BOOST_TEST(first.ping() == error_code());
         BOOST_TEST(kill_connections(server, "second") == 1);
         BOOST_TEST(until([&] { return second.metrics().resyncs == i; }));
-        BOOST_TEST(!second.ping());
+        BOOST_TEST(second.ping() == error_code());
         BOOST_TEST(a->holds());
         BOOST_TEST(view.held() == 2);
         BOOST_TEST(view.queued() == 2);
     }
     BOOST_TEST(static_cast<std::uint64_t>(view.number("fence")) == a->fence());
-    BOOST_TEST(!a->unlock());
+    BOOST_TEST(a->unlock() == error_code());
     BOOST_TEST(b->result() == "held");
     BOOST_TEST(!c->is_told());
-    BOOST_TEST(!b->unlock());
+    BOOST_TEST(b->unlock() == error_code());
     BOOST_TEST(c->result() == "held");
     BOOST_TEST(second.metrics().acquires == 1U);
     BOOST_TEST(view.adds_up());
@@ -349,14 +349,14 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_away_has_its_place_again)
     proxy.refuse(true);
     proxy.cut();
     BOOST_TEST(until([&] { return listeners(server) == 1; }));
-    BOOST_TEST(!a->unlock());
+    BOOST_TEST(a->unlock() == error_code());
     BOOST_TEST(c->result() == "held");
     BOOST_TEST(view.queued() == 1);
     proxy.refuse(false);
     // Back, and in front of the one that came after it.
     BOOST_TEST(until([&] { return view.queued() == 2; }));
     BOOST_TEST(second.metrics().reentered == 1U);
-    BOOST_TEST(!c->unlock());
+    BOOST_TEST(c->unlock() == error_code());
     BOOST_TEST(b->result() == "held");
     BOOST_TEST(!d->is_told());
 }
@@ -382,7 +382,7 @@ BOOST_AUTO_TEST_CASE(cancel_while_the_grant_is_on_its_way)
 
     // Granted by the server, and nobody knows.
     proxy.swallow(tcp_proxy::to_client);
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(view.held() == 2);
     BOOST_TEST(view.queued() == 1);
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
@@ -450,13 +450,13 @@ BOOST_AUTO_TEST_CASE(upgrader_sigkilled_while_it_waits)
     BOOST_TEST(upgrader.kill());
     const std::uint64_t deadline = view.first_deadline();
     BOOST_TEST(until([&] { return listeners(server) == 1; }));
-    BOOST_TEST(!reader->unlock());
+    BOOST_TEST(reader->unlock() == error_code());
     // Its wish is not granted, and what it holds is its own until the lease ends.
     BOOST_TEST(writer->result() == "held");
     BOOST_TEST(writer->fence() >= deadline);
     BOOST_TEST(view.holders() == 1);
     BOOST_TEST(!late->is_told());
-    BOOST_TEST(!writer->unlock());
+    BOOST_TEST(writer->unlock() == error_code());
     BOOST_TEST(late->result() == "held");
     // Somebody else can be the one to upgrade.
     const auto next = client.read_to_upgrade("a");
@@ -484,7 +484,7 @@ BOOST_AUTO_TEST_CASE(reader_sigkilled_while_an_upgrade_waits)
     BOOST_TEST(upgraded->result() == "held");
     BOOST_TEST(!base->holds());
     BOOST_TEST(!writer->is_told());
-    BOOST_TEST(!upgraded->unlock());
+    BOOST_TEST(upgraded->unlock() == error_code());
     BOOST_TEST(writer->result() == "held");
     BOOST_TEST(writer->fence() > upgraded->fence());
     BOOST_TEST(view.adds_up());
@@ -508,7 +508,7 @@ BOOST_AUTO_TEST_CASE(upgrade_granted_and_the_message_lost)
     BOOST_TEST(until([&] { return view.queued() == 2; }));
 
     proxy.swallow(tcp_proxy::to_client);
-    BOOST_TEST(!reader->unlock());
+    BOOST_TEST(reader->unlock() == error_code());
     BOOST_TEST(view.queued() == 1);
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(!upgraded->is_told());
@@ -516,7 +516,7 @@ BOOST_AUTO_TEST_CASE(upgrade_granted_and_the_message_lost)
     BOOST_TEST(upgraded->result() == "held");
     BOOST_TEST(upgraded->holds());
     BOOST_TEST(!writer->is_told());
-    BOOST_TEST(!upgraded->unlock());
+    BOOST_TEST(upgraded->unlock() == error_code());
     BOOST_TEST(writer->result() == "held");
     BOOST_TEST(view.holders() == 1);
     BOOST_TEST(view.adds_up());

@@ -20,6 +20,7 @@
 
 namespace {
 
+using turnstile::error_code;
 using turnstile::redis::errc;
 using turnstile::test::candidate;
 using turnstile::test::endless;
@@ -66,15 +67,15 @@ BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
         candidate& two = a->is_told() ? *b : *a;
         BOOST_REQUIRE(one.result() == "held");
         BOOST_TEST(!two.is_told());
-        BOOST_TEST(!one.unlock());
+        BOOST_TEST(one.unlock() == error_code());
         BOOST_REQUIRE(two.result() == "held");
         BOOST_TEST(view.held() == 2);
-        BOOST_TEST(!two.unlock());
+        BOOST_TEST(two.unlock() == error_code());
         const auto taker = first.take("a", 1);
         server.run({"SCRIPT", "FLUSH"});
         BOOST_REQUIRE(taker->result() == "taken");
         server.run({"SCRIPT", "FLUSH"});
-        BOOST_REQUIRE(!second.add("a", 1));
+        BOOST_REQUIRE(second.add("a", 1) == error_code());
     }
     BOOST_TEST(first.value("a") == 3);
     // It has happened.
@@ -116,8 +117,8 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holders_are_back_first)
     BOOST_TEST(a->holds());
     BOOST_TEST(b->holds());
     BOOST_TEST(view.adds_up());
-    BOOST_TEST(!b->unlock());
-    BOOST_TEST(!a->unlock());
+    BOOST_TEST(b->unlock() == error_code());
+    BOOST_TEST(a->unlock() == error_code());
     // In the order in which they came before.
     std::uint64_t last = std::max(a->fence(), b->fence());
     for (const auto& each : waiters)
@@ -125,7 +126,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holders_are_back_first)
         BOOST_TEST(each->result() == "held");
         BOOST_TEST(each->fence() > last);
         last = each->fence();
-        BOOST_TEST(!each->unlock());
+        BOOST_TEST(each->unlock() == error_code());
     }
 }
 // Red without: reclaim; ticket hints.
@@ -160,8 +161,8 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_only_some_holders_fit)
     BOOST_TEST(small->holds());
     BOOST_TEST(newcomer->holds());
     BOOST_TEST(view.adds_up());
-    BOOST_TEST(!small->unlock());
-    BOOST_TEST(!newcomer->unlock());
+    BOOST_TEST(small->unlock() == error_code());
+    BOOST_TEST(newcomer->unlock() == error_code());
     BOOST_TEST(here.value("a") == 5);
 }
 // Red without: looking whether units fit when holders come back.
@@ -212,10 +213,10 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_during_an_upgrade)
     proxy.refuse(false);
     BOOST_TEST(until([&] { return view.queued() == 2; }));
     BOOST_TEST(!upgraded->is_told());
-    BOOST_TEST(!reader->unlock());
+    BOOST_TEST(reader->unlock() == error_code());
     BOOST_TEST(upgraded->result() == "held");
     BOOST_TEST(!writer->is_told());
-    BOOST_TEST(!upgraded->unlock());
+    BOOST_TEST(upgraded->unlock() == error_code());
     BOOST_TEST(writer->result() == "held");
     BOOST_TEST(view.adds_up());
 }
@@ -241,10 +242,10 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
     BOOST_TEST(client.log().find("OOM") != std::string::npos, client.log());
     fickle->cancel();
     BOOST_TEST(until([&] { return view.queued() == 1; }));
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(client.value("a") == 1);
-    BOOST_TEST(!waiter->unlock());
+    BOOST_TEST(waiter->unlock() == error_code());
     BOOST_TEST(client.value("a") == 3);
     server.run({"CONFIG", "SET", "maxmemory", "0"});
     BOOST_TEST(client.acquire("b", 1)->result() == "held");
@@ -365,8 +366,8 @@ BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
         server.run({"PUBLISH", channel, "lost " + id + ".1 9 1"});
     }
     BOOST_TEST(sent == 2 * forgeries.size());
-    BOOST_TEST(!first.ping());
-    BOOST_TEST(!second.ping());
+    BOOST_TEST(first.ping() == error_code());
+    BOOST_TEST(second.ping() == error_code());
     BOOST_TEST(holder->holds());
     BOOST_TEST(!holder->is_told_of_loss());
     BOOST_TEST(!waiter->is_told());
@@ -374,7 +375,7 @@ BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
     BOOST_TEST(second.metrics().malformed > 0U);
     BOOST_TEST(first.metrics().connections == 1U);
     BOOST_TEST(view.held() == 2);
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
 }
 // Red without: the nonce in ids, and matching a message by id and token.
@@ -394,7 +395,7 @@ BOOST_AUTO_TEST_CASE(ten_thousand_waiters_each_get_their_units_in_their_order)
     for (int i = 0; i < waiters; ++i)
         waiting.push_back(client.acquire("a", 1 + i % 3));
     BOOST_TEST(until([&] { return view.queued() == waiters; }));
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     std::uint64_t last = holder->fence();
     for (const auto& each : waiting)
     {
@@ -435,7 +436,7 @@ BOOST_AUTO_TEST_CASE(ten_thousand_dead_waiters)
     BOOST_TEST(server.cli(places) == std::to_string(dead));
     BOOST_TEST(server.cli(wishes) == std::to_string(dead));
 
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(view.queued() == 0);
     // 64 for each script, so that none keeps the server for long.

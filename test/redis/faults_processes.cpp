@@ -18,6 +18,7 @@
 namespace {
 
 using namespace std::chrono_literals;
+using turnstile::error_code;
 using turnstile::redis::config;
 using turnstile::test::listeners;
 using turnstile::test::lock_client;
@@ -117,7 +118,7 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
     BOOST_TEST(until([&] { return view.queued() == 2; }));
 
     BOOST_TEST(stopped.stop());
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(next->result() == "held");
     // A claim lease after the grant that nobody took.
     BOOST_TEST(next->fence() >= holder->fence() + 6'000'000);
@@ -127,7 +128,7 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
     BOOST_TEST(stopped.ask("valid a", "valid a") == "no");
     BOOST_TEST(!stopped.has_said("held"));
     BOOST_TEST(next->holds());
-    BOOST_TEST(!next->unlock());
+    BOOST_TEST(next->unlock() == error_code());
     BOOST_TEST(std::stoull(stopped.hear("held a")) > next->fence());
 }
 // Red without: the clock bound, by which a grant that may be late is confirmed before it is entered.
@@ -150,7 +151,7 @@ BOOST_AUTO_TEST_CASE(waiter_sigkilled_at_the_head)
     BOOST_TEST(head.kill());
     BOOST_TEST(until([&] { return listeners(server) == 2; }));
     const std::uint64_t before = scripts_run(server);
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     // In the release itself: the leases are long, and there was no other script.
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(scripts_run(server) == before + 1);
@@ -180,7 +181,7 @@ BOOST_AUTO_TEST_CASE(psubscribe_star)
 
     // Whoever asks PUBLISH is told of one receiver, the spy.
     const std::uint64_t before = scripts_run(server);
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(scripts_run(server) == before + 1);
     BOOST_TEST(spy.hear("grant "));
@@ -208,7 +209,7 @@ BOOST_AUTO_TEST_CASE(ten_thousand_dead_waiters)
     BOOST_TEST(server.cli(words) == std::to_string(dead));
     BOOST_TEST(view.queued() == dead + 1);
 
-    BOOST_TEST(!holder->unlock());
+    BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(view.queued() == 0);
     // 64 for each script, so that none keeps the server for long.
