@@ -295,6 +295,7 @@ inline constexpr std::array peer_metrics{
 inline double summary(const std::vector<peer_figures>& runs, const peer_metric& metric)
 {
     std::vector<double> values;
+    values.reserve(runs.size());
     for (const peer_figures& each : runs)
         values.push_back(each.*metric.value);
     return metric.is_maximum ? *std::max_element(values.begin(), values.end()) : median(values);

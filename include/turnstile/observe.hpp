@@ -174,7 +174,7 @@ public:
         for (detail::watched* lock : locks_)
         {
             lock_snapshot snapshot = lock->take_snapshot();
-            if (snapshot.holder && !snapshot.waiters.empty() && *snapshot.holder->held_for > limit)
+            if (snapshot.holder && !snapshot.waiters.empty() && snapshot.holder->held_for > limit)
                 report.push_back(std::move(snapshot));
         }
         return report;

@@ -75,14 +75,15 @@ void gate_engine::start(const operation& what)
         return finish(what, boost::asio::error::operation_aborted, 0);
     if (gate.id == 0)
         gate.id = client_.open_gate(gate.options);
-    const bool waits = !what->limit || what->limit->count() > 0;
+    const std::optional<std::chrono::nanoseconds> limit = what->limit;
+    const bool waits = !limit || limit->count() > 0;
     // Who does not wait looks only.
     what->request =
         client_.begin(boot_time(), gate.id, waits ? what->what : gate_call::read, what->arrivals);
     operations_.emplace(what->request, what);
-    if (waits && what->limit)
+    if (waits && limit)
     {
-        what->timer = std::make_unique<boost::asio::steady_timer>(strand_, *what->limit);
+        what->timer = std::make_unique<boost::asio::steady_timer>(strand_, *limit);
         what->timer->async_wait(
             [this, kept = owner_->keep(), what](const error_code& error)
             {

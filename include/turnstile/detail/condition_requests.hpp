@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <source_location>
 #include <turnstile/detail/mutex_requests.hpp>
+#include <turnstile/detail/mutex_state.hpp>
 #include <turnstile/detail/state_request.hpp>
 #include <turnstile/detail/timed_operation.hpp>
 #include <turnstile/detail/wait_operation.hpp>

@@ -224,9 +224,9 @@ void complete_immediately(const Request& request, const ticket& attempt, Handler
     if constexpr (!has_immediate_executor<Handler>::value)
         if (boost::asio::io_context* plain = plain_context_of(own))
             return boost::asio::post(plain->get_executor(),
-                                     completion(request, attempt, std::move(handler)));
+                                     completion(request, attempt, std::forward<Handler>(handler)));
     boost::asio::dispatch(boost::asio::get_associated_immediate_executor(handler, own),
-                          completion(request, attempt, std::move(handler)));
+                          completion(request, attempt, std::forward<Handler>(handler)));
 }
 
 /// Tries for a completion handler. A passage that uses something up, but whose completion holds

@@ -101,7 +101,7 @@ struct waiter : ticket
 
     /// Leaves the members below as they are, until prepare(): an attempt that succeeds at once does
     /// not pay for them.
-    waiter() noexcept {}
+    waiter() noexcept {}  // NOLINT(modernize-use-equals-default): that one would zero them
 
     waiter(const waiter&) = delete;
     waiter& operator=(const waiter&) = delete;

@@ -105,9 +105,10 @@ private:
 [[nodiscard]] inline std::optional<std::chrono::steady_clock::time_point> end_of(
     const patience& how_long)
 {
-    if (!how_long.limit())
+    const std::optional<std::chrono::nanoseconds> limit = how_long.limit();
+    if (!limit)
         return std::nullopt;
-    return std::chrono::steady_clock::now() + *how_long.limit();
+    return std::chrono::steady_clock::now() + *limit;
 }
 
 }  // namespace detail
