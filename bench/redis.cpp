@@ -656,13 +656,20 @@ void parked(world& w, report& report)
 
 // --- many waiters -------------------------------------------------------------------------------
 
-/// Sends a command for each number, many at a time, and gives each answer to somebody. The mean of what the
-/// scripts take in the server, in nanoseconds.
+/// What a command takes, in nanoseconds: its script in the server, and all in all if many are under way.
+struct mean_times
+{
+    double script;
+    double command;
+};
+
+/// Sends a command for each number, many at a time, and gives each answer to somebody.
 template <class Words, class Keep>
-double for_each_number(world& w, int count, const Words& words, const Keep& keep)
+mean_times for_each_number(world& w, int count, const Words& words, const Keep& keep)
 {
     constexpr int lanes = 100;
     const server_counters before(w.server);
+    const auto begin = std::chrono::steady_clock::now();
     w.run_all(lanes,
               [&](int first) -> asio::awaitable<void>
               {
@@ -672,8 +679,10 @@ double for_each_number(world& w, int count, const Words& words, const Keep& keep
                       keep(i, answer);
                   }
               });
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
     const server_counters after(w.server);
-    return 1000 * (after.microseconds("evalsha") - before.microseconds("evalsha")) / count;
+    return {1000 * (after.microseconds("evalsha") - before.microseconds("evalsha")) / count,
+            took.count() / count};
 }
 
 void many_waiters(world& w, report& report)
@@ -696,23 +705,24 @@ void many_waiters(world& w, report& report)
     w.server.run({"CONFIG", "SET", "slowlog-log-slower-than", "1000"});
     slow_scripts();
 
-    const double nothing = for_all(count, [&](int) { return world::words("EVALSHA", sha, "0"); });
+    const mean_times nothing =
+        for_all(count, [&](int) { return world::words("EVALSHA", sha, "0"); });
     const double slow_nothing = slow_scripts();
 
     // The first one owns the lock, and goes on owning it.
     const auto enter = [&](int i) { return raw.acquire(id(i), "600000", "600000"); };
-    const double enqueue = for_all(count, enter);
+    const mean_times enqueue = for_all(count, enter);
     const double bytes =
         std::stod(w.server.cli({"MEMORY", "USAGE", raw.keys()[1], "SAMPLES", "0"})) / (count - 1) -
         static_cast<double>(id(0).size());
     // All but the first one, in an order that has nothing to do with the queue's.
-    const double cancel = for_all(count - 1,
-                                  [&](int i)
-                                  {
-                                      const std::int64_t shuffled =
-                                          std::int64_t{i} * 7919 % (count - 1);
-                                      return raw.cancel(id(1 + static_cast<int>(shuffled)));
-                                  });
+    const mean_times cancel = for_all(count - 1,
+                                      [&](int i)
+                                      {
+                                          const std::int64_t shuffled =
+                                              std::int64_t{i} * 7919 % (count - 1);
+                                          return raw.cancel(id(1 + static_cast<int>(shuffled)));
+                                      });
     const double slow = slow_scripts();
 
     // Now all of them are dead when it comes to them.
@@ -720,23 +730,29 @@ void many_waiters(world& w, report& report)
     for_all(dead, [&](int i) { return enter(count + i); });
     slow_scripts();
     w.run([&]() -> asio::awaitable<void> { co_await w.bare.send(raw.cancel(id(0))); });
-    const double drop = for_all(dead / 64 - 1, [&](int) { return raw.nudge(); });
+    const mean_times drop = for_all(dead / 64 - 1, [&](int) { return raw.nudge(); });
     if (w.server.cli({"ZCARD", raw.keys()[1]}) != "0")
         throw std::runtime_error("dead waiters were left");
     const double slow_drops = slow_scripts();
     w.server.run({"FLUSHALL"});
 
-    const std::string floor = w.named("an empty script, by the server's account");
+    const std::string floor = w.named("an empty script, beside 100,000 waiters");
+    const auto add = [&](std::string_view what, const mean_times& times, std::optional<double> bar)
+    {
+        report.add(
+            {w.named(what), times.command, "ns", floor, times.command / nothing.command, bar});
+        report.add({w.named(what) + ", by the server's account", times.script, "ns"});
+    };
     report.add({w.named("bytes in the server for each of 100,000 waiters, beside the id"),
                 bytes,
                 "B",
                 {},
                 {},
                 150.0});
-    report.add({w.named("enqueueing one of 100,000"), enqueue, "ns", floor, enqueue / nothing});
-    report.add({w.named("cancelling one of 100,000"), cancel, "ns", floor, cancel / nothing, 3.0});
-    report.add({floor, nothing, "ns"});
-    report.add({w.named("dropping 64 dead waiters"), drop, "ns"});
+    add("enqueueing one of 100,000", enqueue, {});
+    add("cancelling one of 100,000", cancel, 3.0);
+    report.add({floor, nothing.command, "ns"});
+    report.add({w.named("dropping 64 dead waiters"), drop.script, "ns"});
     report.add(
         {w.named("scripts over 1 ms, of 200,000 with 100,000 waiters"), slow, "", {}, {}, 0.0});
     report.add(
@@ -770,7 +786,7 @@ void many_permits(world& w, report& report)
     const auto fence = [&](int i) { return fences[static_cast<std::size_t>(i)]; };
     // In an order that has nothing to do with that in which they came.
     const auto shuffled = [](int i) { return static_cast<int>(std::int64_t{i} * 7919 % count); };
-    const double nothing = for_all("1", [&](int) { return world::words("EVALSHA", sha, "0"); });
+    const mean_times nothing = for_all("1", [&](int) { return world::words("EVALSHA", sha, "0"); });
 
     // A pool leaves out the dead at the head whenever somebody comes: those who wait here have to listen.
     boost::redis::generic_flat_response messages;
@@ -788,23 +804,23 @@ void many_permits(world& w, report& report)
     w.run([&]() -> asio::awaitable<void>
           { co_await w.bare.send(waited_for.acquire(raw_lock::id(0))); });
     double before = memory();
-    const double enqueue = for_all("queued", [&](int i) { return waited_for.acquire(id(i)); });
+    const mean_times enqueue = for_all("queued", [&](int i) { return waited_for.acquire(id(i)); });
     const double for_waiter = (memory() - before) / count;
-    const double cancel =
+    const mean_times cancel =
         for_all("cancelled", [&](int i) { return waited_for.cancel(id(shuffled(i))); });
 
     const raw_pool held{"held", count};
     before = memory();
-    const double acquire = for_all("own", [&](int i) { return held.acquire(id(i)); });
+    const mean_times acquire = for_all("own", [&](int i) { return held.acquire(id(i)); });
     const double for_permit = (memory() - before) / count;
-    const double renew = for_all("own", [&](int i) { return held.renew(id(i), fence(i)); });
-    const double release =
+    const mean_times renew = for_all("own", [&](int i) { return held.renew(id(i), fence(i)); });
+    const mean_times release =
         for_all("released", [&](int i) { return held.release(id(i), fence(i)); });
     w.server.run({"FLUSHALL"});
 
     const std::string floor = w.named("an empty script, beside 100,000 permits");
-    const auto add = [&](std::string_view what, double value)
-    { report.add({w.named(what), value, "ns", floor, value / nothing}); };
+    const auto add = [&](std::string_view what, const mean_times& times)
+    { report.add({w.named(what), times.command, "ns", floor, times.command / nothing.command}); };
     report.add(
         {w.named("bytes in the server for each of 100,000 waiters for permits"), for_waiter, "B"});
     report.add({w.named("bytes in the server for each of 100,000 permits"), for_permit, "B"});
@@ -813,7 +829,7 @@ void many_permits(world& w, report& report)
     add("acquiring one of 100,000 permits", acquire);
     add("renewing one of 100,000 permits", renew);
     add("releasing one of 100,000 permits", release);
-    report.add({floor, nothing, "ns"});
+    report.add({floor, nothing.command, "ns"});
 }
 
 // --- all of it ----------------------------------------------------------------------------------
