@@ -4,35 +4,6 @@
 
 // The conformance suite for the local monitor, with two kinds of executor and synchronization.
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/io_context.hpp>
-#include <support/backend_test.hpp>
-#include <tuple>
-#include <turnstile/monitor.hpp>
-#include <utility>
-
-// Not an anonymous namespace: g++ 12 would warn of the coroutine frames in the headers.
-namespace turnstile::test {
-
-template <class Executor, class Synchronization>
-class local_monitor_provider : public local_backend<Executor>
-{
-public:
-    template <class T>
-    using monitor_type = basic_monitor<T, Executor, Synchronization>;
-
-    template <class T>
-    [[nodiscard]] monitor_type<T> make_monitor(T value) const
-    {
-        return monitor_type<T>(this->executor(), std::move(value));
-    }
-};
-
-}  // namespace turnstile::test
-
-using monitor_providers = std::tuple<
-    turnstile::test::local_monitor_provider<boost::asio::any_io_executor, turnstile::synchronized>,
-    turnstile::test::local_monitor_provider<boost::asio::io_context::executor_type,
-                                            turnstile::unsynchronized>>;
+#include "local_monitor_provider.hpp"
 
 #include <conformance/monitor_suite.hpp>

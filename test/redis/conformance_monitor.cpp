@@ -4,41 +4,6 @@
 
 // The conformance suite of the monitor, over a real server.
 
-#include <string>
-#include <support/redis_backend.hpp>
-#include <tuple>
-#include <turnstile/redis/monitor.hpp>
-#include <utility>
-
-namespace turnstile::test {
-
-class redis_monitor_provider : public redis_backend
-{
-public:
-    template <class T>
-    using monitor_type = redis::monitor<T>;
-
-    template <class T>
-    [[nodiscard]] monitor_type<T> make_monitor(T value)
-    {
-        return monitor_type<T>(session(), "monitor " + std::to_string(++monitors_),
-                               std::move(value));
-    }
-
-    /// From the message of a grant, it takes some steps more until a section has ended: the state is read, the
-    /// body runs, and it is committed. Each may take one round, and two sections may follow each other.
-    [[nodiscard]] boost::asio::awaitable<void, executor_type> settle()
-    {
-        for (int i = 0; i < 4; ++i)
-            co_await redis_backend::settle();
-    }
-
-private:
-    int monitors_ = 0;
-};
-
-}  // namespace turnstile::test
-
-using monitor_providers = std::tuple<turnstile::test::redis_monitor_provider>;
+#include <support/redis_monitor_backend.hpp>
 
 #include <conformance/monitor_suite.hpp>

@@ -1,0 +1,162 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_CONFORMANCE_CONTRIBUTION_SUITE_HPP
+#define TURNSTILE_TEST_CONFORMANCE_CONTRIBUTION_SUITE_HPP
+
+// What contributions to the state of every monitor do, on every backend; see monitor_scene.hpp.
+
+#include <boost/test/unit_test.hpp>
+#include <conformance/monitor_scene.hpp>
+#include <memory>
+#include <optional>
+#include <turnstile/error.hpp>
+#include <utility>
+
+TURNSTILE_MONITOR_TEST(a_contribution_counts_until_it_is_taken_back)
+{
+    turnstile::test::monitor_test<Provider> t;
+    using section = typename decltype(t)::section;
+    using monitor_type = typename decltype(t)::monitor_type;
+    using turnstile::test::account;
+    typename monitor_type::contribution_type mine, other;
+    BOOST_TEST(!mine.valid());
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.guarded.async_with(
+                [&](section& s)
+                {
+                    mine = s.contribute(&account::balance, 3, t.changed);
+                    other = s.contribute(&account::balance, -1, t.changed);
+                    BOOST_TEST(s->balance == 2);
+                });
+            BOOST_TEST(mine.valid());
+            BOOST_TEST(mine.lost().is_connected() == monitor_type::can_be_lost);
+            auto now = co_await t.look();
+            BOOST_TEST(now.balance == 2);
+            co_await t.guarded.async_with(
+                [&](section& s)
+                {
+                    BOOST_TEST(s.withdraw(mine));
+                    BOOST_TEST(s->balance == -1);
+                    BOOST_TEST(!s.withdraw(mine));
+                });
+            BOOST_TEST(!mine.valid());
+            BOOST_TEST(other.valid());
+            // What was moved from stands for nothing.
+            mine = std::move(other);
+            co_await t.guarded.async_with(
+                [&](section& s)
+                {
+                    BOOST_TEST(!s.withdraw(other));
+                    BOOST_TEST(s.withdraw(mine));
+                });
+            now = co_await t.look();
+            BOOST_TEST(now.balance == 0);
+        });
+}
+
+TURNSTILE_MONITOR_TEST(destroying_a_contribution_takes_it_back_and_notifies)
+{
+    turnstile::test::monitor_test<Provider> t;
+    using section = typename decltype(t)::section;
+    using monitor_type = typename decltype(t)::monitor_type;
+    using turnstile::test::account;
+    std::optional<typename monitor_type::contribution_type> mine, other;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.guarded.async_with(
+                [&](section& s)
+                {
+                    mine = s.contribute(&account::balance, 1, t.changed);
+                    other = s.contribute(&account::balance, 1, t.changed);
+                });
+            const auto waiter = [&]() -> typename decltype(t)::task
+            {
+                auto body = [&](section& s) -> typename decltype(t)::task
+                {
+                    co_await s.async_wait(t.changed,
+                                          [](const account& a) { return a.balance == 0; });
+                };
+                co_await t.guarded.async_with(body);
+                t.told += 'z';
+            };
+            co_await t.spawn_and_settle(waiter);
+            mine.reset();
+            co_await t.provider.settle();
+            const auto now = co_await t.look();
+            BOOST_TEST(now.balance == 1);
+            BOOST_TEST(t.told == "");
+            // Also while somebody owns the lock: then it waits.
+            auto body = [&](section& s) -> typename decltype(t)::task
+            {
+                other.reset();
+                co_await t.provider.settle();
+                BOOST_TEST(s->balance == 1);
+            };
+            co_await t.guarded.async_with(body);
+            co_await t.provider.settle();
+        });
+    BOOST_TEST(t.told == "z");
+}
+
+TURNSTILE_MONITOR_TEST(a_contribution_belongs_to_one_monitor)
+{
+    turnstile::test::monitor_test<Provider> t;
+    using section = typename decltype(t)::section;
+    using monitor_type = typename decltype(t)::monitor_type;
+    using turnstile::test::account;
+    auto stranger = t.provider.template make_monitor<account>({});
+    auto foreign = stranger.make_condition("changed");
+    typename monitor_type::contribution_type mine;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.guarded.async_with(
+                [&](section& s)
+                {
+                    BOOST_CHECK_EXCEPTION((void)s.contribute(&account::balance, 1, foreign),
+                                          turnstile::system_error, [](const auto& e)
+                                          { return e.code() == turnstile::errc::wrong_object; });
+                    BOOST_TEST(s->balance == 0);
+                    mine = s.contribute(&account::balance, 1, t.changed);
+                });
+            co_await stranger.async_with(
+                [&](section& s)
+                {
+                    BOOST_CHECK_EXCEPTION(s.withdraw(mine), turnstile::system_error,
+                                          [](const auto& e)
+                                          { return e.code() == turnstile::errc::wrong_object; });
+                });
+            const auto now = co_await t.look();
+            BOOST_TEST(now.balance == 1);
+        });
+}
+
+TURNSTILE_MONITOR_TEST(a_contribution_may_outlive_its_monitor)
+{
+    turnstile::test::monitor_test<Provider> t;
+    using monitor_type = typename decltype(t)::monitor_type;
+    using section = typename decltype(t)::section;
+    using turnstile::test::account;
+    std::unique_ptr<monitor_type> guarded(
+        new monitor_type(t.provider.template make_monitor<account>({})));
+    typename monitor_type::contribution_type mine;
+    {
+        auto condition = guarded->make_condition("changed");
+        t.run(
+            [&]() -> typename decltype(t)::task
+            {
+                co_await guarded->async_with(
+                    [&](section& s) { mine = s.contribute(&account::balance, 1, condition); });
+            });
+    }
+    guarded.reset();
+    mine = {};
+    BOOST_TEST(!mine.valid());
+}
+
+#endif

@@ -1,0 +1,39 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_CONFORMANCE_LOCAL_MONITOR_PROVIDER_HPP
+#define TURNSTILE_TEST_CONFORMANCE_LOCAL_MONITOR_PROVIDER_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/io_context.hpp>
+#include <support/backend_test.hpp>
+#include <tuple>
+#include <turnstile/monitor.hpp>
+#include <utility>
+
+// Not an anonymous namespace: g++ 12 would warn of the coroutine frames in the headers.
+namespace turnstile::test {
+
+template <class Executor, class Synchronization>
+class local_monitor_provider : public local_backend<Executor>
+{
+public:
+    template <class T>
+    using monitor_type = basic_monitor<T, Executor, Synchronization>;
+
+    template <class T>
+    [[nodiscard]] monitor_type<T> make_monitor(T value) const
+    {
+        return monitor_type<T>(this->executor(), std::move(value));
+    }
+};
+
+}  // namespace turnstile::test
+
+using monitor_providers = std::tuple<
+    turnstile::test::local_monitor_provider<boost::asio::any_io_executor, turnstile::synchronized>,
+    turnstile::test::local_monitor_provider<boost::asio::io_context::executor_type,
+                                            turnstile::unsynchronized>>;
+
+#endif

@@ -1,0 +1,138 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_CONFORMANCE_MONITOR_SCENE_HPP
+#define TURNSTILE_TEST_CONFORMANCE_MONITOR_SCENE_HPP
+
+// What the conformance suites of monitors have in common. Each of them needs a list of providers:
+//
+//   using monitor_providers = std::tuple<my_provider, ...>;
+//   #include <conformance/monitor_suite.hpp>
+//
+// A provider is what support/backend_test.hpp says, and:
+//
+//   monitor_type<T>           what is tested
+//   make_monitor<T>(value)    returns a monitor of its own
+//
+// The state is described, as a remote backend needs it. The tests use the asynchronous vocabulary only;
+// inside of a body, notifying is synchronous everywhere.
+
+#include <boost/describe/class.hpp>
+#include <boost/test/unit_test.hpp>
+#include <functional>
+#include <string>
+#include <support/backend_test.hpp>
+#include <support/print.hpp>
+#include <turnstile/error.hpp>
+#include <turnstile/transaction.hpp>
+#include <utility>
+
+namespace turnstile::test {
+
+/// What the monitors of the tests guard.
+struct account
+{
+    int balance = 0;
+    std::string log{};
+};
+
+BOOST_DESCRIBE_STRUCT(account, (), (balance, log))
+
+template <class Provider>
+struct monitor_test : backend_test<Provider>
+{
+    using typename backend_test<Provider>::task;
+    template <class T>
+    using awaitable = typename backend_test<Provider>::template awaitable<T>;
+    using monitor_type = typename Provider::template monitor_type<account>;
+    using section = typename monitor_type::section;
+
+    /// Waits until there is enough, takes it, and notes the name.
+    auto take(int much, char name)
+    {
+        return [this, much, name]() -> task
+        {
+            auto body = [=, this](section& s) -> task
+            {
+                co_await s.async_wait(changed, [=](const account& a) { return a.balance >= much; });
+                s->balance -= much;
+                s->log += name;
+            };
+            try
+            {
+                co_await guarded.async_with(std::move(body));
+                this->tell(name, {});
+            }
+            catch (const system_error& error)
+            {
+                this->tell(name, error.code());
+            }
+        };
+    }
+
+    /// Adds so much, and notifies.
+    task give(int much, bool all)
+    {
+        co_await guarded.async_with(
+            [&](section& s)
+            {
+                s->balance += much;
+                if (all)
+                    s.notify_all(changed);
+                else
+                    s.notify_one(changed);
+            });
+        co_await this->provider.settle();
+    }
+
+    /// A transaction that does the same as take(), but for the name.
+    [[nodiscard]] auto taking(int much)
+    {
+        return transaction<account>()
+            .require(&account::balance, std::greater_equal(), much)
+            .wait_on(changed)
+            .add(&account::balance, -much);
+    }
+
+    /// Carries out a transaction that waits, and tells how that has ended.
+    template <class Transaction>
+    auto transact(Transaction what, char name)
+    {
+        return [this, what = std::move(what), name]() -> task
+        {
+            try
+            {
+                if (co_await guarded.async_transact(what))
+                    this->tell(name, {});
+            }
+            catch (const system_error& error)
+            {
+                this->tell(name, error.code());
+            }
+        };
+    }
+
+    /// Makes sure that the state has been written.
+    task prepare(int balance)
+    {
+        co_await guarded.async_with([balance](section& s) { s->balance = balance; });
+    }
+
+    awaitable<account> look()
+    {
+        const account now = co_await guarded.async_with([](section& s) { return *s; });
+        co_return now;
+    }
+
+    monitor_type guarded = this->provider.template make_monitor<account>(account());
+    typename monitor_type::condition_type changed = guarded.make_condition("changed");
+    typename monitor_type::condition_type other = guarded.make_condition("other");
+};
+
+}  // namespace turnstile::test
+
+#define TURNSTILE_MONITOR_TEST(name)                                                               \
+    BOOST_AUTO_TEST_CASE_TEMPLATE(name, Provider, monitor_providers)
+
+#endif

@@ -1,0 +1,45 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_REDIS_MONITOR_BACKEND_HPP
+#define TURNSTILE_TEST_SUPPORT_REDIS_MONITOR_BACKEND_HPP
+
+#include <string>
+#include <support/redis_backend.hpp>
+#include <tuple>
+#include <turnstile/redis/monitor.hpp>
+#include <utility>
+
+namespace turnstile::test {
+
+class redis_monitor_provider : public redis_backend
+{
+public:
+    template <class T>
+    using monitor_type = redis::monitor<T>;
+
+    template <class T>
+    [[nodiscard]] monitor_type<T> make_monitor(T value)
+    {
+        return monitor_type<T>(session(), "monitor " + std::to_string(++monitors_),
+                               std::move(value));
+    }
+
+    /// From the message of a grant, it takes some steps more until a section has ended: the state is read, the
+    /// body runs, and it is committed. Each may take one round, and two sections may follow each other.
+    [[nodiscard]] boost::asio::awaitable<void, executor_type> settle()
+    {
+        for (int i = 0; i < 4; ++i)
+            co_await redis_backend::settle();
+    }
+
+private:
+    int monitors_ = 0;
+};
+
+}  // namespace turnstile::test
+
+using monitor_providers = std::tuple<turnstile::test::redis_monitor_provider>;
+
+#endif
