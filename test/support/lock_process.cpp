@@ -36,6 +36,8 @@ lock_process::lock_process(const redis_server& server, const std::string& url)
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         ::dup2(ends[1], STDIN_FILENO);
         ::dup2(ends[1], STDOUT_FILENO);
+        // Connections of the test would stay open for as long as this process lives, whoever closes them.
+        ::close_range(STDERR_FILENO + 1, ~0U, 0);
         ::execl(TURNSTILE_LOCK_PROGRAM, "lock_program", url.c_str(), writes.c_str(), nullptr);
         ::_exit(127);
     }

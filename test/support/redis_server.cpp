@@ -132,6 +132,8 @@ std::vector<char*> pointers(std::vector<std::string>& words)
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::dup2(log, STDOUT_FILENO);
     ::dup2(log, STDERR_FILENO);
+    // Connections of the test would stay open for as long as the server runs, whoever closes them.
+    ::close_range(STDERR_FILENO + 1, ~0U, 0);
     if (chosen != nullptr)
     {
         ::execv(chosen, words);

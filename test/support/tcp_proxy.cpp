@@ -20,6 +20,19 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using error_code = boost::system::error_code;
 
+namespace {
+
+/// A process that was forked meanwhile has the socket, too: closing alone would not tell the peer, which
+/// would wait for an answer until that process ends.
+void hang_up(tcp::socket& socket)
+{
+    error_code ignored;
+    std::ignore = socket.shutdown(tcp::socket::shutdown_both, ignored);
+    std::ignore = socket.close(ignored);
+}
+
+}  // namespace
+
 /// The two sockets; closed when the last pump has ended.
 struct tcp_proxy::connection
 {
@@ -31,12 +44,8 @@ struct tcp_proxy::connection
 
     void close()
     {
-        error_code ignored;
-        // A process that was forked meanwhile has the sockets, too: closing alone would not tell the peers.
-        std::ignore = client.shutdown(tcp::socket::shutdown_both, ignored);
-        std::ignore = server.shutdown(tcp::socket::shutdown_both, ignored);
-        std::ignore = client.close(ignored);
-        std::ignore = server.close(ignored);
+        hang_up(client);
+        hang_up(server);
     }
 
     tcp::socket client;
@@ -209,14 +218,14 @@ void tcp_proxy::accepted(tcp::socket client)
     if (refuse_)
     {
         ++refused_;
-        return;
+        return hang_up(client);
     }
     auto made = std::make_shared<connection>(std::move(client));
     error_code error;
     // Of the loopback: this does not take long.
     std::ignore = made->server.connect({asio::ip::address_v4::loopback(), server_port_}, error);
     if (error)
-        return;
+        return made->close();
     made->client.set_option(tcp::no_delay(true));
     made->server.set_option(tcp::no_delay(true));
     std::erase_if(all_, [](const auto& each) { return each.expired(); });
