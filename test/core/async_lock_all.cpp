@@ -251,9 +251,9 @@ TURNSTILE_TEST_BOTH_PATHS(a_mutex_can_not_be_given_twice)
 TURNSTILE_TEST_BOTH_PATHS(when_a_mutex_ends_the_others_are_given_back)
 {
     asio::io_context context;
-    std::vector<std::unique_ptr<async_mutex>> m(3);
-    for (auto& each : m)
-        each = std::make_unique<async_mutex>(context);
+    std::vector<std::unique_ptr<async_mutex>> m;
+    for (int i = 0; i < 3; ++i)
+        m.push_back(std::make_unique<async_mutex>(context));
     // The last one in the order of locking is held by somebody.
     std::sort(m.begin(), m.end());
     const guard_type held = *m[2]->try_lock();

@@ -390,7 +390,7 @@ public:
     void run()
     {
         asio::post(worker_.context, [this] { start_all(); });
-        wait_until([this] { return started_ == true; });
+        wait_until([this] { return started_.load(); });
         asio::post(worker_.context, [this] { cancel_half(); });
         // There are as many sleepers that are not cancelled. If a signal was eaten by one that is, a
         // ticket stays here for ever.

@@ -936,7 +936,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_writer_can_become_a_reader)
     t.read(late);
     read_guard reader = t.mutex.downgrade(std::move(writer));
     BOOST_TEST(reader.owns_lock());
-    BOOST_TEST(!writer.owns_lock());
+    BOOST_TEST(!writer.owns_lock());  // NOLINT(bugprone-use-after-move)
     drain(t.context);
     BOOST_TEST(t.told == "ab");
     release(t, a.value());
@@ -967,7 +967,7 @@ TURNSTILE_TEST_BOTH_PATHS(one_who_may_upgrade_can_become_a_reader)
     t.write(writer);
     read_guard reader = t.mutex.downgrade(std::move(upgrader));
     BOOST_TEST(reader.owns_lock());
-    BOOST_TEST(!upgrader.owns_lock());
+    BOOST_TEST(!upgrader.owns_lock());  // NOLINT(bugprone-use-after-move)
     drain(t.context);
     BOOST_TEST(t.told == "u");
     release(t, reader);
@@ -988,7 +988,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_writer_can_become_the_one_who_may_upgrade)
     t.write(next);
     upgrade_guard upgrader = t.mutex.downgrade_to_upgrade(std::move(writer));
     BOOST_TEST(upgrader.owns_lock());
-    BOOST_TEST(!writer.owns_lock());
+    BOOST_TEST(!writer.owns_lock());  // NOLINT(bugprone-use-after-move)
     drain(t.context);
     BOOST_TEST(t.told == "r");
     t.upgrade(again, upgrader);
@@ -1070,7 +1070,7 @@ BOOST_AUTO_TEST_CASE(an_upgrade_at_once_has_a_new_number_and_a_downgrade_none_th
     BOOST_TEST(upgrader.fencing_token() >= written);
     const read_guard reader = t.mutex.downgrade(std::move(upgrader));
     BOOST_TEST(reader.fencing_token() >= written);
-    BOOST_TEST(upgrader.fencing_token() == 0U);
+    BOOST_TEST(upgrader.fencing_token() == 0U);  // NOLINT(bugprone-use-after-move)
 }
 
 BOOST_AUTO_TEST_CASE(a_guard_gives_back_exactly_what_it_owns)
@@ -1079,7 +1079,7 @@ BOOST_AUTO_TEST_CASE(a_guard_gives_back_exactly_what_it_owns)
     read_guard first = t.reader(), second = t.reader();
     upgrade_guard upgrader = t.upgrader();
     first = std::move(second);
-    BOOST_TEST(!second.owns_lock());
+    BOOST_TEST(!second.owns_lock());  // NOLINT(bugprone-use-after-move)
     BOOST_TEST(first.owns_lock());
     upgrader = upgrade_guard();
     BOOST_TEST(t.admits_upgrader());

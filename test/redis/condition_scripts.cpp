@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(leave_gives_the_lock_back_and_sleeps)
 
 BOOST_AUTO_TEST_CASE(leave_by_somebody_else_changes_nothing)
 {
-    keys.push_back("state");
+    keys.emplace_back("state");
     const std::int64_t mine = fence();
     BOOST_TEST(leave("d#1.1", mine - 1, "d#1.2", {condition, "all"}, {"a", "=1"})[0] == "lost");
     BOOST_TEST(leave("a#1.1", mine, "a#1.9", {condition, "all"}, {"a", "=1"})[0] != "released");
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(leave_by_somebody_else_changes_nothing)
 
 BOOST_AUTO_TEST_CASE(leave_commits_signals_and_hands_on)
 {
-    keys.push_back("state");
+    keys.emplace_back("state");
     store.run(words{"HSET", "state", "old", "x", "kept", "y"});
     const words told =
         leave("d#1.1", fence(), "", {condition, "one"}, {"new", "=", "old", "", "n", "=12"});

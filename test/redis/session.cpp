@@ -19,6 +19,7 @@
 #include <support/redis_server.hpp>
 #include <support/tcp_proxy.hpp>
 #include <thread>
+#include <tuple>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/error.hpp>
 #include <vector>
@@ -34,7 +35,6 @@ using turnstile::redis::mutex_options;
 using turnstile::redis::redis_error;
 using turnstile::redis::session;
 using turnstile::redis::session_thread;
-using turnstile::test::candidate;
 using turnstile::test::lock_client;
 using turnstile::test::never_within;
 using turnstile::test::redis_server;
@@ -291,7 +291,7 @@ BOOST_AUTO_TEST_CASE(many_threads_use_one_session)
                     if (mine->result() != "held")
                         return;
                     if (++inside != 1)
-                        wrong.push_back("two are inside");
+                        wrong.emplace_back("two are inside");
                     fences.insert(mine->fence());
                     ++sections;
                     --inside;
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(many_threads_use_one_session)
                     if ((t + i) % 2 == 0)
                         mine->drop();
                     else
-                        static_cast<void>(mine->unlock());
+                        std::ignore = mine->unlock();
                 }
             });
     for (std::thread& each : users)

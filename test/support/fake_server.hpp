@@ -88,7 +88,7 @@ private:
                                                   boost::asio::use_awaitable);
             }
         }
-        catch (const boost::system::system_error&)
+        catch (const boost::system::system_error&)  // NOLINT(bugprone-empty-catch)
         {
             // The client has gone.
         }

@@ -30,8 +30,9 @@ public:
             name + " -keyout " + key() + " -out " + certificate() + " 2> " +
             (folder_ / "log").string();
         // Tests have one thread here, and the words are the test's own.
-        if (std::system(command.c_str()) !=
-            0)  // NOLINT(concurrency-mt-unsafe,bugprone-command-processor)
+        // NOLINTNEXTLINE(concurrency-mt-unsafe,bugprone-command-processor)
+        const int status = std::system(command.c_str());
+        if (status != 0)
             throw std::runtime_error("failed: " + command);
     }
 
