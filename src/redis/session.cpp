@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/system_executor.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <functional>
 #include <new>
 #include <thread>
@@ -18,12 +19,27 @@ namespace turnstile::redis {
 
 namespace detail {
 
+namespace {
+
+/// A strand of what the executor is, if that is known: such a strand fits into the executor without an
+/// allocation. One of an any_io_executor does not, and executors are copied some twenty times for each command.
+boost::asio::any_io_executor make_strand(const boost::asio::any_io_executor& executor)
+{
+    if (const auto* known = executor.target<boost::asio::io_context::executor_type>())
+        return boost::asio::make_strand(*known);
+    if (const auto* known = executor.target<boost::asio::thread_pool::executor_type>())
+        return boost::asio::make_strand(*known);
+    return boost::asio::make_strand(executor);
+}
+
+}  // namespace
+
 session_core::session_core(const boost::asio::any_io_executor& fallback,
                            const boost::asio::any_io_executor& executor, config given)
     : settings(std::move(given))
     , fallback_(fallback)
     , life_(context_life::of(executor))
-    , strand_(boost::asio::make_strand(executor))
+    , strand_(make_strand(executor))
     , engine_(std::make_shared<session_engine>(strand_, settings))
 {
     if (life_)
