@@ -365,4 +365,19 @@ BOOST_AUTO_TEST_CASE(many_are_undone_and_many_are_woken_in_several_steps)
     BOOST_TEST(queue().size() + 1 + static_cast<std::size_t>(rounds - 1) == 600U);
 }
 
+BOOST_AUTO_TEST_CASE(what_lapses_wakes_all_who_sleep_however_many)
+{
+    contribute("a#1.1", mine, "1");
+    for (int i = 0; i < 600; ++i)
+        sleep("d#1.1", "d#1." + std::to_string(10 + i));
+    pass(16s);
+    BOOST_TEST(nudge_one("d#1.5")[5] == "1");
+    BOOST_TEST(sleepers().size() == 600U - 512U);
+    // The rest follows when the lock is free again.
+    release(owner(), fence(), "d");
+    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(bound().empty());
+    BOOST_TEST(number() == "0");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
