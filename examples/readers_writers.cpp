@@ -34,19 +34,9 @@ struct library_options : examples::simulation_options
     int writers = 2;
 };
 
-std::vector<std::string> visitor_list(int readers, int writers)
-{
-    std::vector<std::string> names;
-    for (int i = 1; i <= readers; ++i)
-        names.push_back(fmt::format("reader {}", i));
-    for (int i = 1; i <= writers; ++i)
-        names.push_back(fmt::format("writer {}", i));
-    return names;
-}
-
 int open_library(const library_options& options)
 {
-    const auto names = visitor_list(options.readers, options.writers);
+    const auto names = library::visitor_list(options.readers, options.writers);
 
     asio::io_context context;
     examples::tick_clock clock{context, std::chrono::milliseconds(options.time_unit)};

@@ -8,15 +8,13 @@
 #include "dice.hpp"
 #include "timeline.hpp"
 #include <algorithm>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/deferred.hpp>
 #include <boost/describe/class.hpp>
-#include <boost/system/system_error.hpp>
 #include <cstddef>
 #include <fmt/format.h>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 // Any number of readers together or one writer alone, by a monitor, for every kind of monitor and of
@@ -25,20 +23,28 @@
 //
 // Neither side keeps the other out: a writer who waits lets no newcomer read, and when a writer leaves,
 // the readers who waited meanwhile come before the next writer.
+//
+// Whoever is inside, or waits, is *contributed* to the state, and so nobody is counted who is not there any
+// more: not one who is cancelled while waiting, and over Redis not one who was killed. Each number is watched
+// by those of one condition, and notifies them when something is taken out of it. That is why `inside` and
+// `writers` are two numbers, of which a writer contributes to both: the server may undo one before the other,
+// and whoever is notified by the one must not have to look at the other.
 
 namespace examples::library {
 
 /// What readers and writers share. It is described, so that another backend can store its members.
 struct rw_state
 {
-    int readers = 0;
+    /// How many are inside: readers, or a writer. Writers watch it.
+    int inside = 0;
+    /// How many of them write. Readers watch it, and how many writers wait.
     int writers = 0;
     int waiting_readers = 0;
     int waiting_writers = 0;
-    /// How many writers have finished.
+    /// How many writers have left.
     int writes = 0;
 };
-BOOST_DESCRIBE_STRUCT(rw_state, (), (readers, writers, waiting_readers, waiting_writers, writes))
+BOOST_DESCRIBE_STRUCT(rw_state, (), (inside, writers, waiting_readers, waiting_writers, writes))
 
 enum class role
 {
@@ -46,11 +52,34 @@ enum class role
     writer,
 };
 
+/// The names of the readers, and after them of the writers.
+inline std::vector<std::string> visitor_list(int readers, int writers)
+{
+    std::vector<std::string> names;
+    for (int i = 1; i <= readers; ++i)
+        names.push_back(fmt::format("reader {}", i));
+    for (int i = 1; i <= writers; ++i)
+        names.push_back(fmt::format("writer {}", i));
+    return names;
+}
+
 /// The door to what is read and written.
 template <class Monitor>
 class reading_room
 {
+    using contribution_type = typename Monitor::contribution_type;
+
 public:
+    /// What makes somebody be inside. Who destroys it, or dies, is inside no more.
+    class stay
+    {
+        friend class reading_room;
+
+        role as_ = role::reader;
+        contribution_type inside_{};
+        contribution_type writes_{};
+    };
+
     explicit reading_room(Monitor& monitor)
         : monitor_(monitor)
         , ok_to_read_(monitor.make_condition("ok_to_read"))
@@ -58,82 +87,80 @@ public:
     {
     }
 
-    boost::asio::awaitable<void> enter(role as)
+    boost::asio::awaitable<stay> enter(role as)
     {
-        return as == role::reader ? enter_to_read() : enter_to_write();
+        stay result;
+        result.as_ = as;
+        const auto come_in = [&](auto& section) -> boost::asio::awaitable<void>
+        {
+            if (as == role::reader)
+                co_await wait_to_read(section);
+            else
+                co_await wait_to_write(section);
+            result.inside_ = section.contribute(&rw_state::inside, 1, ok_to_write_);
+            if (as == role::writer)
+                result.writes_ = section.contribute(&rw_state::writers, 1, ok_to_read_);
+        };
+        co_await monitor_.async_with(come_in);
+        co_return std::move(result);
     }
 
-    boost::asio::awaitable<void> leave(role as)
+    /// @return Whether its owner was inside until now. If not, because that is leased and the lease has ended, others
+    ///         may have come in meanwhile.
+    boost::asio::awaitable<bool> leave(stay& whose)
     {
-        return as == role::reader ? leave_after_reading() : leave_after_writing();
+        const auto go_out = [&](auto& section)
+        {
+            return whose.as_ == role::reader ? end_reading(section, whose)
+                                             : end_writing(section, whose);
+        };
+        co_return co_await monitor_.async_with(go_out);
     }
 
 private:
-    boost::asio::awaitable<void> enter_to_read()
+    template <class Section>
+    boost::asio::awaitable<void> wait_to_read(Section& section)
     {
-        co_await monitor_.async_with(
-            [&](auto& section) -> boost::asio::awaitable<void>
-            {
-                const auto may_read = [writes = section->writes](const rw_state& s)
-                { return s.writers == 0 && (s.waiting_writers == 0 || s.writes != writes); };
-                co_await wait(section, &rw_state::waiting_readers, ok_to_read_, may_read);
-                ++section->readers;
-            });
+        const auto may_read = [writes = section->writes](const rw_state& now)
+        { return now.writers == 0 && (now.waiting_writers == 0 || now.writes != writes); };
+
+        // A writer who leaves leaves it to the readers who wait to notify the next one.
+        auto waiting = section.contribute(&rw_state::waiting_readers, 1, ok_to_write_);
+        co_await section.async_wait(ok_to_read_, may_read);
+        section.withdraw(waiting);
     }
 
-    boost::asio::awaitable<void> leave_after_reading()
+    template <class Section>
+    boost::asio::awaitable<void> wait_to_write(Section& section)
     {
-        co_await monitor_.async_with(
-            [&](auto& section)
-            {
-                if (--section->readers == 0)
-                    section.notify_one(ok_to_write_);
-            });
+        const auto may_write = [](const rw_state& now) { return now.inside == 0; };
+
+        // Newcomers do not read meanwhile.
+        auto waiting = section.contribute(&rw_state::waiting_writers, 1, ok_to_read_);
+        co_await section.async_wait(ok_to_write_, may_write);
+        section.withdraw(waiting);
     }
 
-    boost::asio::awaitable<void> enter_to_write()
+    template <class Section>
+    bool end_reading(Section& section, stay& whose)
     {
-        co_await monitor_.async_with(
-            [&](auto& section) -> boost::asio::awaitable<void>
-            {
-                const auto may_write = [](const rw_state& s)
-                { return s.readers == 0 && s.writers == 0; };
-                co_await wait(section, &rw_state::waiting_writers, ok_to_write_, may_write);
-                ++section->writers;
-            });
+        const bool was_inside = section.withdraw(whose.inside_);
+        if (section->inside == 0)
+            section.notify_one(ok_to_write_);
+        return was_inside;
     }
 
-    boost::asio::awaitable<void> leave_after_writing()
+    template <class Section>
+    bool end_writing(Section& section, stay& whose)
     {
-        co_await monitor_.async_with(
-            [&](auto& section)
-            {
-                --section->writers;
-                ++section->writes;
-                if (section->waiting_readers != 0)
-                    section.notify_all(ok_to_read_);
-                else
-                    section.notify_one(ok_to_write_);
-            });
-    }
-
-    /// Waits, and is counted meanwhile.
-    template <class Section, class Predicate>
-    boost::asio::awaitable<void> wait(Section& section, int rw_state::* waiting,
-                                      typename Monitor::condition_type& condition,
-                                      Predicate predicate)
-    {
-        ++(*section.*waiting);
-        const auto [error] = co_await section.async_wait(
-            condition, predicate, boost::asio::as_tuple(boost::asio::deferred));
-        --(*section.*waiting);
-        if (!error)
-            co_return;
-
-        // Cancelled, and owning the lock again. Who was to come after this one may come now.
-        section.notify_all(ok_to_read_);
-        section.notify_one(ok_to_write_);
-        throw boost::system::system_error(error);
+        const bool was_inside = section.withdraw(whose.inside_);
+        const bool was_alone = section.withdraw(whose.writes_);
+        ++section->writes;
+        if (section->waiting_readers != 0)
+            section.notify_all(ok_to_read_);
+        else
+            section.notify_one(ok_to_write_);
+        return was_inside && was_alone;
     }
 
     Monitor& monitor_;
@@ -169,26 +196,38 @@ inline std::string_view sentence(activity what)
     return "does something strange";
 }
 
+/// One turn: comes in, does something, and leaves.
+///
+/// @param report a function `void(activity)`, called at each step. The end of reading or writing is
+///               reported before the room is left.
+/// @param use    a function that returns what can be awaited: what is done inside.
+/// @return What reading_room::leave() does.
+template <class Monitor, class Report, class Use>
+boost::asio::awaitable<bool> take_turn(role as, reading_room<Monitor>& room, Report& report,
+                                       Use& use)
+{
+    report(activity::waits);
+    auto stay = co_await room.enter(as);
+    report(as == role::reader ? activity::reads : activity::writes);
+    co_await use();
+    report(activity::is_away);
+    co_return co_await room.leave(stay);
+}
+
 /// The day of a reader or writer.
 ///
 /// @param random is rolled for how long everything takes.
-/// @param report a function `void(activity)`, called at each step. The end of reading or writing is
-///               reported before the room is left.
+/// @param report is called as by take_turn().
 template <class Monitor, class Clock, class Report>
 boost::asio::awaitable<void> visit(role as, int rounds, dice random, reading_room<Monitor>& room,
                                    Clock& clock, Report report)
 {
+    auto use = [&] { return clock.async_pause(random.roll(1, 3)); };
     for (int round = 0; round != rounds; ++round)
     {
         report(activity::is_away);
         co_await clock.async_pause(random.roll(3, 8));
-
-        report(activity::waits);
-        co_await room.enter(as);
-        report(as == role::reader ? activity::reads : activity::writes);
-        co_await clock.async_pause(random.roll(1, 3));
-        report(activity::is_away);
-        co_await room.leave(as);
+        co_await take_turn(as, room, report, use);
     }
     report(activity::leaves);
 }

@@ -19,6 +19,7 @@
 #include <exception>
 #include <string>
 #include <turnstile/monitor.hpp>
+#include <utility>
 #include <vector>
 
 namespace asio = boost::asio;
@@ -28,6 +29,7 @@ namespace {
 
 using monitor = turnstile::monitor<library::rw_state>;
 using library::role;
+using stay = library::reading_room<monitor>::stay;
 
 struct scene
 {
@@ -41,25 +43,27 @@ struct scene
     {
         bool is_inside = false;
         bool was_cancelled = false;
+        stay mine{};
         asio::cancellation_signal signal{};
     };
 
     void enter(attempt& a, role as)
     {
-        asio::co_spawn(context, room.enter(as),
-                       asio::bind_cancellation_slot(a.signal.slot(),
-                                                    [&a](const std::exception_ptr& error)
-                                                    {
-                                                        a.is_inside = !error;
-                                                        a.was_cancelled =
-                                                            error && is_abortion(error);
-                                                    }));
+        asio::co_spawn(
+            context, room.enter(as),
+            asio::bind_cancellation_slot(a.signal.slot(),
+                                         [&a](const std::exception_ptr& error, stay entered)
+                                         {
+                                             a.is_inside = !error;
+                                             a.was_cancelled = error && is_abortion(error);
+                                             a.mine = std::move(entered);
+                                         }));
         clock.run();
     }
 
-    void leave(role as)
+    void leave(attempt& a)
     {
-        asio::co_spawn(context, room.leave(as), asio::detached);
+        asio::co_spawn(context, room.leave(a.mine), asio::detached);
         clock.run();
     }
 
@@ -141,7 +145,7 @@ BOOST_AUTO_TEST_CASE(everybody_gets_in_and_nobody_waits_for_long)
             // the writer who came before; a writer for that once for each writer before it.
             BOOST_TEST(d.longest_wait_of_readers <= 6);
             BOOST_TEST(d.longest_wait_of_writers <= 6 * static_cast<int>(writers));
-            BOOST_TEST(d.left_behind.readers == 0);
+            BOOST_TEST(d.left_behind.inside == 0);
             BOOST_TEST(d.left_behind.writers == 0);
             BOOST_TEST(d.left_behind.waiting_readers == 0);
             BOOST_TEST(d.left_behind.waiting_writers == 0);
@@ -162,9 +166,9 @@ BOOST_AUTO_TEST_CASE(readers_share_the_room_and_a_writer_does_not)
     BOOST_TEST(second.is_inside);
     BOOST_TEST(!writer.is_inside);
 
-    s.leave(role::reader);
+    s.leave(first);
     BOOST_TEST(!writer.is_inside);
-    s.leave(role::reader);
+    s.leave(second);
     BOOST_TEST(writer.is_inside);
 
     scene::attempt third;
@@ -174,10 +178,10 @@ BOOST_AUTO_TEST_CASE(readers_share_the_room_and_a_writer_does_not)
     BOOST_TEST(!third.is_inside);
     BOOST_TEST(!other_writer.is_inside);
 
-    s.leave(role::writer);
+    s.leave(writer);
     BOOST_TEST(third.is_inside);
     BOOST_TEST(!other_writer.is_inside);
-    s.leave(role::reader);
+    s.leave(third);
     BOOST_TEST(other_writer.is_inside);
 }
 
@@ -196,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_writer_who_waits_keeps_newcomers_out_until_it_is_cancelle
     BOOST_TEST(writer.was_cancelled);
     BOOST_TEST(newcomer.is_inside);
     BOOST_TEST(s.state().waiting_writers == 0);
-    BOOST_TEST(s.state().readers == 2);
+    BOOST_TEST(s.state().inside == 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_reader_who_is_cancelled_keeps_nobody_out)
@@ -212,7 +216,7 @@ BOOST_AUTO_TEST_CASE(a_reader_who_is_cancelled_keeps_nobody_out)
     s.cancel(reader);
     BOOST_TEST(reader.was_cancelled);
     BOOST_TEST(s.state().waiting_readers == 0);
-    s.leave(role::writer);
+    s.leave(inside);
     BOOST_TEST(writer.is_inside);
 }
 
@@ -228,14 +232,46 @@ BOOST_AUTO_TEST_CASE(a_reader_who_is_cancelled_while_the_writer_leaves_passes_it
 
     // Somebody is in the monitor; behind it stand the writer who leaves, and then the reader, who does
     // not sleep any more and does not know yet that it is cancelled.
-    const auto stay = [&](auto&) -> asio::awaitable<void> { co_await s.clock.async_pause(1); };
-    s.shared.async_with(stay, asio::detached);
-    asio::co_spawn(s.context, s.room.leave(role::writer), asio::detached);
+    const auto linger = [&](auto&) -> asio::awaitable<void> { co_await s.clock.async_pause(1); };
+    s.shared.async_with(linger, asio::detached);
+    asio::co_spawn(s.context, s.room.leave(inside.mine), asio::detached);
     s.context.poll();
     reader.signal.emit(asio::cancellation_type::terminal);
     s.clock.run();
     BOOST_TEST(reader.was_cancelled);
     BOOST_TEST(writer.is_inside);
+}
+
+BOOST_AUTO_TEST_CASE(who_forgets_to_leave_keeps_nobody_out)
+{
+    scene s;
+    scene::attempt first;
+    scene::attempt second;
+    scene::attempt third;
+    s.enter(first, role::reader);
+    s.enter(second, role::writer);
+    first.mine = {};
+    s.clock.run();
+    BOOST_TEST(second.is_inside);
+
+    // A writer keeps out both, so both are told.
+    s.enter(third, role::reader);
+    second.mine = {};
+    s.clock.run();
+    BOOST_TEST(third.is_inside);
+
+    scene::attempt fourth;
+    scene::attempt fifth;
+    s.enter(fourth, role::writer);
+    third.mine = {};
+    s.clock.run();
+    BOOST_TEST(fourth.is_inside);
+    s.enter(fifth, role::writer);
+    fourth.mine = {};
+    s.clock.run();
+    BOOST_TEST(fifth.is_inside);
+    BOOST_TEST(s.state().inside == 1);
+    BOOST_TEST(s.state().writers == 1);
 }
 
 BOOST_AUTO_TEST_CASE(the_watch_sees_who_is_not_alone)
