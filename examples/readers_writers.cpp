@@ -6,13 +6,16 @@
 // alone. A monitor with two conditions lets them in.
 //
 // The monitor and the people stand in common/readers_writers.hpp, for every kind of monitor. Here it
-// is local.
+// is local. With --redis, they are in several processes, some of which are killed: see redis/shared_room.hpp.
 
 #include "common/readers_writers.hpp"
 #include "common/dice.hpp"
 #include "common/program.hpp"
 #include "common/simulation.hpp"
 #include "common/tick_clock.hpp"
+#ifdef TURNSTILE_EXAMPLES_OVER_REDIS
+#include "redis/shared_room.hpp"
+#endif
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
@@ -32,6 +35,9 @@ struct library_options : examples::simulation_options
 {
     int readers = 5;
     int writers = 2;
+#ifdef TURNSTILE_EXAMPLES_OVER_REDIS
+    examples::sharing sharing{};
+#endif
 };
 
 int open_library(const library_options& options)
@@ -76,8 +82,16 @@ try
         ->check(examples::whole_number(1, 100))
         ->capture_default_str();
     options.add_to(app, "How many turns everybody has");
+#ifdef TURNSTILE_EXAMPLES_OVER_REDIS
+    options.sharing.add_to(app, "turns");
+#endif
     CLI11_PARSE(app, argc, argv);
 
+#ifdef TURNSTILE_EXAMPLES_OVER_REDIS
+    if (options.sharing.wanted())
+        return library::open_shared_library(options.sharing, options.readers, options.writers,
+                                            options);
+#endif
     return open_library(options);
 }
 catch (const std::exception& error)

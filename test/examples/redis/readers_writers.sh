@@ -1,0 +1,103 @@
+#!/bin/bash
+# Tests the example readers_writers with a room that several processes share; $1 is the directory of the
+# examples.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=../support/check.sh
+source "$(dirname "$0")/../support/check.sh" "$1"
+# shellcheck source-path=SCRIPTDIR source=../../../scripts/redis.sh
+source "$(dirname "$0")/../../../scripts/redis.sh"
+start_redis
+
+cli() { redis-cli -s "${redis_url#unix://}" "$@"; }
+
+# Everybody had $1 turns, $2 in all; the state says that nobody is left; and nobody waited for longer than the
+# leases and a busy machine explain.
+expect_good_end() {
+  expect_status 0
+  expect_text "turns: $2, most readers at once: " \
+    'in the end: 0 inside, 0 write, 0 wait to read, 0 wait to write' \
+    "Everybody had $1 turns, who wrote was alone, and the room is empty."
+  [[ $(cli hget room:book turns) == "$2" && $(cli hlen room:list) == 0 ]] ||
+    complain "$command_line: the book says $(cli hgetall room:book), the list $(cli hgetall room:list)"
+  local state field
+  state=$(cli --scan --pattern 'turnstile:*monitor.state:*')
+  for field in inside writers waiting_readers waiting_writers; do
+    [[ $(cli hget "$state" "$field") == 0 ]] || complain "$command_line: the state is $(cli hgetall "$state")"
+  done
+  if [[ $output =~ 'longest wait: '([0-9]+)' ms, of '([0-9]+)' ms' ]]; then
+    ((BASH_REMATCH[1] <= BASH_REMATCH[2])) || complain "$command_line: ${BASH_REMATCH[0]}"
+  else
+    complain "$command_line does not tell how long one waited: $output"
+  fi
+}
+
+expect_kills() {
+  [[ $output == *'processes killed: '[1-9]* ]] || complain "$command_line killed nobody: $output"
+}
+
+# Nobody is killed.
+run readers_writers --redis "$redis_url" --rounds 10 --lease 60000
+expect_good_end 10 70
+expect_text 'reader 1      10 turns' 'reader 5      10 turns' 'writer 2      10 turns' \
+  'processes killed: 0, with 0 who read and 0 who wrote'
+# The state is all of the monitor that lasts.
+while IFS= read -r key; do
+  [[ $(cli ttl "$key") != -1 || $key == *monitor.state:* ]] || complain "$command_line left $key for ever"
+done < <(cli --scan --pattern 'turnstile:*')
+writes=$(cli hget "$(cli --scan --pattern 'turnstile:*monitor.state:*')" writes)
+((writes >= 20)) || complain "$command_line: the state knows of $writes writes"
+
+# Long enough for some to be killed, even if whoever kills them comes late.
+run readers_writers --redis "$redis_url" --rounds 30 --time-unit 10 --kill-every 20
+expect_good_end 30 210
+expect_kills
+# Who writes mostly waits, and whoever is killed takes more with it than one script undoes.
+run readers_writers --redis "$redis_url" --readers 100 --writers 60 --processes 2 --rounds 2 --time-unit 20 \
+  --kill-every 50
+expect_good_end 2 320
+expect_kills
+
+# A process stands still for two leases while its reader is in the room. Then it goes on, and the reader has
+# that turn once more. The first process has the reader.
+log=$(mktemp)
+command_line='readers_writers, of which one process stands still'
+"$examples/readers_writers" --redis "$redis_url" --processes 2 --readers 1 --writers 1 --rounds 15 --time-unit 50 \
+  --lease 500 > "$log" 2>&1 &
+program=$!
+stood_still=
+while [[ -z $stood_still && -d /proc/$program ]]; do
+  visit=$(cli hget room:list 'reader 1')
+  [[ -n $visit ]] || continue
+  read -r reader _ <<< "$(< "/proc/$program/task/$program/children")"
+  kill -STOP "$reader"
+  until grep -q '^State:.T' "/proc/$reader/status"; do :; done
+  if [[ $(cli hget room:list 'reader 1') == "$visit" ]]; then
+    sleep 1
+    stood_still=yes
+  fi
+  kill -CONT "$reader"
+done
+status=0
+wait "$program" || status=$?
+output=$(< "$log")
+errors=
+rm "$log"
+[[ -n $stood_still ]] || complain "$command_line: nobody was stopped"
+expect_good_end 15 30
+[[ $output == *'had been lost: '[1-9]* ]] || complain "$command_line: no turn was repeated: $output"
+
+# More processes than people.
+run readers_writers --redis "$redis_url" --readers 1 --writers 1 --processes 5 --time-unit 1 --verbose
+expect_status 0
+expect_text 'reader 1 wants to come in' 'reader 1 reads' 'writer 1 writes' 'writer 1 goes home' \
+  'Everybody had 5 turns'
+
+expect_help readers_writers --redis --processes --kill-every --lease
+expect_refusal '--redis' readers_writers --processes 2
+expect_refusal "--processes: '0' is not a whole number from 1 to 100" \
+  readers_writers --redis "$redis_url" --processes 0
+expect_refusal "--lease: '100' is not a whole number from 200 to 60000" \
+  readers_writers --redis "$redis_url" --lease 100
+expect_refusal 'http' readers_writers --redis http://localhost
+
+finish
