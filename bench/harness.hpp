@@ -77,7 +77,7 @@ struct row
     /// What the value is divided by; empty if the row stands for itself.
     std::string baseline{};
     std::optional<double> ratio{};
-    /// The greatest ratio, or without a baseline the greatest value, that is good enough.
+    /// The greatest ratio, or without a ratio the greatest value, that is good enough.
     std::optional<double> bar{};
 
     [[nodiscard]] std::optional<bool> met() const

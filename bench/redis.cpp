@@ -36,6 +36,7 @@
 
 #include "harness.hpp"
 #include "redis_peers.hpp"
+#include "redis_readers_writers.hpp"
 #include "redis_world.hpp"
 
 namespace bench {
@@ -859,6 +860,7 @@ void in_place(const redis_server& server, const placement& where, report& report
     in_world("parked", [&](world& w) { parked(w, report); });
     in_world("many", [&](world& w) { many_waiters(w, report); });
     in_world("permits", [&](world& w) { many_permits(w, report); });
+    in_world("readers-writers", [&](world& w) { readers_and_writers(w, report, o.repetitions); });
     if (wants("peers"))
         compare_peers(server, where, report, o.peers, o.peer_repetitions, o.peer_seconds);
 }
@@ -899,7 +901,7 @@ int main(int argc, char** argv)
     app.add_option("--only", o.parts, "The parts to be measured; all of them if none is named")
         ->check(CLI::IsMember({"uncontended", "scripts", "hand-over", "cohort", "half-open",
                                "pipelined", "contended", "idle", "parked", "many", "permits",
-                               "peers"}));
+                               "readers-writers", "peers"}));
     app.add_option("--peer-repetitions", o.peer_repetitions, "How often peers take their turns")
         ->check(CLI::PositiveNumber);
     app.add_option("--peer-seconds", o.peer_seconds, "How long a turn of a peer is")

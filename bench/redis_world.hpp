@@ -420,6 +420,9 @@ public:
 
     ~world()
     {
+        // Coroutines that a failure has left behind refer to what is gone: they must not go on.
+        if (has_failed_)
+            return;
         run(
             [this]() -> asio::awaitable<void>
             {
@@ -455,7 +458,10 @@ public:
         context.restart();
         context.run();
         if (failure)
+        {
+            has_failed_ = true;
             std::rethrow_exception(failure);
+        }
         return real_time() - begin;
     }
 
@@ -482,7 +488,12 @@ public:
 
     static redis::config settings_of(const redis_server& server)
     {
-        redis::config result{server.url()};
+        return settings_of(server.url());
+    }
+
+    static redis::config settings_of(const std::string& url)
+    {
+        redis::config result{url};
         result.prefix = "bench";
         // A burst of ten thousand commands may take its time on a busy machine.
         result.health_check = std::chrono::seconds(5);
@@ -491,6 +502,7 @@ public:
 
 private:
     placement where_;
+    bool has_failed_ = false;
 };
 
 }  // namespace bench
