@@ -412,6 +412,31 @@ BOOST_AUTO_TEST_CASE(a_server_that_has_forgotten_can_not_tell)
     BOOST_TEST(state().empty());
 }
 
+BOOST_AUTO_TEST_CASE(nothing_is_written_into_a_state_that_is_not_the_one_that_was_read)
+{
+    run([this]() -> task { co_await change([](section& s) { s->at = {"Ulm", 7}; }); });
+    run(
+        [this]() -> task
+        {
+            const auto error = co_await error_of(
+                [this]() -> task
+                {
+                    auto body = [this](section& s) -> task
+                    {
+                        s->parts = 2;
+                        // Nobody else gets the lock, so it is held on: by a server without a state.
+                        server.kill();
+                        server.start();
+                        co_await until_so([this] { return !owner().empty(); });
+                    };
+                    co_await guarded.async_with(body);
+                });
+            BOOST_TEST(error == make_error_code(redis::errc::unknown_outcome));
+            co_await until_so([this] { return owner().empty(); });
+        });
+    BOOST_TEST(state().empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_commit_that_the_server_refuses_gives_the_lock_back)
 {
     run(

@@ -134,6 +134,23 @@ BOOST_AUTO_TEST_CASE(a_lock_that_was_forgotten_can_not_tell)
     BOOST_TEST(fetch("a#1.1", former)[0] == "unknown");
 }
 
+BOOST_AUTO_TEST_CASE(who_holds_on_to_a_lock_that_was_forgotten_does_not_commit)
+{
+    acquire("a#1.1");
+    const std::int64_t former = fence();
+    store.run(words{"DEL", keys[0]});
+    store.run(words{"DEL", "state"});
+    pass(1s);
+    keys.pop_back();
+    BOOST_TEST(resync("a#1.1", "a#2.1", former)[0] == "own");
+    keys.emplace_back("state");
+    for (int i = 0; i < 2; ++i)
+        BOOST_TEST(leave("a#2.1", former, "", {}, {"n", "=13"})[0] == "unknown");
+    BOOST_TEST((store.hash("state") == nullptr));
+    // Nor does it keep the lock.
+    BOOST_TEST(acquire("b#1.1")[0] == "own");
+}
+
 BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_refused)
 {
     acquire("a#1.1");

@@ -18,6 +18,8 @@ if not s then return why end
 -- Should it be something else, this is an error before anything has changed.
 if KEYS[4] then redis.call('HLEN', KEYS[4]) end
 local fields, stands = 11 + 2 * ARGV[10], true
+-- Who holds on to a lock that the server has forgotten has read another state than there is now.
+if KEYS[4] and not s.fresh and redis.call('HGET', s.key, 'born') + 0 > fence + 0 then stands = false end
 -- Who takes back what is undone already would do it twice: then nothing of all this counts.
 for i = 11, fields - 1, 2 do
   if ARGV[i + 1] == 'free' and not redis.call('ZSCORE', s.key .. '{bound}', ARGV[i]) then stands = false end
