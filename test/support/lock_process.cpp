@@ -19,7 +19,8 @@ namespace turnstile::test {
 
 namespace {
 
-constexpr std::chrono::seconds patience{60};
+// Nobody comes near it unless something is broken; a process that has ended is noticed at once.
+constexpr std::chrono::seconds patience{300};
 
 }  // namespace
 
@@ -72,6 +73,7 @@ void lock_process::read(int timeout)
     const ssize_t size = ::recv(socket_, chunk, sizeof chunk, 0);
     if (size <= 0)
     {
+        has_ended_ = true;
         // Not to be asked in a hurry again.
         ::poll(nullptr, 0, 1);
         return;
@@ -87,6 +89,14 @@ std::vector<std::string>::iterator lock_process::find(const std::string& beginni
                                 { return line.starts_with(beginning); });
 }
 
+std::string lock_process::said() const
+{
+    std::string all;
+    for (const std::string& line : lines_)
+        all += "\n    " + line;
+    return all.empty() ? " nothing more" : ":" + all;
+}
+
 std::string lock_process::hear(const std::string& beginning)
 {
     const auto deadline = std::chrono::steady_clock::now() + patience;
@@ -98,8 +108,10 @@ std::string lock_process::hear(const std::string& beginning)
             lines_.erase(found);
             return rest;
         }
-        if (std::chrono::steady_clock::now() > deadline)
-            throw std::runtime_error("the process does not say: " + beginning);
+        if (has_ended_ || std::chrono::steady_clock::now() > deadline)
+            throw std::runtime_error((has_ended_ ? "the process ends and does not say: "
+                                                 : "the process does not say: ") +
+                                     beginning + "; it has said" + said());
         read(100);
     }
 }

@@ -44,6 +44,10 @@ namespace turnstile::test {
  *     counts NAME    counts NAME yes      what the contribution says; or no
  *     leave NAME     left NAME yes        a section has taken it back; or no
  *                    gone NAME            when the contribution is lost
+ *
+ * At any time:
+ *
+ *                    log TEXT             what the session logs
  */
 class lock_process
 {
@@ -76,12 +80,15 @@ public:
 
 private:
     void read(int timeout);
+    /// What nobody has heard yet, in lines.
+    [[nodiscard]] std::string said() const;
     [[nodiscard]] std::vector<std::string>::iterator find(const std::string& beginning);
 
     pid_t pid_ = 0;
     int socket_ = -1;
     std::string rest_;
     std::vector<std::string> lines_;
+    bool has_ended_ = false;
 };
 
 /// Writes to a register in the server that remembers the highest fencing token, and refuses lower ones.

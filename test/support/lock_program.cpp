@@ -18,6 +18,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <support/any_guard.hpp>
 #include <support/lock_process.hpp>
 #include <support/reading_room.hpp>
@@ -63,8 +64,10 @@ public:
         monitor_.async_with(body,
                             [this](const std::exception_ptr& error)
                             {
-                                mine_.lost().assign([this](asio::cancellation_type)
-                                                    { say("gone " + name_); });
+                                // A section that never began has contributed nothing.
+                                if (auto slot = mine_.lost(); slot.is_connected())
+                                    slot.assign([this](asio::cancellation_type)
+                                                { say("gone " + name_); });
                                 say("entered " + name_ + (error ? " failed" : " ok"));
                             });
     }
@@ -98,7 +101,7 @@ class program
 public:
     program(const std::string& url, std::string server)
         : server_(std::move(server))
-        , session_(context_, redis::config(url))
+        , session_(context_, with_log(url))
         , input_(context_, ::dup(STDIN_FILENO))
     {
     }
@@ -110,6 +113,18 @@ public:
     }
 
 private:
+    /// What a test that waits in vain shows.
+    static redis::config with_log(const std::string& url)
+    {
+        redis::config settings(url);
+        settings.logger = [](redis::log_level level, std::string_view text)
+        {
+            if (level != redis::log_level::debug)
+                say("log " + std::string(text));
+        };
+        return settings;
+    }
+
     /// Something of one name: what the first verb that is told of it is about.
     struct section
     {
