@@ -6,8 +6,8 @@
 #define TURNSTILE_TEST_CHAOS_ORACLE_HPP
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
+#include <chaos/server.hpp>
+#include <chaos/tally.hpp>
 #include <cstdint>
 #include <fmt/format.h>
 #include <list>
@@ -18,66 +18,6 @@
 #include <utility>
 
 namespace turnstile::test::chaos {
-
-inline constexpr std::chrono::milliseconds lease{500};
-inline constexpr std::chrono::milliseconds claim{200};
-
-/// What happened.
-struct tally
-{
-    std::atomic<std::uint64_t> sections{0};
-    std::atomic<std::uint64_t> lost{0};
-    std::atomic<std::uint64_t> given_up{0};
-    std::atomic<std::uint64_t> errors{0};
-    std::atomic<std::uint64_t> violations{0};
-    std::atomic<std::int64_t> longest_wait_ms{0};
-    // Of the sections.
-    std::atomic<std::uint64_t> permits{0};
-    std::atomic<std::uint64_t> reads{0};
-    std::atomic<std::uint64_t> writes{0};
-    std::atomic<std::uint64_t> upgrades{0};
-
-    void waited(std::chrono::steady_clock::duration span)
-    {
-        const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(span).count();
-        auto seen = longest_wait_ms.load();
-        while (seen < ms && !longest_wait_ms.compare_exchange_weak(seen, ms))
-        {
-        }
-    }
-
-    void violation(const std::string& text)
-    {
-        ++violations;
-        fmt::print(stderr, "VIOLATION: {}\n", text);
-    }
-};
-
-/// When a server lost its memory last.
-struct memory
-{
-    std::atomic<bool> is_being_lost{false};
-    std::atomic<std::chrono::steady_clock::rep> lost_at{0};
-
-    void begin_to_lose() { is_being_lost = true; }
-
-    void lose()
-    {
-        lost_at = std::chrono::steady_clock::now().time_since_epoch().count();
-        is_being_lost = false;
-    }
-
-    [[nodiscard]] bool is_trusted() const
-    {
-        // However long that takes.
-        if (is_being_lost)
-            return false;
-        using std::chrono::steady_clock;
-        const steady_clock::time_point when{steady_clock::duration(lost_at.load())};
-        // The lease, and as much for those that were paused meanwhile.
-        return steady_clock::now() > when + 2 * lease;
-    }
-};
 
 /// What one needs to be inside. Of a mutex all that there is; of a shared mutex a reader one unit, a writer
 /// all of them, and who may upgrade one unit and the only right to.

@@ -2,262 +2,151 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Locks and pools under faults that overlap, for as long as one likes: real servers, real connections, and an oracle
-// that nothing of it can reach.
+// Everything over Redis under faults that overlap, for as long as one likes: real servers, real connections, and
+// judges that nothing of it can reach.
 //
 // Each client has a thread, a session, and a proxy of its own before its server. Its workers go in and out of
-// mutexes, semaphores and shared mutexes. Meanwhile connections are cut, swallowed and delayed, clients are
-// paused for longer than a lease, servers are paused, restarted with and without their memory, and made to
-// forget scripts and keys.
+// mutexes (with cohorts and without), semaphores and shared mutexes, sleep on conditions, change the states of
+// monitors in sections and by transactions, contribute to them, and wait at events, barriers and latches. Meanwhile
+// connections are cut, swallowed and delayed, clients are paused for longer than a lease, servers are paused,
+// restarted with and without their memory, and made to forget scripts and keys. Processes that contribute to the
+// state of a monitor are stopped and killed.
 //
-// The oracle is a register for each lock and each pool, in the memory of this program. It counts as a
-// violation
+// The judges are in the memory of this program: oracle.hpp of locks and pools, ledger.hpp of monitors, gate_book.hpp
+// of gates. They count as a violation
 //
 // - a fencing token that was granted before;
 // - somebody who is inside with a valid guard after somebody else with a higher token was, if one of them was
 //   to be alone, unless the server has lost its memory within the last lease;
 // - more units inside with valid permits than there are, or readers beside a writer, with the same exception;
+// - a state of a monitor that shows a part of a change, or one that was made twice, or not, against what its
+//   maker was told;
+// - a contribution that is not in the state while its maker believes in it, or is when all have gone or died;
+// - somebody who went through a closed door, heard a signal that was heard before, met others who had not come, or
+//   found a latch open at which not all had arrived;
 // - somebody who waits for longer than all faults and leases together can explain.
+//
+// When the faults are over, everybody has to come twice to a good end of what it does; who does not is stuck.
+//
+// A server that has lost its memory begins anew: with empty stores, closed doors, and nobody at a latch. Then nobody
+// can say how often something was done. So one server of three always keeps its memory, and what is exact is judged
+// there; of the other ones, that each change is whole, and that everybody goes on.
 
 #include <CLI/CLI.hpp>
-#include <array>
+#include <algorithm>
 #include <chaos/client.hpp>
-#include <chaos/oracle.hpp>
+#include <chaos/fault_injector.hpp>
+#include <chaos/site.hpp>
+#include <chaos/tally.hpp>
 #include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fmt/format.h>
 #include <functional>
-#include <map>
 #include <memory>
 #include <random>
-#include <string>
-#include <support/redis_server.hpp>
-#include <support/tcp_proxy.hpp>
 #include <thread>
 #include <utility>
 #include <vector>
 
-using namespace std::chrono_literals;
 using namespace turnstile::test::chaos;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-using turnstile::test::redis_server;
-using turnstile::test::tcp_proxy;
 
 namespace {
 
-struct protected_server
+using sites = std::vector<std::unique_ptr<site>>;
+
+/// Whether something becomes so within the longest wait that can be explained.
+bool comes_about(const std::function<bool()>& condition)
 {
-    protected_server()
-        : server({"--appendonly", "yes", "--appendfsync", "always"})
+    const auto limit = steady_clock::now() + longest_explicable_wait;
+    while (!condition())
     {
+        if (steady_clock::now() > limit)
+            return false;
+        std::this_thread::sleep_for(milliseconds(5));
     }
+    return true;
+}
 
-    redis_server server;
-    memory kept;
-};
-
-// --- faults -------------------------------------------------------------------------------------
-
-class fault_injector
+/// Calls for each worker that is not there for others.
+void for_each_worker(const sites& all, const std::function<void(const worker&)>& what)
 {
-public:
-    fault_injector(std::vector<std::unique_ptr<protected_server>>& servers,
-                   std::vector<std::unique_ptr<client>>& clients, unsigned seed)
-        : servers_(servers)
-        , clients_(clients)
-        , random_(seed)
-    {
-    }
+    for (const auto& place : all)
+        for (const auto& client : place->clients())
+            for (const auto& who : client->workers())
+                if (!who->helps)
+                    what(*who);
+}
 
-    /// One fault of some kind; those that last are healed some time later.
-    void inject()
-    {
-        using fault = std::pair<const char*, void (fault_injector::*)()>;
-        static constexpr std::array<fault, 11> faults{{
-            {"connection cut", &fault_injector::cut},
-            {"half-open to the client", &fault_injector::swallow_to_client},
-            {"half-open to the server", &fault_injector::swallow_to_server},
-            {"delay", &fault_injector::delay},
-            {"connections refused", &fault_injector::refuse},
-            {"client paused", &fault_injector::pause_client},
-            {"CLIENT KILL", &fault_injector::kill_connections},
-            {"SCRIPT FLUSH", &fault_injector::flush_scripts},
-            {"server paused", &fault_injector::pause_server},
-            {"server killed, memory kept", &fault_injector::restart},
-            {"server killed, memory lost", &fault_injector::restart_empty},
-        }};
-        const auto& [name, function] =
-            faults[static_cast<std::size_t>(roll(0, static_cast<int>(faults.size()) - 1))];
-        ++counts[name];
-        (this->*function)();
-    }
-
-    /// Ends what has lasted long enough, or everything.
-    void heal(bool all = false)
-    {
-        const auto now = steady_clock::now();
-        std::erase_if(wounds_,
-                      [&](const auto& wound)
-                      {
-                          if (!all && wound.first > now)
-                              return false;
-                          wound.second();
-                          return true;
-                      });
-    }
-
-    std::map<std::string, int> counts;
-
-private:
-    int roll(int least, int most)
-    {
-        return std::uniform_int_distribution<int>(least, most)(random_);
-    }
-
-    client& any_client()
-    {
-        return *clients_[static_cast<std::size_t>(roll(0, static_cast<int>(clients_.size()) - 1))];
-    }
-
-    protected_server& any_server()
-    {
-        return *servers_[static_cast<std::size_t>(roll(0, static_cast<int>(servers_.size()) - 1))];
-    }
-
-    void later(std::function<void()> heal)
-    {
-        wounds_.emplace_back(steady_clock::now() + milliseconds(roll(20, 1500)), std::move(heal));
-    }
-
-    void cut() { any_client().proxy.cut(); }
-
-    void swallow(tcp_proxy::direction which)
-    {
-        client& whom = any_client();
-        whom.proxy.swallow(which);
-        // What was swallowed leaves a gap in the stream: nothing may follow it.
-        later([&whom] { whom.proxy.mend(); });
-    }
-
-    void swallow_to_client() { swallow(tcp_proxy::to_client); }
-    void swallow_to_server() { swallow(tcp_proxy::to_server); }
-
-    void delay()
-    {
-        client& whom = any_client();
-        whom.proxy.delay(milliseconds(roll(1, 150)));
-        later([&whom] { whom.proxy.delay(0ms); });
-    }
-
-    void refuse()
-    {
-        client& whom = any_client();
-        whom.proxy.refuse(true);
-        whom.proxy.cut();
-        later([&whom] { whom.proxy.refuse(false); });
-    }
-
-    void pause_client() { any_client().pause(milliseconds(roll(100, 1500))); }
-
-    void kill_connections() { command({"CLIENT", "KILL", "TYPE", "pubsub"}); }
-    void flush_scripts() { command({"SCRIPT", "FLUSH"}); }
-
-    void command(const std::vector<std::string>& words)
-    {
-        protected_server& which = any_server();
-        if (!is_paused(which))
-            which.server.run(words);
-    }
-
-    bool is_paused(const protected_server& which) const { return paused_ == &which; }
-
-    void pause_server()
-    {
-        if (paused_ != nullptr)
-            return;
-        protected_server& which = any_server();
-        paused_ = &which;
-        which.server.pause();
-        later(
-            [this, &which]
-            {
-                which.server.resume();
-                paused_ = nullptr;
-            });
-    }
-
-    void restart()
-    {
-        protected_server& which = any_server();
-        if (is_paused(which))
-            return;
-        which.server.kill();
-        which.server.start();
-    }
-
-    void restart_empty()
-    {
-        protected_server& which = any_server();
-        if (is_paused(which))
-            return;
-        which.kept.begin_to_lose();
-        which.server.run({"FLUSHALL"});
-        which.server.kill();
-        which.server.start();
-        which.kept.lose();
-    }
-
-    std::vector<std::unique_ptr<protected_server>>& servers_;
-    std::vector<std::unique_ptr<client>>& clients_;
-    std::mt19937 random_;
-    const protected_server* paused_ = nullptr;
-    std::vector<std::pair<steady_clock::time_point, std::function<void()>>> wounds_;
-};
-
-}  // namespace
-
-int main(int argc, char** argv)
-try
+void stuck(tally& counts, const worker& who)
 {
-    int seconds = 10;
-    unsigned seed = std::random_device()();
-    int locks = 8;
-    int clients_per_server = 3;
-    int workers = 6;
+    ++counts.stuck;
+    fmt::print(stderr, "STUCK: {}\n", who.name);
+}
 
-    CLI::App app{"Locks and pools under faults that overlap.", "soak"};
-    app.add_option("--seconds", seconds, "How long")->check(CLI::Range(1, 1'000'000));
-    app.add_option("--seed", seed, "Which faults and when; the threads' timing is not determined");
-    app.add_option("--locks", locks, "How many locks each server has, of each kind in turn")
-        ->check(CLI::Range(1, 1000));
-    app.add_option("--clients", clients_per_server, "How many sessions each server has")
-        ->check(CLI::Range(1, 100));
-    app.add_option("--workers", workers, "How many coroutines each session has")
-        ->check(CLI::Range(1, 10'000));
-    CLI11_PARSE(app, argc, argv);
-    fmt::print("seed {}\n", seed);
+/// The faults are over: waits until everybody has done something that was begun afterwards.
+void await_everybody(const sites& all, tally& counts)
+{
+    std::vector<std::pair<const worker*, std::uint64_t>> expected;
+    for_each_worker(all, [&](const worker& who) { expected.emplace_back(&who, who.laps + 2); });
+    const auto begun = steady_clock::now();
+    const worker* last = nullptr;
+    const bool is_so = comes_about(
+        [&]
+        {
+            std::erase_if(expected, [](const auto& each)
+                          { return each.first->laps >= each.second || each.first->has_ended; });
+            if (!expected.empty())
+                last = expected.front().first;
+            return expected.empty();
+        });
+    if (is_so && last != nullptr)
+        fmt::print("everybody went on within {} ms; the last was {}\n",
+                   std::chrono::duration_cast<milliseconds>(steady_clock::now() - begun).count(),
+                   last->name);
+    for (const auto& [who, laps] : expected)
+        stuck(counts, *who);
+}
 
-    tally counts;
-    std::vector<std::unique_ptr<protected_server>> servers;
-    std::vector<std::vector<std::unique_ptr<oracle>>> oracles(2);
-    std::vector<std::unique_ptr<client>> clients;
-    for (std::size_t s = 0; s != oracles.size(); ++s)
+/// Ends at once: those who are stuck keep their threads from ending.
+[[noreturn]] void give_up(const tally& counts)
+{
+    counts.print();
+    std::fflush(nullptr);
+    std::_Exit(1);
+}
+
+/// Waits for an end without which nothing can go on.
+void await_end(const sites& all, tally& counts, const std::function<bool()>& condition)
+{
+    if (comes_about(condition))
+        return;
+    for_each_worker(all,
+                    [&](const worker& who)
+                    {
+                        if (!who.has_ended)
+                            stuck(counts, who);
+                    });
+    give_up(counts);
+}
+
+void break_things(const sites& all, tally& counts, unsigned seed, std::chrono::seconds how_long)
+{
+    std::vector<protected_server*> servers;
+    std::vector<client*> clients;
+    for (const auto& place : all)
     {
-        servers.push_back(std::make_unique<protected_server>());
-        for (int i = 0; i != locks; ++i)
-            oracles[s].push_back(std::make_unique<oracle>(
-                fmt::format("server {}, lock {}", s, i),
-                capacity_of(kind_of(static_cast<std::size_t>(i))), counts, servers[s]->kept));
-        for (int i = 0; i != clients_per_server; ++i)
-            clients.push_back(
-                std::make_unique<client>(servers[s]->server.port(), oracles[s], counts, workers,
-                                         seed + static_cast<unsigned>(clients.size())));
+        servers.push_back(&place->server);
+        for (const auto& each : place->clients())
+            clients.push_back(each.get());
     }
-
-    fault_injector faults{servers, clients, seed};
+    fault_injector faults(std::move(servers), std::move(clients), counts, seed);
     std::mt19937 random{seed};
-    const auto end = steady_clock::now() + std::chrono::seconds(seconds);
+    const auto end = steady_clock::now() + how_long;
     while (steady_clock::now() < end)
     {
         std::this_thread::sleep_for(
@@ -266,21 +155,65 @@ try
         faults.inject();
     }
     faults.heal(true);
+}
 
-    for (const auto& each : clients)
+}  // namespace
+
+int main(int argc, char** argv)
+try
+{
+    int seconds = 10;
+    unsigned seed = std::random_device()();
+    amounts how_much;
+
+    CLI::App app{"Everything over Redis under faults that overlap.", "soak"};
+    app.add_option("--seconds", seconds, "How long")->check(CLI::Range(1, 1'000'000));
+    app.add_option("--seed", seed, "Which faults and when; the threads' timing is not determined");
+    app.add_option("--locks", how_much.locks,
+                   "How many locks each server has, of each kind in turn")
+        ->check(CLI::Range(1, 1000));
+    app.add_option("--stores", how_much.stores, "How many monitors each server has")
+        ->check(CLI::Range(1, 1000));
+    app.add_option("--clients", how_much.clients, "How many sessions each server has")
+        ->check(CLI::Range(1, 100));
+    app.add_option("--workers", how_much.workers,
+                   "How many coroutines each session has that use locks")
+        ->check(CLI::Range(1, 10'000));
+    CLI11_PARSE(app, argc, argv);
+    fmt::print("seed {}\n", seed);
+
+    tally counts;
+    course run;
+    sites all;
+    for (unsigned i = 0; i != 3; ++i)
+        all.push_back(std::make_unique<site>(fmt::format("server-{}", i), i != 2, how_much, run,
+                                             counts, seed + 100 * i));
+    for (const auto& each : all)
+        each->run();
+    try
+    {
+        break_things(all, counts, seed, std::chrono::seconds(seconds));
+    }
+    catch (const std::exception& error)
+    {
+        counts.violation(error.what());
+        give_up(counts);
+    }
+    await_everybody(all, counts);
+
+    // Who takes goes on until nobody brings.
+    run.nobody_brings = true;
+    await_end(all, counts, [&] { return run.bringers == 0; });
+    run.is_over = true;
+    for (const auto& each : all)
         each->stop();
-    for (const auto& each : clients)
-        each->join();
-
-    for (const auto& [kind, count] : faults.counts)
-        fmt::print("{:>6} {}\n", count, kind);
-    fmt::print("{} sections, {} lost, {} given up, {} errors, longest wait {} ms, {} violations; "
-               "of the sections {} with permits, {} reading, {} writing, {} upgraded\n",
-               counts.sections.load(), counts.lost.load(), counts.given_up.load(),
-               counts.errors.load(), counts.longest_wait_ms.load(), counts.violations.load(),
-               counts.permits.load(), counts.reads.load(), counts.writes.load(),
-               counts.upgrades.load());
-    return counts.violations == 0 && counts.sections != 0 ? 0 : 1;
+    await_end(
+        all, counts, [&]
+        { return std::ranges::all_of(all, [](const auto& each) { return each->has_ended(); }); });
+    for (const auto& each : all)
+        each->inspect();
+    counts.print();
+    return counts.is_good() ? 0 : 1;
 }
 catch (const std::exception& error)
 {

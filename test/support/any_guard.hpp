@@ -70,6 +70,10 @@ public:
     }
 
     /// Throws unless it is one.
+    [[nodiscard]] redis::async_mutex::guard_type& mutex()
+    {
+        return std::get<redis::async_mutex::guard_type>(guard_);
+    }
     [[nodiscard]] permit_type& permit() { return std::get<permit_type>(guard_); }
     [[nodiscard]] upgrade_guard_type& upgradable() { return std::get<upgrade_guard_type>(guard_); }
 

@@ -1,0 +1,202 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_CHAOS_FAULT_INJECTOR_HPP
+#define TURNSTILE_TEST_CHAOS_FAULT_INJECTOR_HPP
+
+#include <array>
+#include <chaos/client.hpp>
+#include <chaos/server.hpp>
+#include <chaos/tally.hpp>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <random>
+#include <string>
+#include <support/tcp_proxy.hpp>
+#include <utility>
+#include <vector>
+
+namespace turnstile::test::chaos {
+
+/// Breaks what lies between clients and servers, and those themselves.
+class fault_injector
+{
+public:
+    fault_injector(std::vector<protected_server*> servers, std::vector<client*> clients,
+                   tally& counts, unsigned seed)
+        : servers_(std::move(servers))
+        , clients_(std::move(clients))
+        , counts_(counts)
+        , random_(seed)
+    {
+    }
+
+    /// One fault of some kind; those that last are healed some time later.
+    void inject()
+    {
+        using fault = std::pair<const char*, bool (fault_injector::*)()>;
+        static constexpr std::array<fault, 11> faults{{
+            {"connection cut", &fault_injector::cut},
+            {"half-open to the client", &fault_injector::swallow_to_client},
+            {"half-open to the server", &fault_injector::swallow_to_server},
+            {"delay", &fault_injector::delay},
+            {"connections refused", &fault_injector::refuse},
+            {"client paused", &fault_injector::pause_client},
+            {"CLIENT KILL", &fault_injector::kill_connections},
+            {"SCRIPT FLUSH", &fault_injector::flush_scripts},
+            {"server paused", &fault_injector::pause_server},
+            {"server killed, memory kept", &fault_injector::restart},
+            {"server killed, memory lost", &fault_injector::restart_empty},
+        }};
+        const auto& [name, function] =
+            faults[static_cast<std::size_t>(roll(0, static_cast<int>(faults.size()) - 1))];
+        if ((this->*function)())
+            counts_.fault(name);
+    }
+
+    /// Ends what has lasted long enough, or everything.
+    void heal(bool all = false)
+    {
+        const auto now = std::chrono::steady_clock::now();
+        std::erase_if(wounds_,
+                      [&](const auto& wound)
+                      {
+                          if (!all && wound.first > now)
+                              return false;
+                          wound.second();
+                          return true;
+                      });
+    }
+
+private:
+    int roll(int least, int most)
+    {
+        return std::uniform_int_distribution<int>(least, most)(random_);
+    }
+
+    client& any_client()
+    {
+        return *clients_[static_cast<std::size_t>(roll(0, static_cast<int>(clients_.size()) - 1))];
+    }
+
+    protected_server& any_server()
+    {
+        return *servers_[static_cast<std::size_t>(roll(0, static_cast<int>(servers_.size()) - 1))];
+    }
+
+    void later(std::function<void()> heal)
+    {
+        wounds_.emplace_back(std::chrono::steady_clock::now() +
+                                 std::chrono::milliseconds(roll(20, 1500)),
+                             std::move(heal));
+    }
+
+    // Each says whether the fault could happen.
+
+    bool cut()
+    {
+        any_client().proxy.cut();
+        return true;
+    }
+
+    bool swallow(tcp_proxy::direction which)
+    {
+        client& whom = any_client();
+        whom.proxy.swallow(which);
+        // What was swallowed leaves a gap in the stream: nothing may follow it.
+        later([&whom] { whom.proxy.mend(); });
+        return true;
+    }
+
+    bool swallow_to_client() { return swallow(tcp_proxy::to_client); }
+    bool swallow_to_server() { return swallow(tcp_proxy::to_server); }
+
+    bool delay()
+    {
+        client& whom = any_client();
+        whom.proxy.delay(std::chrono::milliseconds(roll(1, 150)));
+        later([&whom] { whom.proxy.delay(std::chrono::milliseconds(0)); });
+        return true;
+    }
+
+    bool refuse()
+    {
+        client& whom = any_client();
+        whom.proxy.refuse(true);
+        whom.proxy.cut();
+        later([&whom] { whom.proxy.refuse(false); });
+        return true;
+    }
+
+    bool pause_client()
+    {
+        any_client().pause(std::chrono::milliseconds(roll(100, 2500)));
+        return true;
+    }
+
+    bool kill_connections() { return command({"CLIENT", "KILL", "TYPE", "pubsub"}); }
+    bool flush_scripts() { return command({"SCRIPT", "FLUSH"}); }
+
+    bool command(const std::vector<std::string>& words)
+    {
+        protected_server& which = any_server();
+        if (is_paused(which))
+            return false;
+        which.server.run(words);
+        return true;
+    }
+
+    bool is_paused(const protected_server& which) const { return paused_ == &which; }
+
+    bool pause_server()
+    {
+        if (paused_ != nullptr)
+            return false;
+        protected_server& which = any_server();
+        paused_ = &which;
+        which.server.pause();
+        later(
+            [this, &which]
+            {
+                which.server.resume();
+                paused_ = nullptr;
+            });
+        return true;
+    }
+
+    bool restart()
+    {
+        protected_server& which = any_server();
+        if (is_paused(which))
+            return false;
+        which.server.kill();
+        which.server.start();
+        return true;
+    }
+
+    bool restart_empty()
+    {
+        protected_server& which = any_server();
+        if (is_paused(which) || !which.forgets)
+            return false;
+        which.kept.begin_to_lose();
+        which.server.run({"FLUSHALL"});
+        which.server.kill();
+        which.server.start();
+        which.kept.lose();
+        return true;
+    }
+
+    std::vector<protected_server*> servers_;
+    std::vector<client*> clients_;
+    tally& counts_;
+    std::mt19937 random_;
+    const protected_server* paused_ = nullptr;
+    std::vector<std::pair<std::chrono::steady_clock::time_point, std::function<void()>>> wounds_;
+};
+
+}  // namespace turnstile::test::chaos
+
+#endif

@@ -1,0 +1,140 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_CHAOS_SITE_HPP
+#define TURNSTILE_TEST_CHAOS_SITE_HPP
+
+#include <algorithm>
+#include <chaos/client.hpp>
+#include <chaos/gate_book.hpp>
+#include <chaos/gate_user.hpp>
+#include <chaos/ledger.hpp>
+#include <chaos/lock_user.hpp>
+#include <chaos/mortals.hpp>
+#include <chaos/oracle.hpp>
+#include <chaos/server.hpp>
+#include <chaos/store_user.hpp>
+#include <chaos/tally.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <fmt/format.h>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace turnstile::test::chaos {
+
+/// How much there is at each server.
+struct amounts
+{
+    int locks = 8;
+    int stores = 1;
+    int clients = 3;
+    int workers = 4;
+};
+
+/// A server, what it has, and those who use it.
+class site
+{
+public:
+    site(std::string name, bool may_forget, const amounts& how_much, course& run, tally& counts,
+         unsigned seed)
+        : server(may_forget)
+        , name_(std::move(name))
+        , run_(run)
+        , counts_(counts)
+        , seed_(seed)
+        , gates_(name_, static_cast<std::size_t>(how_much.clients), !may_forget, counts)
+    {
+        for (int i = 0; i != how_much.locks; ++i)
+            oracles_.push_back(std::make_unique<oracle>(
+                fmt::format("{}, lock {}", name_, i),
+                capacity_of(kind_of(static_cast<std::size_t>(i))), counts, server.kept));
+        // Things for all who may sleep for want of them have to fit in.
+        for (int i = 0; i != how_much.stores; ++i)
+            books_.push_back(std::make_unique<ledger>(fmt::format("{}, store {}", name_, i),
+                                                      std::max(4, how_much.clients), !may_forget,
+                                                      counts));
+        for (int i = 0; i != how_much.clients; ++i)
+            add_client(static_cast<std::uint32_t>(i), how_much);
+        stores_.front()->employ_last_bringer(how_much.clients);
+        mortals_ = std::make_unique<mortals>(server, name_ + "/room", counts, seed);
+    }
+    site(const site&) = delete;
+    site& operator=(const site&) = delete;
+
+    [[nodiscard]] const std::vector<std::unique_ptr<client>>& clients() const { return clients_; }
+
+    void run() const
+    {
+        for (const auto& each : clients_)
+            each->run();
+    }
+
+    /// The course is over.
+    void stop()
+    {
+        gates_.stop_latches();
+        mortals_->end();
+    }
+
+    [[nodiscard]] bool has_ended() const
+    {
+        return mortals_->has_ended() &&
+               std::ranges::all_of(clients_,
+                                   [](const auto& each)
+                                   {
+                                       return std::ranges::all_of(
+                                           each->workers(),
+                                           [](const auto& who) { return who->has_ended.load(); });
+                                   });
+    }
+
+    /// When all have ended: looks at what is left.
+    void inspect()
+    {
+        for (const auto& each : clients_)
+            each->join();
+        client inspector(name_ + ", inspector", server.server.port(), counts_, seed_);
+        store_user stores(inspector, run_, books_);
+        stores.employ_inspector();
+        mortals_->inspect(inspector);
+        inspector.run();
+        inspector.join();
+    }
+
+    protected_server server;
+
+private:
+    void add_client(std::uint32_t number, const amounts& how_much)
+    {
+        clients_.push_back(std::make_unique<client>(fmt::format("{}, client {}", name_, number),
+                                                    server.server.port(), counts_, seed_ + number));
+        client& who = *clients_.back();
+        // Some pass mutexes on among their own workers, and others do not.
+        locks_.push_back(
+            std::make_unique<lock_user>(who, run_, oracles_, how_much.workers, 4 * number));
+        stores_.push_back(std::make_unique<store_user>(who, run_, books_));
+        stores_.back()->employ();
+        at_gates_.push_back(std::make_unique<gate_user>(who, run_, gates_, number));
+    }
+
+    const std::string name_;
+    course& run_;
+    tally& counts_;
+    const unsigned seed_;
+    std::vector<std::unique_ptr<oracle>> oracles_;
+    std::vector<std::unique_ptr<ledger>> books_;
+    gate_book gates_;
+    std::vector<std::unique_ptr<client>> clients_;
+    std::vector<std::unique_ptr<lock_user>> locks_;
+    std::vector<std::unique_ptr<store_user>> stores_;
+    std::vector<std::unique_ptr<gate_user>> at_gates_;
+    std::unique_ptr<mortals> mortals_;
+};
+
+}  // namespace turnstile::test::chaos
+
+#endif
