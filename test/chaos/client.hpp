@@ -64,14 +64,20 @@ enum class outcome
 /// How long somebody waits.
 struct patience
 {
-    explicit patience(std::chrono::milliseconds how_long)
+    patience(std::chrono::milliseconds how_long, const tally& counts)
         : span(how_long)
+        , begun(counts.awake())
     {
     }
 
-    [[nodiscard]] bool is_endless() const { return span == longest_explicable_wait; }
+    /// Whether nobody can explain that so much time was not enough.
+    [[nodiscard]] bool is_exhausted(const tally& counts) const
+    {
+        return span == longest_explicable_wait && counts.awake() - begun > span / 2;
+    }
 
     std::chrono::milliseconds span;
+    std::chrono::milliseconds begun;
 };
 
 /// A coroutine that does the same again and again.
@@ -154,9 +160,11 @@ public:
     /// One in four is easily given up.
     patience roll_patience()
     {
-        return patience(roll(1, 4) != 1 ? longest_explicable_wait
-                                        : std::chrono::milliseconds(roll(1, 300)));
+        return {roll(1, 4) != 1 ? longest_explicable_wait : std::chrono::milliseconds(roll(1, 300)),
+                counts_};
     }
+
+    [[nodiscard]] patience endless_patience() const { return {longest_explicable_wait, counts_}; }
 
     asio::awaitable<void> sleep(std::chrono::milliseconds span)
     {
@@ -175,10 +183,10 @@ public:
     {
         if (!error)
             return outcome::done;
-        if (error == asio::error::operation_aborted && !limit.is_endless())
-            ++counts_.given_up;
-        else if (error == asio::error::operation_aborted)
+        if (error == asio::error::operation_aborted && limit.is_exhausted(counts_))
             counts_.violation(what + ": waited in vain");
+        else if (error == asio::error::operation_aborted)
+            ++counts_.given_up;
         else if (error == turnstile::errc::lost)
             ++counts_.lost;
         else

@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_TEST_CHAOS_GATE_BOOK_HPP
 #define TURNSTILE_TEST_CHAOS_GATE_BOOK_HPP
 
-#include <algorithm>
 #include <atomic>
 #include <chaos/tally.hpp>
 #include <cstddef>

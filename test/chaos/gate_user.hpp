@@ -123,7 +123,7 @@ private:
 
     bool conclude(const error_code& error)
     {
-        return client_.conclude(error, patience(longest_explicable_wait), "event") == outcome::done;
+        return client_.conclude(error, client_.endless_patience(), "event") == outcome::done;
     }
 
     // --- the barrier ----------------------------------------------------------------------------
@@ -135,7 +135,7 @@ private:
             book_.goes_to_meet(number_);
             // Of who has given up, nobody could say whether the others have met it.
             const patience limit =
-                book_.is_lasting() ? patience(longest_explicable_wait) : client_.roll_patience();
+                book_.is_lasting() ? client_.endless_patience() : client_.roll_patience();
             auto token = client::no_longer_than(limit);
             const auto [error] = co_await meeting_.async_arrive_and_wait(std::move(token));
             if (client_.conclude(error, limit, "barrier") == outcome::done)

@@ -159,7 +159,7 @@ private:
                 {
                     auto token = asio::as_tuple(asio::deferred);
                     const auto [error] = co_await bell->async_notify_all(std::move(token));
-                    client_.conclude(error, patience(longest_explicable_wait), "a bell");
+                    client_.conclude(error, client_.endless_patience(), "a bell");
                 }
             co_await client_.sleep(std::chrono::milliseconds(roll(10, 60)));
         }

@@ -125,7 +125,7 @@ private:
             co_await inside.async_wait(gone, is_empty);
             seen = *inside;
         };
-        const patience limit(longest_explicable_wait);
+        const patience limit = inspector.endless_patience();
         auto token = client::no_longer_than(limit);
         const auto [failure] = co_await monitor.async_with(body, std::move(token));
         if (failure)

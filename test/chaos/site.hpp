@@ -16,6 +16,7 @@
 #include <chaos/server.hpp>
 #include <chaos/store_user.hpp>
 #include <chaos/tally.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
@@ -102,6 +103,8 @@ public:
         stores.employ_inspector();
         mortals_->inspect(inspector);
         inspector.run();
+        while (inspector.is_busy())
+            counts_.nap(std::chrono::milliseconds(5));
         inspector.join();
     }
 

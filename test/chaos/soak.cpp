@@ -47,7 +47,6 @@
 #include <functional>
 #include <memory>
 #include <random>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -60,14 +59,14 @@ namespace {
 using sites = std::vector<std::unique_ptr<site>>;
 
 /// Whether something becomes so within the longest wait that can be explained.
-bool comes_about(const std::function<bool()>& condition)
+bool comes_about(tally& counts, const std::function<bool()>& condition)
 {
-    const auto limit = steady_clock::now() + longest_explicable_wait;
+    const auto limit = counts.awake() + longest_explicable_wait;
     while (!condition())
     {
-        if (steady_clock::now() > limit)
+        if (counts.awake() > limit)
             return false;
-        std::this_thread::sleep_for(milliseconds(5));
+        counts.nap(milliseconds(5));
     }
     return true;
 }
@@ -96,6 +95,7 @@ void await_everybody(const sites& all, tally& counts)
     const auto begun = steady_clock::now();
     const worker* last = nullptr;
     const bool is_so = comes_about(
+        counts,
         [&]
         {
             std::erase_if(expected, [](const auto& each)
@@ -123,7 +123,7 @@ void await_everybody(const sites& all, tally& counts)
 /// Waits for an end without which nothing can go on.
 void await_end(const sites& all, tally& counts, const std::function<bool()>& condition)
 {
-    if (comes_about(condition))
+    if (comes_about(counts, condition))
         return;
     for_each_worker(all,
                     [&](const worker& who)
@@ -149,8 +149,7 @@ void break_things(const sites& all, tally& counts, unsigned seed, std::chrono::s
     const auto end = steady_clock::now() + how_long;
     while (steady_clock::now() < end)
     {
-        std::this_thread::sleep_for(
-            milliseconds(std::uniform_int_distribution<int>(5, 150)(random)));
+        counts.nap(milliseconds(std::uniform_int_distribution<int>(5, 150)(random)));
         faults.heal();
         faults.inject();
     }

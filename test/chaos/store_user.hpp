@@ -12,7 +12,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/contribution.hpp>
 #include <turnstile/redis/monitor.hpp>
@@ -312,7 +311,7 @@ private:
     /// There need not be one.
     asio::awaitable<void> look_for_an_empty_store(shared_store& at)
     {
-        const patience limit(longest_explicable_wait);
+        const patience limit = client_.endless_patience();
         const std::chrono::milliseconds nap(roll(1, 200));
         std::string complaint;
         auto body = [&](section_type& inside) -> asio::awaitable<void>
@@ -348,7 +347,7 @@ private:
 
     asio::awaitable<void> inspect(shared_store& at)
     {
-        const patience limit(longest_explicable_wait);
+        const patience limit = client_.endless_patience();
         std::string complaint;
         auto body = [&](section_type& inside) -> asio::awaitable<void>
         {

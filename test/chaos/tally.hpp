@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 
 namespace turnstile::test::chaos {
 
@@ -40,6 +41,20 @@ public:
     {
         const std::lock_guard lock(mutex_);
         ++faults_[kind];
+    }
+
+    /// Sleeps, and counts that as time in which everybody could do something. So a program that is kept from running
+    /// has more time.
+    void nap(std::chrono::milliseconds span)
+    {
+        std::this_thread::sleep_for(span);
+        awake_ms_ += span.count();
+    }
+
+    /// How long everybody could do something so far.
+    [[nodiscard]] std::chrono::milliseconds awake() const
+    {
+        return std::chrono::milliseconds(awake_ms_.load());
     }
 
     void waited(std::chrono::steady_clock::duration span)
@@ -98,6 +113,7 @@ private:
         return sum;
     }
 
+    std::atomic<std::int64_t> awake_ms_{0};
     mutable std::mutex mutex_;
     numbers done_;
     numbers faults_;
