@@ -160,7 +160,8 @@ void tcp_proxy::run(F change)
 
 void tcp_proxy::swallow(direction which)
 {
-    run([&] { swallow_ = which; });
+    // Not instead of what is swallowed already: a gap in a stream that goes on is nothing that TCP would do.
+    run([&] { swallow_ = which == none ? none : swallow_ | which; });
 }
 
 void tcp_proxy::delay(std::chrono::milliseconds by)

@@ -47,7 +47,7 @@ public:
     [[nodiscard]] std::uint16_t port() const { return port_; }
     [[nodiscard]] std::string url() const { return "redis://127.0.0.1:" + std::to_string(port_); }
 
-    /// Reads and drops what goes there: the connections become half-open. `none` lets everything pass
+    /// Reads and drops what goes there, too: the connections become half-open. `none` lets everything pass
     /// again, which shows each side a gap in what the other one said.
     void swallow(direction which);
 
