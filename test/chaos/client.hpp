@@ -21,10 +21,13 @@
 #include <chaos/tally.hpp>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
+#include <fmt/format.h>
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <support/tcp_proxy.hpp>
 #include <thread>
 #include <turnstile/error.hpp>
@@ -106,8 +109,7 @@ public:
         , name_(std::move(name))
         , counts_(counts)
         , random_(seed)
-        , session_(
-              std::make_unique<redis::session>(context_, redis::config(brief_url(proxy.url()))))
+        , session_(std::make_unique<redis::session>(context_, settings()))
     {
     }
 
@@ -203,6 +205,18 @@ public:
     tcp_proxy proxy;
 
 private:
+    /// What a server refuses for good, and why, is not in an error code.
+    [[nodiscard]] redis::config settings() const
+    {
+        redis::config result(brief_url(proxy.url()));
+        result.logger = [this](redis::log_level level, std::string_view text)
+        {
+            if (level == redis::log_level::error)
+                fmt::print(stderr, "{}: {}\n", name_, text);
+        };
+        return result;
+    }
+
     void ended(worker& who, const std::exception_ptr& error)
     {
         try
