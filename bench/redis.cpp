@@ -36,7 +36,7 @@
 
 #include "harness.hpp"
 #include "redis_peers.hpp"
-#include "redis_readers_writers.hpp"
+#include "redis_visits.hpp"
 #include "redis_world.hpp"
 
 namespace bench {
