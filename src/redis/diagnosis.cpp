@@ -35,11 +35,18 @@ std::string user_of(const config& settings)
     return settings.username.empty() ? "default" : settings.username;
 }
 
-/// What is over when the server has started, has finished a long script, or has lost a client.
+/// What is over when the server has started, has finished a long script, has lost a client, or is told a script again
+/// that somebody made it forget.
 bool is_temporary_error(std::string_view error)
 {
     static constexpr std::string_view beginnings[] = {
-        "LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "ERR max number of clients",
+        "LOADING",
+        "BUSY",
+        "MASTERDOWN",
+        "TRYAGAIN",
+        "CLUSTERDOWN",
+        "NOSCRIPT",
+        "ERR max number of clients",
     };
     return std::ranges::any_of(beginnings, [&](auto each) { return error.starts_with(each); });
 }

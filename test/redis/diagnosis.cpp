@@ -1,0 +1,41 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <redis/diagnosis.hpp>
+#include <string>
+#include <turnstile/redis/config.hpp>
+#include <vector>
+
+// What is made of an error that a server answers with while it is connected to.
+
+using turnstile::redis::config;
+using turnstile::redis::detail::diagnose;
+
+BOOST_AUTO_TEST_CASE(what_is_over_soon_is_tried_again)
+{
+    const config settings;
+    for (const std::string& error : std::vector<std::string>{
+             "LOADING Redis is loading the dataset in memory",
+             "BUSY Redis is busy running a script", "MASTERDOWN Link with MASTER is down",
+             "TRYAGAIN Multiple keys request", "CLUSTERDOWN The cluster is down",
+             "ERR max number of clients reached",
+             // Somebody has flushed the scripts between the loading of one and its call.
+             "NOSCRIPT No matching script. Please use EVAL."})
+    {
+        const auto made = diagnose(error, "EVALSHA", settings);
+        BOOST_TEST(made.is_temporary(), error);
+        BOOST_TEST(made.text == error);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_somebody_has_to_change_is_not)
+{
+    const config settings;
+    for (const std::string& error : std::vector<std::string>{
+             "WRONGPASS invalid username-password pair", "NOAUTH Authentication required.",
+             "NOPERM this user has no permissions to run the 'evalsha' command",
+             "ERR unknown command 'HELLO'", "ERR DB index is out of range", "ERR something else"})
+        BOOST_TEST(!diagnose(error, "HELLO", settings).is_temporary(), error);
+}
