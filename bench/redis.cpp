@@ -17,7 +17,6 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -46,12 +45,9 @@ namespace {
 using namespace std::chrono_literals;
 using asio::experimental::awaitable_operators::operator&&;  // NOLINT(misc-unused-using-decls)
 
-struct options
+struct options : common_options
 {
-    std::string json;
     unsigned repetitions = 21;
-    bool strict = false;
-    std::vector<std::string> parts;
     /// How often peers take their turns, and for how long each time.
     unsigned peer_repetitions = 3;
     double peer_seconds = 2;
@@ -65,12 +61,6 @@ asio::awaitable<void> lock_and_unlock(redis::async_mutex& mutex, int count)
         auto guard = co_await mutex.async_lock();
         co_await guard.async_unlock();
     }
-}
-
-asio::awaitable<void> pause(std::chrono::milliseconds duration)
-{
-    asio::steady_timer timer(co_await asio::this_coro::executor, duration);
-    co_await timer.async_wait(asio::deferred);
 }
 
 /// A script that writes as little as a script of a lock could.
@@ -835,52 +825,28 @@ void many_permits(world& w, report& report)
 
 // --- all of it ----------------------------------------------------------------------------------
 
-void in_place(const redis_server& server, const placement& where, report& report, const options& o)
+void in_place(const site& here, report& report, const options& o)
 {
-    pin(0, where.client);
-    pin(server.pid(), where.server);
-    const auto wants = [&](std::string_view part)
-    { return o.parts.empty() || std::find(o.parts.begin(), o.parts.end(), part) != o.parts.end(); };
-    const auto in_world = [&](std::string_view part, const auto& what)
-    {
-        if (!wants(part))
-            return;
-        world w{server, where};
-        what(w);
-        server.run({"FLUSHALL"});
-    };
-    in_world("uncontended", [&](world& w) { uncontended(w, report, o.repetitions); });
-    in_world("scripts", [&](world& w) { scripts(w, report, o.repetitions); });
-    in_world("hand-over", [&](world& w) { hand_over(w, report, o.repetitions); });
-    in_world("cohort", [&](world& w) { cohort(w, report, o.repetitions); });
-    in_world("half-open", [&](world& w) { half_open(w, report); });
-    in_world("pipelined", [&](world& w) { pipelined(w, report, o.repetitions); });
-    in_world("contended", [&](world& w) { contended(w, report); });
-    in_world("idle", [&](world& w) { idle(w, report); });
-    in_world("parked", [&](world& w) { parked(w, report); });
-    in_world("many", [&](world& w) { many_waiters(w, report); });
-    in_world("permits", [&](world& w) { many_permits(w, report); });
-    in_world("readers-writers", [&](world& w) { readers_and_writers(w, report, o.repetitions); });
-    if (wants("peers"))
-        compare_peers(server, where, report, o.peers, o.peer_repetitions, o.peer_seconds);
+    here.measure("uncontended", [&](world& w) { uncontended(w, report, o.repetitions); });
+    here.measure("scripts", [&](world& w) { scripts(w, report, o.repetitions); });
+    here.measure("hand-over", [&](world& w) { hand_over(w, report, o.repetitions); });
+    here.measure("cohort", [&](world& w) { cohort(w, report, o.repetitions); });
+    here.measure("half-open", [&](world& w) { half_open(w, report); });
+    here.measure("pipelined", [&](world& w) { pipelined(w, report, o.repetitions); });
+    here.measure("contended", [&](world& w) { contended(w, report); });
+    here.measure("idle", [&](world& w) { idle(w, report); });
+    here.measure("parked", [&](world& w) { parked(w, report); });
+    here.measure("many", [&](world& w) { many_waiters(w, report); });
+    here.measure("permits", [&](world& w) { many_permits(w, report); });
+    here.measure("readers-writers",
+                 [&](world& w) { readers_and_writers(w, report, o.repetitions); });
+    if (o.wants("peers"))
+        compare_peers(here.server, here.where, report, o.peers, o.peer_repetitions, o.peer_seconds);
 }
 
 int run(const options& o)
 {
-    const std::vector<int> processors = own_processors();
-    report report;
-    report.print_header();
-    // Started before anything is pinned: it keeps threads for its own purposes.
-    const redis_server server;
-    in_place(server, {"one core", processors.front(), processors.front()}, report, o);
-    if (processors.size() > 1)
-        in_place(server, {"two cores", processors.front(), processors.back()}, report, o);
-    else
-        report.add_missing("all cases, two cores", "this process may use only one processor");
-    if (!o.json.empty())
-        report.write_json(o.json);
-    fmt::print("{}\n", report.all_met() ? "all bars met" : "some bars missed");
-    return o.strict && !report.all_met() ? EXIT_FAILURE : EXIT_SUCCESS;
+    return measure_everywhere(o, [&](const site& here, report& out) { in_place(here, out, o); });
 }
 
 }  // namespace
@@ -894,14 +860,10 @@ int main(int argc, char** argv)
     CLI::App app("Compares a lock over Redis with the commands that it consists of, and with other "
                  "locks.",
                  "bench_redis");
-    app.add_option("--json", o.json, "Where the figures are written to");
+    o.add_to(app, {"uncontended", "scripts", "hand-over", "cohort", "half-open", "pipelined",
+                   "contended", "idle", "parked", "many", "permits", "readers-writers", "peers"});
     app.add_option("--repetitions", o.repetitions, "How often each slice is measured")
         ->check(CLI::PositiveNumber);
-    app.add_flag("--strict", o.strict, "Fail if a bar is missed");
-    app.add_option("--only", o.parts, "The parts to be measured; all of them if none is named")
-        ->check(CLI::IsMember({"uncontended", "scripts", "hand-over", "cohort", "half-open",
-                               "pipelined", "contended", "idle", "parked", "many", "permits",
-                               "readers-writers", "peers"}));
     app.add_option("--peer-repetitions", o.peer_repetitions, "How often peers take their turns")
         ->check(CLI::PositiveNumber);
     app.add_option("--peer-seconds", o.peer_seconds, "How long a turn of a peer is")

@@ -42,13 +42,10 @@ namespace {
 using namespace std::chrono_literals;
 using permit = redis::async_semaphore::permit_type;
 
-struct options
+struct options : common_options
 {
-    std::string json;
     int count = 100'000;
     unsigned repetitions = 5;
-    bool strict = false;
-    std::vector<std::string> parts;
 };
 
 /// What was measured of a semaphore.
@@ -75,12 +72,6 @@ double client_memory()
 double server_memory(const world& w)
 {
     return server_counters(w.server).memory();
-}
-
-asio::awaitable<void> pause(std::chrono::milliseconds duration)
-{
-    asio::steady_timer timer(co_await asio::this_coro::executor, duration);
-    co_await timer.async_wait(asio::deferred);
 }
 
 /// Does something for each number, a hundred at a time. Nanoseconds for each.
@@ -328,44 +319,21 @@ void compare(world& w, report& report, const options& o, const Measure& measure)
     }
 }
 
-void in_place(const redis_server& server, const placement& where, report& report, const options& o)
+void in_place(const site& here, report& report, const options& o)
 {
-    pin(0, where.client);
-    pin(server.pid(), where.server);
-    const auto in_world = [&](std::string_view part, const auto& what)
-    {
-        if (!o.parts.empty() && std::find(o.parts.begin(), o.parts.end(), part) == o.parts.end())
-            return;
-        world w{server, where};
-        what(w);
-        server.run({"FLUSHALL"});
-    };
-    in_world("waiters", [&](world& w) { compare(w, report, o, waiters); });
-    in_world("permits", [&](world& w) { compare(w, report, o, permits); });
-    in_world("keeping",
-             [&](world& w)
-             {
-                 for (const auto& [what, value, unit] : keeping(w, o.count))
-                     report.add({w.named(fmt::format("{}, {}", what, o.count)), value, unit});
-             });
+    here.measure("waiters", [&](world& w) { compare(w, report, o, waiters); });
+    here.measure("permits", [&](world& w) { compare(w, report, o, permits); });
+    here.measure("keeping",
+                 [&](world& w)
+                 {
+                     for (const auto& [what, value, unit] : keeping(w, o.count))
+                         report.add({w.named(fmt::format("{}, {}", what, o.count)), value, unit});
+                 });
 }
 
 int run(const options& o)
 {
-    const std::vector<int> processors = own_processors();
-    report report;
-    report.print_header();
-    // Started before anything is pinned: it keeps threads for its own purposes.
-    const redis_server server;
-    in_place(server, {"one core", processors.front(), processors.front()}, report, o);
-    if (processors.size() > 1)
-        in_place(server, {"two cores", processors.front(), processors.back()}, report, o);
-    else
-        report.add_missing("all cases, two cores", "this process may use only one processor");
-    if (!o.json.empty())
-        report.write_json(o.json);
-    fmt::print("{}\n", report.all_met() ? "all bars met" : "some bars missed");
-    return o.strict && !report.all_met() ? EXIT_FAILURE : EXIT_SUCCESS;
+    return measure_everywhere(o, [&](const site& here, report& out) { in_place(here, out, o); });
 }
 
 }  // namespace
@@ -378,16 +346,13 @@ int main(int argc, char** argv)
     CLI::App app("Measures a semaphore over Redis for which very many wait, and of which very many "
                  "permits are held.",
                  "bench_redis_semaphore");
-    app.add_option("--json", o.json, "Where the figures are written to");
+    o.add_to(app, {"waiters", "permits", "keeping"});
     app.add_option("--count", o.count, "How many wait, and how many permits there are")
         ->check(CLI::Range(1000, 1'000'000))
         ->capture_default_str();
     app.add_option("--repetitions", o.repetitions, "How often the same is measured with a thousand")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    app.add_flag("--strict", o.strict, "Fail if a bar is missed");
-    app.add_option("--only", o.parts, "The parts to be measured; all of them if none is named")
-        ->check(CLI::IsMember({"waiters", "permits", "keeping"}));
     CLI11_PARSE(app, argc, argv);
     try
     {

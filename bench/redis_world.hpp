@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_BENCH_REDIS_WORLD_HPP
 #define TURNSTILE_BENCH_REDIS_WORLD_HPP
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <boost/asio/as_tuple.hpp>
@@ -15,12 +16,15 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/redis/connection.hpp>
 #include <boost/redis/logger.hpp>
 #include <boost/redis/response.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <fmt/format.h>
 #include <initializer_list>
@@ -504,6 +508,84 @@ private:
     placement where_;
     bool has_failed_ = false;
 };
+
+inline asio::awaitable<void> pause(std::chrono::milliseconds duration)
+{
+    asio::steady_timer timer(co_await asio::this_coro::executor, duration);
+    co_await timer.async_wait(asio::deferred);
+}
+
+// --- a whole benchmark --------------------------------------------------------------------------
+
+/// What each benchmark over Redis can be told.
+struct common_options
+{
+    std::string json;
+    bool strict = false;
+    std::vector<std::string> parts;
+
+    /// @param all the names of the parts.
+    void add_to(CLI::App& app, const std::vector<std::string>& all)
+    {
+        app.add_option("--json", json, "Where the figures are written to");
+        app.add_flag("--strict", strict, "Fail if a bar is missed");
+        app.add_option("--only", parts, "The parts to be measured; all of them if none is named")
+            ->check(CLI::IsMember(all));
+    }
+
+    [[nodiscard]] bool wants(std::string_view part) const
+    {
+        return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
+    }
+};
+
+/// A server, and what runs where.
+struct site
+{
+    const redis_server& server;
+    const placement& where;
+    const common_options& options;
+
+    /// Measures a part in a world of its own, if it is wanted.
+    template <class Measure>
+    void measure(std::string_view part, const Measure& what) const
+    {
+        if (!options.wants(part))
+            return;
+        world w{server, where};
+        what(w);
+        server.run({"FLUSHALL"});
+    }
+};
+
+/// Measures with client and server on one processor, and on one each.
+///
+/// @param in_place `void(const site&, report&)`.
+/// @return What the program ends with.
+template <class InPlace>
+int measure_everywhere(const common_options& o, const InPlace& in_place)
+{
+    const std::vector<int> processors = own_processors();
+    report out;
+    report::print_header();
+    // Started before anything is pinned: it keeps threads for its own purposes.
+    const redis_server server;
+    const auto measure = [&](const placement& where)
+    {
+        pin(0, where.client);
+        pin(server.pid(), where.server);
+        in_place(site{server, where, o}, out);
+    };
+    measure({"one core", processors.front(), processors.front()});
+    if (processors.size() > 1)
+        measure({"two cores", processors.front(), processors.back()});
+    else
+        out.add_missing("all cases, two cores", "this process may use only one processor");
+    if (!o.json.empty())
+        out.write_json(o.json);
+    fmt::print("{}\n", out.all_met() ? "all bars met" : "some bars missed");
+    return o.strict && !out.all_met() ? EXIT_FAILURE : EXIT_SUCCESS;
+}
 
 }  // namespace bench
 
