@@ -9,6 +9,7 @@
 #include "common/wall_clock.hpp"
 #include "redis/processes.hpp"
 #include "redis/store.hpp"
+#include "redis/workplace.hpp"
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -16,7 +17,6 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
-#include <exception>
 #include <turnstile/redis/async_mutex.hpp>
 
 namespace asio = boost::asio;
@@ -118,29 +118,11 @@ asio::awaitable<void> philosophize(const plan& plan, turnstile::redis::session& 
 /// One of the processes, with its share of the philosophers.
 void run_process(const plan& plan, int number)
 {
-    asio::io_context context;
-    turnstile::redis::session session{context, plan.settings};
-    store store{context.get_executor(), plan.settings};
-    int present = 0;
-    const auto leave = [&]() -> asio::awaitable<void>
-    {
-        co_await session.async_close(asio::as_tuple);
-        store.close();
-    };
-    const auto on_end = [&](const std::exception_ptr& error)
-    {
-        rethrow(error);
-        if (--present == 0)
-            asio::co_spawn(context, leave(), rethrow);
-    };
+    workplace here{plan.settings};
     const auto seats = static_cast<int>(plan.names.size());
     for (int seat = number; seat < seats; seat += plan.processes)
-    {
-        ++present;
-        asio::co_spawn(context, philosophize(plan, session, store, static_cast<std::size_t>(seat)),
-                       on_end);
-    }
-    context.run();
+        here.employ(philosophize(plan, here.session, here.store, static_cast<std::size_t>(seat)));
+    here.run();
 }
 
 void lay_table(const plan& plan)

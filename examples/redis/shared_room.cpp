@@ -9,6 +9,7 @@
 #include "common/wall_clock.hpp"
 #include "redis/processes.hpp"
 #include "redis/store.hpp"
+#include "redis/workplace.hpp"
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -16,7 +17,6 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
-#include <exception>
 #include <fmt/format.h>
 #include <optional>
 #include <string>
@@ -252,17 +252,16 @@ public:
         : plan_(plan)
         , number_(number)
         , predecessors_(predecessors)
-        , session_(context_, plan.settings)
-        , store_(context_.get_executor(), plan.settings)
-        , monitor_(session_, monitor_name)
+        , here_(plan.settings)
+        , monitor_(here_.session, monitor_name)
         , room_(monitor_)
     {
     }
 
     void run()
     {
-        asio::co_spawn(context_, open(), rethrow);
-        context_.run();
+        here_.employ(open());
+        here_.run();
     }
 
 private:
@@ -278,38 +277,20 @@ private:
         for (int who = number_; who < plan_.people(); who += plan_.processes)
         {
             begin.push_back(plan_.name_of(who));
-            visitors_.emplace_back(plan_, store_, room_, who, predecessors_);
+            visitors_.emplace_back(plan_, here_.store, room_, who, predecessors_);
         }
-        co_await store_.send(std::move(begin));
-        present_ = visitors_.size();
+        co_await here_.store.send(std::move(begin));
         for (auto& each : visitors_)
-            asio::co_spawn(context_, each.run(),
-                           [this](const std::exception_ptr& error) { note_end(error); });
-    }
-
-    void note_end(const std::exception_ptr& error)
-    {
-        rethrow(error);
-        if (--present_ == 0)
-            asio::co_spawn(context_, close(), rethrow);
-    }
-
-    asio::awaitable<void> close()
-    {
-        co_await session_.async_close(asio::as_tuple);
-        store_.close();
+            here_.employ(each.run());
     }
 
     const plan& plan_;
     int number_;
     int predecessors_;
-    asio::io_context context_;
-    turnstile::redis::session session_;
-    store store_;
+    workplace here_;
     monitor_type monitor_;
     reading_room<monitor_type> room_;
     std::vector<visitor> visitors_;
-    std::size_t present_ = 0;
 };
 
 void begin_book(const plan& plan)

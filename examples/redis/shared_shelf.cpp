@@ -9,6 +9,7 @@
 #include "common/wall_clock.hpp"
 #include "redis/processes.hpp"
 #include "redis/store.hpp"
+#include "redis/workplace.hpp"
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -16,7 +17,6 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
-#include <exception>
 #include <optional>
 #include <string>
 #include <turnstile/redis/async_semaphore.hpp>
@@ -174,17 +174,16 @@ public:
         : plan_(plan)
         , number_(number)
         , predecessors_(predecessors)
-        , session_(context_, plan.settings)
-        , store_(context_.get_executor(), plan.settings)
-        , counters_(session_, plan)
+        , here_(plan.settings)
+        , counters_(here_.session, plan)
         , clock_(milliseconds(plan.options.time_unit))
     {
     }
 
     void run()
     {
-        asio::co_spawn(context_, open(), rethrow);
-        context_.run();
+        here_.employ(open());
+        here_.run();
     }
 
 private:
@@ -200,18 +199,16 @@ private:
     asio::awaitable<void> open()
     {
         const std::string place = fmt::format("process {}", number_);
-        co_await store_.command("EVAL", begin_script, "1", book_key, place,
-                                std::to_string(predecessors_));
+        co_await here_.store.command("EVAL", begin_script, "1", book_key, place,
+                                     std::to_string(predecessors_));
         std::vector<int> staff;
         for (int who = number_; who < plan_.staff(); who += plan_.processes)
             staff.push_back(who);
         if (predecessors_ != 0)
             for (const int who : staff)
                 co_await finish_last_step(who);
-        present_ = staff.size();
         for (const int who : staff)
-            asio::co_spawn(context_, who < plan_.producers ? produce_as(who) : consume_as(who),
-                           [this](const std::exception_ptr& error) { note_end(error); });
+            here_.employ(who < plan_.producers ? produce_as(who) : consume_as(who));
     }
 
     /// The one who was killed may have moved an item, and not have told those who wait for that.
@@ -224,8 +221,8 @@ private:
     asio::awaitable<void> produce_as(int who)
     {
         const std::string name = name_of(who);
-        shared_shelf shelf{plan_, store_, number_, predecessors_, name};
-        const int made = co_await read_number(store_, book_key, name);
+        shared_shelf shelf{plan_, here_.store, number_, predecessors_, name};
+        const int made = co_await read_number(here_.store, book_key, name);
         auto report = report_of(name);
         co_await produce(plan_.options.rounds - made, random_of(who), counters_.free_slots,
                          counters_.items, shelf, clock_, std::move(report));
@@ -234,7 +231,7 @@ private:
     asio::awaitable<void> consume_as(int who)
     {
         const std::string name = name_of(who);
-        shared_shelf shelf{plan_, store_, number_, predecessors_, name};
+        shared_shelf shelf{plan_, here_.store, number_, predecessors_, name};
         auto report = report_of(name);
         co_await consume(random_of(who), counters_.free_slots, counters_.items, shelf, clock_,
                          std::move(report));
@@ -250,28 +247,12 @@ private:
         return {plan_.options.seed, static_cast<std::size_t>(who)};
     }
 
-    void note_end(const std::exception_ptr& error)
-    {
-        rethrow(error);
-        if (--present_ == 0)
-            asio::co_spawn(context_, close(), rethrow);
-    }
-
-    asio::awaitable<void> close()
-    {
-        co_await session_.async_close(asio::as_tuple);
-        store_.close();
-    }
-
     const plan& plan_;
     int number_;
     int predecessors_;
-    asio::io_context context_;
-    turnstile::redis::session session_;
-    store store_;
+    workplace here_;
     counters counters_;
     wall_clock clock_;
-    std::size_t present_ = 0;
 };
 
 /// Begins a new book.
