@@ -143,6 +143,35 @@ BOOST_AUTO_TEST_CASE(those_that_are_due_together_go_together)
     BOOST_TEST(client.machine.bond_count() == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(one_that_is_due_a_little_later_goes_along)
+{
+    bond_client client;
+    client.make();
+    client.pass(10ms);
+    client.make();
+    std::string sent;
+    for (int i = 0; i != 6000 && sent.empty(); ++i)
+    {
+        client.pass(1ms);
+        sent = client.sent();
+    }
+    BOOST_TEST(sent == "keep");
+    BOOST_TEST(client.commands[0].keys.size() == 6U);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_lost_while_the_process_is_stopped_is_ended_once)
+{
+    bond_client client;
+    client.make();
+    client.pass(1h);
+    BOOST_TEST(client.only<unbound>().lost);
+    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.commands[0].arguments.at(2) == "0");
+    client.answer(client.lasts(1us));
+    BOOST_TEST(client.machine.bond_count() == 0U);
+    BOOST_TEST(client.sent() == "");
+}
+
 BOOST_AUTO_TEST_CASE(what_is_not_extended_is_lost_before_the_server_undoes_it)
 {
     bond_client client;
