@@ -141,7 +141,7 @@ std::optional<field_map> parse_state(std::string_view text)
     return result;
 }
 
-std::optional<message> parse_message(std::string_view text) noexcept
+std::optional<message> parse_message(std::string_view text)
 {
     message result;
     const std::string_view what = next_word(text);
@@ -154,9 +154,16 @@ std::optional<message> parse_message(std::string_view text) noexcept
     result.id = *id;
     if (result.what == message::kind::grant && !parse_number(next_word(text), result.deadline))
         return std::nullopt;
-    if (!parse_number(next_word(text), result.now) || !text.empty())
+    if (!parse_number(next_word(text), result.now))
         return std::nullopt;
-    return result;
+    if (result.what == message::kind::grant && text.starts_with('='))
+    {
+        result.state = parse_state(text.substr(1));
+        if (!result.state)
+            return std::nullopt;
+        return result;
+    }
+    return text.empty() ? std::optional(std::move(result)) : std::nullopt;
 }
 
 }  // namespace turnstile::redis::detail

@@ -146,10 +146,12 @@ struct message
     std::int64_t fence = 0;
     server_time deadline = 0;
     server_time now = 0;
+    /// Of a grant of a monitor: its state, if the message carries it.
+    std::optional<field_map> state{};
 };
 
 /// What a message says, or nothing if it is none of ours.
-[[nodiscard]] std::optional<message> parse_message(std::string_view text) noexcept;
+[[nodiscard]] std::optional<message> parse_message(std::string_view text);
 
 }  // namespace turnstile::redis::detail
 

@@ -682,7 +682,7 @@ void protocol_client::refused(local_time now, std::uint64_t number, std::string_
 void protocol_client::received(local_time now, std::string_view text)
 {
     advance(now);
-    const auto told_us = parse_message(text);
+    auto told_us = parse_message(text);
     if (!told_us || told_us->id.nonce != options_.nonce || told_us->id.incarnation != incarnation_)
     {
         ++counters_.malformed;
@@ -701,7 +701,7 @@ void protocol_client::received(local_time now, std::string_view text)
     locks_.at(entry->second.lock).clock.reached(told_us->now, now_);
     told(*entry,
          grant{told_us->fence, told_us->deadline, local_time(told_us->deadline - told_us->now),
-               now_},
+               now_, std::move(told_us->state)},
          true);
 }
 

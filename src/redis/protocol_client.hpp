@@ -737,6 +737,7 @@ private:
     static void append_units(std::vector<std::string>& list, attempt& each, object_kind kind);
     void send(object_kind kind, operation op, lock_id lock, std::vector<attempt_id> attempts,
               std::vector<std::string> keys, std::vector<std::string> arguments);
+    [[nodiscard]] static lock_keys keys_with_state(const lock_state& lock);
     [[nodiscard]] waiter_id id_of(attempt_id id) const noexcept;
     [[nodiscard]] std::string ids_of(const attempt_entry& entry) const;
     [[nodiscard]] std::string slot_of(const attempt& each) const;

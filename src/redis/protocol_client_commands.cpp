@@ -37,6 +37,15 @@ void append(std::vector<std::string>& list, const lease_options& options)
 
 }  // namespace
 
+/// The keys of a lock, and of a monitor that of its state.
+lock_keys protocol_client::keys_with_state(const lock_state& lock)
+{
+    lock_keys keys = lock.keys;
+    if (!lock.options.state.empty())
+        keys.push_back(lock.options.state);
+    return keys;
+}
+
 waiter_id protocol_client::id_of(attempt_id id) const noexcept
 {
     return {options_.nonce, incarnation_, id};
@@ -88,10 +97,7 @@ void protocol_client::send_acquire(attempt_entry& entry)
         arguments.push_back(text(each.wants.units));
     else
         arguments.push_back(text(grace_ends_));
-    lock_keys keys = lock.keys;
-    if (!lock.options.state.empty())
-        keys.push_back(lock.options.state);
-    send(lock.options.kind(), operation::acquire, each.lock, {entry.first}, std::move(keys),
+    send(lock.options.kind(), operation::acquire, each.lock, {entry.first}, keys_with_state(lock),
          std::move(arguments));
 }
 
@@ -125,9 +131,7 @@ void protocol_client::send_transact(attempt_entry& entry, const proposal& what)
                                            step.least, step.most});
     ++each.tries;
     each.doubtful = true;
-    lock_keys keys = lock.keys;
-    keys.push_back(lock.options.state);
-    send(object_kind::mutex, operation::transact, each.lock, {entry.first}, std::move(keys),
+    send(object_kind::mutex, operation::transact, each.lock, {entry.first}, keys_with_state(lock),
          std::move(arguments));
 }
 
@@ -151,7 +155,7 @@ void protocol_client::send_release(attempt_entry& entry)
         arguments.push_back(text(each.outside));
     else if (each.last_fence != 0)
         arguments.push_back(text(each.last_fence));
-    send(lock.options.kind(), operation::release, each.lock, {entry.first}, lock.keys,
+    send(lock.options.kind(), operation::release, each.lock, {entry.first}, keys_with_state(lock),
          std::move(arguments));
 }
 
@@ -159,9 +163,6 @@ void protocol_client::send_leave(attempt_entry& entry, const farewell& what)
 {
     const attempt& each = entry.second;
     const lock_state& lock = locks_.at(each.lock);
-    lock_keys keys = lock.keys;
-    if (!what.fields.empty())
-        keys.push_back(lock.options.state);
     std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
                                        text(each.fence), slot_of(each)};
     append(arguments, lock.options);
@@ -197,7 +198,7 @@ void protocol_client::send_leave(attempt_entry& entry, const farewell& what)
     }
     if (each.last_fence != 0)
         arguments.push_back(text(each.last_fence));
-    send(object_kind::mutex, operation::leave, each.lock, {entry.first}, std::move(keys),
+    send(object_kind::mutex, operation::leave, each.lock, {entry.first}, keys_with_state(lock),
          std::move(arguments));
 }
 
@@ -217,12 +218,10 @@ void protocol_client::send_fetch(attempt_entry& entry)
 {
     const attempt& each = entry.second;
     const lock_state& lock = locks_.at(each.lock);
-    lock_keys keys = lock.keys;
-    keys.push_back(lock.options.state);
     std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
                                        text(each.told.fence)};
     append(arguments, lock.options);
-    send(object_kind::mutex, operation::fetch, each.lock, {entry.first}, std::move(keys),
+    send(object_kind::mutex, operation::fetch, each.lock, {entry.first}, keys_with_state(lock),
          std::move(arguments));
 }
 

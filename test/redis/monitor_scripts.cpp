@@ -30,6 +30,15 @@ struct monitor_scene : script_scene
     /// The state is no state any more.
     void spoil() { store.run(words{"SET", "state", "x"}); }
 
+    /// The state that the last message of the last script carries, and a sign before it.
+    [[nodiscard]] std::string carried() const
+    {
+        BOOST_TEST_REQUIRE(!store.published.empty());
+        const std::string& text = store.published.back().second;
+        const std::size_t at = text.find('=');
+        return at == std::string::npos ? "" : text.substr(at);
+    }
+
     /// What a script says that cannot be run to its end.
     std::string error_of(const std::string& script, const words& arguments)
     {
@@ -74,7 +83,84 @@ BOOST_AUTO_TEST_CASE(a_state_can_be_empty_or_hold_any_bytes)
     BOOST_TEST(acquire("a#1.2")[6] == "0:300:" + bytes + "3:a b4: 1:\n1:e0:");
 }
 
-BOOST_AUTO_TEST_CASE(a_message_is_followed_by_a_question_for_the_state)
+BOOST_AUTO_TEST_CASE(a_message_carries_the_state_as_it_is_then)
+{
+    acquire("a#1.1");
+    for (const char* each : {"b#1.1", "c#1.1", "d#1.1", "b#1.2"})
+        acquire(each);
+    release("a#1.1", fence());
+    BOOST_TEST(carried() == "=1:n2:12");
+    leave("b#1.1", fence(), "", {}, {"n", "=13"});
+    BOOST_TEST(carried() == "=1:n2:13");
+    leave("c#1.1", fence(), "", {"other", "all"});
+    BOOST_TEST(carried() == "=1:n2:13");
+    // Whoever finds the owner dead says it, too.
+    pass(5s);
+    acquire("a#1.2");
+    BOOST_TEST(owner() == "b#1.2");
+    BOOST_TEST(carried() == "=1:n2:13");
+    const std::int64_t former = fence();
+    pass(5s);
+    fetch("b#1.2", former);
+    BOOST_TEST(owner() == "a#1.2");
+    BOOST_TEST(carried() == "=1:n2:13");
+}
+
+BOOST_AUTO_TEST_CASE(a_message_carries_an_empty_state_too)
+{
+    store.run(words{"DEL", "state"});
+    acquire("a#1.1");
+    acquire("b#1.1");
+    release("a#1.1", fence());
+    BOOST_TEST(carried() == "=");
+}
+
+BOOST_AUTO_TEST_CASE(who_was_signalled_by_a_transaction_is_told_the_state)
+{
+    acquire("a#1.1");
+    leave("a#1.1", fence(), "a#1.2");
+    run("transact", {"w:",   "b#1.1", "slot",    "0",   lease,
+                     claim,  idle,    "0",       "0",   std::to_string(store.clock),
+                     "fail", "1",     condition, "all", "set",
+                     "n",    "=14",   "=0",      "0",   "100"});
+    BOOST_TEST(owner() == "a#1.2");
+    BOOST_TEST(carried() == "=1:n2:14");
+}
+
+BOOST_AUTO_TEST_CASE(a_large_state_is_left_to_a_question)
+{
+    const std::size_t largest = 4096 - std::string("1:n4090:").size();
+    for (const std::size_t size : {largest, largest + 1})
+    {
+        store.run(words{"HSET", "state", "n", std::string(size, 'x')});
+        acquire("a#1.1");
+        acquire("b#1.1");
+        release("a#1.1", fence());
+        BOOST_TEST(owner() == "b#1.1");
+        BOOST_TEST(carried().size() == (size == largest ? 4097U : 0U));
+        release("b#1.1", fence());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_is_handed_on_though_its_state_is_none)
+{
+    acquire("a#1.1");
+    acquire("b#1.1");
+    spoil();
+    BOOST_TEST(release("a#1.1", fence())[0] == "released");
+    BOOST_TEST(owner() == "b#1.1");
+    BOOST_TEST(told() == words{"w:b#1 grant b#1.1"});
+    BOOST_TEST(carried() == "");
+    // Nor does who only signals mind.
+    store.run(words{"DEL", "state"});
+    acquire("c#1.1");
+    spoil();
+    BOOST_TEST(leave("b#1.1", fence(), "", {"other", "all"})[0] == "released");
+    BOOST_TEST(owner() == "c#1.1");
+    BOOST_TEST(carried() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_message_may_be_followed_by_a_question_for_the_state)
 {
     acquire("a#1.1");
     acquire("b#1.1");

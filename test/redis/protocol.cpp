@@ -107,6 +107,7 @@ BOOST_AUTO_TEST_CASE(messages)
     BOOST_TEST(grant->fence == 3);
     BOOST_TEST(grant->deadline == 4);
     BOOST_TEST(grant->now == 5);
+    BOOST_TEST(!grant->state);
 
     const auto lost = parse_message("lost abc#1.2 3 5");
     BOOST_TEST_REQUIRE(lost.has_value());
@@ -115,13 +116,42 @@ BOOST_AUTO_TEST_CASE(messages)
     BOOST_TEST(lost->now == 5);
 }
 
+BOOST_AUTO_TEST_CASE(messages_with_a_state)
+{
+    const auto whole = parse_message("grant abc#1.2 3 4 5 =1:n4:a =b");
+    BOOST_TEST_REQUIRE(whole.has_value());
+    BOOST_TEST(whole->now == 5);
+    BOOST_TEST((whole->state == field_map{{"n", "a =b"}}));
+    const auto empty = parse_message("grant abc#1.2 3 4 5 =");
+    BOOST_TEST_REQUIRE(empty.has_value());
+    BOOST_TEST((empty->state == field_map()));
+}
+
 BOOST_AUTO_TEST_CASE(messages_that_are_none)
 {
-    for (const std::string_view text :
-         {"", " ", "grant", "grant ", "grant abc#1.2", "grant abc#1.2 3", "grant abc#1.2 3 4",
-          "grant abc#1.2 3 4 5 6", "grant  abc#1.2 3 4 5", "grant abc 3 4 5", "grant abc#1.2 x 4 5",
-          "grant abc#1.2 3 x 5", "grant abc#1.2 3 4 x", "GRANT abc#1.2 3 4 5", "lost abc#1.2 3",
-          "lost abc#1.2 3 4 5", "lost", "moved abc#1.2 3 4 5", "moved abc#1.2 3 5"})
+    for (const std::string_view text : {"",
+                                        " ",
+                                        "grant",
+                                        "grant ",
+                                        "grant abc#1.2",
+                                        "grant abc#1.2 3",
+                                        "grant abc#1.2 3 4",
+                                        "grant abc#1.2 3 4 5 6",
+                                        "grant abc#1.2 3 4 5 1:n1:1",
+                                        "grant abc#1.2 3 4 5 =1:n",
+                                        "grant abc#1.2 3 4 =",
+                                        "lost abc#1.2 3 5 =",
+                                        "grant  abc#1.2 3 4 5",
+                                        "grant abc 3 4 5",
+                                        "grant abc#1.2 x 4 5",
+                                        "grant abc#1.2 3 x 5",
+                                        "grant abc#1.2 3 4 x",
+                                        "GRANT abc#1.2 3 4 5",
+                                        "lost abc#1.2 3",
+                                        "lost abc#1.2 3 4 5",
+                                        "lost",
+                                        "moved abc#1.2 3 4 5",
+                                        "moved abc#1.2 3 5"})
         BOOST_TEST(!parse_message(text), text);
 }
 

@@ -122,16 +122,66 @@ BOOST_AUTO_TEST_CASE(after_a_message_the_state_is_asked_for)
     BOOST_TEST(client.commands[0].keys.size() == 3U);
 }
 
-BOOST_AUTO_TEST_CASE(a_message_that_is_faster_than_the_answer_waits_for_it)
+BOOST_AUTO_TEST_CASE(a_message_with_the_state_needs_no_question)
 {
     monitor_client client;
     const attempt_id id = client.want();
-    client.receive(client.grant(id, client.first_fence, 4s));
-    BOOST_TEST(client.sent() == "acquire");
     client.answer(client.queued(5, 4s));
+    client.receive(client.grant(id, client.first_fence, 4s) + " =1:n2:12");
+    const auto got = client.only<granted>();
+    BOOST_TEST(got.attempt == id);
+    BOOST_TEST((got.state == field_map{{"n", "12"}}));
+    BOOST_TEST((got.heard == client.now));
+    BOOST_TEST(client.sent() == "");
+    BOOST_TEST(client.machine.counters().granted_by_message == 1U);
+    // What was granted is a claim, and is extended as one.
+    client.pass(1300ms);
+    BOOST_TEST(client.sent() == "");
+    client.pass(100ms);
+    BOOST_TEST(client.sent() == "renew");
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_comes_too_late_is_asked_for)
+{
+    monitor_client client;
+    const attempt_id id = client.want();
+    client.answer(client.queued(5, 60s));
+    const std::string late = client.grant(id, client.first_fence, 4s) + " =1:n1:3";
+    client.now += 5s;
+    client.receive(late);
+    BOOST_TEST(client.events.empty());
+    BOOST_TEST(client.machine.counters().confirmed == 1U);
     BOOST_TEST(client.sent() == "fetch");
-    client.answer(client.with(client.own(client.first_fence, 15s), "1:n1:3"));
-    BOOST_TEST((client.only<granted>().state == field_map{{"n", "3"}}));
+    client.answer(client.with(client.own(client.first_fence, 15s), "1:n1:4"));
+    BOOST_TEST((client.only<granted>().state == field_map{{"n", "4"}}));
+}
+
+BOOST_AUTO_TEST_CASE(a_message_with_a_state_that_can_not_be_read_is_none)
+{
+    monitor_client client;
+    const attempt_id id = client.want();
+    client.answer(client.queued(5, 4s));
+    client.receive(client.grant(id, client.first_fence, 4s) + " =1:n2:1");
+    BOOST_TEST(client.events.empty());
+    BOOST_TEST(client.sent() == "");
+    BOOST_TEST(client.machine.counters().malformed == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_message_that_is_faster_than_the_answer_waits_for_it)
+{
+    for (const bool carries : {false, true})
+    {
+        monitor_client client;
+        const attempt_id id = client.want();
+        client.receive(client.grant(id, client.first_fence, 4s) + (carries ? " =1:n1:3" : ""));
+        BOOST_TEST(client.sent() == "acquire");
+        BOOST_TEST(client.events.empty());
+        client.answer(client.queued(5, 4s));
+        BOOST_TEST(client.sent() == (carries ? "" : "fetch"));
+        if (!carries)
+            client.answer(client.with(client.own(client.first_fence, 15s), "1:n1:3"));
+        BOOST_TEST((client.only<granted>().state == field_map{{"n", "3"}}));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_that_is_too_old_is_confirmed_with_the_state)
@@ -230,19 +280,26 @@ BOOST_AUTO_TEST_CASE(who_sleeps_is_told_the_state_when_it_wakes)
     asleep.extra = "77";
     client.answer(asleep);
     client.only<released>();
-    client.receive(client.grant(sleeper, second_fence, 4s));
-    BOOST_TEST(client.sent() == "fetch");
-    client.answer(client.with(client.own(second_fence, 15s), "1:n1:9"));
+    client.receive(client.grant(sleeper, second_fence, 4s) + " =1:n1:9");
+    BOOST_TEST(client.sent() == "");
     const auto got = client.only<granted>();
     BOOST_TEST(got.attempt == sleeper);
     BOOST_TEST((got.state == field_map{{"n", "9"}}));
 }
 
-BOOST_AUTO_TEST_CASE(only_who_writes_names_the_state)
+BOOST_AUTO_TEST_CASE(whoever_hands_the_lock_on_names_the_state)
 {
     monitor_client client;
     client.sleep_and_say(client.hold(), true, false);
-    BOOST_TEST(client.commands[0].keys.size() == 3U);
+    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.commands[0].keys.size() == 4U);
+    BOOST_TEST(client.commands[0].keys.back() == "state");
+
+    monitor_client other;
+    other.release(other.hold());
+    BOOST_TEST(other.sent() == "release");
+    BOOST_TEST(other.commands[0].keys.size() == 4U);
+    BOOST_TEST(other.commands[0].keys.back() == "state");
 }
 
 BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_has_written_nothing)

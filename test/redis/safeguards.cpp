@@ -81,8 +81,7 @@ simulation_options with_grace(simulation_options options)
 /// Grants by what PUBLISH returns, and tries the next waiter if that is 0.
 std::vector<script_patch> trusting_publish()
 {
-    const std::string call = "redis.pcall('PUBLISH', channel(id), 'grant ' .. id .. ' ' .. "
-                             "s.fence .. ' ' .. s.deadline .. ' ' .. s.stamp)";
+    const std::string call = "redis.pcall('PUBLISH', channel(id), message)";
     return {{"prologue",
              "if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 then\n      own(s, id, 0)",
              "if true then\n      own(s, id, 0)"},

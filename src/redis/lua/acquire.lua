@@ -13,6 +13,7 @@ local id, state = ARGV[2], KEYS[4]
 if state and type(redis.pcall('HLEN', state)) == 'table' then return 'wrongtype' end
 local s, why = open(1, ARGV[6])
 if not s then return why end
+s.state = state
 reap(s)
 if s.fresh and s.now < ARGV[9] + 0 then s.owner, s.deadline, s.leased = '?', ARGV[9], true end
 -- An operator may have deleted the lock, and what it knows of its contributions.

@@ -194,8 +194,18 @@ local function lapse(s)
   if redis.call('ZCARD', s.bound) == 0 then s.bound, s.changed, s.keep = nil, true, 0 end
 end
 
+-- The state of a monitor, as answers and messages carry it: of each name and value, the length, a colon, and what
+-- it is; nil if the key holds something else.
+local function contents(key)
+  local parts = redis.pcall('HGETALL', key)
+  if parts.err then return end
+  for i, part in ipairs(parts) do parts[i] = format('%d:', #part) .. part end
+  return table.concat(parts)
+end
+
 -- Gives a free lock to the first of the queue that is alive, at most 64 dead ones later; the message is the
--- grant. The caller of the script learns of its own grant from the answer.
+-- grant. The caller of the script learns of its own grant from the answer. A small state of a monitor goes with the
+-- message, if the script has its key: whoever it is for need not ask for it.
 local function grant(s, caller)
   if s.bound then lapse(s) end
   if s.waiting == 0 then return end
@@ -206,7 +216,10 @@ local function grant(s, caller)
     -- Whether anybody listens to the waiter's connection. What PUBLISH returns would not tell.
     if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 then
       own(s, id, 0)
-      redis.pcall('PUBLISH', channel(id), 'grant ' .. id .. ' ' .. s.fence .. ' ' .. s.deadline .. ' ' .. s.stamp)
+      local message, state = 'grant ' .. id .. ' ' .. s.fence .. ' ' .. s.deadline .. ' ' .. s.stamp, nil
+      if s.state then state = contents(s.state) end
+      if state and #state <= 4096 then message = message .. ' =' .. state end
+      redis.pcall('PUBLISH', channel(id), message)
       return
     end
     pass_on(s, id)
@@ -249,13 +262,6 @@ local function answer(s, status, id, extra, condition)
   if s.bound then told = told .. ',' .. (redis.call('ZRANGE', s.bound, 0, 0, 'WITHSCORES')[2] or 0) end
   if not (place or extra) and not s.more then return told end
   return told .. ' ' .. (place or 0) .. (s.more and ' 1 ' or ' 0 ') .. (extra or '')
-end
-
--- The state of a monitor, as an answer carries it: of each name and value, the length, a colon, and what it is.
-local function contents(key)
-  local parts = redis.call('HGETALL', key)
-  for i, part in ipairs(parts) do parts[i] = format('%d:', #part) .. part end
-  return table.concat(parts)
 end
 
 -- What became of a grant that the lock does not know any more. A lock that is younger than the grant, or

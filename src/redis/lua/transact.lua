@@ -54,6 +54,7 @@ end
 
 local s, why = open(1, ARGV[6])
 if not s then return why end
+s.state = state
 local mark, position = (redis.call('ZSCORE', s.done, slot) or 0) + 0, nil
 if mark > seen + 0 then return answer(s, 'released', nil, format('%d', mark)) end
 -- One that is late, or that another one has followed, must not be carried out any more.
