@@ -237,6 +237,60 @@ BOOST_AUTO_TEST_CASE(who_holds_on_to_a_lock_that_was_forgotten_does_not_commit)
     BOOST_TEST(acquire("b#1.1")[0] == "own");
 }
 
+// A replica that has missed a commit and the grant after it takes over.
+BOOST_AUTO_TEST_CASE(who_gets_its_lock_back_from_another_server_does_not_commit)
+{
+    acquire("b#1.1");
+    leave("b#1.1", fence(), "", {}, {"n", "=13"});
+    const auto replica = store;
+    pass(1s);
+    acquire("b#1.1");
+    leave("b#1.1", fence(), "", {}, {"m", "=1"});
+    acquire("a#1.1");
+    const std::int64_t mine = fence();
+    const std::int64_t clock = store.clock;
+    for (const bool is_behind : {false, true})
+    {
+        store = replica;
+        // Its clock may be behind the grant.
+        store.clock = clock + (is_behind ? -500'000 : 1'000'000);
+        keys.pop_back();
+        BOOST_TEST(resync("a#1.1", "a#2.1", mine)[0] == "own");
+        BOOST_TEST(fence() == mine);
+        keys.emplace_back("state");
+        BOOST_TEST(leave("a#2.1", mine, "", {}, {"n", "=14"})[0] == "unknown");
+        BOOST_TEST(acquire("b#1.2")[6] == "1:n2:13");
+        leave("b#1.2", fence(), "", {}, {"n", "=15"});
+        BOOST_TEST(acquire("b#1.3")[6] == "1:n2:15");
+    }
+}
+
+// The server's clock was set forward, and contributions may have lapsed as well as the lease.
+BOOST_AUTO_TEST_CASE(nor_does_who_gets_it_back_from_nobody)
+{
+    acquire("a#1.1");
+    const std::int64_t mine = fence();
+    pass(1h);
+    nudge("b#1.1");
+    BOOST_TEST(owner() == "");
+    keys.pop_back();
+    BOOST_TEST(resync("a#1.1", "a#2.1", mine)[0] == "own");
+    keys.emplace_back("state");
+    BOOST_TEST(leave("a#2.1", mine, "", {}, {"n", "=14"})[0] == "unknown");
+}
+
+BOOST_AUTO_TEST_CASE(who_has_had_its_lock_all_the_time_commits)
+{
+    acquire("a#1.1");
+    const std::int64_t mine = fence();
+    pass(1s);
+    keys.pop_back();
+    BOOST_TEST(resync("a#1.1", "a#2.1", mine)[0] == "own");
+    keys.emplace_back("state");
+    BOOST_TEST(leave("a#2.1", mine, "", {}, {"n", "=14"})[0] == "released");
+    BOOST_TEST(acquire("b#1.1")[6] == "1:n2:14");
+}
+
 BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_refused)
 {
     acquire("a#1.1");

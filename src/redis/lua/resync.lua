@@ -16,7 +16,7 @@ for i = 0, #KEYS / 3 - 1 do
   local s, told = open(1 + 3 * i, ARGV[a + 4])
   if s then
     reap(s)
-    local held = fence ~= '0'
+    local held, reclaims = fence ~= '0', nil
     for old in string.gmatch(ARGV[a], '[^,]+') do
       if s.owner == old then s.owner = id end
       for _, key in ipairs({s.queue, condition and sleepers(s, condition) or nil}) do
@@ -30,12 +30,14 @@ for i = 0, #KEYS / 3 - 1 do
     -- a clock that was set back, it is told.
     if held and (s.fence - fence < 0 or s.fence == fence and s.owner == '') then
       reap(s, true)
-      s.owner, s.fence = id, fence
+      s.owner, s.fence, reclaims = id, fence, true
     end
     local mine = held and s.owner == id and s.fence == fence
     if mine then s.deadline, s.leased = format('%d', math.max(s.deadline, s.now + lease * 1000)), true end
     if s.owner == '' and s.waiting > 0 then grant(s, id) end
     save(s, lease, idle)
+    -- What is known of a monitor's state may be older than what the holder has read, or newer.
+    if reclaims then redis.call('HSET', s.key, 'born', format('%d', math.max(wall, fence + 1))) end
     told = (mine or not held) and answer(s, nil, id, nil, condition) or ended(s, fence + 0, '')
   end
   answers[i + 1] = told
