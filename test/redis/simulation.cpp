@@ -95,6 +95,24 @@ BOOST_AUTO_TEST_CASE(histories_with_conditions)
     BOOST_TEST_MESSAGE("faults by phase:\n" << table(coverage));
 }
 
+// What sections, transactions and contributions do to a state counts once, as a whole, or not at all.
+BOOST_AUTO_TEST_CASE(histories_with_states)
+{
+    script_engine scripts;
+    fault_coverage coverage{};
+    run_seeds(200 * portion,
+              [&](std::uint64_t seed)
+              {
+                  simulation_options options;
+                  options.seed = seed;
+                  options.states = true;
+                  options.conditions = seed % 2 == 0;
+                  options.faults[static_cast<std::size_t>(fault::deletion)] = 0;
+                  BOOST_TEST(find_violation(scripts, options, &coverage) == "");
+              });
+    BOOST_TEST_MESSAGE("faults by phase:\n" << table(coverage));
+}
+
 // Those of a client pass the lock on among themselves: whatever happens, fences rise, and there are never two
 // holders.
 BOOST_AUTO_TEST_CASE(histories_with_cohorts)

@@ -125,6 +125,7 @@ void simulation_world::start(std::size_t index)
         lease.idle = options_.idle;
         lease.renew = who.renews;
         lease.cohort = options_.cohort;
+        lease.state = state_key(who.locks.size());
         if (has_pools())
             lease.pool = shape_;
         who.locks.push_back(who.machine->open_lock(keys, lease));
@@ -195,6 +196,9 @@ void simulation_world::act(std::size_t index, const action& what)
         each.at = stage::holding;
         each.fence = got->fence;
         each.expires = got->expires;
+        each.state = got->state;
+        if (options_.states)
+            check_grant(index, *got);
         // Whose time was up does not wait for anything any more.
         if (got->woken)
             each.role = task::plain;
@@ -219,6 +223,8 @@ void simulation_world::act(std::size_t index, const action& what)
         section& each = who.sections.at(over->attempt);
         log("client ", index, ": failed .", over->attempt, ' ', over->text);
         each.at = stage::ended;
+        if (over->reason == attempt_failure::cancelled)
+            denied_.insert(name(over->attempt));
         if (over->reason == attempt_failure::fence_regressed)
         {
             if (calm_)
@@ -231,7 +237,9 @@ void simulation_world::act(std::size_t index, const action& what)
         }
         // The lock was lost before its owner could go to sleep.
         else if (over->reason != attempt_failure::busy &&
-                 !(over->reason == attempt_failure::lost && options_.conditions))
+                 !(over->reason == attempt_failure::lost && options_.conditions) &&
+                 !(over->reason == attempt_failure::cancelled && each.transacts) &&
+                 !(over->reason == attempt_failure::unknown && options_.states && !calm_))
             judge_->violate("an attempt failed: " + over->text);
     }
     else if (const auto* end = std::get_if<lost>(&what))
@@ -253,11 +261,18 @@ void simulation_world::act(std::size_t index, const action& what)
             static_cast<int>(back->result));
         each.at = stage::ended;
         judge_->released(each.lock, each.fence, back->result, each.expires <= local(who));
+        note_end(index, back->attempt, back->result);
     }
     else if (const auto* out = std::get_if<taken>(&what))
         on_taken(index, out->attempt);
+    else if (const auto* done = std::get_if<transacted>(&what))
+        on_transacted(index, *done);
     else if (const auto* answer = std::get_if<called>(&what))
         on_called(index, *answer);
+    else if (const auto* lasts = std::get_if<kept>(&what))
+        on_kept(index, *lasts);
+    else if (const auto* gone = std::get_if<unbound>(&what))
+        who.bonds.erase(gone->bond);
 }
 
 void simulation_world::schedule_tick(std::size_t index)
@@ -306,7 +321,8 @@ void simulation_world::begin_section(std::size_t index)
     {
         each.lock = dice_.below(static_cast<unsigned>(keys_.size()));
         each.wants.waits = !chance(12);
-        if (options_.conditions && each.wants.waits)
+        each.transacts = options_.states && each.wants.waits && chance(30);
+        if (options_.conditions && each.wants.waits && !each.transacts)
             each.role = chance(45) ? task::producer : task::consumer;
     }
     begin(index, each);
@@ -316,9 +332,15 @@ void simulation_world::begin(std::size_t index, const section& what)
 {
     client& who = clients_[index];
     ++result_.sections;
-    const attempt_id id = machine(index).begin(local(who), who.locks[what.lock], what.wants);
-    log("client ", index, what.wants.waits ? ": wants lock " : ": tries lock ", what.lock, " as .",
-        id);
+    const lock_id lock = who.locks[what.lock];
+    const attempt_id id = what.transacts
+                              ? machine(index).transact(local(who), lock, random_proposal())
+                              : machine(index).begin(local(who), lock, what.wants);
+    log("client ", index,
+        what.transacts     ? ": changes the state of "
+        : what.wants.waits ? ": wants lock "
+                           : ": tries lock ",
+        what.lock, " as .", id);
     if (has_pools())
         log("    ", what.wants.units, " units", what.wants.takes ? ", to be taken" : "",
             what.wants.first ? ", before all others" : "");
@@ -391,7 +413,9 @@ void simulation_world::release(std::size_t index, attempt_id id)
         log("    and leaves ", each.outside, " units outside");
         add_later(index, each.lock, each.wants.units);
     }
-    machine(index).release(local(who), id);
+    farewell words;
+    change(index, id, words);
+    machine(index).release(local(who), id, std::move(words));
     end_upgrades(index, id);
 }
 
@@ -407,6 +431,8 @@ void simulation_world::cancel(std::size_t index, attempt_id id)
         return;
     each.at = stage::ended;
     each.cancelled = true;
+    if (each.transacts)
+        denied_.insert({who.nonce, id});
 }
 
 // --- the whole ----------------------------------------------------------------------------------
@@ -420,6 +446,8 @@ simulation_result simulation_world::run()
         at(9 * lease_, [this] { supply(); });
     if (options_.conditions)
         at(9 * lease_, [this] { produce(); });
+    if (options_.states)
+        at(9 * lease_, [this] { end_contributions(); });
     drain(10 * lease_);
     if (judge_->violation().empty())
         check_end();
@@ -464,6 +492,8 @@ void simulation_world::check_end()
     if (has_pools())
         now_ += microseconds(std::chrono::hours(1)).count();
     store_.clock = now_ + server_offset_;
+    if (options_.states)
+        check_states();
     judge_->check_rest(store_);
 }
 

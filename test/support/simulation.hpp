@@ -94,6 +94,8 @@ struct simulation_options
     std::optional<pool_use> use;
     /// Whether clients sleep on conditions of the locks, and signal.
     bool conditions = false;
+    /// Whether the locks are monitors, whose states the clients change, and contribute to.
+    bool states = false;
     /// How often clients pass locks on among their own attempts.
     std::uint32_t cohort = 0;
     /// The weights of the faults, and how many there are at most.

@@ -51,6 +51,7 @@ void simulation_world::put_or_take(std::size_t index, attempt_id id)
     deeds_[{who.nonce, id}] = {each.lock, each.role == task::producer ? 1 : -1};
     each.at = stage::releasing;
     judge_->gone(each.lock, {who.nonce, id});
+    change(index, id, last_words);
     machine(index).release(local(who), id, std::move(last_words));
 }
 
@@ -64,6 +65,7 @@ void simulation_world::sleep(std::size_t index, attempt_id id)
     judge_->gone(each.lock, {who.nonce, id});
     farewell last_words;
     last_words.condition = simulated_condition;
+    change(index, id, last_words);
     const attempt_id sleeper = machine(index).release(local(who), id, std::move(last_words));
     log("client ", index, ": .", id, " goes to sleep as .", sleeper);
     if (sleeper == 0)

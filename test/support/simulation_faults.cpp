@@ -191,6 +191,7 @@ void simulation_world::strike(fault what, std::size_t victim)
         who.connection.reset();
         who.sections.clear();
         who.calls.clear();
+        who.bonds.clear();
         if (chance(60))
             after(span(1'000, 2 * lease_), [this, victim] { start(victim); });
         return;
@@ -203,6 +204,7 @@ void simulation_world::strike(fault what, std::size_t victim)
             return;
         log("the replica falls behind");
         replica_ = store_;
+        changed_at_replica_ = changed_;
         return after(chance(50) ? span(0, 10'000) : span(0, lease_), [this] { take_over(); });
     case fault::deletion:
     {
@@ -243,6 +245,7 @@ void simulation_world::restart(bool remembers)
     if (!remembers)
     {
         store_.clear();
+        changed_.clear();
         has_forgotten_ = true;
         for (std::size_t i = 0; i < keys_.size(); ++i)
             judge_->forgot(i, now_, options_.grace < options_.lease || options_.pool_capacity != 0);
@@ -273,6 +276,7 @@ void simulation_world::take_over()
     // It was there before, as the other one was.
     server_started_ = started;
     store_ = stale;
+    changed_ = changed_at_replica_;
     store_.subscribers.clear();
     store_.published.clear();
     for (std::size_t i = 0; i < keys_.size(); ++i)
@@ -283,6 +287,7 @@ void simulation_world::step_clock(std::int64_t by)
 {
     log("the server's clock is set by ", by);
     server_offset_ += by;
+    clock_was_set_ = true;
     store_.clock = now_ + server_offset_;
     judge_->clock_stepped(by, now_);
 }

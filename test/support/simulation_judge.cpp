@@ -56,6 +56,9 @@ void simulation_judge::before_script(const redis_store& store, std::size_t index
 {
     lock& each = locks_[index];
     look(store, index, each.owner, each.fence, each.queue);
+    // Nobody has used it for two leases at least, and it has expired. Its clock may have been ahead of the server's.
+    if (each.fence == 0 && set_back_ > 2 * lease_)
+        each.forgetful = true;
 }
 
 void simulation_judge::after_script(const redis_store& store, std::size_t index,
@@ -79,22 +82,32 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
         else if (arrived.claim == 0)
             arrived.claim = ++arrivals_;
     };
-    // Of several who were signalled together, the first may be granted the lock at once.
-    if (!owner.empty())
+    // Of several who were signalled together, the first may be granted the lock at once. Who owns it already waits
+    // no more: if it ever does again, as its grant has not reached it, it comes behind those who are there then.
+    if (!owner.empty() && fence != each.fence)
         arrives(owner);
+    else if (!owner.empty())
+        each.arrivals[name_of(id_of(owner))].there = true;
     for (const std::string& id : queue)
         arrives(id);
-    // Who sleeps has no place, not even one that it had before the server forgot it.
+    // Who sleeps has no place, not even one that it had before the server forgot it. By the name of a former
+    // connection it may be found among the sleepers although it waits.
     if (const auto* sleepers = store.zset(keys_[index][0] + "{sleepers}" + simulated_condition))
         for (const auto& [ticket, id] : sleepers->order)
-            each.arrivals.erase(name_of(id_of(id)));
+            if (const auto found = each.arrivals.find(name_of(id_of(id)));
+                found != each.arrivals.end() && !found->second.there)
+                each.arrivals.erase(found);
     // Who was dropped without having been told its place cannot ask for it.
     for (auto& [who, arrived] : each.arrivals)
         if (!arrived.there && !arrived.ticket_known)
             arrived.claim = 0;
 
+    // A section that does not count gives the lock back as well, and says that it was lost.
+    const bool releases = op == operation::release ||
+                          (op == operation::leave &&
+                           script.told.front().said == redis::detail::standing::status::released);
     if (each.fence != 0 && !each.owner.empty() && (fence != each.fence || owner.empty()) &&
-        (op == operation::release || op == operation::leave))
+        releases)
     {
         // Whether the release did it or the end of the lease, the messages tell.
         const std::string lost = "lost " + each.owner + ' ';
@@ -176,6 +189,7 @@ void simulation_judge::forgot(std::size_t index, time now, bool excuses)
 void simulation_judge::clock_stepped(std::int64_t by, time now)
 {
     back_ = back_ || by < 0;
+    set_back_ -= std::min<std::int64_t>(by, 0);
     if (by > 0)
         // Until each client has heard of it: a waiter asks within a lease, and a grant lasts one.
         for (lock& each : locks_)

@@ -17,7 +17,7 @@
 namespace turnstile::test {
 
 /// The condition of the locks in histories that have one.
-inline const std::string simulated_condition = "there is one";
+inline const std::string simulated_condition = "there_is_one";
 
 /// Of locks.
 class simulation_judge final : public history_judge
@@ -102,7 +102,9 @@ private:
     std::vector<lock> locks_;
     time lease_;
     bool has_cohorts_;
+    // Whether the server's clock was set back, and by how much altogether.
     bool back_ = false;
+    std::int64_t set_back_ = 0;
     std::uint64_t arrivals_ = 0;
 };
 

@@ -32,7 +32,7 @@ std::vector<attempt_id> attempts_of(const command& what)
             add(what.arguments[i + (what.op == operation::resync ? 1 : 0)]);
     }
     else if (what.op != operation::nudge && what.op != operation::signal &&
-             what.op != operation::count)
+             what.op != operation::count && what.op != operation::keep)
         add(what.arguments[1]);
     return result;
 }
@@ -207,8 +207,13 @@ void simulation_world::execute(const link_pointer& line, const command& what)
 
     store_.clock = now_ + server_offset_;
     store_.published.clear();
+    std::vector<state_before> states;
     for (const std::size_t lock : locks)
+    {
         judge_->before_script(store_, lock);
+        if (options_.states)
+            states.push_back(look_at_state(lock));
+    }
     redis_reply answer =
         scripts_.run(store_, name_of(what.op, what.kind), what.keys, what.arguments);
     ++result_.scripts;
@@ -224,6 +229,8 @@ void simulation_world::execute(const link_pointer& line, const command& what)
                                        [this](const waiter_id& id) { return listens(id); }};
     for (const std::size_t lock : locks)
         judge_->after_script(store_, lock, {what, *told}, now_, knows);
+    for (const state_before& each : states)
+        check_state(each, what, told->front());
     note_deed(what, told->front());
     for (const std::size_t lock : locks)
         check_sleepers(lock);
@@ -329,7 +336,7 @@ void simulation_world::deliver(const link_pointer& line, const std::string& text
 void simulation_world::check_nudge(std::size_t index, const command& what)
 {
     // Who has signalled others, or been, has reasons of its own to ask.
-    if (what.op != operation::nudge || !calm_ || options_.conditions)
+    if (what.op != operation::nudge || !calm_ || options_.conditions || options_.states)
         return;
     client& who = clients_[index];
     const auto lock = static_cast<std::size_t>(

@@ -70,6 +70,28 @@ private:
         std::uint64_t changes = 0;
         // The reader that becomes a writer by this.
         redis::detail::attempt_id base = 0;
+        // Of a monitor: whether it begins as a transaction, and the state that its owner was told.
+        bool transacts = false;
+        redis::detail::field_map state;
+    };
+
+    /// A contribution to the state of a monitor, as its client knows it.
+    struct contribution
+    {
+        std::size_t lock = 0;
+        std::string record;
+        redis::detail::local_time expires{};
+        // The section that is taking it back.
+        redis::detail::attempt_id freed_by = 0;
+    };
+
+    /// What there was of the state of a monitor before a script.
+    struct state_before
+    {
+        std::size_t lock = 0;
+        std::int64_t fence = 0;
+        std::int64_t changes = 0;
+        std::set<std::string> records;
     };
 
     struct link
@@ -115,6 +137,7 @@ private:
         std::map<redis::detail::attempt_id, section> sections;
         // The calls that are not answered yet: of which pool, and what.
         std::map<redis::detail::call_id, std::pair<std::size_t, redis::detail::inquiry>> calls;
+        std::map<redis::detail::bond_id, contribution> bonds;
         // Until when each lock is owned, as far as the client was told last.
         std::map<std::size_t, world_time> lease_ends;
     };
@@ -175,6 +198,23 @@ private:
     void check_sleepers(std::size_t lock);
     void produce();
 
+    // What they do with the states of monitors.
+    [[nodiscard]] std::string state_key(std::size_t lock) const;
+    [[nodiscard]] redis::detail::field_map state_of(std::size_t lock) const;
+    [[nodiscard]] std::set<std::string> records_of(std::size_t lock) const;
+    [[nodiscard]] redis::detail::proposal random_proposal();
+    void check_grant(std::size_t index, const redis::detail::granted& got);
+    void change(std::size_t index, redis::detail::attempt_id id, redis::detail::farewell& words);
+    void on_kept(std::size_t index, const redis::detail::kept& what);
+    void on_transacted(std::size_t index, const redis::detail::transacted& what);
+    void note_end(std::size_t index, redis::detail::attempt_id id,
+                  redis::detail::release_result result);
+    void end_contributions();
+    void check_states();
+    [[nodiscard]] state_before look_at_state(std::size_t lock) const;
+    void check_state(const state_before& before, const redis::detail::command& what,
+                     const redis::detail::standing& told);
+
     // What they do with pools.
     [[nodiscard]] bool has_pools() const noexcept { return shape_.capacity != 0; }
     [[nodiscard]] section random_demand();
@@ -232,8 +272,15 @@ private:
     // What there is to take, by lock, and what sections that end will change about it.
     std::vector<std::int64_t> items_;
     std::map<attempt_name, std::pair<std::size_t, std::int64_t>> deeds_;
-    // Whether the server has lost anything so far.
+    // The sections that are to change the state of a lock, and all that the server has carried out of them, and of
+    // transactions.
+    std::map<attempt_name, std::size_t> changes_;
+    std::set<attempt_name> changed_;
+    // The transactions of which clients were told that the server has not carried them out, and will not.
+    std::set<attempt_name> denied_;
+    // Whether the server has lost anything so far, and whether its clock was set.
     bool has_forgotten_ = false;
+    bool clock_was_set_ = false;
     world_time now_ = 0;
     std::uint64_t events_made_ = 0;
     std::priority_queue<event> events_;
@@ -242,6 +289,7 @@ private:
     std::vector<ambush> ambushes_;
     redis_store store_;
     std::optional<redis_store> replica_;
+    std::set<attempt_name> changed_at_replica_;
     std::int64_t server_offset_ = 0;
     std::uint64_t server_run_ = 1;
     world_time server_back_at_ = 0;

@@ -1,0 +1,262 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+#include "simulation_world.hpp"
+
+// What the clients do with the states of monitors.
+//
+// Each change adds 1 to `n`, and to `a` or to `b`. So n = a + b, unless a part of one state was written over another
+// one. And `p` is how many contributions there are.
+
+namespace turnstile::test {
+
+using namespace redis::detail;
+
+namespace {
+
+std::int64_t number_in(const std::string& text)
+{
+    std::int64_t result = 0;
+    std::from_chars(text.data(), text.data() + text.size(), result);
+    return result;
+}
+
+std::int64_t number_of(const field_map& state, const std::string& name)
+{
+    const auto found = state.find(name);
+    return found != state.end() ? number_in(found->second) : 0;
+}
+
+}  // namespace
+
+/// Empty if the locks are no monitors.
+std::string simulation_world::state_key(std::size_t lock) const
+{
+    return options_.states ? keys_[lock][0] + "/state" : std::string();
+}
+
+field_map simulation_world::state_of(std::size_t lock) const
+{
+    const auto* hash = store_.hash(state_key(lock));
+    return hash != nullptr ? field_map(hash->begin(), hash->end()) : field_map();
+}
+
+/// The records of contributions to the state of a lock that still undo something.
+std::set<std::string> simulation_world::records_of(std::size_t lock) const
+{
+    std::set<std::string> result;
+    if (const auto* records = store_.zset(keys_[lock][0] + "{bound}"))
+        for (const auto& [ends, record] : records->order)
+            if (record.find(" -1 ") != std::string::npos)
+                result.insert(record);
+    return result;
+}
+
+// --- the clients --------------------------------------------------------------------------------
+
+/// A change that needs no section, perhaps one that waits until nobody contributes.
+proposal simulation_world::random_proposal()
+{
+    proposal result;
+    if (chance(40))
+    {
+        result.steps.push_back({"=", "p", "=0", "=0", "-1000000", "1000000"});
+        result.waits = chance(50);
+    }
+    for (const char* field : {"n", chance(50) ? "a" : "b"})
+        result.steps.push_back({"add", field, "=1", "=0", "-1000000", "1000000"});
+    if (options_.conditions && chance(30))
+        result.signals.emplace_back(simulated_condition, false);
+    return result;
+}
+
+/// Whoever is granted the lock sees what the server has, if it is still the owner there.
+void simulation_world::check_grant(std::size_t index, const granted& got)
+{
+    const section& each = clients_[index].sections.at(got.attempt);
+    // It is up to the owner now.
+    if (each.transacts)
+        denied_.insert({clients_[index].nonce, got.attempt});
+    const auto* hash = store_.hash(keys_[each.lock][0]);
+    if (hash == nullptr || hash->at("fence") != std::to_string(got.fence))
+        return;
+    const auto owner = parse_waiter_id(hash->at("owner"));
+    if (owner && owner->nonce == clients_[index].nonce && owner->sequence == got.attempt &&
+        got.state != state_of(each.lock))
+        judge_->violate("an owner was told another state than there is");
+}
+
+/// What the end of a section has to say about the state.
+void simulation_world::change(std::size_t index, attempt_id id, farewell& words)
+{
+    client& who = clients_[index];
+    section& each = who.sections.at(id);
+    if (!options_.states || chance(25))
+        return;
+    const std::string part = chance(50) ? "a" : "b";
+    std::map<std::string, std::int64_t> changed;
+    // Of a state that did not exist, all is written.
+    if (each.state.empty())
+        changed = {{"n", 0}, {"a", 0}, {"b", 0}, {"p", 0}};
+    for (const std::string& field : {std::string("n"), part})
+        changed[field] = number_of(each.state, field) + 1;
+    const auto mine = std::ranges::find_if(who.bonds,
+                                           [&](const auto& one)
+                                           {
+                                               return one.second.lock == each.lock &&
+                                                      one.second.freed_by == 0 &&
+                                                      one.second.expires > local(who);
+                                           });
+    if (mine != who.bonds.end() && chance(50))
+    {
+        log("client ", index, ": takes contribution ", mine->first, " back by .", id);
+        mine->second.freed_by = id;
+        words.freed.push_back({mine->first, mine->second.record});
+        changed["p"] = number_of(each.state, "p") - 1;
+    }
+    else if (now_ < 9 * lease_ && chance(40))
+    {
+        const bond_name name =
+            machine(index).bind(who.locks[each.lock], {"p", 1, simulated_condition});
+        log("client ", index, ": makes contribution ", name.id, " by .", id);
+        who.bonds[name.id] = {each.lock, name.record, {}, 0};
+        words.bound.push_back(name);
+        changed["p"] = number_of(each.state, "p") + 1;
+    }
+    for (const auto& [field, value] : changed)
+        words.fields.emplace_back(field, std::to_string(value));
+    changes_[{who.nonce, id}] = each.lock;
+}
+
+void simulation_world::on_kept(std::size_t index, const kept& what)
+{
+    client& who = clients_[index];
+    if (const auto found = who.bonds.find(what.bond); found != who.bonds.end())
+        found->second.expires = what.expires;
+}
+
+void simulation_world::on_transacted(std::size_t index, const transacted& what)
+{
+    client& who = clients_[index];
+    who.sections.at(what.attempt).at = stage::ended;
+    log("client ", index, what.carried_out ? ": has carried out ." : ": has not carried out .",
+        what.attempt);
+    if (what.carried_out != changed_.contains({who.nonce, what.attempt}) && !has_forgotten_)
+        judge_->violate("a transaction is not what its client was told");
+    if (!what.carried_out)
+        denied_.insert({who.nonce, what.attempt});
+}
+
+/// How a section has ended, by what its client was told.
+void simulation_world::note_end(std::size_t index, attempt_id id, release_result result)
+{
+    client& who = clients_[index];
+    if (result == release_result::lost && changed_.contains({who.nonce, id}) && !has_forgotten_)
+        judge_->violate("a section counts whose client was told that it does not");
+    for (auto& [bond, each] : who.bonds)
+        if (each.freed_by == id)
+            each.freed_by = 0;
+}
+
+/// When the faults are over, contributions end, and somebody comes by where a dead client has left some.
+void simulation_world::end_contributions()
+{
+    for (std::size_t index = 0; index < clients_.size(); ++index)
+        if (clients_[index].machine)
+            input(index,
+                  [this, index]
+                  {
+                      client& who = clients_[index];
+                      std::erase_if(who.bonds,
+                                    [&](const auto& one)
+                                    {
+                                        if (one.second.freed_by != 0)
+                                            return false;
+                                        machine(index).unbind(local(who), one.first);
+                                        return true;
+                                    });
+                  });
+    const auto visitor = std::ranges::find_if(
+        clients_, [&](const client& each) { return each.machine && each.paused_until <= now_; });
+    for (std::size_t lock = 0; lock < keys_.size() && visitor != clients_.end(); ++lock)
+        if (!records_of(lock).empty())
+        {
+            const auto index = static_cast<std::size_t>(std::distance(clients_.begin(), visitor));
+            section each;
+            each.lock = lock;
+            input(index, [this, index, each] { begin(index, each); });
+        }
+    after(lease_, [this] { end_contributions(); });
+}
+
+/// Nobody contributes any more, and what is left is the state.
+void simulation_world::check_states()
+{
+    const bool anybody =
+        std::ranges::any_of(clients_, [](const client& each) { return each.machine != nullptr; });
+    for (std::size_t lock = 0; lock < keys_.size(); ++lock)
+    {
+        if (anybody && !records_of(lock).empty())
+            judge_->violate("a contribution outlives its client");
+        static_cast<void>(store_.run(std::vector<std::string>{"DEL", state_key(lock)}));
+        static_cast<void>(store_.run(std::vector<std::string>{"DEL", keys_[lock][0] + "{bound}"}));
+        if (!anybody)
+            static_cast<void>(store_.run(std::vector<std::string>{"DEL", keys_[lock][0]}));
+    }
+}
+
+// --- the server ---------------------------------------------------------------------------------
+
+simulation_world::state_before simulation_world::look_at_state(std::size_t lock) const
+{
+    const auto* hash = store_.hash(keys_[lock][0]);
+    return {lock, hash != nullptr ? number_in(hash->at("fence")) : 0,
+            number_of(state_of(lock), "n"), records_of(lock)};
+}
+
+/// Whether what a script has done to a state is what it was to do.
+void simulation_world::check_state(const state_before& before, const command& what,
+                                   const standing& told)
+{
+    const field_map state = state_of(before.lock);
+    const std::int64_t n = number_of(state, "n");
+    if (n != number_of(state, "a") + number_of(state, "b"))
+        judge_->violate("a part of one state was written over another one");
+    const auto records = records_of(before.lock);
+    if (number_of(state, "p") != static_cast<std::int64_t>(records.size()))
+        judge_->violate("there are " + std::to_string(records.size()) +
+                        " contributions, and the state says " +
+                        std::to_string(number_of(state, "p")));
+    // A transaction that is asked for too late is told how its attempt ended otherwise.
+    const bool ends = told.said == standing::status::released &&
+                      (what.op == operation::leave ||
+                       (what.op == operation::transact && number_in(told.extra) > before.fence));
+    const auto id = ends ? parse_waiter_id(what.arguments[1]) : std::nullopt;
+    const attempt_name name = id ? attempt_name{id->nonce, id->sequence} : attempt_name();
+    const bool counts = id && (what.op == operation::transact || changes_.contains(name)) &&
+                        !changed_.contains(name);
+    if (counts)
+        changed_.insert(name);
+    if (counts && what.op == operation::transact && denied_.contains(name))
+        judge_->violate("a transaction is carried out though its client was told that it is not");
+    if (n != before.changes + (counts ? 1 : 0))
+        judge_->violate("the state has been changed " + std::to_string(n - before.changes) +
+                        " times by one script");
+    if (has_forgotten_ || clock_was_set_)
+        return;
+    // What was not taken back has lapsed: nobody believes in it any more.
+    for (const std::string& record : before.records)
+        if (!records.contains(record) &&
+            std::ranges::find(what.arguments, record) == what.arguments.end())
+            for (const client& each : clients_)
+                for (const auto& [bond, one] : each.bonds)
+                    if (each.machine && one.record == record && one.expires > local(each))
+                        judge_->violate("a contribution has lapsed in which its client believes");
+}
+
+}  // namespace turnstile::test
