@@ -36,7 +36,8 @@ std::string user_of(const config& settings)
 }
 
 /// What is over when the server has started, has finished a long script, has lost a client, or is told a script again
-/// that somebody made it forget.
+/// that somebody made it forget. READONLY is not: who connects for the first time, and to a replica, has named the
+/// wrong server; it is told so, and not left to wait for a promotion.
 bool is_temporary_error(std::string_view error)
 {
     static constexpr std::string_view beginnings[] = {

@@ -36,6 +36,7 @@ BOOST_AUTO_TEST_CASE(what_somebody_has_to_change_is_not)
     for (const std::string& error : std::vector<std::string>{
              "WRONGPASS invalid username-password pair", "NOAUTH Authentication required.",
              "NOPERM this user has no permissions to run the 'evalsha' command",
-             "ERR unknown command 'HELLO'", "ERR DB index is out of range", "ERR something else"})
+             "READONLY You can't write against a read only replica.", "ERR unknown command 'HELLO'",
+             "ERR DB index is out of range", "ERR something else"})
         BOOST_TEST(!diagnose(error, "HELLO", settings).is_temporary(), error);
 }

@@ -280,6 +280,8 @@ BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_no_answer)
     // It refuses to write.
     BOOST_TEST(until([&] { return turnstile::test::errors(replica, "READONLY") > 0; }));
     const auto waiter = client.lock("a");
+    const auto so_far = turnstile::test::errors(replica, "READONLY");
+    BOOST_TEST(until([&] { return turnstile::test::errors(replica, "READONLY") > so_far + 1; }));
     BOOST_TEST(holder->holds());
     replica.run({"REPLICAOF", "NO", "ONE"});
     BOOST_TEST(until([&] { return lock_view(replica, "a").queued() == 1; }));
