@@ -606,6 +606,13 @@ asio::awaitable<void> sections(turnstile::async_mutex& mutex, storage& store)
     co_await turnstile::with_lock(mutex, std::move(body));
     // [named_closure]
     expect(*record == 1, "the body ran");
+
+    // [named_result]
+    const auto guard = co_await mutex.async_try_lock_for(50ms);
+    if (!guard)
+        co_return;
+    // [named_result]
+    expect(guard->owns_lock(), "nobody else has it");
 }
 
 // --- errors ---------------------------------------------------------------------------------
