@@ -284,7 +284,7 @@ void simulation_world::note_place(std::size_t index, attempt_id id, const standi
         return;
     judge_->ticket_known(found->second.lock, {who.nonce, id});
     if (found->second.at == stage::waiting)
-        who.lease_ends[found->second.lock] = now_ + told.deadline - told.now;
+        who.lease_ends[found->second.lock] = told.deadline - server_offset_;
 }
 
 // --- messages -----------------------------------------------------------------------------------
