@@ -357,7 +357,7 @@ void protocol_client::proceed(attempt_entry& entry)
         return send_fetch(entry);
     if (each.at == phase::confirming)
         return send_renewals({entry.first});
-    if (each.asleep && each.wakes)
+    if (each.at == phase::queued && each.asleep && each.wakes)
         return send_wake(entry);
 }
 
@@ -424,9 +424,9 @@ void protocol_client::told(attempt_entry& entry, grant given, bool by_message)
     const lock_state& lock = locks_.at(each.lock);
     const local_time expires = expiry(lock, given);
     const bool is_asked = each.flight != 0 || each.leader != 0;
-    const bool answers = by_message && is_asked && guards_.single_flight;
+    const bool waits = is_asked && guards_.single_flight;
     const bool is_whole = lock.options.state.empty() || given.state;
-    if (expires > now_ && !answers && is_whole)
+    if (expires > now_ && !waits && is_whole)
         return enter(entry, std::move(given), expires, by_message);
     each.told = std::move(given);
     // What is under way will tell more.

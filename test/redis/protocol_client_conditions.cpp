@@ -250,6 +250,33 @@ BOOST_AUTO_TEST_CASE(who_was_signalled_before_is_not_woken)
     BOOST_TEST(!client.only<granted>().woken);
 }
 
+// The answer to the wake is to be waited for: until then the lease could not be renewed.
+BOOST_AUTO_TEST_CASE(a_nudge_that_tells_of_a_grant_during_a_wake_does_not_repeat_the_wake)
+{
+    sleeping_client client;
+    client.pass(16s);
+    client.wake(client.id);
+    BOOST_TEST(client.sent() == "nudge wake");
+    // Half of the claim lease is over: it is to be renewed at once.
+    client.answer(client.own(second_fence, 1900ms));
+    BOOST_TEST(client.events.empty());
+    client.answer(client.own(second_fence, 1900ms));
+    BOOST_TEST(!client.only<granted>().woken);
+    BOOST_TEST(client.sent() == "");
+    client.pass(1s);
+    BOOST_TEST(client.sent() == "renew");
+}
+
+// A timer may fire when the grant is already known.
+BOOST_AUTO_TEST_CASE(who_is_woken_while_it_holds_the_lock_says_nothing)
+{
+    sleeping_client client;
+    client.receive(client.grant(client.id, second_fence, 4s));
+    BOOST_TEST(!client.only<granted>().woken);
+    client.wake(client.id);
+    BOOST_TEST(client.sent() == "");
+}
+
 BOOST_AUTO_TEST_CASE(a_wake_that_comes_before_the_sleep_is_not_lost)
 {
     driven_client client;
