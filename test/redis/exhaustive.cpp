@@ -87,6 +87,24 @@ exhaustive_options with_lease(unsigned lease, exhaustive_options options)
     return options;
 }
 
+exhaustive_options with_consumers(unsigned consumers, exhaustive_options options)
+{
+    options.consumers = consumers;
+    return options;
+}
+
+exhaustive_options with_wakes(unsigned wakes, exhaustive_options options)
+{
+    options.most_wakes = wakes;
+    return options;
+}
+
+exhaustive_options with_signals(unsigned signals, exhaustive_options options)
+{
+    options.most_signals = signals;
+    return options;
+}
+
 std::string tell(const exhaustive_result& result)
 {
     std::string text = std::to_string(result.states) + " states, " +
@@ -95,9 +113,12 @@ std::string tell(const exhaustive_result& result)
         if (result.faults[i] != 0)
             text += ' ' + std::string(name_of(static_cast<fault>(i))) + ": " +
                     std::to_string(result.faults[i]) + ',';
-    return text + " cancel: " + std::to_string(result.cancels) + "; the end is " +
+    return text + " cancel: " + std::to_string(result.cancels) +
+           ", wake: " + std::to_string(result.wakes) +
+           ", signal: " + std::to_string(result.signals) + "; the end is " +
            std::to_string(result.longest_end) + " steps away at most, the queue has " +
-           std::to_string(result.longest_queue) + " places";
+           std::to_string(result.longest_queue) + " places, " + std::to_string(result.most_asleep) +
+           " sleep";
 }
 
 std::string tell_violation(const exhaustive_result& result)
@@ -135,6 +156,31 @@ const std::vector<world>& worlds()
         {"clock back and restart", with(2, 2, {clock_back, restart_empty}), large},
         {"two sections, a cancel", with_cancels(1, with_sections(2, with(2, 0, {}))), large},
         {"three clients, cut", with(3, 1, {cut}), large},
+        // With a condition.
+        {"sleeping", with_consumers(1, with(2, 0, {})), small},
+        {"sleeping, a wake", with_consumers(1, with_wakes(1, with(2, 0, {}))), small},
+        {"sleeping, a cancel", with_consumers(1, with_cancels(1, with(2, 0, {}))), small},
+        {"sleeping, a wake and a cancel",
+         with_consumers(1, with_wakes(1, with_cancels(1, with(2, 0, {})))), medium},
+        {"sleeping, a signal that nobody expects",
+         with_consumers(1, with_signals(1, with(2, 0, {}))), medium},
+        {"sleeping, crash", with_consumers(1, with(2, 1, {crash})), medium},
+        {"sleeping, refusal, lost message", with_consumers(1, with(2, 1, {refusal, lost_message})),
+         medium},
+        {"sleeping, cut", with_consumers(1, with(2, 1, {cut})), medium},
+        {"sleeping, pause", with_consumers(1, with(2, 1, {pause})), medium},
+        {"sleeping, slow", with_consumers(1, with(2, 1, {slow})), medium},
+        {"sleeping, restart", with_consumers(1, with(2, 1, {restart_empty})), medium},
+        {"sleeping, failover", with_consumers(1, with(2, 1, {failover})), medium},
+        {"sleeping, a server that remembers", with_consumers(1, with(2, 1, {restart_aof})), large},
+        {"sleeping, deletion", with_consumers(1, with(2, 1, {deletion})), large},
+        {"sleeping, clocks", with_consumers(1, with(2, 1, {clock_back, clock_forward})), large},
+        {"two sleepers", with_consumers(2, with(3, 0, {})), large},
+        {"two sleepers, a cancel", with_consumers(2, with_cancels(1, with(3, 0, {}))), large},
+        {"two sleepers, a wake", with_consumers(2, with_wakes(1, with(3, 0, {}))), large},
+        {"two sleepers, crash", with_consumers(2, with(3, 1, {crash})), large},
+        {"two who put", with_consumers(1, with(3, 0, {})), large},
+        {"sleeping, half open", with_consumers(1, with(2, 1, {half_open})), large},
     };
     return list;
 }
@@ -152,6 +198,9 @@ BOOST_DATA_TEST_CASE(no_promise_can_be_broken, worlds())
     for (std::size_t i = 0; i < fault_count; ++i)
         BOOST_TEST((result.faults[i] != 0) == (options.faults[i] != 0));
     BOOST_TEST((result.cancels != 0) == (options.most_cancels != 0));
+    BOOST_TEST((result.wakes != 0) == (options.most_wakes != 0));
+    BOOST_TEST((result.signals != 0) == (options.most_signals != 0));
+    BOOST_TEST(result.most_asleep == options.consumers);
     BOOST_TEST_MESSAGE(sample.name << ": " << tell(result));
 }
 
@@ -237,6 +286,57 @@ const std::vector<safeguard>& all_safeguards()
            "if held and not (s.owner == id and s.fence == fence) then"}},
          with(2, 1, {failover}),
          "though it was granted since"},
+        {"what was given back last is remembered",
+         nullptr,
+         {{"prologue",
+           "if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then "
+           "return answer(s, 'released') end",
+           ""}},
+         with_consumers(1, with(2, 1, {cut})),
+         "was denied that had been made"},
+        {"a signal is passed on by who gives up",
+         nullptr,
+         {{"prologue", "  signal(s, condition, false)\n", ""}},
+         with_cancels(1, with_consumers(2, with(3, 0, {}))),
+         "a signal was eaten",
+         medium},
+        {"a signal is passed on if the one who got it dies",
+         nullptr,
+         {{"prologue", "  signal(s, condition, false)\n", ""}},
+         with_consumers(2, with(3, 1, {crash})),
+         "a signal was eaten",
+         medium},
+        {"a signal is passed on by a section that went wrong",
+         nullptr,
+         {{"prologue", "if slot == '' then pass_on(s, id) return true end",
+           "if slot == '' then return true end"}},
+         with_consumers(1, with(2, 1, {pause})),
+         "is still signalled"},
+        {"the dead are not signalled",
+         nullptr,
+         {{"prologue",
+           "    if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 then\n      s.changed",
+           "    if true then\n      s.changed"},
+          {"prologue", "  signal(s, condition, false)\n", ""}},
+         with_consumers(2, with(3, 1, {crash})),
+         "a signal was eaten",
+         medium},
+        {"who was signalled before its time was up has not slept until then",
+         nullptr,
+         {{"wake", "return answer(s, nil, id, slept)", "return answer(s, nil, id, 1)"}},
+         with_wakes(1, with_consumers(2, with(3, 0, {}))),
+         "a signal was eaten",
+         medium},
+        {"who gives up does not sleep any more",
+         nullptr,
+         {{"cancel", "if ARGV[6] ~= '' then redis.call('ZREM', sleepers(s, ARGV[6]), id) end", ""}},
+         with_cancels(1, with_consumers(1, with(2, 0, {}))),
+         "where nobody listens"},
+        {"who was signalled is so until its section has ended",
+         nullptr,
+         {{"prologue", "if s.conditions then redis.call('HDEL', s.key, mark(id)) end", ""}},
+         with_consumers(1, with(2, 0, {})),
+         "is still signalled"},
     };
     return list;
 }

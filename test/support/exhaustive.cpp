@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "exhaustive_world.hpp"
@@ -44,6 +46,7 @@ public:
         result_.complete = result_.complete && result_.violation.empty();
         result_.states = nodes_.size();
         result_.longest_queue = world_.longest_queue();
+        result_.most_asleep = world_.most_asleep();
         return std::move(result_);
     }
 
@@ -116,6 +119,10 @@ private:
             ++result_.faults[static_cast<std::size_t>(step.how)];
         if (step.what == exhaustive_step::kind::cancel)
             ++result_.cancels;
+        if (step.what == exhaustive_step::kind::wake)
+            ++result_.wakes;
+        if (step.what == exhaustive_step::kind::signal)
+            ++result_.signals;
     }
 
     /// The sum of the states that follow.
@@ -154,7 +161,7 @@ private:
             }
             // A search that was ended early has not seen what follows.
             if (result_.complete && (at == none || (at != over && time[at] == on_the_way)))
-                return report("somebody waits for ever", first);
+                return report_wait(first);
             unsigned left = at >= over || time[at] == on_the_way ? 0 : time[at];
             for (; !way.empty(); way.pop_back())
             {
@@ -165,6 +172,28 @@ private:
         }
     }
 
+    /// Tells how a state was reached, and what follows until all is as it was.
+    void report_wait(number at)
+    {
+        report("somebody waits for ever", at);
+        std::unordered_set<fingerprint, fingerprint_hash> seen;
+        exhaustive_state& state = told_.value();
+        while (seen.insert(world_.fingerprint_of(state)).second)
+        {
+            const auto steps = world_.steps_from(state);
+            if (steps.empty() || !steps.front().is_regular())
+                return;
+            tell(state, steps.front());
+        }
+    }
+
+    void tell(exhaustive_state& state, const exhaustive_step& step)
+    {
+        result_.trace.push_back(world_.tell(state, step));
+        static_cast<void>(world_.take(state, step));
+        result_.trace.push_back("        " + world_.tell(state));
+    }
+
     void report(std::string violation, number at, std::vector<exhaustive_step> last = {})
     {
         result_.violation = std::move(violation);
@@ -173,13 +202,9 @@ private:
             steps.push_back(nodes_[at].step);
         std::ranges::reverse(steps);
         steps.insert(steps.end(), last.begin(), last.end());
-        exhaustive_state state = world_.begin();
+        told_ = world_.begin();
         for (const exhaustive_step& step : steps)
-        {
-            result_.trace.push_back(world_.tell(state, step));
-            static_cast<void>(world_.take(state, step));
-            result_.trace.push_back("        " + world_.tell(state));
-        }
+            tell(told_.value(), step);
     }
 
     exhaustive_world world_;
@@ -187,6 +212,8 @@ private:
     exhaustive_result result_;
     std::unordered_map<fingerprint, number, fingerprint_hash> known_;
     std::vector<node> nodes_;
+    // Where the trace ends.
+    std::optional<exhaustive_state> told_;
     // What follows each state, and what follows those that look like it.
     std::vector<std::uint64_t> following_;
     std::vector<std::pair<number, std::uint64_t>> doubts_;

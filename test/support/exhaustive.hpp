@@ -21,6 +21,9 @@
 // Time goes by in steps of a second; claims and leases last a few of them. It goes by only when all that
 // is on its way has arrived and all that is due has been done, unless a fault says otherwise. So delays
 // are faults, too, and everything between two steps of time happens in each possible order.
+//
+// With consumers there is a condition as well. Who consumes sleeps on it as long as there is nothing, and takes
+// one thing then; all others put one each, and signal.
 
 namespace turnstile::test {
 
@@ -38,6 +41,12 @@ struct exhaustive_options
     unsigned most_faults = 0;
     /// How many waiters give up, at most.
     unsigned most_cancels = 0;
+    /// How many of the clients, the first ones, are consumers; with none, nobody produces either.
+    unsigned consumers = 0;
+    /// For how many sleepers the time is up, at most.
+    unsigned most_wakes = 0;
+    /// How often a client signals without the lock, and without having put anything, at most.
+    unsigned most_signals = 0;
     /// In steps.
     unsigned claim = 2;
     unsigned lease = 3;
@@ -63,11 +72,15 @@ struct exhaustive_result
     /// The transitions that are faults.
     std::array<std::uint64_t, fault_count> faults{};
     std::uint64_t cancels = 0;
+    std::uint64_t wakes = 0;
+    std::uint64_t signals = 0;
     /// How many steps of time it takes at most, from any state on, until all attempts have ended, if
     /// nothing more goes wrong and nobody holds the lock longer than it has to.
     unsigned longest_end = 0;
     /// How long the queue was at most.
     std::size_t longest_queue = 0;
+    /// How many slept at once, at most.
+    std::size_t most_asleep = 0;
 };
 
 /// Goes through all states.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <sstream>
+#include <tuple>
 
 #include "exhaustive_world.hpp"
 
@@ -20,11 +21,7 @@ using stage = exhaustive_section::stage;
 
 std::vector<std::string> queue_of(const redis_store& store, const lock_keys& keys)
 {
-    std::vector<std::string> result;
-    if (const auto* queue = store.zset(keys[1]))
-        for (const auto& [ticket, id] : queue->order)
-            result.push_back(id);
-    return result;
+    return members_of(store, keys[1]);
 }
 
 /// Where a section stands under an id.
@@ -78,8 +75,10 @@ void exhaustive_world::look_after_script(exhaustive_state& at, const redis_store
                                          operation op)
 {
     const redis_store& store = at.server->store;
-    if (store.key_count() > keys_.size())
+    // With a condition, there are the sleepers and the set of conditions.
+    if (store.key_count() > keys_.size() + (options_.consumers != 0 ? 2 : 0))
         violate("there are more keys than a lock has");
+    note_sleepers(at, before);
     note_places(at, op);
     note_release(at, before, op);
     const std::int64_t fence = number_of(store, keys_, "fence");
@@ -93,22 +92,42 @@ void exhaustive_world::note_places(exhaustive_state& at, operation op)
 {
     auto ids = queue_of(at.server->store, keys_);
     longest_queue_ = std::max(longest_queue_, ids.size());
-    ids.push_back(owner_of(at.server->store, keys_));
+    ids.insert(ids.begin(), owner_of(at.server->store, keys_));
+    struct arrival
+    {
+        // Behind how many it stands.
+        std::size_t rank;
+        std::size_t client;
+        std::size_t index;
+        std::vector<std::uint64_t> there{};
+    };
+    std::vector<arrival> arrivals;
     for (std::size_t i = 0; i < at.clients.size(); ++i)
         for (std::size_t k = 0; k < at.clients[i]->sections.size(); ++k)
         {
-            section each = at.clients[i]->sections[k];
-            std::vector<std::uint64_t> there;
-            for (const std::string& text : ids)
-                if (const auto id = parse_waiter_id(text);
-                    id && client_of(id->nonce) == i && id->sequence == each.attempt &&
-                    (&text != &ids.back() || each.granted == 0))
-                    there.push_back(id->incarnation);
-            const auto& line = at.clients[i]->line;
-            move_places(at, each, line ? line->incarnation : 0, there, op);
-            if (each.places != at.clients[i]->sections[k].places)
-                at.clients[i].edit().sections[k] = each;
+            const section& each = at.clients[i]->sections[k];
+            arrival next{ids.size(), i, k};
+            for (std::size_t rank = ids.size(); rank-- > 0;)
+                if (const auto id = parse_waiter_id(ids[rank]); id && client_of(id->nonce) == i &&
+                                                                id->sequence == each.attempt &&
+                                                                (rank != 0 || each.granted == 0))
+                {
+                    next.rank = rank;
+                    next.there.push_back(id->incarnation);
+                }
+            arrivals.push_back(std::move(next));
         }
+    // One script may let more than one arrive: who calls, and who is signalled.
+    std::ranges::sort(arrivals, {}, [](const arrival& one)
+                      { return std::tuple(one.rank, one.client, one.index); });
+    for (const arrival& one : arrivals)
+    {
+        const process& who = *at.clients[one.client];
+        section each = who.sections[one.index];
+        move_places(at, each, who.line ? who.line->incarnation : 0, one.there, op);
+        if (each.places != who.sections[one.index].places)
+            at.clients[one.client].edit().sections[one.index] = each;
+    }
 }
 
 void exhaustive_world::move_places(exhaustive_state& at, section& each, std::uint64_t incarnation,
@@ -146,7 +165,7 @@ void exhaustive_world::note_release(exhaustive_state& at, const redis_store& bef
     const std::string owner = owner_of(before, keys_);
     const std::int64_t fence = number_of(before, keys_, "fence");
     section* const each = section_of(at.clients, owner);
-    if (each == nullptr || op != operation::release ||
+    if (each == nullptr || (op != operation::release && op != operation::leave) ||
         (fence == number_of(store, keys_, "fence") && !owner_of(store, keys_).empty()))
         return;
     if (std::ranges::none_of(store.published, [&](const auto& message)
@@ -254,6 +273,9 @@ void exhaustive_world::on_granted(exhaustive_state& at, process& who, section& e
     who.newest_fence = said.fence;
     if (each.at != stage::waiting)
         return violate("an attempt was granted the lock twice");
+    if (said.woken && !each.roused)
+        violate("a sleeper was woken though its time was not up");
+    each.woken = said.woken;
     each.at = stage::holding;
     each.fence = said.fence;
     each.expires = said.expires;
@@ -262,8 +284,16 @@ void exhaustive_world::on_granted(exhaustive_state& at, process& who, section& e
     at.past.top_used = std::max(at.past.top_used, said.fence);
 }
 
-void exhaustive_world::on_failed(const exhaustive_state& at, const failed& said)
+void exhaustive_world::on_failed(const exhaustive_state& at, process& who, const section* each,
+                                 const failed& said)
 {
+    // Who could not fall asleep because the lock was lost, or may have been, begins again.
+    if (each != nullptr && each->sleeper && at.faults_left != options_.most_faults &&
+        (said.reason == attempt_failure::lost || said.reason == attempt_failure::unknown))
+    {
+        --who.begun;
+        return;
+    }
     if (said.reason == attempt_failure::fence_regressed ? !at.past.forgetful
                                                         : said.reason != attempt_failure::busy)
         violate("an attempt failed: " + said.text);
@@ -290,7 +320,7 @@ void exhaustive_world::on_released(const exhaustive_state& at, const section& ea
 std::string exhaustive_world::check_end(const exhaustive_state& state) const
 {
     for (const auto& each : state.clients)
-        if (each->machine && each->machine->next_tick())
+        if (each->machine && each->machine->next_tick() && each->machine->attempt_count() == 0)
             return "a timer is kept without an attempt";
     redis_store later = state.server->store;
     // A lease, the time for which an unused lock is remembered, and more than clocks are set back by.
@@ -303,7 +333,7 @@ std::string exhaustive_world::check_end(const exhaustive_state& state) const
 std::string exhaustive_world::tell(const exhaustive_state& before,
                                    const exhaustive_step& step) const
 {
-    constexpr std::array<std::string_view, 13> names{"goes on",
+    constexpr std::array<std::string_view, 15> names{"goes on",
                                                      "notices that its connection is gone",
                                                      "has a command executed: ",
                                                      "has its connection dropped by the server",
@@ -315,6 +345,8 @@ std::string exhaustive_world::tell(const exhaustive_state& before,
                                                      "time goes by",
                                                      "the replica takes over",
                                                      "cancels",
+                                                     "has slept for as long as it would",
+                                                     "signals",
                                                      "*** "};
     std::string text(names[static_cast<std::size_t>(step.what)]);
     const process& who = *before.clients[step.client];
@@ -343,13 +375,20 @@ std::string exhaustive_world::tell(const exhaustive_state& state) const
          << (number_of(store, keys_, "deadline") - store.clock) / time_step << ", queue";
     for (const std::string& id : queue_of(store, keys_))
         text << ' ' << id;
+    if (options_.consumers != 0)
+    {
+        text << ", " << state.past.items << " things, asleep";
+        for (const std::string& id : sleepers_of(store, keys_))
+            text << ' ' << id;
+    }
     for (std::size_t i = 0; i < state.clients.size(); ++i)
     {
         const process& who = *state.clients[i];
         text << "; " << i << (who.machine ? "" : " dead") << (who.paused ? " paused" : "")
              << (who.line ? who.line->broken ? " cut" : "" : " offline");
         for (const section& each : who.sections)
-            text << ' ' << who.machine->phase_name(each.attempt) << ' ' << each.fence;
+            text << ' ' << who.machine->phase_name(each.attempt)
+                 << (each.sleeper ? " after sleep " : " ") << each.fence;
     }
     return text.str();
 }

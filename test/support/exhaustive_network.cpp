@@ -93,8 +93,10 @@ void exhaustive_world::execute(exhaustive_state& at, std::size_t index, std::siz
     const auto told = parse_standings(reply.leaves());
     if (!told)
         return violate("an answer is malformed: " + to_string(reply));
+    note_deed(at, what, told->front());
+    check_sleepers(at);
     if (!line.broken)
-        line.answers.push_back({what.number, *told, {}});
+        line.answers.push_back({what.number, what.op, *told, {}});
 }
 
 /// Whether what a script publishes to its own connection comes before the answer or after it is open:
@@ -186,7 +188,8 @@ void exhaustive_world::strike(exhaustive_state& at, const exhaustive_step& step)
     case fault::refusal:
     {
         connection& line = *at.clients[index].edit().line;
-        line.answers.push_back({line.requests.front().number, {}, "LOADING Redis is loading"});
+        const command& refused = line.requests.front();
+        line.answers.push_back({refused.number, refused.op, {}, "LOADING Redis is loading"});
         return line.requests.pop_front();
     }
     case fault::lost_message:

@@ -208,6 +208,12 @@ void portrait::id(const redis::detail::waiter_id& id)
     add(kind::attempt, client, static_cast<std::int64_t>(id.sequence));
 }
 
+void portrait::slot(const redis::detail::waiter_id& slot)
+{
+    add(kind::client, client_of(slot.nonce), 0);
+    plain(slot.sequence);
+}
+
 void portrait::text(std::string_view text)
 {
     plain(std::hash<std::string_view>()(text));
@@ -215,7 +221,7 @@ void portrait::text(std::string_view text)
 
 fingerprint take_fingerprint(const std::vector<word>& shared,
                              std::span<const std::vector<word>* const> parts, const measure& by,
-                             bool alike)
+                             std::span<const std::uint8_t> kinds)
 {
     translator reader(by);
     reader.read(shared);
@@ -241,13 +247,16 @@ fingerprint take_fingerprint(const std::vector<word>& shared,
     fingerprint least{std::numeric_limits<std::uint64_t>::max(), 0};
     do
     {
+        const auto called = std::span(names).first(kinds.size());
+        if (!std::ranges::equal(kinds, called, {}, {}, [&](auto name) { return kinds[name]; }))
+            continue;
         hasher hash(names);
         hash.add(common);
         for (std::size_t name = 0; name < own.size(); ++name)
             hash.add(own[static_cast<std::size_t>(std::ranges::find(names, name) - names.begin())]);
         least = std::min(least, hash.result());
-    } while (alike && std::next_permutation(
-                          names.begin(), names.begin() + static_cast<std::ptrdiff_t>(own.size())));
+    } while (std::next_permutation(names.begin(),
+                                   names.begin() + static_cast<std::ptrdiff_t>(own.size())));
     return least;
 }
 

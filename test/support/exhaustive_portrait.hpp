@@ -96,6 +96,8 @@ public:
         add(kind::plain, static_cast<std::int64_t>(value));
     }
     void id(const redis::detail::waiter_id& id);
+    /// By what the server remembers what a client has given back.
+    void slot(const redis::detail::waiter_id& slot);
     void text(std::string_view text);
 
     [[nodiscard]] const std::vector<word>& words() const noexcept { return words_; }
@@ -131,11 +133,12 @@ struct measure
     std::int64_t back = 0;
 };
 
-/// The fingerprint of a state that consists of what all clients share, and of one part for each. If the
-/// clients are alike, who is who makes no difference.
+/// The fingerprint of a state that consists of what all clients share, and of one part for each. If clients are
+/// alike, who of them is who makes no difference: each kind of clients has a number.
 [[nodiscard]] fingerprint take_fingerprint(
     const std::vector<portrait::word>& shared,
-    std::span<const std::vector<portrait::word>* const> parts, const measure& by, bool alike);
+    std::span<const std::vector<portrait::word>* const> parts, const measure& by,
+    std::span<const std::uint8_t> kinds);
 
 }  // namespace turnstile::test
 

@@ -31,15 +31,31 @@ struct client_state
         {
             into.add(kind::attempt, id);
             draw(into, machine, each);
+            // What a section of one client says as it ends is that it sleeps, or else always the same.
+            const auto last_words = machine.farewells_.find(id);
+            into.plain(last_words == machine.farewells_.end()
+                           ? 0
+                           : 1 + (last_words->second.condition.empty() ? 0 : 1));
+        }
+        for (const auto& [id, each] : machine.calls_)
+        {
+            into.add(kind::command, each.flight);
+            into.add(kind::timer, each.retry_at);
         }
         for (const auto& [number, each] : machine.flights_)
         {
             into.add(kind::command, number);
             into.plain(each.op);
             into.add(kind::timer, each.sent);
-            for (const attempt_id id : each.attempts)
-                into.add(kind::attempt, id);
+            if (is_about_attempts(each.op))
+                for (const attempt_id id : each.attempts)
+                    into.add(kind::attempt, id);
         }
+    }
+
+    static bool is_about_attempts(operation op)
+    {
+        return op != operation::signal && op != operation::keep && op != operation::count;
     }
 
     static void draw(test::portrait& into, const protocol_client& machine,
@@ -66,6 +82,11 @@ struct client_state
         into.plain(each.at);
         into.plain(4 * (each.wants.waits ? 1 : 0) + 2 * (each.stale ? 1 : 0) +
                    (each.awaited ? 1 : 0));
+        into.plain(16 * (each.spoiled ? 1 : 0) + 8 * (each.asleep ? 1 : 0) +
+                   4 * (each.wakes ? 1 : 0) + 2 * (each.woken ? 1 : 0) + (each.startled ? 1 : 0));
+        into.plain(each.condition.empty());
+        into.add(kind::attempt, each.leader);
+        into.add(kind::attempt, each.sleeper);
         into.plain(each.slot);
         into.add(kind::command, each.flight);
         for (const std::uint64_t incarnation : each.incarnations)
@@ -75,7 +96,8 @@ struct client_state
         into.add(kind::stamp, each.told.fence);
         into.add(kind::server, each.told.deadline);
         into.plain(each.told.span.count());
-        into.plain(each.at == phase::releasing && each.server == machine.server_);
+        into.plain((each.at == phase::releasing || !each.condition.empty()) &&
+                   each.server == machine.server_);
         into.add(kind::moment, each.at == phase::held ? each.expires : local_time::max());
         for (const local_time at : {each.loss_at, each.renewal_at, each.retry_at})
             into.add(kind::timer, at);
@@ -84,7 +106,9 @@ struct client_state
     static std::vector<attempt_id> under_way(const protocol_client& machine, std::uint64_t number)
     {
         const auto found = machine.flights_.find(number);
-        return found != machine.flights_.end() ? found->second.attempts : std::vector<attempt_id>();
+        return found != machine.flights_.end() && is_about_attempts(found->second.op)
+                   ? found->second.attempts
+                   : std::vector<attempt_id>();
     }
 
     static attempt_id double_flight(const protocol_client& machine)
@@ -92,10 +116,20 @@ struct client_state
         std::set<attempt_id> seen;
         for (const auto& [number, each] : machine.flights_)
             for (const attempt_id id : each.attempts)
-                if (each.op != operation::nudge && !seen.insert(id).second)
+                if (each.op != operation::nudge && is_about_attempts(each.op) &&
+                    !seen.insert(id).second)
                     return id;
         return 0;
     }
+
+    static bool is_asleep(const protocol_client& machine, attempt_id id)
+    {
+        const auto found = machine.attempts_.find(id);
+        return found != machine.attempts_.end() && found->second.at == phase::queued &&
+               found->second.asleep && !found->second.wakes && found->second.flight == 0;
+    }
+
+    static bool is_calling(const protocol_client& machine) { return !machine.calls_.empty(); }
 
     /// The fences that a release may name.
     static void collect_fences(const protocol_client& machine, std::set<std::int64_t>& fences)
@@ -116,10 +150,21 @@ namespace {
 using kind = portrait::kind;
 using words = std::vector<portrait::word>;
 
+std::string sleepers_key(const lock_keys& keys)
+{
+    return keys[0] + "{sleepers}" + exhaustive_condition;
+}
+
+/// Whether a command ends a section.
+bool gives_back(operation op)
+{
+    return op == operation::release || op == operation::leave;
+}
+
 /// A fence, a ticket: numbers as large as no other is.
 constexpr std::int64_t least_stamp = 1'000'000'000'000;
 
-void draw(portrait& into, const standing& each)
+void draw(portrait& into, const standing& each, operation op)
 {
     into.plain(each.said);
     into.add(kind::server, each.now);
@@ -127,9 +172,14 @@ void draw(portrait& into, const standing& each)
     into.add(kind::server, each.deadline);
     into.add(kind::stamp, each.ticket);
     into.plain(each.more);
-    // Where a new waiter stands is of use for the spread of nudges only.
+    // The owner, or the place among the sleepers, or whether it slept. Where a new waiter stands is of use for the
+    // spread of nudges only.
     if (const auto id = parse_waiter_id(each.extra))
         into.id(*id);
+    else if (op == operation::leave && !each.extra.empty())
+        into.add(kind::stamp, std::int64_t{std::stoll(each.extra)});
+    else if (op == operation::wake)
+        into.text(each.extra);
 }
 
 /// An argument of a script: an id or several, a stamp, or a word.
@@ -159,19 +209,23 @@ void draw(portrait& into, const exhaustive_wire& wire)
     {
         into.add(kind::command, each.number);
         into.plain(each.op);
-        // The first is the prefix. The last ones of a nudge are this connection's channel and a condition, of
-        // which there are none here.
+        // The first is the prefix. The last ones of a nudge are this connection's channel, and the condition
+        // of the one who asks.
         const std::size_t count = each.arguments.size() - (each.op == operation::nudge ? 2 : 0);
         for (std::size_t i = 1; i < count; ++i)
-            draw(into, each.arguments[i]);
+            if (i == 3 && gives_back(each.op) && !each.arguments[i].empty())
+                into.slot(parse_waiter_id(each.arguments[i]).value());
+            else
+                draw(into, each.arguments[i]);
     }
     into.plain(wire.answers.size());
     for (const exhaustive_answer& each : wire.answers)
     {
         into.add(kind::command, each.number);
+        into.plain(each.op);
         into.text(each.error);
         for (const standing& one : each.told)
-            draw(into, one);
+            draw(into, one, each.op);
     }
     into.plain(wire.messages.size());
     for (const std::string& each : wire.messages)
@@ -189,6 +243,7 @@ void draw(portrait& into, const exhaustive_section& each)
 {
     into.add(kind::attempt, each.attempt);
     into.plain(each.at);
+    into.plain(4 * (each.sleeper ? 1 : 0) + 2 * (each.roused ? 1 : 0) + (each.woken ? 1 : 0));
     into.add(kind::stamp, each.fence);
     into.add(kind::stamp, each.granted);
     into.add(kind::moment,
@@ -220,6 +275,12 @@ words draw(const exhaustive_client& client, std::size_t index)
     result.plain(client.sections.size());
     for (const exhaustive_section& each : client.sections)
         draw(result, each);
+    result.plain(client.deeds.size());
+    for (const exhaustive_deed& each : client.deeds)
+    {
+        result.add(kind::attempt, each.attempt);
+        result.plain(each.change);
+    }
     result.plain(client.line.has_value());
     if (client.line)
         draw(result, *client.line);
@@ -228,38 +289,64 @@ words draw(const exhaustive_client& client, std::size_t index)
     return result.words();
 }
 
+/// The waiters in a queue, or who sleeps, and whether they were signalled.
+void draw(portrait& into, const redis_store& store, const std::string& key,
+          std::set<std::string>& signalled)
+{
+    const auto* waiters = store.zset(key);
+    into.plain(waiters != nullptr ? waiters->order.size() : 0);
+    if (waiters == nullptr)
+        return;
+    for (const auto& [ticket, text] : waiters->order)
+    {
+        into.add(kind::stamp, static_cast<std::int64_t>(ticket));
+        into.id(parse_waiter_id(text).value());
+        into.plain(signalled.erase(without_incarnation(text)));
+    }
+}
+
 void draw(portrait& into, const redis_store& store, const lock_keys& keys,
           const std::set<std::int64_t>& fences)
 {
     const auto* state = store.hash(keys[0]);
     into.plain(state != nullptr);
+    std::set<std::string> signalled = signalled_of(store, keys);
     if (state != nullptr)
     {
         const auto number = [&](const char* field) { return number_of(store, keys, field); };
         // Without an owner, the deadline is that of the last one.
         const auto owner = parse_waiter_id(owner_of(store, keys));
         if (owner)
+        {
             into.id(*owner);
+            into.plain(signalled.erase(without_incarnation(to_string(*owner))));
+        }
         into.add(kind::ahead, owner ? number("deadline") - number("skew") : 0);
         into.add(kind::stamp, number("fence"));
         into.add(kind::ahead, number("clock") - number("skew"));
         into.add(kind::stamp, number("ticket"));
         into.plain(number("skew"));
         into.add(kind::stamp, number("born"));
+        into.plain(state->find("layout")->second.ends_with('c'));
     }
-    if (const auto* queue = store.zset(keys[1]))
-        for (const auto& [ticket, id] : queue->order)
-        {
-            into.add(kind::stamp, static_cast<std::int64_t>(ticket));
-            into.id(parse_waiter_id(id).value());
-        }
+    draw(into, store, keys[1], signalled);
+    draw(into, store, sleepers_key(keys), signalled);
+    into.plain(store.exists(keys[0] + "{conditions}"));
+    // Those who were signalled, and are neither here nor there.
+    for (const std::string& each : signalled)
+    {
+        const std::size_t dot = each.find('.');
+        const auto id = parse_waiter_id(each.substr(0, dot) + "#0" + each.substr(dot));
+        into.add(kind::client, client_of(id.value().nonce), 0);
+        into.add(kind::attempt, client_of(id->nonce), static_cast<std::int64_t>(id->sequence));
+    }
     // What was given back by those who do not ask for it any more is as good as forgotten.
     if (const auto* done = store.zset(keys[2]))
         for (const auto& [fence, slot] : done->order)
             if (fences.contains(static_cast<std::int64_t>(fence)))
             {
                 into.add(kind::stamp, static_cast<std::int64_t>(fence));
-                into.id(parse_waiter_id(slot).value());
+                into.slot(parse_waiter_id(slot).value());
             }
 }
 
@@ -268,6 +355,46 @@ void draw(portrait& into, const redis_store& store, const lock_keys& keys,
 std::vector<attempt_id> attempts_under_way(const protocol_client& machine, std::uint64_t number)
 {
     return client_state::under_way(machine, number);
+}
+
+bool is_asleep(const protocol_client& machine, attempt_id id)
+{
+    return client_state::is_asleep(machine, id);
+}
+
+bool is_calling(const protocol_client& machine)
+{
+    return client_state::is_calling(machine);
+}
+
+std::vector<std::string> members_of(const redis_store& store, const std::string& key)
+{
+    std::vector<std::string> result;
+    if (const auto* members = store.zset(key))
+        for (const auto& [score, member] : members->order)
+            result.push_back(member);
+    return result;
+}
+
+std::string without_incarnation(const std::string& id)
+{
+    return id.substr(0, id.find('#')) + id.substr(id.find('.'));
+}
+
+std::set<std::string> signalled_of(const redis_store& store, const lock_keys& keys)
+{
+    constexpr std::string_view mark = "signalled ";
+    std::set<std::string> result;
+    if (const auto* state = store.hash(keys[0]))
+        for (auto at = state->lower_bound(mark); at != state->end() && at->first.starts_with(mark);
+             ++at)
+            result.insert(at->first.substr(mark.size()));
+    return result;
+}
+
+std::vector<std::string> sleepers_of(const redis_store& store, const lock_keys& keys)
+{
+    return members_of(store, sleepers_key(keys));
 }
 
 attempt_id find_double_flight(const protocol_client& machine)
@@ -280,11 +407,11 @@ std::int64_t number_of(const redis_store& store, const lock_keys& keys, const ch
     const auto* state = store.hash(keys[0]);
     if (state == nullptr)
         return 0;
-    // The third number of the layout.
+    // The third number of the layout; behind it may stand that there are conditions.
     if (field == std::string_view("skew"))
     {
         const std::string& layout = state->find("layout")->second;
-        return std::stoll(layout.substr(layout.rfind(' ')));
+        return std::stoll(layout.substr(layout.find(' ', layout.find(' ') + 1)));
     }
     const auto found = state->find(field);
     return found != state->end() ? std::stoll(found->second) : 0;
@@ -296,8 +423,8 @@ std::string owner_of(const redis_store& store, const lock_keys& keys)
     return state != nullptr ? state->find("owner")->second : std::string();
 }
 
-fingerprint fingerprint_of(const exhaustive_state& state, const lock_keys& keys, bool alike,
-                           std::int64_t back)
+fingerprint fingerprint_of(const exhaustive_state& state, const lock_keys& keys,
+                           std::span<const std::uint8_t> kinds, std::int64_t back)
 {
     std::set<std::int64_t> fences;
     std::vector<const words*> parts;
@@ -310,7 +437,7 @@ fingerprint fingerprint_of(const exhaustive_state& state, const lock_keys& keys,
         const auto collect = [&](const exhaustive_wire& wire)
         {
             for (const command& each : wire.requests)
-                if (each.op == operation::release)
+                if (gives_back(each.op))
                     fences.insert(std::stoll(each.arguments[2]));
         };
         if (client->line)
@@ -321,9 +448,12 @@ fingerprint fingerprint_of(const exhaustive_state& state, const lock_keys& keys,
     portrait shared;
     shared.plain(state.faults_left);
     shared.plain(state.cancels_left);
+    shared.plain(state.wakes_left);
+    shared.plain(state.signals_left);
     const exhaustive_past& past = state.past;
     for (const std::int64_t fence : {past.top_granted, past.top_remembered, past.top_used})
         shared.add(kind::stamp, fence);
+    shared.plain(past.items);
     shared.plain(2 * (past.forgetful ? 1 : 0) + (past.back ? 1 : 0));
     shared.add(kind::timer, std::max(past.excused_until, state.now));
     const exhaustive_server& server = *state.server;
@@ -337,7 +467,7 @@ fingerprint fingerprint_of(const exhaustive_state& state, const lock_keys& keys,
     const server_time clock =
         std::max(store.clock + number_of(store, keys, "skew"), number_of(store, keys, "clock"));
     return take_fingerprint(shared.words(), parts,
-                            {state.now, store.clock, clock, server.run, back}, alike);
+                            {state.now, store.clock, clock, server.run, back}, kinds);
 }
 
 }  // namespace turnstile::test

@@ -9,6 +9,8 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +65,7 @@ private:
 struct exhaustive_answer
 {
     std::uint64_t number = 0;
+    redis::detail::operation op{};
     std::vector<redis::detail::standing> told;
     std::string error;
 };
@@ -102,6 +105,10 @@ struct exhaustive_section
 
     redis::detail::attempt_id attempt = 0;
     stage at = stage::waiting;
+    // Whether it began with falling asleep; was told that the time is up; and was woken by that.
+    bool sleeper = false;
+    bool roused = false;
+    bool woken = false;
     // The fence with which the client holds the lock, and until when.
     std::int64_t fence = 0;
     redis::detail::local_time expires{};
@@ -116,6 +123,13 @@ struct exhaustive_section
     std::vector<exhaustive_place> places;
     // The place that it knows, and can claim when it comes again; 0 if none.
     std::uint64_t known_place = 0;
+};
+
+/// What the end of a section does to what there is, as soon as the server executes it.
+struct exhaustive_deed
+{
+    redis::detail::attempt_id attempt = 0;
+    int change = 0;
 };
 
 struct exhaustive_client
@@ -134,6 +148,8 @@ struct exhaustive_client
     unsigned paused_for = 0;
     unsigned begun = 0;
     std::vector<exhaustive_section> sections;
+    // Those that may still be executed.
+    std::vector<exhaustive_deed> deeds;
     // The newest fence that it was granted.
     std::int64_t newest_fence = 0;
 };
@@ -155,6 +171,8 @@ struct exhaustive_past
     std::int64_t top_remembered = 0;
     std::int64_t top_used = 0;
     std::uint64_t arrivals = 0;
+    // How many things there are to be taken.
+    unsigned items = 0;
     // Whether the server lost its memory, and whether its clock was set back.
     bool forgetful = false;
     bool back = false;
@@ -167,15 +185,40 @@ struct exhaustive_state
     redis::detail::local_time now{};
     unsigned faults_left = 0;
     unsigned cancels_left = 0;
+    unsigned wakes_left = 0;
+    unsigned signals_left = 0;
     exhaustive_past past;
     shared_part<exhaustive_server> server;
     std::vector<shared_part<exhaustive_client>> clients;
 };
 
-/// @p alike: who is who makes no difference. @p back: see measure.
+/// @p kinds: see take_fingerprint. @p back: see measure.
 [[nodiscard]] fingerprint fingerprint_of(const exhaustive_state& state,
-                                         const redis::detail::lock_keys& keys, bool alike,
-                                         std::int64_t back);
+                                         const redis::detail::lock_keys& keys,
+                                         std::span<const std::uint8_t> kinds, std::int64_t back);
+
+/// Whether an attempt sleeps, as far as its client knows, and nothing about it is under way.
+[[nodiscard]] bool is_asleep(const redis::detail::protocol_client& machine,
+                             redis::detail::attempt_id id);
+
+/// Whether a signal of a client has not been answered.
+[[nodiscard]] bool is_calling(const redis::detail::protocol_client& machine);
+
+/// The condition on which clients sleep.
+inline const std::string exhaustive_condition = "c";
+
+/// The members of a sorted set on a server, in their order.
+[[nodiscard]] std::vector<std::string> members_of(const redis_store& store, const std::string& key);
+
+/// The ids of those who are marked as signalled, without their incarnations.
+[[nodiscard]] std::set<std::string> signalled_of(const redis_store& store,
+                                                 const redis::detail::lock_keys& keys);
+
+[[nodiscard]] std::string without_incarnation(const std::string& id);
+
+/// The ids of those who sleep, by ticket.
+[[nodiscard]] std::vector<std::string> sleepers_of(const redis_store& store,
+                                                   const redis::detail::lock_keys& keys);
 
 /// The attempts that a command under way is about.
 [[nodiscard]] std::vector<redis::detail::attempt_id> attempts_under_way(

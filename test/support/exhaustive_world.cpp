@@ -7,7 +7,8 @@
 #include <algorithm>
 
 // What can happen in a state, and what the clients do. The network, the server and the faults are in
-// exhaustive_network.cpp, the promises in exhaustive_judge.cpp.
+// exhaustive_network.cpp, the promises in exhaustive_judge.cpp, and what has to do with conditions in
+// exhaustive_conditions.cpp.
 
 namespace turnstile::test {
 
@@ -31,6 +32,8 @@ exhaustive_state exhaustive_world::begin()
     exhaustive_state result;
     result.faults_left = options_.most_faults;
     result.cancels_left = options_.most_cancels;
+    result.wakes_left = options_.most_wakes;
+    result.signals_left = options_.most_signals;
     result.server.edit().store.clock = 1'700'000'000'000'000;
     result.clients.resize(options_.clients);
     for (std::size_t i = 0; i < options_.clients; ++i)
@@ -54,19 +57,26 @@ exhaustive_state exhaustive_world::begin()
 
 bool exhaustive_world::is_over(const exhaustive_state& state) const
 {
-    return std::ranges::all_of(state.clients,
-                               [this](const auto& each)
-                               {
-                                   return !each->machine || (each->begun == options_.sections &&
-                                                             each->sections.empty() &&
-                                                             each->machine->attempt_count() == 0);
-                               });
+    return std::ranges::all_of(
+        state.clients,
+        [&](const auto& each)
+        {
+            return !each->machine ||
+                   (each->begun == options_.sections && !is_calling(*each->machine) &&
+                    ((each->sections.empty() && each->machine->attempt_count() == 0) ||
+                     sleeps_for_good(state, *each)));
+        });
 }
 
 fingerprint exhaustive_world::fingerprint_of(const exhaustive_state& state) const
 {
     const bool back = options_.faults[static_cast<std::size_t>(fault::clock_back)] != 0;
-    return test::fingerprint_of(state, keys_, !options_.tries,
+    // Who only tries is of a kind of its own.
+    std::vector<std::uint8_t> kinds(options_.clients);
+    for (std::size_t i = 0; i < kinds.size(); ++i)
+        kinds[i] = static_cast<std::uint8_t>((is_consumer(i) ? 1 : 0) +
+                                             (options_.tries && i + 1 == kinds.size() ? 2 : 0));
+    return test::fingerprint_of(state, keys_, kinds,
                                 back ? state.faults_left * clock_step_back : 0);
 }
 
@@ -147,6 +157,7 @@ void exhaustive_world::add_program_steps(const exhaustive_state& from,
                 steps.push_back({kind::release, index, static_cast<std::uint8_t>(k)});
             else if (who.sections[k].at == section::stage::waiting && from.cancels_left > 0)
                 steps.push_back({kind::cancel, index, static_cast<std::uint8_t>(k)});
+        add_condition_steps(from, i, steps);
     }
 }
 
@@ -274,7 +285,7 @@ void exhaustive_world::act(exhaustive_state& at, std::size_t index, const action
         what);
     const auto each = std::ranges::find(who.sections, id, &section::attempt);
     if (const auto* over = std::get_if<failed>(&what))
-        on_failed(at, *over);
+        on_failed(at, who, each != who.sections.end() ? &*each : nullptr, *over);
     if (each == who.sections.end())
         return;
     if (const auto* got = std::get_if<granted>(&what))
@@ -321,6 +332,8 @@ void exhaustive_world::end_section(exhaustive_state& at, const exhaustive_step& 
                             [&](protocol_client& machine) { machine.cancel(at.now, id); });
     }
     each->at = section::stage::releasing;
+    if (options_.consumers != 0)
+        return put_take_or_sleep(at, step.client, id);
     tell_machine(at, step.client, [&](protocol_client& machine) { machine.release(at.now, id); });
 }
 
@@ -348,6 +361,8 @@ std::string exhaustive_world::take(exhaustive_state& state, const exhaustive_ste
 {
     violation_.clear();
     perform(state, step);
+    for (std::size_t i = 0; i < state.clients.size(); ++i)
+        drop_deeds(state, i);
     check_exclusion(state);
     return violation_;
 }
@@ -378,6 +393,10 @@ void exhaustive_world::perform(exhaustive_state& at, const exhaustive_step& step
     case kind::release:
     case kind::cancel:
         return end_section(at, step);
+    case kind::wake:
+        return time_is_up(at, step);
+    case kind::signal:
+        return disturb(at, index);
     case kind::pass:
         return pass(at);
     case kind::take_over:

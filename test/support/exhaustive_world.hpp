@@ -43,6 +43,8 @@ struct exhaustive_step
         // What goes wrong.
         take_over,
         cancel,
+        wake,
+        signal,
         strike,
     };
 
@@ -70,7 +72,7 @@ public:
     /// Lets it happen. Returns the promise that is broken, or nothing.
     [[nodiscard]] std::string take(exhaustive_state& state, const exhaustive_step& step);
 
-    /// Whether all attempts have ended.
+    /// Whether all attempts have ended, but those that sleep for good, since there is nothing.
     [[nodiscard]] bool is_over(const exhaustive_state& state) const;
 
     /// Which promise is broken at the end, or nothing.
@@ -84,6 +86,7 @@ public:
     [[nodiscard]] std::string tell(const exhaustive_state& state) const;
 
     [[nodiscard]] std::size_t longest_queue() const noexcept { return longest_queue_; }
+    [[nodiscard]] std::size_t most_asleep() const noexcept { return most_asleep_; }
 
 private:
     using connection = exhaustive_wire;
@@ -120,6 +123,23 @@ private:
     void restart(exhaustive_state& at, bool remembers);
     void step_clock(exhaustive_state& at, std::int64_t by);
 
+    // Conditions.
+    void add_condition_steps(const exhaustive_state& from, std::size_t index,
+                             std::vector<exhaustive_step>& steps) const;
+    void put_take_or_sleep(exhaustive_state& at, std::size_t index, redis::detail::attempt_id id);
+    void time_is_up(exhaustive_state& at, const exhaustive_step& step);
+    void disturb(exhaustive_state& at, std::size_t index);
+    void note_deed(exhaustive_state& at, const redis::detail::command& what,
+                   const redis::detail::standing& told);
+    void drop_deeds(exhaustive_state& at, std::size_t index);
+    void note_sleepers(exhaustive_state& at, const redis_store& before);
+    void check_sleepers(const exhaustive_state& at);
+    [[nodiscard]] bool sleeps_for_good(const exhaustive_state& at, const process& who) const;
+    [[nodiscard]] bool is_consumer(std::size_t index) const noexcept
+    {
+        return index < options_.consumers;
+    }
+
     // What is promised.
     void violate(std::string what);
     void forget(exhaustive_state& at);
@@ -137,7 +157,8 @@ private:
     void check_leases(const exhaustive_state& at, std::size_t index);
     void on_granted(exhaustive_state& at, process& who, section& each,
                     const redis::detail::granted& said);
-    void on_failed(const exhaustive_state& at, const redis::detail::failed& said);
+    void on_failed(const exhaustive_state& at, process& who, const section* each,
+                   const redis::detail::failed& said);
     void on_released(const exhaustive_state& at, const section& each,
                      const redis::detail::released& said);
     [[nodiscard]] bool is_placed(const exhaustive_state& at,
@@ -159,6 +180,7 @@ private:
     exhaustive_options options_;
     redis::detail::lock_keys keys_;
     std::size_t longest_queue_ = 0;
+    std::size_t most_asleep_ = 0;
     std::string violation_;
 };
 

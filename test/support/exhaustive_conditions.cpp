@@ -1,0 +1,204 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+
+#include "exhaustive_world.hpp"
+
+// What clients do with a condition: some put things somewhere and signal, some sleep until there is one, and
+// take it. A thing is put or taken when the server executes the end of the section, as a fenced commit would.
+
+namespace turnstile::test {
+
+using namespace redis::detail;
+
+namespace {
+
+using stage = exhaustive_section::stage;
+
+/// Whether a command says how a section ended, and the section ended well.
+bool is_end_of(const command& what, attempt_id attempt)
+{
+    return (what.op == operation::release || what.op == operation::leave) &&
+           parse_waiter_id(what.arguments[1]).value().sequence == attempt &&
+           !what.arguments[3].empty();
+}
+
+}  // namespace
+
+// --- what can happen ----------------------------------------------------------------------------
+
+void exhaustive_world::add_condition_steps(const exhaustive_state& from, std::size_t index,
+                                           std::vector<exhaustive_step>& steps) const
+{
+    const process& who = *from.clients[index];
+    const auto number = static_cast<std::uint8_t>(index);
+    if (!is_consumer(index) && from.signals_left > 0)
+        steps.push_back({kind::signal, number});
+    if (from.wakes_left == 0)
+        return;
+    for (std::size_t k = 0; k < who.sections.size(); ++k)
+        if (const section& each = who.sections[k];
+            each.at == stage::waiting && each.sleeper && !each.roused)
+            steps.push_back({kind::wake, number, static_cast<std::uint8_t>(k)});
+}
+
+// --- what the clients do ------------------------------------------------------------------------
+
+/// The holder gives the lock back, and says what it has to say.
+void exhaustive_world::put_take_or_sleep(exhaustive_state& at, std::size_t index, attempt_id id)
+{
+    process& who = at.clients[index].edit();
+    farewell last_words;
+    if (!is_consumer(index))
+    {
+        last_words.signals.emplace_back(exhaustive_condition, false);
+        who.deeds.push_back({id, 1});
+    }
+    // Who was woken because its time was up was not signalled, and does not look.
+    else if (!find_section(who, id)->woken)
+    {
+        if (at.past.items == 0)
+            last_words.condition = exhaustive_condition;
+        else
+            who.deeds.push_back({id, -1});
+    }
+    tell_machine(at, index,
+                 [&](protocol_client& machine)
+                 {
+                     section next;
+                     next.attempt = machine.release(at.now, id, std::move(last_words));
+                     next.sleeper = true;
+                     if (next.attempt != 0)
+                         who.sections.push_back(next);
+                 });
+}
+
+void exhaustive_world::time_is_up(exhaustive_state& at, const exhaustive_step& step)
+{
+    --at.wakes_left;
+    section& each = at.clients[step.client].edit().sections[step.which];
+    each.roused = true;
+    const attempt_id id = each.attempt;
+    tell_machine(at, step.client, [&](protocol_client& machine) { machine.wake(at.now, id); });
+}
+
+/// A signal that nobody expects is harmless.
+void exhaustive_world::disturb(exhaustive_state& at, std::size_t index)
+{
+    --at.signals_left;
+    const lock_id lock = at.clients[index]->lock;
+    tell_machine(at, index, [&](protocol_client& machine)
+                 { machine.signal(at.now, lock, exhaustive_condition, false); });
+}
+
+// --- what becomes of it -------------------------------------------------------------------------
+
+/// The end of a section has been executed: what it was to do is done, once. What the server forgets is done
+/// nevertheless.
+void exhaustive_world::note_deed(exhaustive_state& at, const command& what, const standing& told)
+{
+    if (told.said != standing::status::released)
+        return;
+    const std::size_t index = client_of(parse_waiter_id(what.arguments[1]).value().nonce);
+    const auto& deeds = at.clients[index]->deeds;
+    const auto found = std::ranges::find_if(deeds, [&](const exhaustive_deed& each)
+                                            { return is_end_of(what, each.attempt); });
+    if (found == deeds.end())
+        return;
+    if (found->change > 0)
+        ++at.past.items;
+    else if (at.past.items > 0)
+        --at.past.items;
+    const auto which = found - deeds.begin();
+    auto& left = at.clients[index].edit().deeds;
+    left.erase(left.begin() + which);
+}
+
+/// What nobody will ask the server for any more is never done.
+void exhaustive_world::drop_deeds(exhaustive_state& at, std::size_t index)
+{
+    const process& who = *at.clients[index];
+    const auto is_dropped = [&](const exhaustive_deed& each)
+    {
+        const auto has = [&](const connection& wire)
+        {
+            return std::ranges::any_of(wire.requests, [&](const command& what)
+                                       { return is_end_of(what, each.attempt); });
+        };
+        return (!who.machine || who.machine->phase_name(each.attempt).empty()) &&
+               !(who.line && has(*who.line)) && std::ranges::none_of(who.leftovers, has);
+    };
+    if (std::ranges::any_of(who.deeds, is_dropped))
+        std::erase_if(at.clients[index].edit().deeds, is_dropped);
+}
+
+// --- what is promised ---------------------------------------------------------------------------
+
+/// Who sleeps, or slept until this script, has no place in the queue: it arrives anew when it is signalled.
+void exhaustive_world::note_sleepers(exhaustive_state& at, const redis_store& before)
+{
+    const auto asleep = sleepers_of(at.server->store, keys_);
+    most_asleep_ = std::max(most_asleep_, asleep.size());
+    for (const auto& ids : {sleepers_of(before, keys_), asleep})
+        for (const std::string& text : ids)
+        {
+            const auto id = parse_waiter_id(text);
+            const process& who = *at.clients.at(client_of(id.value().nonce));
+            const section* const each = find_section(who, id->sequence);
+            if (each == nullptr ||
+                (each->places.empty() && each->first == 0 && each->known_place == 0))
+                continue;
+            const auto which = each - who.sections.data();
+            section& woken_anew = at.clients[client_of(id->nonce)].edit().sections[which];
+            woken_anew.places.clear();
+            woken_anew.first = 0;
+            woken_anew.known_place = 0;
+        }
+}
+
+/// Nobody sleeps while there is something and nobody else is on the way to it. Of what a server has forgotten,
+/// the clients have to be told first.
+void exhaustive_world::check_sleepers(const exhaustive_state& at)
+{
+    const redis_store& store = at.server->store;
+    if (at.past.forgetful)
+        return;
+    auto waiting = members_of(store, keys_[1]);
+    if (const std::string owner = owner_of(store, keys_); !owner.empty())
+        waiting.push_back(owner);
+    // Who was signalled waits for the lock, or has it.
+    auto signalled = signalled_of(store, keys_);
+    for (const std::string& id : waiting)
+        signalled.erase(without_incarnation(id));
+    if (!signalled.empty())
+        violate("somebody who has ended is still signalled");
+    if (at.past.items == 0 || !waiting.empty())
+        return;
+    for (const std::string& text : sleepers_of(store, keys_))
+        if (is_placed(at, parse_waiter_id(text).value()))
+            violate("a signal was eaten");
+}
+
+/// Whether a client sleeps, as the server knows, and there is nothing that it could wake up for.
+bool exhaustive_world::sleeps_for_good(const exhaustive_state& at, const process& who) const
+{
+    const auto is_gone = [](const auto& each) { return each->leftovers.empty(); };
+    if (at.past.items != 0 || !who.machine || who.paused || !who.line || who.line->broken ||
+        !who.line->requests.empty() || !who.line->answers.empty() || !who.line->messages.empty() ||
+        who.machine->attempt_count() != who.sections.size() ||
+        !std::ranges::all_of(at.clients, is_gone))
+        return false;
+    const auto asleep = sleepers_of(at.server->store, keys_);
+    return std::ranges::all_of(who.sections,
+                               [&](const section& each)
+                               {
+                                   const waiter_id id{who.machine->nonce(), who.line->incarnation,
+                                                      each.attempt};
+                                   return is_asleep(*who.machine, each.attempt) &&
+                                          std::ranges::find(asleep, to_string(id)) != asleep.end();
+                               });
+}
+
+}  // namespace turnstile::test
