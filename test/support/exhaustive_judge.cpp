@@ -200,6 +200,16 @@ void exhaustive_world::check_grant(exhaustive_state& at, const redis_store& befo
     each->known_place = 0;
 }
 
+/// Who waits for a free lock gets it at once, unless the answer says that there is more to do.
+void exhaustive_world::check_handed_on(const exhaustive_state& at,
+                                       const std::vector<standing>& told)
+{
+    const redis_store& store = at.server->store;
+    if (owner_of(store, keys_).empty() && !queue_of(store, keys_).empty() &&
+        std::ranges::none_of(told, &standing::more))
+        violate("somebody waits for a free lock");
+}
+
 void exhaustive_world::check_order(exhaustive_state& at, const redis_store& before,
                                    const section& winner, operation op)
 {

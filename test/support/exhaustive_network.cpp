@@ -93,6 +93,7 @@ void exhaustive_world::execute(exhaustive_state& at, std::size_t index, std::siz
     const auto told = parse_standings(reply.leaves());
     if (!told)
         return violate("an answer is malformed: " + to_string(reply));
+    check_handed_on(at, *told);
     note_deed(at, what, told->front());
     check_sleepers(at);
     if (!line.broken)

@@ -150,6 +150,8 @@ private:
                      const std::vector<std::uint64_t>& there, redis::detail::operation op);
     void note_release(exhaustive_state& at, const redis_store& before, redis::detail::operation op);
     void check_grant(exhaustive_state& at, const redis_store& before, redis::detail::operation op);
+    void check_handed_on(const exhaustive_state& at,
+                         const std::vector<redis::detail::standing>& told);
     void check_order(exhaustive_state& at, const redis_store& before, const section& winner,
                      redis::detail::operation op);
     void note_known_place(section& each, const connection& line) const;
