@@ -97,8 +97,11 @@ void exhaustive_world::disturb(exhaustive_state& at, std::size_t index)
 
 /// The end of a section has been executed: what it was to do is done, once. What the server forgets is done
 /// nevertheless.
-void exhaustive_world::note_deed(exhaustive_state& at, const command& what, const standing& told)
+void exhaustive_world::note_deed(exhaustive_state& at, const redis_store& before,
+                                 const command& what, const standing& told)
 {
+    if (what.op == operation::signal)
+        return check_signal(at, before);
     if (told.said != standing::status::released)
         return;
     const std::size_t index = client_of(parse_waiter_id(what.arguments[1]).value().nonce);
@@ -108,7 +111,10 @@ void exhaustive_world::note_deed(exhaustive_state& at, const command& what, cons
     if (found == deeds.end())
         return;
     if (found->change > 0)
+    {
         ++at.past.items;
+        check_signal(at, before);
+    }
     else if (at.past.items > 0)
         --at.past.items;
     const auto which = found - deeds.begin();
@@ -145,17 +151,70 @@ void exhaustive_world::note_sleepers(exhaustive_state& at, const redis_store& be
         for (const std::string& text : ids)
         {
             const auto id = parse_waiter_id(text);
-            const process& who = *at.clients.at(client_of(id.value().nonce));
-            const section* const each = find_section(who, id->sequence);
-            if (each == nullptr ||
-                (each->places.empty() && each->first == 0 && each->known_place == 0))
+            const section* const known =
+                find_section(*at.clients.at(client_of(id.value().nonce)), id->sequence);
+            if (known == nullptr || (known->places.empty() && known->first == 0 &&
+                                     known->known_place == 0 && known->slept != 0))
                 continue;
-            const auto which = each - who.sections.data();
-            section& woken_anew = at.clients[client_of(id->nonce)].edit().sections[which];
-            woken_anew.places.clear();
-            woken_anew.first = 0;
-            woken_anew.known_place = 0;
+            section each = *known;
+            each.places.clear();
+            each.first = 0;
+            each.known_place = 0;
+            if (each.slept == 0)
+                each.slept = ++at.past.arrivals;
+            auto& sections = at.clients[client_of(id->nonce)].edit().sections;
+            *std::ranges::find(sections, id->sequence, &section::attempt) = each;
         }
+}
+
+/// Who does not sleep any more has no place among the sleepers.
+void exhaustive_world::note_woken(exhaustive_state& at)
+{
+    const auto asleep = sleepers_of(at.server->store, keys_);
+    const auto sleeps = [&](std::size_t client, const section& each)
+    {
+        return std::ranges::any_of(asleep,
+                                   [&](const std::string& text)
+                                   {
+                                       const auto id = parse_waiter_id(text);
+                                       return client_of(id.value().nonce) == client &&
+                                              id->sequence == each.attempt;
+                                   });
+    };
+    for (std::size_t i = 0; i < at.clients.size(); ++i)
+        for (std::size_t k = 0; k < at.clients[i]->sections.size(); ++k)
+            if (const section& each = at.clients[i]->sections[k];
+                each.slept != 0 && !sleeps(i, each))
+                at.clients[i].edit().sections[k].slept = 0;
+}
+
+/// Somebody was signalled, and of those who are connected nobody who slept later than another one. Who has given up
+/// may be signalled until the server knows it. In what order others slept is known as long as it has forgotten
+/// nothing.
+void exhaustive_world::check_signal(const exhaustive_state& at, const redis_store& before)
+{
+    if (at.past.forgetful)
+        return;
+    const auto asleep = sleepers_of(at.server->store, keys_);
+    const section* first = nullptr;
+    const section* signalled = nullptr;
+    bool is_gone = false;
+    for (const std::string& text : sleepers_of(before, keys_))
+    {
+        const auto id = parse_waiter_id(text);
+        const section* const each =
+            find_section(*at.clients[client_of(id.value().nonce)], id->sequence);
+        if (std::ranges::find(asleep, text) == asleep.end())
+        {
+            signalled = each;
+            is_gone = each == nullptr;
+        }
+        if (is_placed(at, *id) && (first == nullptr || each->slept < first->slept))
+            first = each;
+    }
+    if (first != nullptr && first != signalled && !is_gone &&
+        (signalled == nullptr || signalled->slept > first->slept))
+        violate("a signal has not reached the first who sleeps");
 }
 
 /// Nobody sleeps while there is something and nobody else is on the way to it. Of what a server has forgotten,
@@ -196,7 +255,8 @@ bool exhaustive_world::sleeps_for_good(const exhaustive_state& at, const process
                                {
                                    const waiter_id id{who.machine->nonce(), who.line->incarnation,
                                                       each.attempt};
-                                   return is_asleep(*who.machine, each.attempt) &&
+                                   // Whose time is up does not sleep on.
+                                   return is_asleep(*who.machine, each.attempt) && !each.roused &&
                                           std::ranges::find(asleep, to_string(id)) != asleep.end();
                                });
 }

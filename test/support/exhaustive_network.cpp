@@ -94,8 +94,9 @@ void exhaustive_world::execute(exhaustive_state& at, std::size_t index, std::siz
     if (!told)
         return violate("an answer is malformed: " + to_string(reply));
     check_handed_on(at, *told);
-    note_deed(at, what, told->front());
+    note_deed(at, before->store, what, told->front());
     check_sleepers(at);
+    note_woken(at);
     if (!line.broken)
         line.answers.push_back({what.number, what.op, *told, {}});
 }

@@ -252,6 +252,7 @@ void draw(portrait& into, const exhaustive_section& each)
     into.plain(each.forgotten);
     into.add(kind::place, each.first);
     into.add(kind::place, each.known_place);
+    into.add(kind::place, each.slept);
     for (const exhaustive_place& one : each.places)
     {
         into.add(kind::incarnation, one.incarnation);

@@ -121,6 +121,8 @@ struct exhaustive_section
     std::uint64_t first = 0;
     // Where it stands, by connection: what an older one has sent may come late.
     std::vector<exhaustive_place> places;
+    // Its place among the sleepers; 0 if it does not sleep.
+    std::uint64_t slept = 0;
     // The place that it knows, and can claim when it comes again; 0 if none.
     std::uint64_t known_place = 0;
 };

@@ -129,10 +129,12 @@ private:
     void put_take_or_sleep(exhaustive_state& at, std::size_t index, redis::detail::attempt_id id);
     void time_is_up(exhaustive_state& at, const exhaustive_step& step);
     void disturb(exhaustive_state& at, std::size_t index);
-    void note_deed(exhaustive_state& at, const redis::detail::command& what,
-                   const redis::detail::standing& told);
+    void note_deed(exhaustive_state& at, const redis_store& before,
+                   const redis::detail::command& what, const redis::detail::standing& told);
     void drop_deeds(exhaustive_state& at, std::size_t index);
     void note_sleepers(exhaustive_state& at, const redis_store& before);
+    void note_woken(exhaustive_state& at);
+    void check_signal(const exhaustive_state& at, const redis_store& before);
     void check_sleepers(const exhaustive_state& at);
     [[nodiscard]] bool sleeps_for_good(const exhaustive_state& at, const process& who) const;
     [[nodiscard]] bool is_consumer(std::size_t index) const noexcept
