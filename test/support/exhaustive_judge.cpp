@@ -285,6 +285,10 @@ void exhaustive_world::on_granted(exhaustive_state& at, process& who, section& e
         return violate("an attempt was granted the lock twice");
     if (said.woken && !each.roused)
         violate("a sleeper was woken though its time was not up");
+    const waiter_id id{who.machine->nonce(), 0, each.attempt};
+    if (said.woken && !at.past.forgetful &&
+        signalled_of(at.server->store, keys_).contains(without_incarnation(to_string(id))))
+        violate("a signal was taken for the end of the time");
     each.woken = said.woken;
     each.at = stage::holding;
     each.fence = said.fence;
