@@ -178,7 +178,6 @@ const std::vector<world>& worlds()
         {"two sleepers", with_consumers(2, with(3, 0, {})), large},
         {"two sleepers, a cancel", with_consumers(2, with_cancels(1, with(3, 0, {}))), large},
         {"two sleepers, a wake", with_consumers(2, with_wakes(1, with(3, 0, {}))), large},
-        {"two sleepers, crash", with_consumers(2, with(3, 1, {crash})), large},
         {"two who put", with_consumers(1, with(3, 0, {})), large},
         {"sleeping, half open", with_consumers(1, with(2, 1, {half_open})), large},
     };
