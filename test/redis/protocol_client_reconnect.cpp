@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(answers_of_the_former_connection_are_not_read)
     const std::uint64_t number = commands[0].number;
     disconnect();
     connect(2);
-    machine.answered(now, number, {own(fence, 4s)});
+    machine.answered(now, number, {queued(5, 4s)});
     BOOST_TEST(machine.take_actions().empty());
     BOOST_TEST(machine.phase_name(one) == "joining");
 }
