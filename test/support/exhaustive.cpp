@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -172,12 +171,20 @@ private:
         }
     }
 
+    void report(std::string violation, number at, const std::vector<exhaustive_step>& last = {})
+    {
+        result_.violation = std::move(violation);
+        exhaustive_state state = tell_way_to(at);
+        for (const exhaustive_step& step : last)
+            tell(state, step);
+    }
+
     /// Tells how a state was reached, and what follows until all is as it was.
     void report_wait(number at)
     {
-        report("somebody waits for ever", at);
+        result_.violation = "somebody waits for ever";
+        exhaustive_state state = tell_way_to(at);
         std::unordered_set<fingerprint, fingerprint_hash> seen;
-        exhaustive_state& state = told_.value();
         while (seen.insert(world_.fingerprint_of(state)).second)
         {
             const auto steps = world_.steps_from(state);
@@ -187,6 +194,19 @@ private:
         }
     }
 
+    /// Tells how a state was reached, and returns it.
+    exhaustive_state tell_way_to(number at)
+    {
+        std::vector<exhaustive_step> steps;
+        for (; nodes_[at].from != none; at = nodes_[at].from)
+            steps.push_back(nodes_[at].step);
+        std::ranges::reverse(steps);
+        exhaustive_state state = world_.begin();
+        for (const exhaustive_step& step : steps)
+            tell(state, step);
+        return state;
+    }
+
     void tell(exhaustive_state& state, const exhaustive_step& step)
     {
         result_.trace.push_back(world_.tell(state, step));
@@ -194,26 +214,11 @@ private:
         result_.trace.push_back("        " + world_.tell(state));
     }
 
-    void report(std::string violation, number at, std::vector<exhaustive_step> last = {})
-    {
-        result_.violation = std::move(violation);
-        std::vector<exhaustive_step> steps;
-        for (; nodes_[at].from != none; at = nodes_[at].from)
-            steps.push_back(nodes_[at].step);
-        std::ranges::reverse(steps);
-        steps.insert(steps.end(), last.begin(), last.end());
-        told_ = world_.begin();
-        for (const exhaustive_step& step : steps)
-            tell(told_.value(), step);
-    }
-
     exhaustive_world world_;
     exhaustive_options options_;
     exhaustive_result result_;
     std::unordered_map<fingerprint, number, fingerprint_hash> known_;
     std::vector<node> nodes_;
-    // Where the trace ends.
-    std::optional<exhaustive_state> told_;
     // What follows each state, and what follows those that look like it.
     std::vector<std::uint64_t> following_;
     std::vector<std::pair<number, std::uint64_t>> doubts_;
