@@ -186,6 +186,11 @@ boost::asio::awaitable<void> semaphores(turnstile::redis::session& session)
     co_await parts.async_take();      // somebody else uses one
     // [p_and_v]
     check(co_await parts.async_value() == 1);
+
+    // [sticky]
+    co_await parts.async_take(1, turnstile::redis::take_mode::sticky);
+    // [sticky]
+    check(co_await parts.async_value() == 0);
 }
 
 boost::asio::awaitable<void> readers_and_writers(turnstile::redis::session& session)

@@ -245,7 +245,7 @@ void permit_grant::start_release(const std::shared_ptr<permit_share>& share,
 // --- operations ---------------------------------------------------------------------------------
 
 void start_acquire(const std::shared_ptr<lock_handle>& pool, patience patience, std::int64_t units,
-                   bool takes, lock_handler handler)
+                   std::optional<take_mode> takes, lock_handler handler)
 {
     demand what;
     what.units = units;

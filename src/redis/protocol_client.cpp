@@ -134,6 +134,8 @@ void protocol_client::end_attempt(attempt_id id)
     // What the server remembers of a slot has to be known to who uses it next.
     if (found->second.tries < 2 && !found->second.doubtful)
         lock.free_slots.insert(found->second.slot);
+    if (!found->second.forgets.empty())
+        lock.served.push_back(std::move(found->second.forgets));
     attempts_.erase(found);
     leave_lock(left);
 }
@@ -426,7 +428,9 @@ void protocol_client::told(attempt_entry& entry, grant given, bool by_message)
     const bool is_asked = each.flight != 0 || each.leader != 0;
     const bool waits = is_asked && guards_.single_flight;
     const bool is_whole = lock.options.state.empty() || given.state;
-    if (expires > now_ && !waits && is_whole)
+    // Units that are taken have no lease.
+    const bool is_in_time = expires > now_ || each.wants.takes == take_mode::sticky;
+    if (is_in_time && !waits && is_whole)
         return enter(entry, std::move(given), expires, by_message);
     each.told = std::move(given);
     // What is under way will tell more.
@@ -461,6 +465,14 @@ void protocol_client::enter(attempt_entry& entry, grant given, local_time expire
     lock.top_fence = std::max(lock.top_fence, given.fence);
     ++(by_message ? counters_.granted_by_message : counters_.granted_by_answer);
     counters_.lock_wait.add(now_ - each.asked);
+    if (each.wants.takes == take_mode::sticky)
+    {
+        actions_.emplace_back(taken{each.bearer});
+        // What a former connection asks for late must not be granted again.
+        if (!each.haunted)
+            lock.served.push_back(wake_name(options_.nonce, 0) + '-' + std::to_string(entry.first));
+        return end_attempt(entry.first);
+    }
     if (each.wants.takes)
     {
         each.outside = each.wants.units;
@@ -557,6 +569,7 @@ void protocol_client::disconnected(local_time now)
         each.flight = 0;
         each.told = {};
         each.stale = !each.incarnations.empty();
+        each.haunted = each.haunted || each.stale;
         set_timer(timer::retry, entry.first, each.retry_at, never);
         set_timer(timer::renewal, entry.first, each.renewal_at, never);
         if (each.unwanted)
@@ -737,6 +750,7 @@ bool protocol_client::is_answer(const flight& flown, const std::vector<standing>
 void protocol_client::on_acquire(attempt_entry& entry, const standing& said)
 {
     attempt& each = entry.second;
+    each.forgets.clear();
     const auto why = said.said == status::busy ? attempt_failure::busy : unusable(said.said);
     if (why && each.at == phase::cancelling)
         return end_attempt(entry.first);

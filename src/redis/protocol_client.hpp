@@ -16,6 +16,7 @@
 #include <tuple>
 #include <turnstile/redis/detail/proposal.hpp>
 #include <turnstile/redis/metrics.hpp>
+#include <turnstile/redis/take_mode.hpp>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -82,8 +83,8 @@ struct demand
     bool waits = true;
     /// Of a pool: how many units.
     std::int64_t units = 1;
-    /// Of a pool: whether the units are wanted without a lease. They are taken out of the pool then.
-    bool takes = false;
+    /// Of a pool: whether the units are wanted without a lease, and when they are taken out of the pool then.
+    std::optional<take_mode> takes{};
     /// Of a pool: whether it comes in front of all who wait.
     bool first = false;
 };
@@ -247,7 +248,7 @@ struct extended
     std::uint64_t changes;
 };
 
-/// An attempt has taken its units out of the pool for good, and has ended.
+/// An attempt has its units for good, and has ended.
 struct taken
 {
     attempt_id attempt;
@@ -566,6 +567,10 @@ private:
         std::uint64_t changes_known = 0;
         std::uint32_t slot = 0;
         std::uint64_t flight = 0;
+        // Whether a command of a former connection may still come.
+        bool haunted = false;
+        // A taker that the server is told to forget, see lock_state::served.
+        std::string forgets;
         // The connections under which the server may know the attempt.
         std::vector<std::uint64_t> incarnations;
         std::int64_t ticket = 0;
@@ -603,6 +608,8 @@ private:
         std::set<std::uint32_t> free_slots;
         // The names of calls that the server need not remember any more.
         std::vector<std::string> answered_calls;
+        // Those who have taken units at once, and know it, by what the server need not remember any more.
+        std::vector<std::string> served;
         // Who has a place in the queue, or sleeps, by ticket; and how many sleep.
         std::set<std::pair<std::int64_t, attempt_id>> waiters;
         std::size_t asleep = 0;

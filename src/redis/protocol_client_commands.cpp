@@ -86,7 +86,7 @@ std::string protocol_client::slot_of(const attempt& each) const
 void protocol_client::send_acquire(attempt_entry& entry)
 {
     attempt& each = entry.second;
-    const lock_state& lock = locks_.at(each.lock);
+    lock_state& lock = locks_.at(each.lock);
     note_incarnation(each);
     std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
                                        each.wants.waits ? "queue" : "try",
@@ -94,7 +94,18 @@ void protocol_client::send_acquire(attempt_entry& entry)
     append(arguments, lock.options);
     arguments.push_back(text(lock.top_fence));
     if (lock.options.pool)
+    {
+        // Each that is served leaves one behind, so one is enough.
+        const bool is_taker = each.wants.takes == take_mode::sticky;
+        if (is_taker && each.forgets.empty() && !lock.served.empty())
+        {
+            each.forgets = std::move(lock.served.back());
+            lock.served.pop_back();
+        }
         arguments.push_back(text(each.wants.units));
+        arguments.emplace_back(is_taker ? "take" : "");
+        arguments.push_back(each.forgets);
+    }
     else
         arguments.push_back(text(grace_ends_));
     send(lock.options.kind(), operation::acquire, each.lock, {entry.first}, keys_with_state(lock),
@@ -233,6 +244,12 @@ void protocol_client::send_cancel(attempt_entry& entry)
     append(arguments, lock.options);
     if (!lock.options.pool)
         arguments.push_back(entry.second.condition);
+    else
+    {
+        const bool is_taker = entry.second.wants.takes == take_mode::sticky;
+        arguments.push_back(text(is_taker ? entry.second.wants.units : 0));
+        arguments.emplace_back(entry.second.haunted ? "again" : "");
+    }
     send(lock.options.kind(), operation::cancel, entry.second.lock, {entry.first}, lock.keys,
          std::move(arguments));
 }

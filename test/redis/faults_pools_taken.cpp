@@ -5,6 +5,7 @@
 // Units that are taken and added for good (P and V): whatever fails, what is available, what holders have
 // and what is outside are all the units that there are, and those that were told know which are theirs.
 
+#include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <string>
@@ -20,8 +21,10 @@
 namespace {
 
 using turnstile::error_code;
+using turnstile::redis::take_mode;
 using turnstile::test::endless;
 using turnstile::test::kill_connections;
+using turnstile::test::listeners;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
 using turnstile::test::mortal;
@@ -30,6 +33,42 @@ using turnstile::test::redis_server;
 using turnstile::test::surviving;
 using turnstile::test::tcp_proxy;
 using turnstile::test::until;
+
+/// Two sessions agree on what is there whenever all have what they took.
+void connections_killed_while_units_come_and_go(take_mode mode, int rounds)
+{
+    const redis_server server;
+    lock_client client(endless(server.url(), "mover"));
+    lock_client other(endless(server.url()));
+    client.size("a", 10);
+    other.size("a", 10);
+    const pool_view view(server, "a");
+    BOOST_TEST(client.ready() == error_code());
+    int killed = 0;
+    for (int i = 0; i < rounds; ++i)
+    {
+        // Twice as many as can be there at the same time: some of them wait for those that are added.
+        std::vector<std::unique_ptr<turnstile::test::candidate>> all;
+        for (int j = 0; j < 5; ++j)
+            all.push_back(client.take("a", 4, mode));
+        killed += kill_connections(server, "mover");
+        for (int j = 0; j < 5; ++j)
+        {
+            // Two have taken theirs, or will have.
+            BOOST_REQUIRE(until([&] { return view.outside() >= 4; }));
+            all.push_back(client.start_add("a", 4));
+            if (j == 2)
+                killed += kill_connections(server, "mover");
+            BOOST_REQUIRE(all.back()->result() == "added");
+        }
+        for (int j = 0; j < 5; ++j)
+            BOOST_REQUIRE(all[static_cast<std::size_t>(j)]->result() == "taken");
+        BOOST_REQUIRE(view.outside() == 0);
+        BOOST_REQUIRE(other.value("a") == 10);
+    }
+    BOOST_TEST(killed >= rounds);
+    BOOST_TEST(view.held() == 0);
+}
 
 }  // namespace
 
@@ -173,42 +212,123 @@ BOOST_AUTO_TEST_CASE(reply_to_a_take_lost)
 }
 // Red without: resync.
 
-BOOST_AUTO_TEST_CASE(connections_killed_while_units_come_and_go)
+// The price of a take in one command; see the first test.
+BOOST_AUTO_TEST_CASE(sticky_taker_sigkilled_before_it_heard_of_its_grant)
 {
-    constexpr int rounds = 60;
     const redis_server server;
-    lock_client client(endless(server.url(), "mover"));
+    tcp_proxy proxy(server.port());
+    lock_process taker(server, mortal(proxy.url()));
+    lock_client client(surviving(server.url()));
+    client.size("a", 3);
+    const pool_view view(server, "a");
+
+    proxy.swallow(tcp_proxy::to_client);
+    taker.tell("take_sticky a 3 2");
+    BOOST_TEST(until([&] { return proxy.swallowed() > 0 && view.outside() == 2; }));
+    BOOST_TEST(taker.kill());
+    BOOST_TEST(!taker.has_said("taken"));
+    BOOST_TEST(view.held() == 0);
+    BOOST_TEST(client.value("a") == 1);
+    BOOST_TEST(client.add("a", 2) == error_code());
+    BOOST_TEST(client.value("a") == 3);
+}
+
+BOOST_AUTO_TEST_CASE(sticky_taker_sigkilled_while_it_waits)
+{
+    const redis_server server;
+    lock_process taker(server, mortal(server.url()));
+    lock_client client(surviving(server.url()));
+    client.size("a", 3);
+    const pool_view view(server, "a");
+    const auto holder = client.acquire("a", 3);
+    BOOST_TEST(holder->result() == "held");
+    taker.tell("take_sticky a 3 2");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    BOOST_TEST(taker.kill());
+    BOOST_TEST(until([&] { return listeners(server) == 1; }));
+    BOOST_TEST(holder->unlock() == error_code());
+    BOOST_TEST(client.value("a") == 3);
+}
+// Red without: a grant only to those who listen.
+
+BOOST_AUTO_TEST_CASE(reply_to_a_sticky_take_lost)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client client(endless(proxy.url(), "taker"));
     lock_client other(endless(server.url()));
-    client.size("a", 10);
-    other.size("a", 10);
+    client.size("a", 5);
+    other.size("a", 5);
     const pool_view view(server, "a");
     BOOST_TEST(client.ready() == error_code());
-    int killed = 0;
-    for (int i = 0; i < rounds; ++i)
-    {
-        // Twice as many as can be there at the same time: some of them wait for those that are added.
-        std::vector<std::unique_ptr<turnstile::test::candidate>> all;
-        for (int j = 0; j < 5; ++j)
-            all.push_back(client.take("a", 4));
-        killed += kill_connections(server, "mover");
-        for (int j = 0; j < 5; ++j)
-        {
-            // Two have taken theirs, or will have.
-            BOOST_REQUIRE(until([&] { return view.outside() >= 4; }));
-            all.push_back(client.start_add("a", 4));
-            if (j == 2)
-                killed += kill_connections(server, "mover");
-            BOOST_REQUIRE(all.back()->result() == "added");
-        }
-        for (int j = 0; j < 5; ++j)
-            BOOST_REQUIRE(all[static_cast<std::size_t>(j)]->result() == "taken");
-        BOOST_REQUIRE(view.outside() == 0);
-        BOOST_REQUIRE(other.value("a") == 10);
-    }
-    BOOST_TEST(killed >= rounds);
-    BOOST_TEST(view.held() == 0);
+
+    proxy.swallow(tcp_proxy::to_client);
+    const auto taker = client.take("a", 2, take_mode::sticky);
+    BOOST_TEST(until([&] { return view.outside() == 2; }));
+    BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
+    BOOST_TEST(!taker->is_told());
+    proxy.swallow(tcp_proxy::none);
+    BOOST_TEST(kill_connections(server, "taker") == 1);
+    BOOST_TEST(taker->result() == "taken");
+    BOOST_TEST(view.outside() == 2);
+    BOOST_TEST(other.value("a") == 3);
+}
+// Red without: what the pool remembers of a taker.
+
+BOOST_AUTO_TEST_CASE(sticky_take_cancelled_before_it_heard_of_its_grant)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client client(endless(proxy.url(), "taker"));
+    lock_client other(endless(server.url()));
+    client.size("a", 5);
+    other.size("a", 5);
+    const pool_view view(server, "a");
+    BOOST_TEST(client.ready() == error_code());
+
+    proxy.swallow(tcp_proxy::to_client);
+    const auto taker = client.take("a", 2, take_mode::sticky);
+    BOOST_TEST(until([&] { return view.outside() == 2; }));
+    BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
+    taker->cancel();
+    BOOST_TEST(taker->result() == error_code(boost::asio::error::operation_aborted).message());
+    const auto waiter = other.acquire("a", 5);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    proxy.swallow(tcp_proxy::none);
+    BOOST_TEST(kill_connections(server, "taker") == 1);
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(view.outside() == 0);
+}
+// Red without: a cancel that puts back what was taken.
+
+BOOST_AUTO_TEST_CASE(a_sticky_take_is_one_command)
+{
+    const redis_server server;
+    lock_client client(endless(server.url()));
+    client.size("a", 5);
+    const pool_view view(server, "a");
+    BOOST_TEST(client.take("a", 1, take_mode::sticky)->result() == "taken");
+    const std::uint64_t before = turnstile::test::scripts_run(server);
+    BOOST_TEST(client.take("a", 1, take_mode::sticky)->result() == "taken");
+    BOOST_TEST(turnstile::test::scripts_run(server) == before + 1);
+    BOOST_TEST(client.take("a", 1)->result() == "taken");
+    BOOST_TEST(turnstile::test::scripts_run(server) == before + 3);
+    BOOST_TEST(client.value("a") == 2);
+    BOOST_TEST(client.take("a", 6, take_mode::sticky)->result() ==
+               make_error_code(turnstile::errc::invalid_count).message());
+}
+
+BOOST_AUTO_TEST_CASE(connections_killed_while_units_are_taken_and_added)
+{
+    connections_killed_while_units_come_and_go(take_mode::confirmed, 40);
 }
 // Red without: the name of each V; what the pool remembers of each slot.
+
+BOOST_AUTO_TEST_CASE(connections_killed_while_units_are_taken_at_once_and_added)
+{
+    connections_killed_while_units_come_and_go(take_mode::sticky, 40);
+}
+// Red without: the name of each V; what the pool remembers of each taker.
 
 BOOST_AUTO_TEST_CASE(reply_to_an_addition_lost)
 {

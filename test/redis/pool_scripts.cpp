@@ -553,6 +553,148 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_cancels_lets_others_go_on)
     BOOST_TEST(value() == 1);
 }
 
+// --- takers -------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_taker_has_its_units_at_once)
+{
+    const words told_now = take("a#1.1", 2);
+    BOOST_TEST(told_now[0] == "own");
+    BOOST_TEST(held() == 0);
+    BOOST_TEST(value() == 1);
+    // Nobody has a lease of them that could end.
+    pass(2h);
+    BOOST_TEST(nudge("")[0] == "gone");
+    BOOST_TEST(value() == 1);
+    BOOST_TEST(store.run(words{"PTTL", "pool"}).number == -1);
+}
+
+BOOST_AUTO_TEST_CASE(a_taker_that_waits_is_served_by_whoever_gives_back)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    BOOST_TEST(take("b#1.1", 2)[0] == "queued");
+    acquire("c#1.1", 1);
+    release("a#1.1", fence);
+    TEST_WORDS(told(), "w:b#1 grant b#1.1", "w:c#1 grant c#1.1");
+    BOOST_TEST(held() == 1);
+    BOOST_TEST(value() == 0);
+    BOOST_TEST(nudge("b#1.1")[0] == "own");
+}
+
+BOOST_AUTO_TEST_CASE(a_dead_taker_takes_nothing)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    take("x#1.1", 3);
+    release("a#1.1", fence);
+    BOOST_TEST(value() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_taker_tries_like_others)
+{
+    acquire("a#1.1", 2);
+    BOOST_TEST(take("b#1.1", 2, "try")[0] == "busy");
+    BOOST_TEST(take("b#1.2", 1, "try")[0] == "own");
+    BOOST_TEST(held() == 2);
+    BOOST_TEST(value() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_taker_is_served_once_whatever_connection_it_has)
+{
+    const words first = take("a#1.1", 2);
+    BOOST_TEST(take("a#1.1", 2)[2] == first[2]);
+    BOOST_TEST(take("a#2.1", 2)[2] == first[2]);
+    BOOST_TEST(resync("a#1.1,a#2.1", "a#3.1")[0] == "own");
+    BOOST_TEST(nudge("a#3.1")[2] == first[2]);
+    BOOST_TEST(value() == 1);
+    // Another one is another one.
+    BOOST_TEST(take("a#1.2", 1)[0] == "own");
+    BOOST_TEST(value() == 0);
+}
+
+// A command of its former connection came late, and while that looked alive.
+BOOST_AUTO_TEST_CASE(a_taker_that_waits_twice_is_served_once)
+{
+    const std::int64_t fence = fence_of(acquire("c#1.1", 3));
+    store.subscribers["w:a#2"] = 1;
+    take("a#2.1", 2);
+    take("a#1.1", 2);
+    acquire("b#1.1", 1);
+    release("c#1.1", fence);
+    TEST_WORDS(told(), "w:a#2 grant a#2.1", "w:a#1 grant a#1.1", "w:b#1 grant b#1.1");
+    BOOST_TEST(held() == 1);
+    BOOST_TEST(value() == 0);
+}
+
+// The second place is given up even if nothing fits.
+BOOST_AUTO_TEST_CASE(a_taker_that_was_served_keeps_nobody_waiting)
+{
+    const std::int64_t fence = fence_of(acquire("c#1.1", 1));
+    acquire("d#1.1", 2);
+    store.subscribers["w:a#2"] = 1;
+    take("a#2.1", 1);
+    take("a#1.1", 1);
+    release("c#1.1", fence);
+    TEST_WORDS(told(), "w:a#2 grant a#2.1", "w:a#1 grant a#1.1");
+    TEST_WORDS(queue());
+}
+
+BOOST_AUTO_TEST_CASE(a_taker_that_has_heard_is_forgotten)
+{
+    take("a#1.1", 1);
+    BOOST_TEST(store.zset("done")->scores.contains("a#0-1"));
+    take("a#1.2", 1, "queue", "a#0-1");
+    BOOST_TEST(!store.zset("done")->scores.contains("a#0-1"));
+    BOOST_TEST(store.zset("done")->scores.contains("a#0-2"));
+    BOOST_TEST(value() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_taker_gives_up_is_back)
+{
+    acquire("b#1.1", 1);
+    take("a#1.1", 2);
+    acquire("c#1.1", 2);
+    BOOST_TEST(cancel_taker("a#1.1", 2)[0] == "cancelled");
+    TEST_WORDS(told(), "w:c#1 grant c#1.1");
+    BOOST_TEST(value() == 0);
+    // Once.
+    cancel_taker("a#1.1", 2);
+    BOOST_TEST(value() == 0);
+    BOOST_TEST(!store.exists("done"));
+}
+
+BOOST_AUTO_TEST_CASE(a_taker_that_has_given_up_waits_no_more)
+{
+    const std::int64_t fence = fence_of(acquire("b#1.1", 3));
+    take("a#1.1", 2);
+    cancel_taker("a#1.1", 2);
+    release("b#1.1", fence);
+    BOOST_TEST(value() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_taker_of_two_connections_that_has_given_up_gets_nothing_any_more)
+{
+    take("a#1.1", 2);
+    cancel_taker("a#1.1,a#2.1", 2, "again");
+    BOOST_TEST(value() == 3);
+    take("a#1.1", 2);
+    take("a#2.1", 2);
+    BOOST_TEST(value() == 3);
+    cancel_taker("a#1.1,a#2.1", 2, "again");
+    BOOST_TEST(value() == 3);
+    pass(59min);
+    take("a#2.1", 2);
+    BOOST_TEST(value() == 3);
+    BOOST_TEST(all_end());
+}
+
+// Somebody has added the units that were taken: there is no room for them any more.
+BOOST_AUTO_TEST_CASE(no_more_is_put_back_than_is_missing)
+{
+    take("a#1.1", 2);
+    BOOST_TEST(add(1, "b#0+1")[0] == "ok");
+    cancel_taker("a#1.1", 2);
+    BOOST_TEST(value() == 3);
+}
+
 // --- another connection, another memory ---------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(resync_takes_a_waiter_over)

@@ -111,8 +111,8 @@ BOOST_AUTO_TEST_CASE(all_that_can_be_done_is_done)
         for (const std::string& each : simulate(scripts, options).events)
             done += each + '\n';
     for (const char* const each :
-         {"GRANTED", "TAKEN", "before all others", "to be taken", "units outside", "goes on with",
-          ": adds", ": asks about", "cancels", "busy", "impossible"})
+         {"GRANTED", "TAKEN", "has GOT", "before all others", "to be taken", "units outside",
+          "goes on with", ": adds", ": asks about", "cancels", "busy", "impossible"})
         BOOST_TEST(done.find(each) != std::string::npos, "nobody ever: " << each);
 }
 
@@ -138,7 +138,7 @@ struct safeguard
 };
 
 /// How many seeds are tried if the one that was found first does not do it any more.
-constexpr std::uint64_t search_bound = 3000;
+constexpr std::uint64_t search_bound = 10000;
 
 const std::vector<safeguard>& all_safeguards()
 {
@@ -206,6 +206,44 @@ const std::vector<safeguard>& all_safeguards()
          only({}),
          "FIFO",
          3},
+        {"a taker is served once, whatever connection it has",
+         {{"pool_acquire", " or takes and served(s, id)", ""}},
+         supplies,
+         only({zombies}),
+         "was served twice",
+         1424},
+        {"a taker that comes back is told that it was served",
+         {{"pool_prologue", "if fence then return answer(s, 'own', fence, nil, extra) end", ""},
+          {"pool_acquire", " or takes and served(s, id)", ""}},
+         supplies,
+         only({cut, half_open}),
+         "was served twice",
+         2},
+        {"a taker that waits under two ids is served once",
+         {{"pool_prologue", "local fence = lives and takes and served(s, id)",
+           "local fence = false"}},
+         supplies,
+         only({zombies}),
+         "was served twice",
+         7108},
+        {"what a taker was granted that gives up is put back",
+         {{"pool_prologue", "then move(s, -math.min(units, s.outside)) end", "then end"}},
+         supplies,
+         only({}),
+         "units are outside, and should be",
+         37},
+        {"it is put back once",
+         {{"pool_prologue", " and not redis.call('ZSCORE', s.done, undone) then", " then"}},
+         supplies,
+         only({cut, half_open, refusal}),
+         "units are outside, and should be",
+         1106},
+        {"who has given up is granted nothing, even if it asks late",
+         {{"pool_prologue", "if not again then return end", "do return end"}},
+         supplies,
+         only({zombies}),
+         "has given up",
+         9932},
     };
     return list;
 }

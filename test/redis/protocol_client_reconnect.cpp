@@ -347,33 +347,4 @@ BOOST_AUTO_TEST_CASE(only_calls_that_were_sent_once_are_forgotten)
     BOOST_TEST(commands.at(0).arguments[4] == "");
 }
 
-// Units that are being taken are outside only when they have been given back as such: until then, they are
-// those of a holder.
-BOOST_AUTO_TEST_CASE(units_are_not_outside_before_they_are_taken)
-{
-    lease_options options;
-    options.pool.emplace(pool_shape{3, 0});
-    const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
-    demand what;
-    what.units = 2;
-    what.takes = true;
-    const attempt_id id = machine.begin(now, pool, what);
-    pass(0us);
-    answer(own(fence, 4s));
-    BOOST_TEST(sent() == "release");
-    BOOST_TEST(commands[0].arguments[9] == "2");
-    answer(say(status::lost));
-    BOOST_TEST(sent() == "acquire");
-    // Perhaps too late: the grant is confirmed first.
-    now += 5s;
-    answer(own(fence + 1, 4s - 5s));
-    BOOST_TEST(sent() == "renew");
-    BOOST_TEST(commands[0].arguments[3] == "2");
-    BOOST_TEST(commands[0].arguments[4] == "0");
-    answer(own(fence + 1, 15s));
-    BOOST_TEST(commands[0].arguments[9] == "2");
-    answer(say(status::released));
-    BOOST_TEST(only<taken>().attempt == id);
-}
-
 BOOST_AUTO_TEST_SUITE_END()

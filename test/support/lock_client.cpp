@@ -404,10 +404,11 @@ std::unique_ptr<candidate> lock_client::try_acquire(const std::string& name, std
                          { pool->async_try_acquire(units, std::move(handler)); });
 }
 
-std::unique_ptr<candidate> lock_client::take(const std::string& name, std::ptrdiff_t units)
+std::unique_ptr<candidate> lock_client::take(const std::string& name, std::ptrdiff_t units,
+                                             redis::take_mode mode)
 {
-    return impl_->launch([pool = &impl_->semaphore_of(name), units](auto handler)
-                         { pool->async_take(units, std::move(handler)); }, "taken");
+    return impl_->launch([pool = &impl_->semaphore_of(name), units, mode](auto handler)
+                         { pool->async_take(units, mode, std::move(handler)); }, "taken");
 }
 
 std::unique_ptr<candidate> lock_client::start_add(const std::string& name, std::ptrdiff_t units)

@@ -14,6 +14,7 @@
 #include <turnstile/error.hpp>
 #include <turnstile/redis/config.hpp>
 #include <turnstile/redis/metrics.hpp>
+#include <turnstile/redis/take_mode.hpp>
 
 namespace turnstile::redis {
 
@@ -105,7 +106,9 @@ public:
     [[nodiscard]] std::unique_ptr<candidate> try_acquire(const std::string& name,
                                                          std::ptrdiff_t units);
     /// For good.
-    [[nodiscard]] std::unique_ptr<candidate> take(const std::string& name, std::ptrdiff_t units);
+    [[nodiscard]] std::unique_ptr<candidate> take(
+        const std::string& name, std::ptrdiff_t units,
+        redis::take_mode mode = redis::take_mode::confirmed);
     /// Adds units that no permit holds; has no guard, but can be waited for.
     [[nodiscard]] std::unique_ptr<candidate> start_add(const std::string& name,
                                                        std::ptrdiff_t units);

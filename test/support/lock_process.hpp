@@ -29,6 +29,7 @@ namespace turnstile::test {
  *     acquire NAME CAPACITY UNITS    as lock
  *                                    (what it holds already it keeps, and unlock gives the latest back)
  *     take NAME CAPACITY UNITS       taken NAME ok
+ *     take_sticky NAME CAPACITY UNITS    likewise
  *     add NAME CAPACITY UNITS        added NAME ok
  *
  * Of a shared mutex, all as lock:

@@ -224,7 +224,7 @@ private:
                 name);
         else if (verb == "valid")
             say("valid " + name + (s.guard.valid() ? " yes" : " no"));
-        else if (verb == "acquire" || verb == "take" || verb == "add")
+        else if (verb == "acquire" || verb.starts_with("take") || verb == "add")
             obey_semaphore(verb, s, line);
         else if (verb == "enter" || verb == "leave" || verb == "counts")
             obey_reader(verb, s);
@@ -255,6 +255,8 @@ private:
             s.semaphore->async_acquire(units, holding(s));
         else if (verb == "take")
             s.semaphore->async_take(units, telling("taken", s));
+        else if (verb == "take_sticky")
+            s.semaphore->async_take(units, redis::take_mode::sticky, telling("taken", s));
         else
             s.semaphore->async_release(units, telling("added", s));
     }

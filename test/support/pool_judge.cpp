@@ -30,6 +30,15 @@ attempt_name name_of(const waiter_id& id)
     return {id.nonce, id.sequence};
 }
 
+/// Who a pool remembers to have served as a taker, if that is what an entry says; see taker() in
+/// lua/pool/prologue.lua.
+attempt_name taker_of(const std::string& entry)
+{
+    std::string id = entry;
+    std::ranges::replace(id, '-', '.');
+    return entry.find('-') != std::string::npos ? name_of(id_of(id)) : attempt_name();
+}
+
 std::string text(attempt_name who)
 {
     return redis::detail::wake_name(who.first, 0).substr(0, 4) + '.' + std::to_string(who.second);
@@ -75,6 +84,11 @@ pool_judge::contents pool_judge::look(const redis_store& store, std::size_t inde
     if (!result.queue.empty())
         result.first = number(entry_of(result.queue.front()));
     result.ids = units != nullptr ? units->size() : 0;
+    if (const auto* done = store.zset(keys[2]))
+        for (const auto& [fence, entry] : done->order)
+            if (const attempt_name who = taker_of(entry);
+                who != attempt_name() && !done->scores.contains(entry + " back"))
+                result.takers[who] = static_cast<std::int64_t>(fence);
     return result;
 }
 
@@ -112,6 +126,12 @@ void pool_judge::open_account(pool& each)
         each.grants[held.fence].outside = held.left;
         each.base -= held.left;
     }
+    for (const auto& [who, fence] : each.seen.takers)
+    {
+        each.grants[fence].who = who;
+        each.grants[fence].outside = each.wishes.at(who).what.units;
+        each.base -= each.grants[fence].outside;
+    }
 }
 
 void pool_judge::after_script(const redis_store& store, std::size_t index, const executed& script,
@@ -125,7 +145,9 @@ void pool_judge::after_script(const redis_store& store, std::size_t index, const
             lost.push_back(message.substr(5, message.find(' ', 5) - 5));
     note_arrivals(each, after);
     note_releases(each, after, script, lost);
-    note_grants(each, after, now, knows);
+    if (script.what.op == operation::cancel)
+        note_returns(each, after);
+    note_grants(each, after, script, now, knows);
     if (script.what.op != operation::cancel && script.what.op != operation::resync)
         check_drops(each, after, knows);
     check_account(each, after, script);
@@ -177,9 +199,42 @@ void pool_judge::note_releases(pool& each, const contents& after, const executed
     }
 }
 
-void pool_judge::note_grants(pool& each, const contents& after, time now, const witness& knows)
+/// What is back since the taker that was granted it has given up.
+void pool_judge::note_returns(pool& each, const contents& after)
+{
+    for (const auto& [who, fence] : each.seen.takers)
+    {
+        if (after.takers.contains(who))
+            continue;
+        std::int64_t& left = each.grants[fence].outside;
+        // Who has added more than was taken has left less to be put back.
+        const std::int64_t back = std::min(left, each.seen.outside);
+        each.overdrawn = each.overdrawn || back < left;
+        left -= back;
+    }
+}
+
+void pool_judge::note_grants(pool& each, const contents& after, const executed& script, time now,
+                             const witness& knows)
 {
     std::map<std::int64_t, std::string> granted;
+    for (const auto& [who, fence] : after.takers)
+    {
+        const auto known = each.seen.takers.find(who);
+        if (known != each.seen.takers.end() && known->second == fence)
+            continue;
+        if (left_by(each, who) != 0 && each.forgot_at < each.wishes.at(who).since)
+            violate(text(who) + " was served twice");
+        // It has waited, or has asked just now; under the id where somebody listens, if there is one.
+        std::vector<std::string> ids = each.seen.queue;
+        ids.insert(ids.end(), script.what.arguments.begin(), script.what.arguments.end());
+        std::erase_if(ids, [&](const std::string& id) { return name_of(id_of(id)) != who; });
+        if (ids.empty())
+            return violate("units were granted to " + text(who) + ", who had not asked");
+        std::ranges::partition(ids,
+                               [&](const std::string& id) { return knows.listens(id_of(id)); });
+        granted.emplace(fence, ids.front());
+    }
     for (const auto& [id, held] : after.holders)
     {
         const attempt_name who = name_of(id_of(id));
@@ -206,7 +261,8 @@ void pool_judge::note_grants(pool& each, const contents& after, time now, const 
         if (fence <= each.top_fence && !fences_excused(each))
             violate("the fence " + std::to_string(fence) + " was granted to " + text(who) +
                     " after " + std::to_string(each.top_fence));
-        each.grants[fence] = {who, now, false, 0};
+        each.grants[fence] = {who, now, false,
+                              after.takers.contains(who) ? each.wishes.at(who).what.units : 0};
         each.top_fence = std::max(each.top_fence, fence);
         check_order(each, after, who, knows);
     }
@@ -237,7 +293,8 @@ void pool_judge::check_drops(pool& each, const contents& after, const witness& k
         return;
     for (const std::string& id : each.seen.queue)
         if (std::ranges::find(after.queue, id) == after.queue.end() &&
-            !after.holders.contains(id) && knows.placed(id_of(id)))
+            !after.holders.contains(id) && !after.takers.contains(name_of(id_of(id))) &&
+            knows.placed(id_of(id)))
             violate(id + " is connected and was dropped as dead");
 }
 
@@ -418,13 +475,29 @@ void pool_judge::taken(std::size_t index, attempt_name who)
     const wish& wanted = each.wishes.at(who);
     if (each.forgot_at >= wanted.since)
         return;
+    const std::int64_t outside = left_by(each, who);
+    if (outside != wanted.what.units)
+        violate(text(who) + " took " + std::to_string(wanted.what.units) + " units, of which " +
+                std::to_string(outside) + " were counted");
+}
+
+void pool_judge::given_up(std::size_t index, attempt_name who)
+{
+    const pool& each = pools_[index];
+    const std::int64_t outside = left_by(each, who);
+    if (outside != 0 && !each.overdrawn && each.forgot_at < each.wishes.at(who).since)
+        violate(text(who) + " has given up, and " + std::to_string(outside) +
+                " units that it was granted are not back");
+}
+
+/// How many units an attempt has left outside.
+std::int64_t pool_judge::left_by(const pool& each, attempt_name who)
+{
     std::int64_t outside = 0;
     for (const auto& [fence, grant] : each.grants)
         if (grant.who == who)
             outside += grant.outside;
-    if (outside != wanted.what.units)
-        violate(text(who) + " took " + std::to_string(wanted.what.units) + " units, of which " +
-                std::to_string(outside) + " were counted");
+    return outside;
 }
 
 void pool_judge::check_rest(const redis_store& store)

@@ -61,6 +61,9 @@ public:
     /// A holder was told that the server knows what it has still, and what it left outside.
     void known(std::size_t index, attempt_name who, std::int64_t units, std::int64_t outside);
 
+    /// When all has ended, of an attempt that was given up by a client that lives: nothing is missing for it.
+    void given_up(std::size_t index, attempt_name who);
+
     /// How many units are outside of a pool.
     [[nodiscard]] std::int64_t outside(const redis_store& store, std::size_t index) const;
 
@@ -78,6 +81,8 @@ private:
         std::int64_t outside = 0;
         std::vector<std::string> queue;
         std::map<std::string, holding> holders;
+        // With which fence takers were served, of whom that is remembered.
+        std::map<attempt_name, std::int64_t> takers;
         // What the first of the queue wants.
         std::int64_t first = 0;
         // How many ids have units, or want some.
@@ -122,6 +127,8 @@ private:
         std::int64_t base = 0;
         std::int64_t added = 0;
         std::set<std::string> calls;
+        // Whether not all could be put back.
+        bool overdrawn = false;
         // When nothing is promised any more, and until when.
         time forgot_at = -1;
         time excused_until = -1;
@@ -136,13 +143,16 @@ private:
     void note_arrivals(pool& each, const contents& after);
     void note_releases(pool& each, const contents& after, const executed& script,
                        const std::vector<std::string>& lost);
-    void note_grants(pool& each, const contents& after, time now, const witness& knows);
+    void note_returns(pool& each, const contents& after);
+    void note_grants(pool& each, const contents& after, const executed& script, time now,
+                     const witness& knows);
     void check_order(pool& each, const contents& after, attempt_name winner, const witness& knows);
     void check_drops(pool& each, const contents& after, const witness& knows);
     void check_account(pool& each, const contents& after, const executed& script);
     void check_contents(pool& each, const contents& after, const executed& script);
     void check_beliefs(const pool& each, time now);
     void open_account(pool& each);
+    [[nodiscard]] static std::int64_t left_by(const pool& each, attempt_name who);
     [[nodiscard]] bool fences_excused(const pool& each) const { return each.forgetful && back_; }
 
     std::vector<redis::detail::lock_keys> keys_;

@@ -24,7 +24,14 @@ public:
                   std::int64_t hint = 0, std::int64_t seen = 0)
     {
         return run("pool_acquire", with_shape({"w:", id, mode, text(hint), lease, claim, idle},
-                                              {text(seen), text(units)}));
+                                              {text(seen), text(units), "", ""}));
+    }
+    /// As a taker. @p served is one that has heard of its units.
+    words take(const std::string& id, std::int64_t units, const std::string& mode = "queue",
+               const std::string& served = "")
+    {
+        return run("pool_acquire", with_shape({"w:", id, mode, "0", lease, claim, idle},
+                                              {"0", text(units), "take", served}));
     }
     words release(const std::string& ids, std::int64_t fence, const std::string& slot = "",
                   std::int64_t left = 0)
@@ -34,7 +41,12 @@ public:
     }
     words cancel(const std::string& ids)
     {
-        return run("pool_cancel", with_shape({"w:", ids, lease, claim, idle}));
+        return run("pool_cancel", with_shape({"w:", ids, lease, claim, idle}, {"0", ""}));
+    }
+    words cancel_taker(const std::string& ids, std::int64_t units, const std::string& again = "")
+    {
+        return run("pool_cancel",
+                   with_shape({"w:", ids, lease, claim, idle}, {text(units), again}));
     }
     words nudge(const std::string& id)
     {

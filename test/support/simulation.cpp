@@ -479,6 +479,8 @@ void simulation_world::check_end()
                 return judge_->violate("attempt ." + std::to_string(id) + " of client " +
                                        std::to_string(i) + " never ends: it is " +
                                        std::string(each.machine->phase_name(id)));
+            else if (part.cancelled && part.wants.takes == redis::take_mode::sticky)
+                pool_judge_->given_up(part.lock, {each.nonce, id});
         if (!each.calls.empty())
             return judge_->violate("a call of client " + std::to_string(i) + " is never answered");
         if (each.machine->attempt_count() != 0)

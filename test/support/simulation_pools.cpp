@@ -27,7 +27,8 @@ simulation_world::section simulation_world::random_demand()
     // Now and then, more than there can ever be.
     if (chance(2))
         each.wants.units = ordinary + 1;
-    each.wants.takes = use_ == pool_use::supplies && chance(35);
+    if (use_ == pool_use::supplies && chance(35))
+        each.wants.takes = chance(50) ? redis::take_mode::sticky : redis::take_mode::confirmed;
     each.wants.waits = !chance(12);
     return each;
 }
@@ -91,7 +92,9 @@ void simulation_world::on_taken(std::size_t index, attempt_id id)
 {
     client& who = clients_[index];
     section& each = who.sections.at(id);
-    log("client ", index, ": has TAKEN ", each.wants.units, " units by .", id);
+    log("client ", index,
+        each.wants.takes == redis::take_mode::sticky ? ": has GOT " : ": has TAKEN ",
+        each.wants.units, " units by .", id);
     if (each.at != stage::waiting || !each.wants.takes)
         return judge_->violate("units were taken that nobody waited for");
     each.at = stage::ended;

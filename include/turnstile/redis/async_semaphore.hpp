@@ -23,6 +23,7 @@
 #include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/detail/permit_grant.hpp>
 #include <turnstile/redis/session.hpp>
+#include <turnstile/redis/take_mode.hpp>
 #include <utility>
 
 namespace turnstile::redis {
@@ -239,32 +240,45 @@ public:
     /**
      * @brief Waits for units and takes them for good (the P of P/V): there is no permit, and no lease.
      *
-     * They are granted with a lease at first, and taken when this process has confirmed that it is there:
-     * if it dies in between, they go to the next one. So no unit is lost with a message or a process.
+     * By default they are granted with a lease at first, and taken when this process has confirmed that it
+     * is there: if it dies in between, they go to the next one. So no unit is lost with a message or a
+     * process. With `take_mode::sticky` they are taken when they are granted, which saves a round trip, and
+     * are lost if this process dies before it was told; not with a message or a connection.
      *
      * @param units how many.
+     * @param mode  when they leave the semaphore.
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * As with @ref async_acquire; and `errc::unknown_outcome` if the session is closed just when the
-     * units are being taken.
+     * As with @ref async_acquire; and, unless it is sticky, `errc::unknown_outcome` if the session is closed
+     * just when the units are being taken.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal, until the units are granted; then it succeeds.
+     * Total, partial and terminal. Once the units are granted, it succeeds, unless it is sticky: then it
+     * completes at once, and they are put back in the background.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * Two commands. If it has to wait, one message between them.
+     * Two commands, or a sticky one. If it has to wait, one message more, behind the first command.
      */
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_take(std::ptrdiff_t units, take_mode mode, CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code)>(initiate_take(pool_),
+                                                                              token, units, mode);
+    }
+
+    /// Waits for units and takes them for good, with a confirmation; see the other overload. Completion
+    /// signature `void(error_code)`.
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_take(std::ptrdiff_t units, CompletionToken&& token = {})
     {
-        return boost::asio::async_initiate<CompletionToken, void(error_code)>(initiate_take(pool_),
-                                                                              token, units);
+        return async_take(units, take_mode::confirmed, std::forward<CompletionToken>(token));
     }
 
-    /// Waits for one unit and takes it for good; see the other overload. Completion signature
-    /// `void(error_code)`.
+    /// Waits for one unit and takes it for good, with a confirmation; see the first overload. Completion
+    /// signature `void(error_code)`.
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_take(CompletionToken&& token = {})
@@ -383,10 +397,10 @@ private:
         using initiation::initiation;
 
         template <class Handler>
-        void operator()(Handler&& handler, std::ptrdiff_t units) const
+        void operator()(Handler&& handler, std::ptrdiff_t units, take_mode mode) const
         {
             detail::start_acquire(
-                this->pool(), detail::patience(), units, true,
+                this->pool(), detail::patience(), units, mode,
                 {detail::resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
                  this->get_executor()});
         }

@@ -19,6 +19,7 @@
 #include <turnstile/owner_token.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
 #include <turnstile/redis/lease_clock.hpp>
+#include <turnstile/redis/take_mode.hpp>
 #include <utility>
 #include <vector>
 
@@ -174,7 +175,7 @@ void start_lock(const std::shared_ptr<lock_handle>& lock, patience patience, loc
 /// Waits for units of a pool; likewise. If they are taken, the grant is empty, and `timed_out` means that
 /// the patience was not enough.
 void start_acquire(const std::shared_ptr<lock_handle>& pool, patience patience, std::int64_t units,
-                   bool takes, lock_handler handler);
+                   std::optional<take_mode> takes, lock_handler handler);
 
 /// Waits for more units of a pool, in front of all others, for somebody who has some. The grant that it
 /// completes with owns what the guard owns, too.

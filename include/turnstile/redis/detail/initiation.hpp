@@ -42,7 +42,7 @@ struct initiate_acquire : initiation
     template <class Handler, class Map>
     void operator()(Handler&& handler, patience patience, std::int64_t units, Map map) const
     {
-        start_acquire(this->pool(), patience, units, false,
+        start_acquire(this->pool(), patience, units, std::nullopt,
                       {mapped_handler<std::decay_t<Handler>, Map>(std::forward<Handler>(handler),
                                                                   std::move(map)),
                        this->get_executor()});

@@ -86,7 +86,7 @@ struct initiate_event_wait : event_initiation
     {
         if (!this->signals())
             return this->call(gate_call::wait)(std::forward<Handler>(handler));
-        start_acquire(this->signals(), patience(), 1, true,
+        start_acquire(this->signals(), patience(), 1, take_mode::confirmed,
                       {resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
                        this->get_executor()});
     }
@@ -103,7 +103,7 @@ struct initiate_limited_event_wait : event_initiation
         if (!this->signals())
             return this->call(gate_call::wait)(std::forward<Handler>(handler), patience,
                                                to_cv_status());
-        start_acquire(this->signals(), patience, 1, true,
+        start_acquire(this->signals(), patience, 1, take_mode::confirmed,
                       {signal_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
                        this->get_executor()});
     }

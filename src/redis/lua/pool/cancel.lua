@@ -2,7 +2,8 @@
 --
 -- KEYS       pool, queue, done, holders, units
 -- ARGV       prefix, ids (all that the waiter may be known by, with commas), lease ms, claim ms, idle ms,
---            capacity, units outside
+--            capacity, units outside, how many it was to take as a taker (else 0),
+--            whether a former connection of a taker may still ask for units (again, or empty)
 -- returns    cancelled | foreign | wrongtype
 -- repeated   does nothing
 -- wakes      the first of the queue, as long as it fits
@@ -14,6 +15,8 @@ for id in string.gmatch(ARGV[2], '[^,]+') do
   local units = holding(s, id)
   if units then drop(s, id, units) else leave(s, id) end
 end
+local units = tonumber(ARGV[8])
+if units > 0 then put_back(s, string.match(ARGV[2], '^[^,]+'), units, ARGV[9] == 'again') end
 reap(s)
 grant(s)
 save(s, tonumber(ARGV[3]), ARGV[5])

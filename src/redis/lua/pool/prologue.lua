@@ -7,6 +7,9 @@
 -- does not have. ARGV[1] is the prefix of the wake channels. Times are microseconds, spans in ARGV
 -- milliseconds. Invariant after each script: the first of the queue does not fit, or the answer says that
 -- there is more to do.
+--
+-- A taker wants units that are outside as soon as they are granted. That it was is remembered among what was given
+-- back, until its client says that it has heard of it.
 local layout = '1'
 local memory = 3600 * 1000000  -- how long it is remembered what was given back
 local special = 2 ^ 30
@@ -132,12 +135,53 @@ local function possible(s, units)
   return units % special <= s.capacity % special and units <= s.capacity
 end
 
-local function own(s, id, units, seen)
+-- Counts units that nobody holds any more, or that are back.
+local function move(s, number)
+  if number ~= 0 then s.outside, s.moved = s.outside + number, true end
+end
+
+-- Remembers what was given back, or taken, with which fence. Whether that is something new.
+local function remember(s, what, fence)
+  if fence % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
+  return redis.call('ZADD', s.done, text(fence), what) == 1
+end
+
+-- What a taker is remembered by, whatever connection it has: a command of a former one may come late, and must
+-- not take anything again.
+local function taker(id)
+  return (string.gsub(id, '#%d+%.', '#0-', 1))
+end
+
+-- The fence with which a taker was granted its units.
+local function served(s, id)
+  return tonumber(redis.call('ZSCORE', s.done, taker(id)) or nil)
+end
+
+local function own(s, id, units, seen, takes)
   s.fence = math.max(s.fence + 1, s.now, seen + 1)
+  s.given = s.fence
+  if takes then
+    remember(s, taker(id), s.fence)
+    move(s, units)
+    return
+  end
   -- The keys of holders may be new.
   if s.held == 0 then s.added = true end
-  s.given, s.held = s.fence, s.held + units
+  s.held = s.held + units
   hold(s, id, units, s.fence, 0, s.now + s.claim * 1000)
+end
+
+-- A taker is not interested any more: what it was granted is back, unless somebody has added it meanwhile. If a
+-- former connection of it may still ask for units, it counts as served.
+local function put_back(s, id, units, again)
+  local name = taker(id)
+  local undone = name .. ' back'
+  if served(s, id) and not redis.call('ZSCORE', s.done, undone) then move(s, -math.min(units, s.outside)) end
+  redis.call('ZREM', s.done, name)
+  if not again then return end
+  remember(s, name, s.now)
+  remember(s, undone, s.now)
+  s.moved = true
 end
 
 -- Takes a holder's units back.
@@ -171,22 +215,23 @@ local function grant(s, caller)
     local id = redis.call('ZRANGE', s.queue, 0, 0)[1]
     s.head = id
     if not id then return end
-    local units = tonumber(redis.call('HGET', s.units, id) or nil)
+    local units, takes = string.match(redis.call('HGET', s.units, id) or '', '^(%d+)( ?%a*)$')
+    units, takes = tonumber(units or nil), takes == ' take'
     local lives = units and (id == caller or alive(id))
-    if lives and not fits(s, units) then return end
+    -- A taker that was served under the id of another connection is told so again.
+    local fence = lives and takes and served(s, id)
+    if lives and not fence and not fits(s, units) then return end
     leave(s, id)
-    if lives then own(s, id, units, 0) end
+    if lives and not fence then
+      own(s, id, units, 0, takes)
+      fence = s.fence
+    end
     if lives and id ~= caller then
-      redis.pcall('PUBLISH', channel(id), 'grant ' .. id .. ' ' .. text(s.fence) .. ' ' ..
+      redis.pcall('PUBLISH', channel(id), 'grant ' .. id .. ' ' .. text(fence) .. ' ' ..
         text(s.now + s.claim * 1000) .. ' ' .. text(s.now))
     end
   end
   s.more = 1
-end
-
--- Counts units that nobody holds any more, or that are back.
-local function move(s, number)
-  if number ~= 0 then s.outside, s.moved = s.outside + number, true end
 end
 
 -- What is to be said: 'status now fence deadline', and perhaps 'ticket more extra'.
@@ -206,6 +251,8 @@ local function standing(s, id, lease, extra)
   end
   local first = redis.call('ZRANGE', s.holders, 0, 0, 'WITHSCORES')[2]
   s.deadline = math.min(tonumber(first or s.now + lease * 1000), s.now + lease * 1000)
+  fence = id ~= '' and served(s, id)
+  if fence then return answer(s, 'own', fence, nil, extra) end
   local ticket = id ~= '' and redis.call('ZSCORE', s.queue, id)
   if ticket then return answer(s, 'queued', 0, ticket, extra) end
   return answer(s, 'gone', 0, nil, extra)

@@ -17,10 +17,7 @@ for id in string.gmatch(ARGV[2], '[^,]+') do
   local units, its, left = holding(s, id)
   if its == fence then
     -- First what can fail, if somebody has put something else there.
-    if slot ~= '' then
-      if redis.call('ZADD', s.done, text(fence), slot) == 1 then s.added = true end
-      if fence % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
-    end
+    if slot ~= '' and remember(s, slot, fence) then s.added = true end
     drop(s, id, units)
     move(s, tonumber(ARGV[10]) - left)
     result = 'released'
