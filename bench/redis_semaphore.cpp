@@ -245,6 +245,8 @@ std::vector<figure> permits(world& w, int count)
     };
     const auto read = [&](int) -> asio::awaitable<void> { co_await semaphore.async_value(); };
     const auto take = [&](int) -> asio::awaitable<void> { co_await semaphore.async_take(); };
+    const auto pop = [&](int) -> asio::awaitable<void>
+    { co_await semaphore.async_take(1, redis::take_mode::sticky); };
     const auto add_one = [&](int) -> asio::awaitable<void> { co_await semaphore.async_release(1); };
 
     std::vector<figure> result;
@@ -259,6 +261,7 @@ std::vector<figure> permits(world& w, int count)
     add("releasing a permit", for_each_number(w, count, release), "ns");
     add("taking a unit for good", for_each_number(w, some, take), "ns");
     add("adding a unit", for_each_number(w, some, add_one), "ns");
+    add("taking a unit for good, sticky", for_each_number(w, some, pop), "ns");
     return result;
 }
 

@@ -353,7 +353,7 @@ public:
     [[nodiscard]] std::vector<std::string> acquire(const std::string& id) const
     {
         return words("pool_acquire",
-                     {id, "queue", "0", lease, lease, idle, capacity_, "0", "0", "1"});
+                     {id, "queue", "0", lease, lease, idle, capacity_, "0", "0", "1", "", ""});
     }
 
     [[nodiscard]] std::vector<std::string> renew(const std::string& id,
@@ -366,12 +366,12 @@ public:
                                                    const std::string& fence) const
     {
         return words("pool_release",
-                     {id, fence, "bench.0", lease, lease, idle, capacity_, "0", "0"});
+                     {id, fence, "bench.0", lease, lease, idle, capacity_, "0", "0", ""});
     }
 
     [[nodiscard]] std::vector<std::string> cancel(const std::string& id) const
     {
-        return words("pool_cancel", {id, lease, lease, idle, capacity_, "0"});
+        return words("pool_cancel", {id, lease, lease, idle, capacity_, "0", "0"});
     }
 
 private:
