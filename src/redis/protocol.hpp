@@ -58,6 +58,14 @@ enum class operation
 /// How many operations there are.
 inline constexpr std::size_t operation_count = 13;
 
+/// Whether an operation is about attempts of a client, of each of which one command at most is under way; not about
+/// calls, contributions, or all who wait.
+[[nodiscard]] constexpr bool is_about_attempts(operation op) noexcept
+{
+    return op != operation::nudge && op != operation::signal && op != operation::keep &&
+           op != operation::count;
+}
+
 /// What an operation is done to: each kind has scripts of its own.
 enum class object_kind
 {

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <utility>
 
-// What the client says: the arguments of the scripts. What it decides stands in protocol_client.cpp.
+// What the client says: the arguments of the scripts. What it decides stands beside.
 
 namespace turnstile::redis::detail {
 
@@ -423,7 +423,7 @@ void protocol_client::send(object_kind kind, operation op, lock_id lock,
     if (op == operation::keep)
         for (const bond_id id : attempts)
             bonds_.at(id).flight = number;
-    else if (op != operation::nudge && op != operation::signal && op != operation::count)
+    else if (is_about_attempts(op))
         for (const attempt_id id : attempts)
             attempts_.at(id).flight = number;
     flights_.emplace(number, flight{op, lock, std::move(attempts), now_});

@@ -47,15 +47,16 @@ struct client_state
             into.add(kind::command, number);
             into.plain(each.op);
             into.add(kind::timer, each.sent);
-            if (is_about_attempts(each.op))
+            if (names_attempts(each.op))
                 for (const attempt_id id : each.attempts)
                     into.add(kind::attempt, id);
         }
     }
 
-    static bool is_about_attempts(operation op)
+    /// A nudge names who asks.
+    static bool names_attempts(operation op)
     {
-        return op != operation::signal && op != operation::keep && op != operation::count;
+        return op == operation::nudge || is_about_attempts(op);
     }
 
     static void draw(test::portrait& into, const protocol_client& machine,
@@ -106,7 +107,7 @@ struct client_state
     static std::vector<attempt_id> under_way(const protocol_client& machine, std::uint64_t number)
     {
         const auto found = machine.flights_.find(number);
-        return found != machine.flights_.end() && is_about_attempts(found->second.op)
+        return found != machine.flights_.end() && names_attempts(found->second.op)
                    ? found->second.attempts
                    : std::vector<attempt_id>();
     }
@@ -116,8 +117,7 @@ struct client_state
         std::set<attempt_id> seen;
         for (const auto& [number, each] : machine.flights_)
             for (const attempt_id id : each.attempts)
-                if (each.op != operation::nudge && is_about_attempts(each.op) &&
-                    !seen.insert(id).second)
+                if (is_about_attempts(each.op) && !seen.insert(id).second)
                     return id;
         return 0;
     }

@@ -31,8 +31,7 @@ std::vector<attempt_id> attempts_of(const command& what)
         for (std::size_t i = 1; i < what.arguments.size(); i += step)
             add(what.arguments[i + (what.op == operation::resync ? 1 : 0)]);
     }
-    else if (what.op != operation::nudge && what.op != operation::signal &&
-             what.op != operation::count && what.op != operation::keep)
+    else if (is_about_attempts(what.op))
         add(what.arguments[1]);
     return result;
 }

@@ -1,0 +1,131 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "protocol_client.hpp"
+
+// Until when a grant can be relied on, what makes it a lock that is held, and what ends that.
+
+namespace turnstile::redis::detail {
+
+/// How long before the end of a lease it is given up.
+local_time protocol_client::margin_of(local_time span) const
+{
+    return std::min(std::max(options_.margin, 2 * round_trip_), span / 4);
+}
+
+/// Until when a grant can be relied on.
+local_time protocol_client::expiry(const lock_state& lock, const grant& given) const
+{
+    if (!guards_.clock_bound)
+        return now_ + given.span - margin_of(given.span);
+    return lock.clock.known() ? lock.clock.before(given.deadline) - margin_of(given.span)
+                              : local_time::min();
+}
+
+void protocol_client::told(attempt_entry& entry, grant given, bool by_message)
+{
+    attempt& each = entry.second;
+    if (guards_.fence_floor && given.fence <= each.fence)
+        return;
+    const lock_state& lock = locks_.at(each.lock);
+    const local_time expires = expiry(lock, given);
+    const bool is_asked = each.flight != 0 || each.leader != 0;
+    const bool waits = is_asked && guards_.single_flight;
+    const bool is_whole = lock.options.state.empty() || given.state;
+    // Units that are taken have no lease.
+    const bool is_in_time = expires > now_ || each.wants.takes == take_mode::sticky;
+    if (is_in_time && !waits && is_whole)
+        return enter(entry, std::move(given), expires, by_message);
+    each.told = std::move(given);
+    // What is under way will tell more.
+    if (is_asked)
+        return;
+    leave_queue(entry);
+    each.at = phase::confirming;
+    if (expires <= now_)
+        ++counters_.confirmed;
+    proceed(entry);
+}
+
+void protocol_client::enter(attempt_entry& entry, grant given, local_time expires, bool by_message)
+{
+    attempt& each = entry.second;
+    lock_state& lock = locks_.at(each.lock);
+    leave_queue(entry);
+    each.told = {};
+    each.fence = given.fence;
+    // The units of a pool are granted side by side.
+    if (guards_.fence_regression && !lock.options.pool && given.fence <= lock.top_fence)
+    {
+        ++counters_.regressed;
+        actions_.emplace_back(failed{each.bearer, attempt_failure::fence_regressed,
+                                     "the server granted " + std::to_string(given.fence) +
+                                         " after " + std::to_string(lock.top_fence)});
+        each.at = phase::releasing;
+        each.spoiled = true;
+        proceed(entry);
+        return dismiss_envoy(entry);
+    }
+    lock.top_fence = std::max(lock.top_fence, given.fence);
+    ++(by_message ? counters_.granted_by_message : counters_.granted_by_answer);
+    counters_.lock_wait.add(now_ - each.asked);
+    if (each.wants.takes == take_mode::sticky)
+    {
+        actions_.emplace_back(taken{each.bearer});
+        // What a former connection asks for late must not be granted again.
+        if (!each.haunted)
+            lock.served.push_back(wake_name(options_.nonce, 0) + '-' + std::to_string(entry.first));
+        return end_attempt(entry.first);
+    }
+    if (each.wants.takes)
+    {
+        each.outside = each.wants.units;
+        each.at = phase::releasing;
+        return proceed(entry);
+    }
+    each.at = phase::held;
+    hold(entry, given, expires);
+    begin_run(entry, given);
+    actions_.emplace_back(granted{each.bearer, given.fence, each.expires, given.heard, each.woken,
+                                  std::move(given.state).value_or(field_map())});
+}
+
+/// Sets out when a lease that is held ends, and when it is to be renewed.
+void protocol_client::hold(attempt_entry& entry, const grant& given, local_time expires)
+{
+    attempt& each = entry.second;
+    const lease_options& options = locks_.at(each.lock).options;
+    each.expires = each.expires == never ? expires : std::max(each.expires, expires);
+    set_timer(timer::loss, entry.first, each.loss_at, each.expires);
+    if (each.changes_sent != each.changes)
+        return set_timer(timer::renewal, entry.first, each.renewal_at, now_);
+    // Without renewal, a grant is confirmed once, since each begins as a short one.
+    if (!options.renew && given.span >= options.lease)
+        return set_timer(timer::renewal, entry.first, each.renewal_at, never);
+    const local_time span = guards_.lease_in_force ? given.span : local_time(options.lease);
+    const local_time begun = each.expires + margin_of(given.span) - given.span;
+    const auto part =
+        static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);
+    const bool late = guards_.lease_in_force && begun + span / 2 < now_;
+    set_timer(timer::renewal, entry.first, each.renewal_at,
+              late ? now_ : std::max(begun + local_time(part), now_));
+}
+
+/// The lock is not held any more; the server is told so that it need not wait for the end of the lease.
+void protocol_client::lose(attempt_entry& entry)
+{
+    clear_timers(entry);
+    ++counters_.lost;
+    actions_.emplace_back(lost{entry.second.bearer});
+    entry.second.at = phase::releasing;
+    entry.second.spoiled = true;
+    proceed(entry);
+    dismiss_envoy(entry);
+}
+
+}  // namespace turnstile::redis::detail
