@@ -16,6 +16,7 @@
 #include <chaos/server.hpp>
 #include <chaos/store_user.hpp>
 #include <chaos/tally.hpp>
+#include <chaos/unit_user.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -48,6 +49,7 @@ public:
         , counts_(counts)
         , seed_(seed)
         , gates_(name_, static_cast<std::size_t>(how_much.clients), !may_forget, counts)
+        , units_(name_, !may_forget, counts)
     {
         for (int i = 0; i != how_much.locks; ++i)
             oracles_.push_back(std::make_unique<oracle>(
@@ -101,6 +103,8 @@ public:
         client inspector(name_ + ", inspector", server.server.port(), counts_, seed_);
         store_user stores(inspector, run_, books_);
         stores.employ_inspector();
+        unit_user units(inspector, run_, units_);
+        units.employ_inspector();
         mortals_->inspect(inspector);
         inspector.run();
         while (inspector.is_busy())
@@ -122,6 +126,8 @@ private:
         stores_.push_back(std::make_unique<store_user>(who, run_, books_));
         stores_.back()->employ();
         at_gates_.push_back(std::make_unique<gate_user>(who, run_, gates_, number));
+        of_units_.push_back(std::make_unique<unit_user>(who, run_, units_));
+        of_units_.back()->employ();
     }
 
     const std::string name_;
@@ -131,10 +137,12 @@ private:
     std::vector<std::unique_ptr<oracle>> oracles_;
     std::vector<std::unique_ptr<ledger>> books_;
     gate_book gates_;
+    unit_book units_;
     std::vector<std::unique_ptr<client>> clients_;
     std::vector<std::unique_ptr<lock_user>> locks_;
     std::vector<std::unique_ptr<store_user>> stores_;
     std::vector<std::unique_ptr<gate_user>> at_gates_;
+    std::vector<std::unique_ptr<unit_user>> of_units_;
     std::unique_ptr<mortals> mortals_;
 };
 

@@ -7,18 +7,19 @@
 //
 // Each client has a thread, a session, and a proxy of its own before its server. Its workers go in and out of
 // mutexes (with cohorts and without), semaphores and shared mutexes, sleep on conditions, change the states of
-// monitors in sections and by transactions, contribute to them, and wait at events, barriers and latches. Meanwhile
-// connections are cut, swallowed and delayed, clients are paused for longer than a lease, servers are paused,
-// restarted with and without their memory, and made to forget scripts and keys. Processes that contribute to the
-// state of a monitor are stopped and killed.
+// monitors in sections and by transactions, contribute to them, take units for good and add them again, and wait at
+// events, barriers and latches. Meanwhile connections are cut, swallowed and delayed, clients are paused for longer
+// than a lease, servers are paused, restarted with and without their memory, and made to forget scripts and keys.
+// Processes that contribute to the state of a monitor are stopped and killed.
 //
-// The judges are in the memory of this program: oracle.hpp of locks and pools, ledger.hpp of monitors, gate_book.hpp
-// of gates. They count as a violation
+// The judges are in the memory of this program: oracle.hpp of locks and pools, unit_user.hpp of units that belong to
+// nobody, ledger.hpp of monitors, gate_book.hpp of gates. They count as a violation
 //
 // - a fencing token that was granted before;
 // - somebody who is inside with a valid guard after somebody else with a higher token was, if one of them was
 //   to be alone, unless the server has lost its memory within the last lease;
 // - more units inside with valid permits than there are, or readers beside a writer, with the same exception;
+// - more units that were taken for good than there are, or fewer in the end than were added again;
 // - a state of a monitor that shows a part of a change, or one that was made twice, or not, against what its
 //   maker was told;
 // - a contribution that is not in the state while its maker believes in it, or is when all have gone or died;
