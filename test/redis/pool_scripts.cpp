@@ -663,11 +663,14 @@ BOOST_AUTO_TEST_CASE(what_a_taker_gives_up_is_back)
 
 BOOST_AUTO_TEST_CASE(a_taker_that_has_given_up_waits_no_more)
 {
-    const std::int64_t fence = fence_of(acquire("b#1.1", 3));
+    take("c#1.1", 1);
+    const std::int64_t fence = fence_of(acquire("b#1.1", 2));
     take("a#1.1", 2);
+    // What others have taken is not its own.
     cancel_taker("a#1.1", 2);
+    BOOST_TEST(value() == 0);
     release("b#1.1", fence);
-    BOOST_TEST(value() == 3);
+    BOOST_TEST(value() == 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_taker_of_two_connections_that_has_given_up_gets_nothing_any_more)
@@ -678,12 +681,23 @@ BOOST_AUTO_TEST_CASE(a_taker_of_two_connections_that_has_given_up_gets_nothing_a
     take("a#1.1", 2);
     take("a#2.1", 2);
     BOOST_TEST(value() == 3);
+    take("b#1.1", 2);
     cancel_taker("a#1.1,a#2.1", 2, "again");
-    BOOST_TEST(value() == 3);
+    BOOST_TEST(value() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(that_a_taker_has_given_up_is_remembered_for_an_hour)
+{
+    const std::int64_t fence = fence_of(acquire("b#1.1", 3));
+    take("a#1.1", 2);
+    cancel_taker("a#1.1", 2, "again");
+    release("b#1.1", fence);
     pass(59min);
-    take("a#2.1", 2);
+    take("a#1.1", 2);
     BOOST_TEST(value() == 3);
     BOOST_TEST(all_end());
+    pass(2h);
+    BOOST_TEST(store.key_count() == 0U);
 }
 
 // Somebody has added the units that were taken: there is no room for them any more.
