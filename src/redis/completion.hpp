@@ -43,11 +43,11 @@ public:
         if (life_)
         {
             lock = std::unique_lock(life_->mutex);
-            life_->residents.insert(this);
+            life_->move_in(*this);
         }
         pending_.emplace(boost::asio::prefer(handler.executor(),
                                              boost::asio::execution::outstanding_work.tracked),
-                         std::move(handler.target()));
+                         handler.is_at_home(), std::move(handler.target()));
     }
 
     completion(const completion&) = delete;
@@ -60,7 +60,7 @@ public:
         if (life_)
         {
             lock = std::unique_lock(life_->mutex);
-            life_->residents.erase(this);
+            life_->move_out(*this);
         }
         rest = evict();
     }
@@ -80,7 +80,8 @@ public:
         if (!pending_)
             return false;
         auto executor = std::move(pending_->executor);
-        boost::asio::post(executor, posted(std::move(pending_->handler), std::move(args)...));
+        boost::asio::post(executor, posted(pending_->is_at_home, std::move(pending_->handler),
+                                           std::move(args)...));
         pending_.reset();
         return true;
     }
@@ -88,24 +89,28 @@ public:
 private:
     struct pending
     {
-        pending(boost::asio::any_io_executor where, handler_type what)
+        pending(boost::asio::any_io_executor where, bool at_home, handler_type what)
             : executor(std::move(where))
+            , is_at_home(at_home)
             , handler(std::move(what))
         {
         }
 
         boost::asio::any_io_executor executor;
+        bool is_at_home;
         handler_type handler;
     };
 
-    static auto posted(handler_type handler, Args... args)
+    static auto posted(bool is_at_home, handler_type handler, Args... args)
     {
-        return [handler = std::move(handler), ... args = std::move(args)]() mutable
+        return [is_at_home, handler = std::move(handler), ... args = std::move(args)]() mutable
         {
             // Slots belong to the executor of the handler, so not earlier than here.
             if (auto slot = boost::asio::get_associated_cancellation_slot(handler);
                 slot.is_connected())
                 slot.clear();
+            if (is_at_home)
+                return std::move(handler)(std::move(args)...);
             const auto executor = boost::asio::get_associated_executor(
                 handler, boost::asio::any_completion_executor());
             auto call = [handler = std::move(handler), ... args = std::move(args)]() mutable

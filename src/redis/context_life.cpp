@@ -33,8 +33,8 @@ private:
         std::vector<std::shared_ptr<void>> evicted;
         const std::lock_guard lock(life_->mutex);
         life_->alive = false;
-        for (context_resident* const resident : life_->residents)
-            evicted.push_back(resident->evict());
+        for (context_resident& resident : life_->residents)
+            evicted.push_back(resident.evict());
         life_->residents.clear();
     }
 
@@ -49,11 +49,19 @@ std::shared_ptr<context_life> context_life::of(const boost::asio::any_io_executo
         return nullptr;
     boost::asio::execution_context& context =
         boost::asio::query(executor, boost::asio::execution::context);
+    // To find a service takes a lock and a walk through a list, and most handlers of a thread belong to one context.
+    // A context whose life has not ended is the only one at its address.
+    thread_local boost::asio::execution_context* latest = nullptr;
+    thread_local std::shared_ptr<context_life> life;
+    if (latest == &context && life->alive)
+        return life;
     // It ends with the process.
     if (&context ==
         &boost::asio::query(boost::asio::system_executor(), boost::asio::execution::context))
         return nullptr;
-    return boost::asio::use_service<life_service>(context).life();
+    life = boost::asio::use_service<life_service>(context).life();
+    latest = &context;
+    return life;
 }
 
 }  // namespace turnstile::redis::detail

@@ -5,25 +5,27 @@
 #ifndef TURNSTILE_SRC_REDIS_CONTEXT_LIFE_HPP
 #define TURNSTILE_SRC_REDIS_CONTEXT_LIFE_HPP
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
+#include <boost/intrusive/list.hpp>
 #include <memory>
 #include <mutex>
-#include <set>
 
 namespace turnstile::redis::detail {
 
 /// Something that must not outlive a context.
-class context_resident
+class context_resident : public boost::intrusive::list_base_hook<>
 {
 public:
+    context_resident(const context_resident&) = delete;
+    context_resident& operator=(const context_resident&) = delete;
+
     /// The context shuts down. The life is locked, so what is to be destroyed is handed out.
     virtual std::shared_ptr<void> evict() noexcept = 0;
 
 protected:
     context_resident() = default;
-    context_resident(const context_resident&) = default;
-    context_resident& operator=(const context_resident&) = default;
     ~context_resident() = default;
 };
 
@@ -37,10 +39,19 @@ public:
     /// The life of an executor's context; null if it has none that could end.
     static std::shared_ptr<context_life> of(const boost::asio::any_io_executor& executor);
 
+    /// While it is locked, for both of these. Nobody moves out twice.
+    void move_in(context_resident& who) { residents.push_back(who); }
+    void move_out(context_resident& who)
+    {
+        if (who.is_linked())
+            residents.erase(residents.iterator_to(who));
+    }
+
     /// Held while the context must not end.
     std::mutex mutex;
-    bool alive = true;
-    std::set<context_resident*> residents;
+    /// Changes while it is locked.
+    std::atomic<bool> alive = true;
+    boost::intrusive::list<context_resident, boost::intrusive::constant_time_size<false>> residents;
 };
 
 /**
@@ -59,7 +70,7 @@ public:
             return;
         const std::lock_guard lock(life_->mutex);
         if (life_->alive)
-            life_->residents.insert(this);
+            life_->move_in(*this);
         else
             executor_ = nullptr;
     }
@@ -72,7 +83,7 @@ public:
         if (!life_)
             return;
         const std::lock_guard lock(life_->mutex);
-        life_->residents.erase(this);
+        life_->move_out(*this);
         executor_ = nullptr;
     }
 

@@ -45,7 +45,7 @@ session_core::session_core(const boost::asio::any_io_executor& fallback,
     if (life_)
     {
         const std::lock_guard lock(life_->mutex);
-        life_->residents.insert(this);
+        life_->move_in(*this);
     }
     post([](session_engine& engine) { engine.start(); });
 }
@@ -55,7 +55,7 @@ session_core::~session_core()
     std::shared_ptr<void> rest;
     auto lock = life_ ? std::unique_lock(life_->mutex) : std::unique_lock<std::mutex>();
     if (life_)
-        life_->residents.erase(this);
+        life_->move_out(*this);
     rest = evict();
     if (lock)
         lock.unlock();

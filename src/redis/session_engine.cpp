@@ -4,6 +4,8 @@
 
 #include "session_engine.hpp"
 
+#include <algorithm>
+#include <array>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <random>
@@ -36,13 +38,28 @@ client_options options_of(const config& settings)
     return result;
 }
 
+using script_table = std::array<std::array<const script*, operation_count>, 2>;
+
+/// The script of each operation for each kind of object, if it has one.
+script_table make_script_table()
+{
+    script_table result{};
+    for (const object_kind kind : {object_kind::mutex, object_kind::pool})
+        for (std::size_t i = 0; i < operation_count; ++i)
+        {
+            const auto found = std::ranges::find(
+                scripts(), name_of(static_cast<operation>(i), kind), &script::name);
+            if (found != scripts().end())
+                result[static_cast<std::size_t>(kind)][i] = &*found;
+        }
+    return result;
+}
+
 const script& script_of(const command& what)
 {
-    for (const script& each : scripts())
-        if (each.name == name_of(what.op, what.kind))
-            return each;
+    static const script_table table = make_script_table();
     // There is a file for each operation; a test looks.
-    std::terminate();
+    return *table[static_cast<std::size_t>(what.kind)][static_cast<std::size_t>(what.op)];
 }
 
 /// The leaves of a reply, as text.

@@ -24,6 +24,7 @@ public:
     template <class Handler>
     erased_handler(Handler&& handler, const boost::asio::any_io_executor& fallback)
         : executor_(executor_of(handler, fallback))
+        , is_at_home_(can_be_posted_to<Handler>)
         , target_(std::forward<Handler>(handler))
     {
     }
@@ -33,9 +34,17 @@ public:
         return executor_;
     }
 
+    /// Whether that is the handler's own executor, if it has one.
+    [[nodiscard]] bool is_at_home() const noexcept { return is_at_home_; }
+
     [[nodiscard]] target_type& target() noexcept { return target_; }
 
 private:
+    template <class Handler>
+    static constexpr bool can_be_posted_to = std::convertible_to<
+        boost::asio::associated_executor_t<std::decay_t<Handler>, boost::asio::any_io_executor>,
+        boost::asio::any_io_executor>;
+
     // An executor that cannot be posted to, as that of a handler whose type was erased before, runs its
     // handler from the fallback.
     template <class Handler>
@@ -43,13 +52,14 @@ private:
                                                     const boost::asio::any_io_executor& fallback)
     {
         auto executor = boost::asio::get_associated_executor(handler, fallback);
-        if constexpr (std::convertible_to<decltype(executor), boost::asio::any_io_executor>)
+        if constexpr (can_be_posted_to<Handler>)
             return executor;
         else
             return fallback;
     }
 
     boost::asio::any_io_executor executor_;
+    bool is_at_home_;
     target_type target_;
 };
 
