@@ -440,7 +440,7 @@ void protocol_client::disconnected(local_time now)
         each.flight = 0;
         each.told = {};
         each.stale = !each.incarnations.empty();
-        each.haunted = each.haunted || each.stale;
+        each.repeated = each.repeated || each.stale;
         set_timer(timer::retry, entry.first, each.retry_at, never);
         set_timer(timer::renewal, entry.first, each.renewal_at, never);
         if (each.unwanted)

@@ -567,8 +567,8 @@ private:
         std::uint64_t changes_known = 0;
         std::uint32_t slot = 0;
         std::uint64_t flight = 0;
-        // Whether a command of a former connection may still come.
-        bool haunted = false;
+        // Whether it had another connection before: a command of that one may still come.
+        bool repeated = false;
         // A taker that the server is told to forget, see lock_state::served.
         std::string forgets;
         // The connections under which the server may know the attempt.

@@ -248,7 +248,7 @@ void protocol_client::send_cancel(attempt_entry& entry)
     {
         const bool is_taker = entry.second.wants.takes == take_mode::sticky;
         arguments.push_back(text(is_taker ? entry.second.wants.units : 0));
-        arguments.emplace_back(entry.second.haunted ? "again" : "");
+        arguments.emplace_back(entry.second.repeated ? "again" : "");
     }
     send(lock.options.kind(), operation::cancel, entry.second.lock, {entry.first}, lock.keys,
          std::move(arguments));

@@ -78,7 +78,7 @@ void protocol_client::enter(attempt_entry& entry, grant given, local_time expire
     {
         actions_.emplace_back(taken{each.bearer});
         // What a former connection asks for late must not be granted again.
-        if (!each.haunted)
+        if (!each.repeated)
             lock.served.push_back(wake_name(options_.nonce, 0) + '-' + std::to_string(entry.first));
         return end_attempt(entry.first);
     }

@@ -57,9 +57,10 @@ using semaphore_options = mutex_options;
  * idle time of the session, it is forgotten, and made anew by the next user.
  *
  * @par What is exact
- * Units are neither lost nor doubled if messages, connections or clients are. If the *server* loses its
- * memory, holders of permits get them back as far as they fit; units that were added or taken for good
- * since the last state that the server saved are not known any more.
+ * Units are neither lost nor doubled if messages, connections or clients are, unless a client is that takes
+ * some with `take_mode::sticky`. If the *server* loses its memory, holders of permits get them back as far
+ * as they fit; units that were added or taken for good since the last state that the server saved are not
+ * known any more.
  *
  * @par Fairness
  * First in, first out, strictly, as the server sees it. A large request at the head is not overtaken by
