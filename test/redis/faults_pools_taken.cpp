@@ -70,6 +70,31 @@ void connections_killed_while_units_come_and_go(take_mode mode, int rounds)
     BOOST_TEST(view.held() == 0);
 }
 
+/// Two sessions with a pool of five units, of which one hears nothing from the server, and will not know it.
+struct deaf_taker
+{
+    deaf_taker()
+    {
+        client.size("a", 5);
+        other.size("a", 5);
+        BOOST_TEST(client.ready() == error_code());
+        proxy.swallow(tcp_proxy::to_client);
+    }
+
+    /// It has another connection, and hears again.
+    void reconnect()
+    {
+        proxy.swallow(tcp_proxy::none);
+        BOOST_TEST(kill_connections(server, "taker") == 1);
+    }
+
+    const redis_server server;
+    tcp_proxy proxy{server.port()};
+    lock_client client{endless(proxy.url(), "taker")};
+    lock_client other{endless(server.url())};
+    const pool_view view{server, "a"};
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_heard_of_its_grant)
@@ -188,23 +213,12 @@ BOOST_AUTO_TEST_CASE(adder_sigkilled_before_it_was_told)
 }
 // Red without: a V that serves the queue in the same script.
 
-BOOST_AUTO_TEST_CASE(reply_to_a_take_lost)
+BOOST_FIXTURE_TEST_CASE(reply_to_a_take_lost, deaf_taker)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(endless(proxy.url(), "taker"));
-    lock_client other(endless(server.url()));
-    client.size("a", 5);
-    other.size("a", 5);
-    const pool_view view(server, "a");
-    BOOST_TEST(client.ready() == error_code());
-
-    proxy.swallow(tcp_proxy::to_client);
     const auto taker = client.take("a", 2);
     BOOST_TEST(until([&] { return view.held() == 2; }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    proxy.swallow(tcp_proxy::none);
-    BOOST_TEST(kill_connections(server, "taker") == 1);
+    reconnect();
     BOOST_TEST(taker->result() == "taken");
     BOOST_TEST(view.outside() == 2);
     BOOST_TEST(other.value("a") == 3);
@@ -251,42 +265,21 @@ BOOST_AUTO_TEST_CASE(sticky_taker_sigkilled_while_it_waits)
 }
 // Red without: a grant only to those who listen.
 
-BOOST_AUTO_TEST_CASE(reply_to_a_sticky_take_lost)
+BOOST_FIXTURE_TEST_CASE(reply_to_a_sticky_take_lost, deaf_taker)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(endless(proxy.url(), "taker"));
-    lock_client other(endless(server.url()));
-    client.size("a", 5);
-    other.size("a", 5);
-    const pool_view view(server, "a");
-    BOOST_TEST(client.ready() == error_code());
-
-    proxy.swallow(tcp_proxy::to_client);
     const auto taker = client.take("a", 2, take_mode::sticky);
     BOOST_TEST(until([&] { return view.outside() == 2; }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(!taker->is_told());
-    proxy.swallow(tcp_proxy::none);
-    BOOST_TEST(kill_connections(server, "taker") == 1);
+    reconnect();
     BOOST_TEST(taker->result() == "taken");
     BOOST_TEST(view.outside() == 2);
     BOOST_TEST(other.value("a") == 3);
 }
 // Red without: what the pool remembers of a taker.
 
-BOOST_AUTO_TEST_CASE(sticky_take_cancelled_before_it_heard_of_its_grant)
+BOOST_FIXTURE_TEST_CASE(sticky_take_cancelled_before_it_heard_of_its_grant, deaf_taker)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(endless(proxy.url(), "taker"));
-    lock_client other(endless(server.url()));
-    client.size("a", 5);
-    other.size("a", 5);
-    const pool_view view(server, "a");
-    BOOST_TEST(client.ready() == error_code());
-
-    proxy.swallow(tcp_proxy::to_client);
     const auto taker = client.take("a", 2, take_mode::sticky);
     BOOST_TEST(until([&] { return view.outside() == 2; }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
@@ -294,8 +287,7 @@ BOOST_AUTO_TEST_CASE(sticky_take_cancelled_before_it_heard_of_its_grant)
     BOOST_TEST(taker->result() == error_code(boost::asio::error::operation_aborted).message());
     const auto waiter = other.acquire("a", 5);
     BOOST_TEST(until([&] { return view.queued() == 1; }));
-    proxy.swallow(tcp_proxy::none);
-    BOOST_TEST(kill_connections(server, "taker") == 1);
+    reconnect();
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(view.outside() == 0);
 }
