@@ -456,8 +456,12 @@ public:
 
     // --- what is to be done ---
 
-    /// Takes out what is to be done.
-    [[nodiscard]] std::vector<action> take_actions() { return std::exchange(actions_, {}); }
+    /// Takes out what is to be done. Who does so often gives back what it took last, for its memory.
+    [[nodiscard]] std::vector<action> take_actions(std::vector<action> spare = {})
+    {
+        spare.clear();
+        return std::exchange(actions_, std::move(spare));
+    }
 
     /// When @ref tick is to be called at the latest; nothing if that makes no difference.
     [[nodiscard]] std::optional<local_time> next_tick() const;

@@ -609,9 +609,14 @@ void session_engine::perform()
 {
     if (std::exchange(is_performing_, true))
         return;
-    for (auto actions = client_.take_actions(); !actions.empty(); actions = client_.take_actions())
+    auto actions = client_.take_actions(std::move(spare_actions_));
+    while (!actions.empty())
+    {
         for (action& each : actions)
             std::visit([this](auto& what) { perform(what); }, each);
+        actions = client_.take_actions(std::move(actions));
+    }
+    spare_actions_ = std::move(actions);
     is_performing_ = false;
     if (closing_ && client_.attempt_count() == 0 && client_.bond_count() == 0 && gates_.is_idle())
         end_close({});

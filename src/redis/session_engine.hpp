@@ -198,6 +198,7 @@ private:
     bool is_closed_ = false;
     bool is_over_ = false;
     bool is_performing_ = false;
+    std::vector<action> spare_actions_;
     // Guards what metrics() copies.
     mutable std::mutex metrics_mutex_;
     session_metrics metrics_;
