@@ -39,7 +39,7 @@ public:
     /// The life of an executor's context; null if it has none that could end.
     static std::shared_ptr<context_life> of(const boost::asio::any_io_executor& executor);
 
-    /// While it is locked, for both of these. Nobody moves out twice.
+    /// While it is locked, both. Who was evicted has moved out already, which does no harm.
     void move_in(context_resident& who) { residents.push_back(who); }
     void move_out(context_resident& who)
     {

@@ -256,6 +256,32 @@ BOOST_DATA_TEST_CASE(a_thread_of_its_own_keeps_leases_while_the_service_is_block
     }
 }
 
+// What a thread remembers of a context is not that of the next one at its address.
+BOOST_AUTO_TEST_CASE(contexts_at_one_address_have_lives_of_their_own)
+{
+    const redis_server server;
+    std::optional<asio::io_context> context;
+    for (int i = 0; i < 3; ++i)
+    {
+        context.emplace();
+        const auto s = std::make_unique<session>(*context, undisturbed(server.url()));
+        async_mutex mutex(*s, "lock " + std::to_string(i));
+        guard_attempt holder;
+        start(path::handler, asio::any_io_executor(context->get_executor()), holder,
+              [&] { return mutex.async_lock(); });
+        BOOST_REQUIRE(until(
+            [&]
+            {
+                drain(*context);
+                return holder.is_told();
+            }));
+        BOOST_TEST(s->metrics().acquires == 1U);
+        context.reset();
+        // The engine, which is of the context, is gone with it.
+        BOOST_TEST(s->metrics().acquires == 0U);
+    }
+}
+
 // --- fork ---------------------------------------------------------------------------------------
 
 BOOST_DATA_TEST_CASE(a_forked_child_is_told_that_the_session_is_closed, data::make({false, true}),

@@ -5,10 +5,12 @@
 // The operations with completion tokens of all kinds, cancellation of all types, and sections whose lock
 // is lost.
 
+#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancel_after.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/deferred.hpp>
@@ -26,6 +28,7 @@
 #include <optional>
 #include <ratio>
 #include <string>
+#include <support/attempt.hpp>
 #include <support/expect.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
@@ -111,6 +114,31 @@ void cancel_waits(asio::cancellation_type type)
 }
 
 }  // namespace
+
+// Its executor cannot be posted to: it is called from the session's context, and dispatched to its own.
+BOOST_AUTO_TEST_CASE(a_handler_whose_type_was_erased_runs_on_its_executor)
+{
+    const redis_server server;
+    scene it(server);
+    asio::io_context other;
+    bool is_told = false;
+    it.mutex.async_lock(asio::any_completion_handler<void(error_code, guard_type)>(
+        asio::bind_executor(other.get_executor(),
+                            [&](const error_code& error, const guard_type& guard)
+                            {
+                                BOOST_TEST(!error);
+                                BOOST_TEST(guard.valid());
+                                BOOST_TEST(other.get_executor().running_in_this_thread());
+                                is_told = true;
+                            })));
+    BOOST_TEST(until(
+        [&]
+        {
+            turnstile::test::drain(it.context);
+            turnstile::test::drain(other);
+            return is_told;
+        }));
+}
 
 BOOST_AUTO_TEST_CASE(futures)
 {

@@ -259,7 +259,7 @@ public:
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * Two commands, or a sticky one. If it has to wait, one message more, behind the first command.
+     * Two commands; one if it is sticky. If it has to wait, one message more, behind the first command.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
