@@ -201,13 +201,14 @@ void candidate::start_unlock()
                [s = shared_]
                {
                    any_guard guard = s->take();
-                   guard.release(
-                       [s](const error_code& error)
-                       {
-                           const std::lock_guard lock(s->mutex);
-                           s->error = error;
-                           s->unlocked = text_of(error);
-                       });
+                   // On the strand, or what is shared might go with a thread that nobody waits for.
+                   guard.release(asio::bind_executor(s->strand,
+                                                     [s](const error_code& error)
+                                                     {
+                                                         const std::lock_guard lock(s->mutex);
+                                                         s->error = error;
+                                                         s->unlocked = text_of(error);
+                                                     }));
                });
 }
 
