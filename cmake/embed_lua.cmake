@@ -35,7 +35,7 @@ foreach(path IN LISTS SCRIPTS)
     message(FATAL_ERROR "${path}: contains what ends a raw string")
   endif()
   string(SHA1 sha1 "${whole}")
-  string(APPEND entries "    {\"${name}\", R\"lua(${whole})lua\", \"${sha1}\"},\n")
+  string(APPEND entries "    {\"${name}\", R\"lua(${whole})lua\"sv, \"${sha1}\"},\n")
 endforeach()
 
 file(WRITE ${OUTPUT} "// Made by cmake/embed_lua.cmake from src/redis/lua.
@@ -44,6 +44,9 @@ file(WRITE ${OUTPUT} "// Made by cmake/embed_lua.cmake from src/redis/lua.
 namespace turnstile::redis::detail {
 
 namespace {
+
+// Compilers count no more than so many steps when they look for the end of a constant text.
+using namespace std::string_view_literals;
 
 constexpr script all_scripts[] = {
 ${entries}};
