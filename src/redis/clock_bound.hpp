@@ -59,6 +59,13 @@ public:
         return now_ + elapsed(at - sent_);
     }
 
+    /// What the clock shows at least, or more by no more than a round trip, unless it was set back.
+    [[nodiscard]] server_time earliest(local_time at) const noexcept
+    {
+        const local_time span = at - sent_;
+        return now_ + span.count() - span.count() / drift;
+    }
+
     /// Until when the clock certainly has not reached a point; long ago if there is no sample.
     [[nodiscard]] local_time before(server_time point) const noexcept
     {

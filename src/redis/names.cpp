@@ -129,17 +129,19 @@ std::string wake_name(std::uint64_t nonce, std::uint64_t incarnation)
 
 std::string to_string(const waiter_id& id)
 {
-    return wake_name(id.nonce, id.incarnation) + '.' + std::to_string(id.sequence);
+    return wake_name(id.nonce, id.incarnation) + '.' + std::to_string(id.sequence) +
+           (id.is_transaction ? "+" : "");
 }
 
 std::optional<waiter_id> parse_waiter_id(std::string_view text) noexcept
 {
     waiter_id id;
-    if (take_number(text, 16, id.nonce) && take(text, '#') &&
-        take_number(text, 10, id.incarnation) && take(text, '.') &&
-        take_number(text, 10, id.sequence) && text.empty())
-        return id;
-    return std::nullopt;
+    if (!take_number(text, 16, id.nonce) || !take(text, '#') ||
+        !take_number(text, 10, id.incarnation) || !take(text, '.') ||
+        !take_number(text, 10, id.sequence))
+        return std::nullopt;
+    id.is_transaction = take(text, '+');
+    return text.empty() ? std::optional(id) : std::nullopt;
 }
 
 }  // namespace turnstile::redis::detail

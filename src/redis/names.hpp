@@ -53,6 +53,8 @@ struct waiter_id
     std::uint64_t nonce = 0;
     std::uint64_t incarnation = 0;
     std::uint64_t sequence = 0;
+    /// Whether it is a transaction: the server carries those out by itself.
+    bool is_transaction = false;
 
     friend bool operator==(const waiter_id&, const waiter_id&) noexcept = default;
 };
@@ -60,7 +62,7 @@ struct waiter_id
 /// `nonce#incarnation`: the last part of the name of the channel on which a connection is woken.
 [[nodiscard]] std::string wake_name(std::uint64_t nonce, std::uint64_t incarnation);
 
-/// `nonce#incarnation.sequence`.
+/// `nonce#incarnation.sequence`, and a plus if it is a transaction.
 [[nodiscard]] std::string to_string(const waiter_id& id);
 
 /// The id that a text spells, or nothing.

@@ -144,10 +144,12 @@ std::optional<field_map> parse_state(std::string_view text)
 std::optional<message> parse_message(std::string_view text)
 {
     message result;
-    const std::string_view what = next_word(text);
-    if (what != "grant" && what != "lost")
+    // In the order of the kinds.
+    constexpr std::array<std::string_view, 4> kinds{"grant", "lost", "released", "unmet"};
+    const auto what = std::ranges::find(kinds, next_word(text));
+    if (what == kinds.end())
         return std::nullopt;
-    result.what = what == "grant" ? message::kind::grant : message::kind::lost;
+    result.what = static_cast<message::kind>(what - kinds.begin());
     const auto id = parse_waiter_id(next_word(text));
     if (!id || !parse_number(next_word(text), result.fence))
         return std::nullopt;

@@ -49,7 +49,7 @@ enum class operation
     fetch,
     /// Of a monitor: extends the leases of contributions to its state, or ends them.
     keep,
-    /// Of a monitor: changes the state without a section; if that is not possible now, acquires or queues.
+    /// Of a monitor: changes the state without a section, perhaps later; if the server cannot, acquires.
     transact,
     /// Of a pool: adds units, creates it, or reads how many there are.
     count,
@@ -147,6 +147,10 @@ struct message
     {
         grant,
         lost,
+        /// A transaction that waited was carried out.
+        released,
+        /// A requirement of a transaction that waited does not hold.
+        unmet,
     };
 
     kind what = kind::grant;

@@ -88,6 +88,8 @@ attempt_id protocol_client::transact(local_time now, lock_id lock, proposal what
 {
     advance(now);
     auto& entry = add_attempt(lock);
+    entry.second.is_transaction = true;
+    entry.second.condition = what.condition;
     proposals_.emplace(entry.first, std::move(what));
     proceed(entry);
     return entry.first;
@@ -165,7 +167,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
 {
     advance(now);
     auto& entry = *find_bearer(id);
-    if (entry.second.at == phase::releasing)
+    if (entry.second.at == phase::releasing || entry.second.unwanted)
         return false;
     if (entry.second.doubtful)
     {
@@ -176,6 +178,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
             give_up(entry, attempt_failure::unknown);
         return false;
     }
+    const bool may_be_done = waits_as_transaction(entry);
     const lock_state& lock = locks_.at(entry.second.lock);
     // Its place is the next one's: nothing need be said.
     if (lock.envoy == entry.first && !lock.parked.empty())
@@ -192,8 +195,9 @@ bool protocol_client::cancel(local_time now, attempt_id id)
     leave_queue(entry);
     clear_timers(entry);
     entry.second.at = phase::cancelling;
+    entry.second.unwanted = may_be_done;
     proceed(entry);
-    return true;
+    return !may_be_done;
 }
 
 attempt_id protocol_client::release(local_time now, attempt_id id, farewell what)
@@ -287,7 +291,8 @@ call_id protocol_client::call(local_time now, lock_id pool, inquiry what, std::i
     return id;
 }
 
-call_id protocol_client::signal(local_time now, lock_id lock, std::string condition, bool all)
+call_id protocol_client::signal(local_time now, lock_id lock, std::string condition, bool all,
+                                std::int64_t newest)
 {
     advance(now);
     const call_id id = ++last_call_;
@@ -296,6 +301,7 @@ call_id protocol_client::signal(local_time now, lock_id lock, std::string condit
     each.lock = lock;
     each.what = all ? inquiry::signal_all : inquiry::signal_one;
     each.name = std::move(condition);
+    each.newest = newest;
     send_call(id);
     return id;
 }
@@ -380,6 +386,13 @@ void protocol_client::enter_queue(attempt_entry& entry, const standing& told, bo
 /// Enters the queue again, with the place that the attempt had.
 void protocol_client::rejoin(attempt_entry& entry)
 {
+    // A grant that has ended where it was made was for a section.
+    if (entry.second.at == phase::confirming && entry.second.server == server_)
+        decline(entry);
+    // One that waited, and is not there any more, may have been carried out by the server that knew it; another one
+    // does not know of that either, if it is not there.
+    if (waits_as_transaction(entry))
+        entry.second.server = server_;
     leave_queue(entry);
     entry.second.at = phase::joining;
     // It had its place among the sleepers, not in the queue.
@@ -441,6 +454,9 @@ void protocol_client::disconnected(local_time now)
         each.told = {};
         each.stale = !each.incarnations.empty();
         each.repeated = each.repeated || each.stale;
+        // What is heard over another connection says nothing about what came over the one before.
+        if (waits_as_transaction(entry) && !std::exchange(each.doubtful, true))
+            each.since = std::max(each.since, locks_.at(each.lock).heard);
         set_timer(timer::retry, entry.first, each.retry_at, never);
         set_timer(timer::renewal, entry.first, each.renewal_at, never);
         if (each.unwanted)
@@ -467,6 +483,12 @@ void protocol_client::received(local_time now, std::string_view text)
         return;
     }
     const auto entry = attempts_.find(told_us->id.sequence);
+    if (told_us->what == message::kind::released || told_us->what == message::kind::unmet)
+    {
+        if (entry != attempts_.end() && is_about(*told_us, *entry))
+            conclude(*entry, told_us->what == message::kind::released, told_us->fence);
+        return;
+    }
     if (told_us->what == message::kind::lost)
     {
         if (entry != attempts_.end() && entry->second.at == phase::held &&
@@ -481,6 +503,18 @@ void protocol_client::received(local_time now, std::string_view text)
          grant{told_us->fence, told_us->deadline, local_time(told_us->deadline - told_us->now),
                now_, std::move(told_us->state)},
          true);
+}
+
+/// Whether a message says how a transaction has ended. Nobody waits to hear it who has the lock, or was told already that
+/// nobody knows; and that it was not carried out is not the end of one that was sent again since.
+bool protocol_client::is_about(const message& what, const attempt_entry& entry) const
+{
+    const attempt& each = entry.second;
+    if (!proposals_.contains(entry.first) || !(each.at < phase::held || each.unwanted))
+        return false;
+    if (what.what == message::kind::released)
+        return true;
+    return each.at == phase::joining ? each.tries == 1 : what.now >= each.since;
 }
 
 void protocol_client::tick(local_time now)
@@ -609,8 +643,10 @@ void protocol_client::arm_nudge(lock_id id, const standing& told)
         static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(nudge_spread.count()));
     const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
     local_time left(std::max<std::int64_t>(told.deadline - told.now, 0));
-    // Who sleeps asks now and then only whether it still does: a message may have been lost.
-    if (lock.asleep == lock.waiters.size())
+    // Who sleeps asks now and then only whether it still does: a message may have been lost. Where nobody owns the
+    // lock, nobody is in the queue, so those who were have been put to sleep.
+    const bool nobody_queues = told.said == standing::status::asleep && told.deadline == 0;
+    if (lock.asleep == lock.waiters.size() || nobody_queues)
     {
         const local_time owned = left;
         left = std::max(left, local_time(lock.options.lease));

@@ -221,7 +221,7 @@ enum class attempt_failure
     unknown,
     /// The server refused to run the script.
     refused,
-    /// It was given up while its command was under way, which has not carried the transaction out.
+    /// The transaction was given up, and was not carried out.
     cancelled,
 };
 
@@ -353,9 +353,9 @@ struct client_counters
  * Of each attempt there is at most one command under way. What has to be said meanwhile is said when the
  * answer has come, or when the connection is back.
  *
- * A transaction is an attempt whose first command may do all of it. If it has not, the attempt goes on as any
- * other, and whoever gets the lock does the rest. As long as the command may have been carried out, nothing else
- * is said about the attempt, and it does not end, except with an unknown outcome.
+ * A transaction is an attempt whose first command may do all of it. If it has not, the server knows what is wanted,
+ * and does it in its turn; or it grants the lock, and the attempt goes on as any other. As long as it may have
+ * been carried out without our knowing, it ends with an answer of the server, or with an unknown outcome.
  *
  * Who sleeps on a condition is an attempt that is queued elsewhere. It begins with the end of the section
  * whose owner goes to sleep, in the same script: until that is known to have been executed, it has a leader,
@@ -399,7 +399,7 @@ public:
     attempt_id transact(local_time now, lock_id lock, proposal what);
 
     /// Gives up an attempt that has not ended yet. There is no further action about it. False if it is too
-    /// late, since units are being taken or a transaction is under way: it ends as always then, but does not
+    /// late, since units are being taken or a transaction may be carried out: it ends as always then, but does not
     /// wait any more.
     bool cancel(local_time now, attempt_id id);
 
@@ -424,8 +424,9 @@ public:
     /// Asks something of a pool. Ends with `called`. `number` is that of units that are to be added.
     call_id call(local_time now, lock_id pool, inquiry what, std::int64_t number = 0);
 
-    /// Signals one who sleeps on a condition, or all. Ends with `called`.
-    call_id signal(local_time now, lock_id lock, std::string condition, bool all);
+    /// Signals one who sleeps on a condition, or all, or all up to a ticket. Ends with `called`.
+    call_id signal(local_time now, lock_id lock, std::string condition, bool all,
+                   std::int64_t newest = 0);
 
     /// Names a contribution. It is made by a section that ends with it, see @ref farewell, and is kept from then
     /// on. Ends with `unbound`.
@@ -556,11 +557,13 @@ private:
         attempt_id leader = 0;
         attempt_id sleeper = 0;
         // Of a transaction: how often it was sent; whether it may have been carried out, without our knowing; and
-        // whether it was given up then.
+        // whether it was given up, though what became of it is not known yet.
+        bool is_transaction = false;
         std::uint32_t tries = 0;
         bool doubtful = false;
         bool unwanted = false;
-        // The highest fence that was known when it was sent first, and what the lock's clock may have shown.
+        // The highest fence that was known when it was sent first; and what the lock's clock may have shown then, or
+        // showed when the transaction certainly waited.
         std::int64_t seen = 0;
         server_time since = 0;
         // Of what was wanted, how many units nobody holds now, without their being back.
@@ -589,7 +592,8 @@ private:
         local_time entered{};
         // A grant that was told, and can not be entered yet.
         grant told;
-        // The server that was asked first to release or to transact, or that knows the sleeper.
+        // The server that was asked first to release or to transact, or that knew the waiting transaction or the
+        // sleeper.
         std::uint64_t server = 0;
         local_time expires = never;
         local_time loss_at = never;
@@ -606,6 +610,8 @@ private:
         bool closed = false;
         bool nudging = false;
         clock_bound clock;
+        // What the lock's clock showed when it answered last.
+        server_time heard = 0;
         std::int64_t top_fence = 0;
         std::uint32_t attempts = 0;
         std::uint32_t slots = 0;
@@ -632,6 +638,8 @@ private:
         std::int64_t number = 0;
         // Of units that are added, by which the server remembers that. Of a signal, the condition.
         std::string name;
+        // Of a signal that goes on where another one has stopped, the newest ticket of then.
+        std::int64_t newest = 0;
         // What the server may forget for it.
         std::string before;
         // Whether it was sent more than once: the server may then get it again, after it was answered.
@@ -698,11 +706,17 @@ private:
     [[nodiscard]] local_time expiry(const lock_state& lock, const grant& given) const;
 
     // Answers.
+    static void hear(lock_state& lock, const flight& flown, const standing& said);
     [[nodiscard]] bool is_answer(const flight& flown, const std::vector<standing>& answers) const;
     void on_acquire(attempt_entry& entry, const standing& said);
     void on_transact(attempt_entry& entry, const standing& said);
+    void on_cancel(attempt_entry& entry, const standing& said);
     void decline(attempt_entry& entry);
+    void await_turn(attempt_entry& entry, const standing& said);
+    void conclude(attempt_entry& entry, bool carried_out, std::int64_t fence);
     void give_up(attempt_entry& entry, attempt_failure reason);
+    [[nodiscard]] bool is_about(const message& what, const attempt_entry& entry) const;
+    [[nodiscard]] bool waits_as_transaction(const attempt_entry& entry) const;
     [[nodiscard]] bool is_transacting(const attempt& each) const;
     void on_release(attempt_entry& entry, const standing& said);
     void on_renew(attempt_entry& entry, const standing& said,
@@ -731,7 +745,7 @@ private:
     // Commands.
     void send_acquire(attempt_entry& entry);
     void send_transact(attempt_entry& entry, const proposal& what);
-    [[nodiscard]] server_time latest(const lock_state& lock) const;
+    [[nodiscard]] server_time time_of(const lock_state& lock) const;
     void send_release(attempt_entry& entry);
     void send_leave(attempt_entry& entry, const farewell& what);
     void send_wake(attempt_entry& entry);
@@ -749,7 +763,7 @@ private:
     void send(object_kind kind, operation op, lock_id lock, std::vector<attempt_id> attempts,
               std::vector<std::string> keys, std::vector<std::string> arguments);
     [[nodiscard]] static lock_keys keys_with_state(const lock_state& lock);
-    [[nodiscard]] waiter_id id_of(attempt_id id) const noexcept;
+    [[nodiscard]] waiter_id id_of(attempt_id id) const;
     [[nodiscard]] std::string ids_of(const attempt_entry& entry) const;
     [[nodiscard]] std::string slot_of(const attempt& each) const;
     void note_incarnation(attempt& each) const;
@@ -794,7 +808,7 @@ private:
     std::map<call_id, pending_call> calls_;
     std::map<bond_id, bond> bonds_;
     std::map<attempt_id, farewell> farewells_;
-    // Of transactions, as long as the server is asked to carry them out.
+    // Of transactions, as long as it is the server that is to carry them out.
     std::map<attempt_id, proposal> proposals_;
     std::set<std::tuple<local_time, timer, std::uint64_t>> timers_;
     std::vector<action> actions_;

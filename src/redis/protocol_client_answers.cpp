@@ -28,6 +28,14 @@ std::optional<attempt_failure> unusable(status said) noexcept
     return std::nullopt;
 }
 
+/// What an answer's extra is, where it is a number; 0 where there is none.
+std::int64_t number_in(const std::string& extra) noexcept
+{
+    std::int64_t result = 0;
+    std::from_chars(extra.data(), extra.data() + extra.size(), result);
+    return result;
+}
+
 }  // namespace
 
 void protocol_client::answered(local_time now, std::uint64_t number, std::vector<standing> answers)
@@ -50,7 +58,7 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
         if (lock == locks_.end())
             return;
         if (answers[0].now != 0)
-            lock->second.clock.sample(flown.sent, answers[0].now);
+            hear(lock->second, flown, answers[0]);
         return on_nudge(flown.lock, flown.attempts.empty() ? 0 : flown.attempts[0], answers[0]);
     }
     if (flown.op == operation::count || flown.op == operation::signal)
@@ -64,7 +72,7 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
             continue;
         const lock_id lock = entry->second.lock;
         if (answers[i].now != 0)
-            locks_.at(lock).clock.sample(flown.sent, answers[i].now);
+            hear(locks_.at(lock), flown, answers[i]);
         if (entry->second.flight == number)
             entry->second.flight = 0;
         switch (flown.op)
@@ -85,7 +93,7 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
             on_wake(*entry, answers[i]);
             break;
         case operation::cancel:
-            end_attempt(entry->first);
+            on_cancel(*entry, answers[i]);
             break;
         case operation::renew:
             on_renew(*entry, answers[i]);
@@ -105,6 +113,14 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
         if (answers[i].more && locks_.contains(lock))
             send_nudge(lock);
     }
+}
+
+/// What each answer tells: the time; and that all messages have come that were sent until then, since the connection
+/// keeps their order.
+void protocol_client::hear(lock_state& lock, const flight& flown, const standing& said)
+{
+    lock.clock.sample(flown.sent, said.now);
+    lock.heard = std::max(lock.heard, said.now);
 }
 
 void protocol_client::refused(local_time now, std::uint64_t number, std::string_view text)
@@ -168,12 +184,8 @@ void protocol_client::on_acquire(attempt_entry& entry, const standing& said)
                     false);
     if (said.said != status::queued)
         return rejoin(entry);
-    if (std::int64_t position = 0; !said.extra.empty())
-    {
-        for (const char digit : said.extra)
-            position = 10 * position + (digit - '0');
-        each.position = position;
-    }
+    if (!said.extra.empty())
+        each.position = number_in(said.extra);
     enter_queue(entry, said);
     // The grant was faster than the answer.
     if (each.told.fence != 0)
@@ -185,32 +197,68 @@ void protocol_client::on_transact(attempt_entry& entry, const standing& said)
     attempt& each = entry.second;
     const bool is_first = each.tries == 1;
     each.doubtful = false;
-    if (said.said == status::unknown && !is_first)
+    // Of what became of a former command, this says nothing.
+    if ((said.said == status::unknown || unusable(said.said)) && !is_first)
         return end_with(entry, attempt_failure::unknown);
     if (said.said == status::released || said.said == status::unmet)
     {
-        lock_state& lock = locks_.at(each.lock);
-        if (std::int64_t fence = 0; parse_number(said.extra, fence))
-            lock.top_fence = std::max(lock.top_fence, fence);
-        const bool is_done = said.said == status::released;
-        // Of those who were to be notified, there are more than one script moves.
-        if (is_done && said.more)
-            for (const auto& [condition, all] : proposals_.at(entry.first).signals)
-                if (all)
-                    signal(now_, each.lock, condition, true);
-        actions_.emplace_back(transacted{entry.first, is_done});
-        return end_attempt(entry.first);
+        return conclude(entry, said.said == status::released, number_in(said.extra));
+    }
+    const bool waits = said.said == status::queued || said.said == status::asleep;
+    if (each.unwanted && waits)
+    {
+        // It may be carried out until the server has been told.
+        each.at = phase::cancelling;
+        return proceed(entry);
     }
     if (each.unwanted && !unusable(said.said))
         return give_up(entry, attempt_failure::cancelled);
-    decline(entry);
+    if (waits)
+        await_turn(entry, said);
+    else
+        decline(entry);
     // It came too late to be carried out: the clock of the server is not what it was believed to be.
     if (said.said == status::unknown)
         return proceed(entry);
-    on_acquire(entry, said);
+    if (said.said != status::asleep)
+        return on_acquire(entry, said);
+    standing place = said;
+    place.ticket = number_in(said.extra);
+    enter_queue(entry, place, true);
+    if (each.told.fence != 0)
+        told(entry, std::exchange(each.told, {}), true);
 }
 
-/// The server has not carried a transaction out, and is not asked to any more.
+/// The server knows what a transaction wants, and that it waits.
+void protocol_client::await_turn(attempt_entry& entry, const standing& said)
+{
+    entry.second.doubtful = false;
+    entry.second.since = said.now;
+    entry.second.server = server_;
+}
+
+/// The server has said what became of a transaction.
+void protocol_client::conclude(attempt_entry& entry, bool carried_out, std::int64_t fence)
+{
+    lock_state& lock = locks_.at(entry.second.lock);
+    lock.top_fence = std::max(lock.top_fence, fence);
+    actions_.emplace_back(transacted{entry.first, carried_out});
+    end_attempt(entry.first);
+}
+
+/// An attempt was given up. Of a transaction that waited, this tells whether that was in time.
+void protocol_client::on_cancel(attempt_entry& entry, const standing& said)
+{
+    if (entry.second.unwanted && said.said == status::released)
+        return conclude(entry, true, number_in(said.extra));
+    entry.second.doubtful = entry.second.doubtful || said.said != status::cancelled;
+    if (entry.second.unwanted)
+        return end_with(entry, entry.second.doubtful ? attempt_failure::unknown
+                                                     : attempt_failure::cancelled);
+    end_attempt(entry.first);
+}
+
+/// The server has not carried a transaction out, and is not to any more.
 void protocol_client::decline(attempt_entry& entry)
 {
     entry.second.doubtful = false;
@@ -222,10 +270,21 @@ void protocol_client::give_up(attempt_entry& entry, attempt_failure reason)
 {
     attempt& each = entry.second;
     actions_.emplace_back(failed{entry.first, reason, {}});
+    leave_queue(entry);
     clear_timers(entry);
     each.unwanted = false;
+    // What the slot may remember is not known then.
+    each.doubtful = reason == attempt_failure::unknown;
     each.at = phase::cancelling;
     proceed(entry);
+}
+
+/// Whether it is a transaction that waits at the server, which may carry it out at any time; or that was granted the lock
+/// instead, which another server may not know.
+bool protocol_client::waits_as_transaction(const attempt_entry& entry) const
+{
+    const bool waits = entry.second.at == phase::queued || entry.second.at == phase::confirming;
+    return waits && proposals_.contains(entry.first);
 }
 
 /// Whether an answer will tell what has become of a transaction.
@@ -272,10 +331,10 @@ void protocol_client::on_leave(attempt_entry& entry, const standing& said)
     const bool is_certain = (said.said == status::lost && entry.second.server == server_) ||
                             !found->second.changes_anything();
     // Of those who were to be signalled, there are more than one script moves.
-    if (said.said == status::released && said.more)
+    if (said.said == status::released && said.more && said.ticket != 0)
         for (const auto& [condition, all] : found->second.signals)
             if (all)
-                signal(now_, lock, condition, true);
+                signal(now_, lock, condition, true, said.ticket);
     // Before its user is told how the section ended.
     if (said.said == status::released)
         settle_bonds(found->second, release_result::released);
@@ -300,7 +359,7 @@ void protocol_client::settle(attempt_id sleeper, const standing& said, attempt_f
         return proceed(*found);
     each.server = server_;
     standing place = said;
-    std::from_chars(said.extra.data(), said.extra.data() + said.extra.size(), place.ticket);
+    place.ticket = number_in(said.extra);
     enter_queue(*found, place, true);
     // The grant was faster than the answer.
     if (each.told.fence != 0)
@@ -384,9 +443,6 @@ void protocol_client::on_resync(attempt_entry& entry, const standing& said)
     default:
         break;
     }
-    // Who has a place, or the lock, got it instead of having its transaction carried out.
-    if (said.said == status::own || said.said == status::queued)
-        decline(entry);
     if (said.said == status::own)
         return told(entry, current, false);
     if (const auto why = unusable(said.said))
@@ -396,6 +452,8 @@ void protocol_client::on_resync(attempt_entry& entry, const standing& said)
     // Another server may have missed a signal that the one before has sent.
     if (said.said == status::asleep && std::exchange(each.server, server_) != server_)
         each.startled = !std::exchange(each.wakes, true);
+    // Who has a place was not carried out until now.
+    await_turn(entry, said);
     enter_queue(entry, said, said.said == status::asleep);
     if (each.told.fence != 0)
         told(entry, std::exchange(each.told, {}), true);
@@ -409,7 +467,11 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const standing& said
     {
         // With the last of them, the lock may go.
         for (const auto& [ticket, waiter] : std::set(lock.waiters))
-            end_with(*attempts_.find(waiter), *why);
+        {
+            auto& entry = *attempts_.find(waiter);
+            entry.second.doubtful = waits_as_transaction(entry);
+            end_with(entry, entry.second.doubtful ? attempt_failure::unknown : *why);
+        }
         return;
     }
     const grant current{said.fence, said.deadline, local_time(said.deadline - said.now)};
@@ -425,8 +487,8 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const standing& said
     {
         if (said.said == status::own)
             told(*entry, current, false);
-        else if (said.said == status::queued && entry->second.asleep)
-            enter_queue(*entry, said);
+        else if (said.said == (entry->second.asleep ? status::queued : status::asleep))
+            enter_queue(*entry, said, said.said == status::asleep);
         else if (said.said == status::gone)
         {
             // The server has forgotten the queue: each waiter asks for its place.
@@ -435,6 +497,8 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const standing& said
                 if (attempt& each = attempts_.at(waiter); each.flight == 0)
                 {
                     each.stale = true;
+                    each.doubtful = waits_as_transaction(*attempts_.find(waiter));
+                    each.since = std::max(each.since, lock.heard);
                     all.push_back(waiter);
                 }
             send_resyncs(all);
@@ -452,12 +516,13 @@ void protocol_client::on_count(call_id id, const standing& said)
     if (found == calls_.end())
         return;
     const lock_id lock = found->second.lock;
-    std::int64_t available = 0;
-    std::from_chars(said.extra.data(), said.extra.data() + said.extra.size(), available);
+    const std::int64_t available = number_in(said.extra);
     // One script does not signal as many as there may be.
-    if (said.more && found->second.what == inquiry::signal_all)
+    if (said.more && said.ticket != 0 && found->second.what == inquiry::signal_all)
     {
         found->second.flight = 0;
+        if (found->second.newest == 0)
+            found->second.newest = said.ticket;
         return send_call(id);
     }
     actions_.emplace_back(called{id, said.said, available, {}});
@@ -488,14 +553,18 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
     attempt& each = entry.second;
     if (op == operation::transact)
     {
-        each.doubtful = --each.tries != 0;
+        // An error in the middle of a script may have come too late.
+        if (text.find(" script: ") == std::string_view::npos)
+            each.doubtful = --each.tries != 0;
         if (each.unwanted)
             return give_up(entry,
                            each.doubtful ? attempt_failure::unknown : attempt_failure::cancelled);
     }
+    else if (each.unwanted)
+        return give_up(entry, attempt_failure::unknown);
     if (!is_transient(text))
     {
-        if (each.doubtful && each.at == phase::joining)
+        if (each.doubtful && each.at < phase::held)
             return end_with(entry, attempt_failure::unknown, text);
         if (each.at == phase::joining || (op == operation::resync && each.at < phase::held))
             return end_with(entry, attempt_failure::refused, text);

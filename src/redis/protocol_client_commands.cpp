@@ -46,9 +46,9 @@ lock_keys protocol_client::keys_with_state(const lock_state& lock)
     return keys;
 }
 
-waiter_id protocol_client::id_of(attempt_id id) const noexcept
+waiter_id protocol_client::id_of(attempt_id id) const
 {
-    return {options_.nonce, incarnation_, id};
+    return {options_.nonce, incarnation_, id, attempts_.at(id).is_transaction};
 }
 
 /// All ids by which the server may know an attempt, with commas.
@@ -59,7 +59,8 @@ std::string protocol_client::ids_of(const attempt_entry& entry) const
     {
         if (!result.empty())
             result += ',';
-        result += to_string(waiter_id{options_.nonce, incarnation, entry.first});
+        result += to_string(
+            waiter_id{options_.nonce, incarnation, entry.first, entry.second.is_transaction});
     }
     return result;
 }
@@ -119,18 +120,22 @@ void protocol_client::send_transact(attempt_entry& entry, const proposal& what)
     if (each.tries == 0)
     {
         each.seen = lock.top_fence;
-        each.since = latest(lock);
+        each.since = time_of(lock);
         each.server = server_;
     }
     note_incarnation(each);
     std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
-                                       slot_of(each), std::to_string(each.tries)};
+                                       std::to_string(each.tries)};
     append(arguments, lock.options);
-    arguments.push_back(text(each.seen));
     arguments.push_back(text(grace_ends_));
     // Another server can tell whether it knows of the transaction, and must not carry it out.
     arguments.push_back(text(each.server == server_ ? each.since : 0));
-    arguments.emplace_back(what.waits ? "wait" : "fail");
+    // Where it can wait on a condition, nobody knows whether that is the place that it had last.
+    const bool has_place = guards_.ticket_hints && what.condition.empty();
+    arguments.push_back(text(has_place ? each.ticket : 0));
+    arguments.push_back(slot_of(each));
+    arguments.push_back(text(each.seen));
+    arguments.push_back(what.condition);
     arguments.push_back(std::to_string(what.signals.size()));
     for (const auto& [condition, all] : what.signals)
     {
@@ -146,10 +151,10 @@ void protocol_client::send_transact(attempt_entry& entry, const proposal& what)
          std::move(arguments));
 }
 
-/// What the clock of a lock shows at most, or hardly more; should the server's have been set, less.
-server_time protocol_client::latest(const lock_state& lock) const
+/// What the clock of a lock shows; rather less than more, or a transaction might count as new that nobody remembers.
+server_time protocol_client::time_of(const lock_state& lock) const
 {
-    return lock.clock.known() ? lock.clock.latest(now_) : greeted_ + (now_ - greeted_at_).count();
+    return lock.clock.known() ? lock.clock.earliest(now_) : greeted_ + (now_ - greeted_at_).count();
 }
 
 void protocol_client::send_release(attempt_entry& entry)
@@ -243,7 +248,11 @@ void protocol_client::send_cancel(attempt_entry& entry)
     std::vector<std::string> arguments{options_.wake_prefix, ids_of(entry)};
     append(arguments, lock.options);
     if (!lock.options.pool)
+    {
         arguments.push_back(entry.second.condition);
+        if (entry.second.unwanted)
+            arguments.insert(arguments.end(), {slot_of(entry.second), text(entry.second.seen)});
+    }
     else
     {
         const bool is_taker = entry.second.wants.takes == take_mode::sticky;
@@ -274,7 +283,7 @@ void protocol_client::send_nudge(lock_id id)
         arguments.push_back(options_.wake_prefix + wake_name(options_.nonce, incarnation_));
         arguments.push_back(head.empty() ? std::string() : attempts_.at(head[0]).condition);
     }
-    send(lock.options.kind(), operation::nudge, id, std::move(head), lock.keys,
+    send(lock.options.kind(), operation::nudge, id, std::move(head), keys_with_state(lock),
          std::move(arguments));
 }
 
@@ -302,8 +311,10 @@ void protocol_client::send_signal(call_id id)
     std::vector<std::string> arguments{options_.wake_prefix, each.name,
                                        each.what == inquiry::signal_all ? "all" : "one"};
     append(arguments, lock.options);
+    arguments.push_back(each.newest != 0 ? text(each.newest) : std::string());
     each.flight = last_command_ + 1;
-    send(object_kind::mutex, operation::signal, each.lock, {id}, lock.keys, std::move(arguments));
+    send(object_kind::mutex, operation::signal, each.lock, {id}, keys_with_state(lock),
+         std::move(arguments));
 }
 
 void protocol_client::send_keeps(const std::vector<bond_id>& bonds)

@@ -45,6 +45,8 @@ void protocol_client::told(attempt_entry& entry, grant given, bool by_message)
     // What is under way will tell more.
     if (is_asked)
         return;
+    // Who owns the lock was not carried out.
+    each.doubtful = false;
     leave_queue(entry);
     each.at = phase::confirming;
     if (expires <= now_)
@@ -57,6 +59,8 @@ void protocol_client::enter(attempt_entry& entry, grant given, local_time expire
     attempt& each = entry.second;
     lock_state& lock = locks_.at(each.lock);
     leave_queue(entry);
+    // Not before: another server may have missed the grant, and carry the transaction out.
+    decline(entry);
     each.told = {};
     each.fence = given.fence;
     // The units of a pool are granted side by side.

@@ -181,6 +181,17 @@ BOOST_AUTO_TEST_CASE(who_sleeps_is_told_when_to_look_and_is_woken)
     BOOST_TEST(field("signalled c.2") == "c");
 }
 
+BOOST_AUTO_TEST_CASE(what_adds_nothing_is_there_to_wake)
+{
+    contribute("a#1.1", "a/1 0 n c state", "1");
+    sleep("b#1.1", "b#1.2");
+    pass(15s);
+    nudge_one("b#1.2");
+    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(bound().empty());
+    BOOST_TEST(number() == "1");
+}
+
 BOOST_AUTO_TEST_CASE(who_sleeps_on_what_lapsed_meanwhile_is_woken_at_once)
 {
     contribute("a#1.1", mine, "1");
@@ -378,6 +389,21 @@ BOOST_AUTO_TEST_CASE(what_lapses_wakes_all_who_sleep_however_many)
     BOOST_TEST(sleepers().empty());
     BOOST_TEST(bound().empty());
     BOOST_TEST(number() == "0");
+}
+
+BOOST_AUTO_TEST_CASE(who_falls_asleep_meanwhile_is_not_meant)
+{
+    contribute("a#1.1", mine, "1");
+    for (int i = 0; i < 2 * 512 + 1; ++i)
+        sleep("d#1.1", "d#1." + std::to_string(10 + i));
+    pass(16s);
+    nudge_one("d#1.5");
+    // Who was woken first has looked, and sleeps again.
+    leave(owner(), fence(), "a#1.2");
+    BOOST_TEST(sleepers().size() == 2U);
+    release(owner(), fence(), "d");
+    BOOST_TEST((sleepers() == words{"a#1.2"}));
+    BOOST_TEST(bound().empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

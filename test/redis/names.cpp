@@ -142,8 +142,8 @@ BOOST_AUTO_TEST_CASE(names_that_are_none)
 BOOST_AUTO_TEST_CASE(waiters_and_their_channels)
 {
     constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-    for (const waiter_id id :
-         {waiter_id{0, 0, 0}, waiter_id{0xABC, 1, 2}, waiter_id{most, most, most}})
+    for (const waiter_id id : {waiter_id{0, 0, 0}, waiter_id{0xABC, 1, 2},
+                               waiter_id{most, most, most}, waiter_id{0xABC, 1, 2, true}})
     {
         const std::string text = to_string(id);
         const auto parsed = parse_waiter_id(text);
@@ -152,15 +152,34 @@ BOOST_AUTO_TEST_CASE(waiters_and_their_channels)
         BOOST_TEST(text.starts_with(wake_name(id.nonce, id.incarnation) + '.'));
     }
     BOOST_TEST(to_string(waiter_id{0xABC, 7, 12}) == "abc#7.12");
+    BOOST_TEST(to_string(waiter_id{0xABC, 7, 12, true}) == "abc#7.12+");
     BOOST_TEST(wake_prefix("p", 3) == "p:3:wake:");
 }
 
 BOOST_AUTO_TEST_CASE(ids_that_are_none)
 {
-    for (const char* text :
-         {"", "abc", "abc#", "abc#1", "abc#1.", "#1.2", "abc.1#2", "abc#1.2 ", " abc#1.2",
-          "abc#1.2x", "abc#-1.2", "abc#1.-2", "+abc#1.2", "abg#1.2", "abc#a.2",
-          "10000000000000000#1.2", "abc#18446744073709551616.1", "abc##1.2", "abc#1..2"})
+    for (const char* text : {"",
+                             "abc",
+                             "abc#",
+                             "abc#1",
+                             "abc#1.",
+                             "#1.2",
+                             "abc.1#2",
+                             "abc#1.2 ",
+                             " abc#1.2",
+                             "abc#1.2x",
+                             "abc#-1.2",
+                             "abc#1.-2",
+                             "+abc#1.2",
+                             "abg#1.2",
+                             "abc#a.2",
+                             "10000000000000000#1.2",
+                             "abc#18446744073709551616.1",
+                             "abc##1.2",
+                             "abc#1..2",
+                             "abc#1.2++",
+                             "abc#1.2+x",
+                             "abc#1.+"})
         BOOST_TEST(!parse_waiter_id(text), text);
 }
 

@@ -100,6 +100,7 @@ BOOST_AUTO_TEST_CASE(a_state)
 
 BOOST_AUTO_TEST_CASE(messages)
 {
+    using namespace std::string_literals;
     const auto grant = parse_message("grant abc#1.2 3 4 5");
     BOOST_TEST_REQUIRE(grant.has_value());
     BOOST_TEST((grant->what == message::kind::grant));
@@ -114,6 +115,16 @@ BOOST_AUTO_TEST_CASE(messages)
     BOOST_TEST((lost->what == message::kind::lost));
     BOOST_TEST(lost->fence == 3);
     BOOST_TEST(lost->now == 5);
+
+    for (const bool carried_out : {true, false})
+    {
+        const auto end = parse_message((carried_out ? "released"s : "unmet"s) + " abc#1.2+ 3 5");
+        BOOST_TEST_REQUIRE(end.has_value());
+        BOOST_TEST((end->what == (carried_out ? message::kind::released : message::kind::unmet)));
+        BOOST_TEST((end->id == waiter_id{0xABC, 1, 2, true}));
+        BOOST_TEST(end->fence == 3);
+        BOOST_TEST(end->now == 5);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(messages_with_a_state)
@@ -150,6 +161,9 @@ BOOST_AUTO_TEST_CASE(messages_that_are_none)
                                         "lost abc#1.2 3",
                                         "lost abc#1.2 3 4 5",
                                         "lost",
+                                        "released abc#1.2+ 3 4 5",
+                                        "released abc#1.2+ 3",
+                                        "unmet abc#1.2+ 3 5 =",
                                         "moved abc#1.2 3 4 5",
                                         "moved abc#1.2 3 5"})
         BOOST_TEST(!parse_message(text), text);

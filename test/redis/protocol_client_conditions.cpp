@@ -101,10 +101,27 @@ BOOST_AUTO_TEST_CASE(a_section_goes_on_to_signal_all)
     client.pass(0s);
     auto more = client.say(driven_client::status::released);
     more.more = true;
+    more.ticket = 77;
     client.answer(more);
     BOOST_TEST(client.sent() == "signal nudge");
     BOOST_TEST(client.commands[0].arguments.at(1) == "d");
     BOOST_TEST(client.commands[0].arguments.at(2) == "all");
+    BOOST_TEST(client.commands[0].arguments.at(6) == "77");
+}
+
+BOOST_AUTO_TEST_CASE(a_section_that_has_signalled_all_signals_nobody_else)
+{
+    driven_client client;
+    client.connect();
+    farewell words;
+    words.signals = {{"d", true}};
+    client.machine.release(client.now, client.hold(), std::move(words));
+    client.pass(0s);
+    // What is still to be done is something else.
+    auto more = client.say(driven_client::status::released);
+    more.more = true;
+    client.answer(more);
+    BOOST_TEST(client.sent() == "nudge");
 }
 
 BOOST_AUTO_TEST_CASE(a_message_ends_the_sleep)
@@ -449,13 +466,27 @@ BOOST_AUTO_TEST_CASE(a_signal_for_all_goes_on_until_all_have_got_it)
     driven_client client;
     client.connect();
     client.signal(true);
+    BOOST_TEST(client.commands[0].arguments.at(6) == "");
     auto more = client.say(driven_client::status::ok);
     more.more = true;
-    client.answer(more);
-    BOOST_TEST(client.events.empty());
-    BOOST_TEST(client.sent() == "signal");
+    // Those who fall asleep after the first answer are not meant.
+    for (const int newest : {77, 88})
+    {
+        more.ticket = newest;
+        client.answer(more);
+        BOOST_TEST(client.events.empty());
+        BOOST_TEST(client.sent() == "signal");
+        BOOST_TEST(client.commands[0].arguments.at(6) == "77");
+    }
     client.answer(client.say(driven_client::status::ok));
     client.only<called>();
+    BOOST_TEST(client.sent() == "");
+    // Nor is anybody if what is still to be done is something else.
+    client.signal(true);
+    more.ticket = 0;
+    client.answer(more);
+    client.only<called>();
+    BOOST_TEST(client.sent() == "nudge");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -100,10 +100,10 @@ std::vector<script_patch> trusting_publish()
 {
     const std::string call = "redis.pcall('PUBLISH', channel(id), message)";
     return {{"prologue",
-             "if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 then\n      own(s, id, 0)",
-             "if true then\n      own(s, id, 0)"},
-            {"prologue", call + "\n      return",
-             "if " + call + " > 0 then return end\n      s.owner, s.deadline = '', '0'"}};
+             "if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] == 0 then\n      pass_on(s, id)",
+             "if false then\n      pass_on(s, id)"},
+            {"prologue", call + "\n        return",
+             "if " + call + " > 0 then return end\n        s.owner, s.deadline = '', '0'"}};
 }
 
 const std::vector<safeguard>& all_safeguards()
@@ -246,6 +246,12 @@ const std::vector<safeguard>& all_safeguards()
          with_states(under({cut, zombies, half_open})),
          "the state has been changed",
          132},
+        {"who gives up a transaction that waits is told whether that was in time",
+         nullptr,
+         {{"cancel", "if done and done - ARGV[8] > 0 then", "if false then"}},
+         with_states(under({slow})),
+         "that its client could give up",
+         181},
     };
     return list;
 }

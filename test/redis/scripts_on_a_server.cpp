@@ -66,9 +66,11 @@ public:
             result = {"release", {"w:", who, fence(), dice_.coin() ? "" : "a#0.1"}};
             break;
         case 5:
-            result = {"cancel", {"w:", who + ',' + id()}};
+            result = {"cancel", {"w:", who + ',' + id() + (dice_.coin() ? "+" : "")}};
             append(result, options);
             result.arguments.push_back(condition());
+            if (dice_.coin())
+                append(result, {"a#0.1", number()});
             return result;
         case 6:
             if (!sleeper_.empty() && dice_.coin())
@@ -84,7 +86,10 @@ public:
                 result = {"renew", {"w:", who, fence()}};
                 break;
             }
-            result = {"resync", {"w:", who + ',' + id(), id(), dice_.coin() ? "0" : fence()}};
+            if (dice_.coin())
+                result = {"resync", {"w:", who + ',' + id(), id(), dice_.coin() ? "0" : fence()}};
+            else
+                result = {"resync", {"w:", who + '+', who + '+', dice_.coin() ? "0" : fence()}};
             append(result, options);
             result.arguments.push_back(condition());
             return result;
@@ -100,7 +105,9 @@ public:
             return result;
         case 9:
             result = {"signal", {"w:", dice_.coin() ? "c" : "d", whom()}};
-            break;
+            append(result, options);
+            result.arguments.push_back(dice_.below(4) == 0 ? fence() : "");
+            return result;
         case 10:
             if (dice_.coin() || owner_.empty())
                 result = {"fetch", {"w:", who, fence()}};
@@ -109,12 +116,13 @@ public:
             break;
         case 11:
         case 12:
-            result = {"transact", {"w:", who, "a#0.1", dice_.coin() ? "0" : "1"}};
+            result = {"transact", {"w:", who + '+', dice_.coin() ? "0" : "1"}};
             append(result, options);
-            append(result, {number(), dice_.below(8) == 0 ? number() : "0"});
             // It may be late, or not the first.
-            append(result, {dice_.below(8) == 0 ? number() : "9000000000000000",
-                            dice_.coin() ? "wait" : "fail", "1", "d", whom()});
+            append(result, {dice_.below(8) == 0 ? number() : "0",
+                            dice_.below(8) == 0 ? number() : "9000000000000000", number()});
+            append(result, {dice_.coin() ? "a#0.1" : "a#0.2", number(), condition(), "1",
+                            dice_.coin() ? "c" : "d", whom()});
             // A real hash has its fields in another order than the made-up one, so there is one only.
             if (dice_.coin())
                 append(result, {dice_.coin() ? "=" : "<>", "f", "=5", "=5", "", ""});
@@ -142,9 +150,9 @@ public:
             owned_ = told[2];
         }
         else if (asked.script == "leave" && told[0] == "released")
-        {
             sleeper_ = asked.arguments[7];
-        }
+        else if (asked.script == "transact" && told[0] == "asleep")
+            sleeper_ = asked.arguments[1];
         for (const std::string& each : words_of(reply))
             if (each.size() == 16 && each.find_first_not_of("0123456789") == each.npos)
                 numbers_.push_back(each);
@@ -249,6 +257,7 @@ BOOST_AUTO_TEST_CASE(the_made_up_server_is_like_a_real_one)
     script_engine engine;
     std::map<std::string, unsigned> answers;
     unsigned states = 0;
+    unsigned waited = 0;
     run_seeds(50,
               [&](std::uint64_t seed)
               {
@@ -285,6 +294,9 @@ BOOST_AUTO_TEST_CASE(the_made_up_server_is_like_a_real_one)
                           BOOST_TEST(to_string(same) == to_string(told));
                           BOOST_TEST(contents(made_up) == contents(real),
                                      boost::test_tools::per_element());
+                          waited += static_cast<unsigned>(std::ranges::count_if(
+                              made_up.published, [](const auto& each)
+                              { return each.second.starts_with("released "); }));
                           for (const auto& [channel, text] : made_up.published)
                               if (made_up.subscribers.contains(channel))
                                   BOOST_TEST(listener.read().leaves() ==
@@ -306,6 +318,7 @@ BOOST_AUTO_TEST_CASE(the_made_up_server_is_like_a_real_one)
                              "asleep", "ok", "unmet", "unknown"})
         BOOST_TEST(answers[each] > 0U, each);
     BOOST_TEST(states > 0U);
+    BOOST_TEST(waited > 0U);
 }
 
 BOOST_AUTO_TEST_CASE(so_are_its_errors)

@@ -113,6 +113,21 @@ BOOST_AUTO_TEST_CASE(histories_with_states)
     BOOST_TEST_MESSAGE("faults by phase:\n" << table(coverage));
 }
 
+// The histories above are about those that wait, too.
+BOOST_AUTO_TEST_CASE(transactions_that_wait_are_carried_out_by_the_server)
+{
+    script_engine scripts;
+    std::uint64_t carried_out = 0;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed)
+    {
+        simulation_options options;
+        options.seed = seed;
+        options.states = true;
+        carried_out += simulate(scripts, options).carried_out;
+    }
+    BOOST_TEST(carried_out >= 10U);
+}
+
 // Those of a client pass the lock on among themselves: whatever happens, fences rise, and there are never two
 // holders.
 BOOST_AUTO_TEST_CASE(histories_with_cohorts)

@@ -10,102 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include "support/script_scene.hpp"
+#include "support/transact_scene.hpp"
 
 // What transact does to the state of a monitor, and when it leaves that to the client.
 
-using turnstile::test::script_scene;
-using namespace std::chrono_literals;
-using words = script_scene::words;
-
+namespace turnstile::test {
 namespace {
 
-/// A monitor whose state has a number, a text and a truth.
-struct transact_scene : script_scene
-{
-    transact_scene()
-    {
-        keys.emplace_back("state");
-        store.run(words{"HSET", "state", "n", "12", "t", "abc", "b", "true"});
-    }
-
-    words transact(const std::string& id, const words& steps, const words& signals = {})
-    {
-        words arguments{"w:",
-                        id,
-                        slot,
-                        std::to_string(tries),
-                        lease,
-                        claim,
-                        idle,
-                        std::to_string(seen),
-                        std::to_string(grace),
-                        std::to_string(since.value_or(store.clock)),
-                        waits ? "wait" : "fail",
-                        std::to_string(signals.size() / 2)};
-        arguments.insert(arguments.end(), signals.begin(), signals.end());
-        arguments.insert(arguments.end(), steps.begin(), steps.end());
-        return run("transact", arguments);
-    }
-
-    [[nodiscard]] std::optional<std::string> value(const std::string& name) const
-    {
-        const auto* fields = store.hash("state");
-        if (fields == nullptr || !fields->contains(name))
-            return std::nullopt;
-        return fields->at(name);
-    }
-    void put(const std::string& name, const std::string& text)
-    {
-        store.run(words{"HSET", "state", name, text});
-    }
-
-    /// Whether it was left to the client, who has the lock then and is told the state.
-    bool is_left(const words& told, const std::string& id)
-    {
-        const bool left = told[0] == "own" && owner() == id &&
-                          told[6].find("1:n") != std::string::npos && members("done").empty();
-        release(id, fence());
-        return left;
-    }
-
-    std::string slot = "slot";
-    std::int64_t seen = 0;
-    std::int64_t grace = 0;
-    std::optional<std::int64_t> since;
-    int tries = 0;
-    bool waits = false;
-};
-
-/// Steps with numbers of 32 bits.
-words number(const std::string& what, const std::string& field, const std::string& operand)
-{
-    return {what, field, '=' + operand, "=7", "-2147483648", "2147483647"};
-}
-words add(const std::string& field, const std::string& amount)
-{
-    return number("add", field, amount);
-}
-
-/// Steps with texts; which of them differ for certain is said by the last two.
-words text(const std::string& what, const std::string& field, const std::string& operand,
-           const std::string& otherwise = "=", const std::string& one = "",
-           const std::string& other = "")
-{
-    return {what, field, operand, otherwise, one, other};
-}
-words set(const std::string& field, const std::string& operand)
-{
-    return {"set", field, operand, "", "", ""};
-}
-
-words operator+(words first, const words& second)
-{
-    first.insert(first.end(), second.begin(), second.end());
-    return first;
-}
-
-}  // namespace
+using words = script_scene::words;
+using namespace std::chrono_literals;
 
 BOOST_FIXTURE_TEST_SUITE(redis_transact_scripts, transact_scene)
 
@@ -211,18 +124,12 @@ BOOST_AUTO_TEST_CASE(nothing_is_done_if_a_requirement_does_not_hold)
     BOOST_TEST(value("t").value() == "abc");
     BOOST_TEST(fence() == seen);
     BOOST_TEST(owner() == "");
-    // Who wants to wait needs the lock for that.
-    waits = true;
-    const words owned = transact("a#1.3", number(">", "n", "13") + add("n", "1"));
-    BOOST_TEST(owned[0] == "own");
-    BOOST_TEST(owner() == "a#1.3");
-    BOOST_TEST(owned[6] == "1:b4:true1:n2:131:t3:abc");
-    BOOST_TEST(value("n").value() == "13");
-    BOOST_TEST(left() == 4'000'000);
+    BOOST_TEST(store.published.empty());
 }
 
 BOOST_AUTO_TEST_CASE(who_is_signalled_is_granted_the_lock)
 {
+    condition = "c";
     acquire("b#1.1");
     leave("b#1.1", fence(), "b#1.2");
     acquire("c#1.1");
@@ -242,36 +149,21 @@ BOOST_AUTO_TEST_CASE(who_is_signalled_is_granted_the_lock)
 
 BOOST_AUTO_TEST_CASE(more_are_signalled_than_one_script_moves)
 {
-    for (int i = 1; i <= 513; ++i)
+    condition = "c";
+    for (int i = 1; i <= 1030; ++i)
     {
         const std::string id = "b#1." + std::to_string(2 * i);
         acquire(id);
         leave(id, fence(), "b#1." + std::to_string(2 * i + 1));
     }
-    const words told = transact("a#1.1", add("n", "1"), {"c", "all"});
+    const words told = transact("a#1.1", add("n", "1"), {"c", "all", "d", "one"});
     BOOST_TEST(told[0] == "released");
     BOOST_TEST(told[5] == "1");
-    BOOST_TEST(sleepers().size() == 1U);
+    // 512, and as many of what is left when it hands the lock on.
+    BOOST_TEST(sleepers().size() == 6U);
 }
 
 // --- who else is there --------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(it_queues_behind_an_owner)
-{
-    acquire("b#1.1");
-    const words told = transact("a#1.1", add("n", "1"));
-    BOOST_TEST(told[0] == "queued");
-    BOOST_TEST(told[6] == "0");
-    BOOST_TEST((queue() == words{"a#1.1"}));
-    BOOST_TEST(value("n").value() == "12");
-    // Twice has the same place.
-    BOOST_TEST(transact("a#1.1", add("n", "1"))[4] == told[4]);
-    release("b#1.1", fence(), "s");
-    BOOST_TEST(owner() == "a#1.1");
-    // The same grant, should the answer have been lost.
-    BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "own");
-    BOOST_TEST(value("n").value() == "12");
-}
 
 BOOST_AUTO_TEST_CASE(it_does_not_wait_for_the_dead)
 {
@@ -301,6 +193,21 @@ BOOST_AUTO_TEST_CASE(a_lock_without_memory_is_kept_for_who_may_have_it)
     BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "queued");
     BOOST_TEST(owner() == "?");
     BOOST_TEST(value("n").value() == "12");
+}
+
+BOOST_AUTO_TEST_CASE(what_the_dead_have_contributed_does_not_count)
+{
+    for (const bool deleted : {false, true})
+    {
+        acquire("b#1.1");
+        leave("b#1.1", fence(), "", {"b.1 -5 n c state", "bind"}, {"n", "=17"});
+        if (deleted)
+            store.run(words{"DEL", "lock"});
+        pass(16s);
+        seen = store.clock;
+        BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "released");
+        BOOST_TEST(value("n").value() == "13");
+    }
 }
 
 // --- what is left to the client -----------------------------------------------------------------
@@ -450,10 +357,36 @@ BOOST_AUTO_TEST_CASE(one_that_is_too_late_does_nothing)
     BOOST_TEST(value("n").value() == "13");
 }
 
+BOOST_AUTO_TEST_CASE(a_lease_may_be_longer_than_the_memory)
+{
+    lease = "7200000";
+    since = store.clock;
+    BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "released");
+    pass(1h + 1us);
+    slot = "other";
+    BOOST_TEST(transact("a#1.2", add("n", "1"))[0] == "unknown");
+    BOOST_TEST(value("n").value() == "13");
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_that_is_not_there_can_not_tell)
+{
+    since = store.clock;
+    pass(15s + 1us);
+    BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "unknown");
+    BOOST_TEST(value("n").value() == "12");
+}
+
 BOOST_AUTO_TEST_CASE(its_fence_is_above_all_that_its_client_has_seen)
 {
     seen = store.clock + 1'000'000'000;
     BOOST_TEST(transact("a#1.1", add("n", "1"))[6] == std::to_string(seen + 1));
+    // Also if it is left to the client.
+    seen += 1'000;
+    BOOST_TEST(transact("a#1.2", add("t", "1"))[0] == "own");
+    BOOST_TEST(fence() == seen + 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace turnstile::test

@@ -368,6 +368,105 @@ BOOST_AUTO_TEST_CASE(replicas_are_asked_about_grants)
     BOOST_TEST(field("readers") == "0");
 }
 
+BOOST_AUTO_TEST_CASE(one_that_waits_takes_one_command_and_one_message)
+{
+    redis::session second(context, undisturbed(server.url()), redis::session_thread::own);
+    monitor theirs(second, "room");
+    const auto waiting = [this]
+    { return server.cli({"ZCARD", redis::detail::monitor_keys("turnstile", "room")[1]}); };
+    std::string told;
+    run(
+        [&]() -> task
+        {
+            auto body = [&](section& s) -> task
+            {
+                for (const int each : {1, 2, 3})
+                    start(
+                        [&, each]() -> task
+                        {
+                            const auto next = change()
+                                                  .require(&room::readers, std::equal_to(), each)
+                                                  .add(&room::readers, 1);
+                            if (co_await theirs.async_transact(next))
+                                told += std::to_string(each);
+                        });
+                co_await until_so([&] { return waiting() == "3"; });
+                s->readers = 1;
+                server.run({"CONFIG", "RESETSTAT"});
+            };
+            co_await guarded.async_with(body);
+        });
+    BOOST_TEST(told == "123");
+    BOOST_TEST(field("readers") == "4");
+    // The end of the section has done it all.
+    BOOST_TEST(server.cli({"INFO", "commandstats"}).find("cmdstat_evalsha:calls=1,") !=
+               std::string::npos);
+    const auto after = second.metrics();
+    BOOST_TEST(after.transactions == 3U);
+    BOOST_TEST(after.acquires + after.releases + after.fetches == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_sleeps_takes_one_command_and_one_message)
+{
+    const std::string key =
+        redis::detail::monitor_keys("turnstile", "room")[0] + "{sleepers}ok_to_read";
+    const auto before = session.metrics();
+    bool has_entered = false;
+    run(
+        [&]() -> task
+        {
+            set("writers", "2");
+            start(
+                [&]() -> task
+                {
+                    const auto enter = change()
+                                           .require(&room::writers, std::equal_to(), 0)
+                                           .wait_on(ok_to_read)
+                                           .add(&room::readers, 1);
+                    has_entered = co_await guarded.async_transact(enter);
+                });
+            co_await until_so([&] { return server.cli({"ZCARD", key}) == "1"; });
+            const auto leave = change().add(&room::writers, -1).notify_all(ok_to_read);
+            co_await guarded.async_transact(leave);
+            BOOST_TEST(!has_entered);
+            BOOST_TEST(server.cli({"ZCARD", key}) == "1");
+            co_await guarded.async_transact(leave);
+        });
+    BOOST_TEST(has_entered);
+    BOOST_TEST(field("readers") == "1");
+    const auto after = session.metrics();
+    BOOST_TEST(after.transactions - before.transactions == 3U);
+    BOOST_TEST(after.acquires == before.acquires);
+    BOOST_TEST(after.releases == before.releases);
+}
+
+BOOST_AUTO_TEST_CASE(nobody_knows_whether_one_that_waits_when_the_session_is_closed_was_carried_out)
+{
+    run(
+        [&]() -> task
+        {
+            auto body = [&](section&) -> task
+            {
+                redis::session second(context, undisturbed(server.url()),
+                                      redis::session_thread::own);
+                monitor theirs(second, "room");
+                error_code told;
+                start(
+                    [&]() -> task
+                    {
+                        told = co_await error_of(
+                            [&]() -> task
+                            { co_await theirs.async_transact(change().add(&room::readers, 1)); });
+                    });
+                co_await until_so([&] { return second.metrics().transactions == 1U; });
+                co_await second.async_close(asio::deferred);
+                co_await until_so([&] { return !!told; });
+                BOOST_TEST(told == make_error_code(redis::errc::unknown_outcome));
+            };
+            co_await guarded.async_with(body);
+        });
+}
+
 // Several sessions, each with its own idea of what the server remembers.
 BOOST_AUTO_TEST_CASE(each_is_carried_out_once)
 {

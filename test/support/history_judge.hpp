@@ -54,6 +54,8 @@ public:
         question placed;
         /// Whether the server can believe that somebody listens under the id.
         question listens;
+        /// Whether it is a transaction that may wait on a condition instead of in the queue.
+        question may_sleep = [](const redis::detail::waiter_id&) { return false; };
     };
 
     /// What a script was asked, and what it answered.

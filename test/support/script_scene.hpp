@@ -121,9 +121,9 @@ public:
     {
         return run("keep", {"w:", record, span, lease, claim, idle});
     }
-    words signal(const std::string& whom = "one")
+    words signal(const std::string& whom = "one", const std::string& newest = "")
     {
-        return run("signal", {"w:", condition, whom, lease, claim, idle});
+        return run("signal", {"w:", condition, whom, lease, claim, idle, newest});
     }
     words wake(const std::string& ids, const std::string& id)
     {

@@ -129,6 +129,8 @@ struct simulation_result
     std::uint64_t granted = 0;
     /// By those who lived to the end.
     std::uint64_t handed_over = 0;
+    /// Transactions that had waited, by the server.
+    std::uint64_t carried_out = 0;
     std::uint64_t scripts = 0;
     std::array<std::uint64_t, redis::detail::operation_count> sent{};
     fault_coverage coverage{};

@@ -92,11 +92,28 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
         arrives(id);
     // Who sleeps has no place, not even one that it had before the server forgot it. By the name of a former
     // connection it may be found among the sleepers although it waits.
-    if (const auto* sleepers = store.zset(keys_[index][0] + "{sleepers}" + simulated_condition))
-        for (const auto& [ticket, id] : sleepers->order)
-            if (const auto found = each.arrivals.find(name_of(id_of(id)));
-                found != each.arrivals.end() && !found->second.there)
-                each.arrivals.erase(found);
+    std::vector<std::string> left = queue;
+    left.push_back(owner);
+    for (const std::string& condition : {simulated_condition, simulated_absence})
+        if (const auto* sleepers = store.zset(keys_[index][0] + "{sleepers}" + condition))
+            for (const auto& [ticket, id] : sleepers->order)
+            {
+                left.push_back(id);
+                if (const auto found = each.arrivals.find(name_of(id_of(id)));
+                    found != each.arrivals.end() && !found->second.there)
+                    each.arrivals.erase(found);
+            }
+    // Transactions that have waited are carried out in their turn, too.
+    for (const char* ended : {"released", "unmet"})
+        for (const std::string& id : told_in(store, ended))
+        {
+            left.push_back(id);
+            if (!knows.listens(id_of(id)))
+                violate("a transaction of " + id + " was looked at, where nobody listens");
+            if (each.arrivals.contains(name_of(id_of(id))))
+                check_overtaken(each, queue, id, knows);
+            each.arrivals[name_of(id_of(id))].claim = 0;
+        }
     // Who was dropped without having been told its place cannot ask for it.
     for (auto& [who, arrived] : each.arrivals)
         if (!arrived.there && !arrived.ticket_known)
@@ -133,8 +150,9 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
                 violate("the fence " + std::to_string(fence) + " was granted to " + text(who) +
                         " after " + std::to_string(each.top_fence));
             each.grants[fence] = {who, now, false, fence};
-            check_order(each, queue, owner, knows,
-                        op == operation::cancel || op == operation::resync);
+            check_overtaken(each, queue, owner, knows);
+            if (op != operation::cancel && op != operation::resync)
+                check_dropped(each, left, knows);
             // It had its turn: where it stands later is another matter.
             each.arrivals[who].claim = 0;
         }
@@ -144,31 +162,47 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
     each.fence = fence;
 }
 
-void simulation_judge::check_order(lock& each, const std::vector<std::string>& queue,
-                                   const std::string& owner, const witness& knows, bool may_leave)
+std::vector<std::string> simulation_judge::told_in(const redis_store& store, std::string_view what)
+{
+    std::vector<std::string> result;
+    for (const auto& [channel, text] : store.published)
+        if (text.starts_with(std::string(what) + ' '))
+            result.push_back(
+                text.substr(what.size() + 1, text.find(' ', what.size() + 1) - what.size() - 1));
+    return result;
+}
+
+/// Who was served did not come after anybody who is waiting still.
+void simulation_judge::check_overtaken(lock& each, const std::vector<std::string>& queue,
+                                       const std::string& served, const witness& knows)
 {
     if (fences_excused(each))
         return;
-    const attempt_name winner = name_of(id_of(owner));
+    const attempt_name winner = name_of(id_of(served));
     const std::uint64_t position = each.arrivals[winner].first;
     for (const std::string& id : queue)
     {
         const waiter_id waiter = id_of(id);
         const arrival& other = each.arrivals[name_of(waiter)];
+        // A server that has forgotten something may have another opinion of where it was, and its client has none.
+        if (each.forgetful && (knows.may_sleep(waiter) || knows.may_sleep(id_of(served))))
+            continue;
         if (name_of(waiter) != winner && other.claim != 0 && other.claim < position &&
             knows.placed(waiter))
             violate("FIFO: " + text(winner) + " was granted the lock before " +
                     text(name_of(waiter)));
     }
-    if (may_leave)
+}
+
+/// Those who have waited, and did not leave by themselves, still do, or have been served.
+void simulation_judge::check_dropped(const lock& each, const std::vector<std::string>& left,
+                                     const witness& knows)
+{
+    if (fences_excused(each))
         return;
     for (const std::string& id : each.queue)
-    {
-        const waiter_id waiter = id_of(id);
-        if (name_of(waiter) != winner && std::ranges::find(queue, id) == queue.end() &&
-            knows.placed(waiter))
-            violate(text(name_of(waiter)) + " is connected and was dropped as dead");
-    }
+        if (std::ranges::find(left, id) == left.end() && knows.placed(id_of(id)))
+            violate(text(name_of(id_of(id))) + " is connected and was dropped as dead");
 }
 
 void simulation_judge::ticket_known(std::size_t index, attempt_name who)

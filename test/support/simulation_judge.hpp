@@ -12,12 +12,17 @@
 #include <utility>
 #include <vector>
 
+#include <string_view>
+
 #include "history_judge.hpp"
 
 namespace turnstile::test {
 
 /// The condition of the locks in histories that have one.
 inline const std::string simulated_condition = "there_is_one";
+
+/// That on which transactions wait until nobody contributes to the state of a monitor.
+inline const std::string simulated_absence = "nobody";
 
 /// Of locks.
 class simulation_judge final : public history_judge
@@ -46,6 +51,10 @@ public:
     void writes(std::size_t index, attempt_name who, std::int64_t fence, time now,
                 bool at_once) override;
     void check_rest(const redis_store& store) override;
+
+    /// The ids of those whom a script has told something, in this order.
+    [[nodiscard]] static std::vector<std::string> told_in(const redis_store& store,
+                                                          std::string_view what);
 
 private:
     struct belief
@@ -92,8 +101,10 @@ private:
 
     void look(const redis_store& store, std::size_t index, std::string& owner, std::int64_t& fence,
               std::vector<std::string>& queue) const;
-    void check_order(lock& each, const std::vector<std::string>& queue, const std::string& owner,
-                     const witness& knows, bool may_leave);
+    void check_overtaken(lock& each, const std::vector<std::string>& queue,
+                         const std::string& served, const witness& knows);
+    void check_dropped(const lock& each, const std::vector<std::string>& left,
+                       const witness& knows);
     void hand_over(lock& each, attempt_name who, std::int64_t fence, time now);
     void check_exclusion(lock& each, attempt_name who, time now);
     [[nodiscard]] bool fences_excused(const lock& each) const { return each.forgetful && back_; }

@@ -133,6 +133,17 @@ bool simulation_world::is_placed(const waiter_id& id) const
     return false;
 }
 
+bool simulation_world::may_sleep(const waiter_id& id) const
+{
+    return std::ranges::any_of(clients_,
+                               [&](const client& each)
+                               {
+                                   const auto found = each.sections.find(id.sequence);
+                                   return each.nonce == id.nonce && found != each.sections.end() &&
+                                          found->second.may_sleep;
+                               });
+}
+
 bool simulation_world::listens(const waiter_id& id) const
 {
     const bool known =
@@ -225,7 +236,8 @@ void simulation_world::execute(const link_pointer& line, const command& what)
     if (!told)
         return judge_->violate("an answer is malformed: " + to_string(answer));
     const history_judge::witness knows{[this](const waiter_id& id) { return is_placed(id); },
-                                       [this](const waiter_id& id) { return listens(id); }};
+                                       [this](const waiter_id& id) { return listens(id); },
+                                       [this](const waiter_id& id) { return may_sleep(id); }};
     for (const std::size_t lock : locks)
         judge_->after_script(store_, lock, {what, *told}, now_, knows);
     for (const state_before& each : states)
@@ -281,7 +293,9 @@ void simulation_world::note_place(std::size_t index, attempt_id id, const standi
     const auto found = who.sections.find(id);
     if (found == who.sections.end())
         return;
-    judge_->ticket_known(found->second.lock, {who.nonce, id});
+    // Where one is that may sleep, its client does not always know.
+    if (!found->second.may_sleep)
+        judge_->ticket_known(found->second.lock, {who.nonce, id});
     if (found->second.at == stage::waiting)
         who.lease_ends[found->second.lock] = told.deadline - server_offset_;
 }

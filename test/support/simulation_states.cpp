@@ -66,7 +66,8 @@ proposal simulation_world::random_proposal()
     if (chance(40))
     {
         result.steps.push_back({"=", "p", "=0", "=0", "-1000000", "1000000"});
-        result.waits = chance(50);
+        if (chance(50))
+            result.condition = simulated_absence;
     }
     for (const char* field : {"n", chance(50) ? "a" : "b"})
         result.steps.push_back({"add", field, "=1", "=0", "-1000000", "1000000"});
@@ -117,12 +118,13 @@ void simulation_world::change(std::size_t index, attempt_id id, farewell& words)
         log("client ", index, ": takes contribution ", mine->first, " back by .", id);
         mine->second.freed_by = id;
         words.freed.push_back({mine->first, mine->second.record});
+        words.signals.emplace_back(simulated_absence, true);
         changed["p"] = number_of(each.state, "p") - 1;
     }
     else if (now_ < 9 * lease_ && chance(40))
     {
         const bond_name name =
-            machine(index).bind(who.locks[each.lock], {"p", 1, simulated_condition});
+            machine(index).bind(who.locks[each.lock], {"p", 1, simulated_absence});
         log("client ", index, ": makes contribution ", name.id, " by .", id);
         who.bonds[name.id] = {each.lock, name.record, {}, 0};
         words.bound.push_back(name);
@@ -232,19 +234,34 @@ void simulation_world::check_state(const state_before& before, const command& wh
         judge_->violate("there are " + std::to_string(records.size()) +
                         " contributions, and the state says " +
                         std::to_string(number_of(state, "p")));
+    std::int64_t changes = 0;
+    const auto counts = [&](const attempt_name& name, bool as_transaction)
+    {
+        if (as_transaction && denied_.contains(name))
+            judge_->violate(
+                "a transaction is carried out though its client was told that it is not");
+        if (changed_.insert(name).second)
+            ++changes;
+    };
+    const auto name_in = [](std::string_view text)
+    {
+        const auto id = parse_waiter_id(text);
+        return id ? attempt_name{id->nonce, id->sequence} : attempt_name();
+    };
     // A transaction that is asked for too late is told how its attempt ended otherwise.
-    const bool ends = told.said == standing::status::released &&
-                      (what.op == operation::leave ||
-                       (what.op == operation::transact && number_in(told.extra) > before.fence));
-    const auto id = ends ? parse_waiter_id(what.arguments[1]) : std::nullopt;
-    const attempt_name name = id ? attempt_name{id->nonce, id->sequence} : attempt_name();
-    const bool counts = id && (what.op == operation::transact || changes_.contains(name)) &&
-                        !changed_.contains(name);
-    if (counts)
-        changed_.insert(name);
-    if (counts && what.op == operation::transact && denied_.contains(name))
-        judge_->violate("a transaction is carried out though its client was told that it is not");
-    if (n != before.changes + (counts ? 1 : 0))
+    if (told.said == standing::status::released && what.op == operation::transact &&
+        number_in(told.extra) > before.fence)
+        counts(name_in(what.arguments[1]), true);
+    if (told.said == standing::status::released && what.op == operation::leave &&
+        changes_.contains(name_in(what.arguments[1])))
+        counts(name_in(what.arguments[1]), false);
+    // Those that have waited.
+    for (const std::string& id : simulation_judge::told_in(store_, "released"))
+    {
+        counts(name_in(id), true);
+        ++result_.carried_out;
+    }
+    if (n != before.changes + changes)
         judge_->violate("the state has been changed " + std::to_string(n - before.changes) +
                         " times by one script");
     if (has_forgotten_ || clock_was_set_)

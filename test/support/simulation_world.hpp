@@ -70,8 +70,10 @@ private:
         std::uint64_t changes = 0;
         // The reader that becomes a writer by this.
         redis::detail::attempt_id base = 0;
-        // Of a monitor: whether it begins as a transaction, and the state that its owner was told.
+        // Of a monitor: whether it begins as a transaction, perhaps as one that waits on a condition; and the
+        // state that its owner was told.
         bool transacts = false;
+        bool may_sleep = false;
         redis::detail::field_map state;
     };
 
@@ -232,6 +234,7 @@ private:
     void connect(std::size_t index);
     [[nodiscard]] bool is_placed(const redis::detail::waiter_id& id) const;
     [[nodiscard]] bool listens(const redis::detail::waiter_id& id) const;
+    [[nodiscard]] bool may_sleep(const redis::detail::waiter_id& id) const;
     void cut(const link_pointer& line, world_time notice, world_time drop);
     void drop(link& line);
     void send(std::size_t index, const redis::detail::command& what);

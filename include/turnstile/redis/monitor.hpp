@@ -648,10 +648,10 @@ public:
     }
 
     /**
-     * @brief Carries out a @ref transaction, that is, changes the state without a body, in one round trip if nobody owns
-     *        the lock or waits for it.
+     * @brief Carries out a @ref transaction, that is, changes the state without a body, with one command.
      *
-     * Otherwise, and if the server cannot decide it, it is a section: as if a body waited until the requirements
+     * If it has to wait, until the lock is free or for what it requires, the server carries it out in its turn, and
+     * sends a message. If the server cannot decide it, it is a section: as if a body waited until the requirements
      * hold, as section::async_wait() does, if the transaction waits on a condition, and then changed the state.
      * The server can compare and add integers of up to 15 digits; tell whether `bool`, strings, enumerations and
      * optionals of all these equal a value; and set members that are no structs. A state that was never
@@ -667,17 +667,19 @@ public:
      * value of its member: nothing was written; the text names the member, the values and the limits. `errc::bad_state`
      * if a field that it needs does not have the form that its type wants. `errc::unknown_outcome` if a command
      * was sent that may have carried it out, and its answer was lost together with the memory of the server, with
-     * the server, or for longer than a lease; or if it was cancelled then, or the session was closed.
+     * the server, or for so long that the server has forgotten it; or if it was cancelled while the server could not be
+     * reached; or the session was closed while it was under way or waited.
      * @par Per-Operation Cancellation
-     * All types. While it waits for the lock or on the condition, nothing was changed. While the command that may
-     * carry it out is under way, its answer counts: if that says that it waits, it does not. If the connection
-     * breaks meanwhile, nobody can tell.
+     * All types. The server is asked whether that was in time, which takes a round trip: if so, nothing was changed,
+     * and the error is `operation_aborted`. If the connection breaks meanwhile, nobody can tell.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command, also if a requirement does not hold and it does not wait. If somebody else owns the lock, what
-     * @ref async_with takes; to wait on a condition, what section::async_wait() takes besides. If the
-     * connection breaks, two more. It is carried out once at most.
+     * One command, however long it waits, and one message if it does. If the server cannot decide it, what
+     * @ref async_with takes. If the connection breaks, two more. It is carried out once at most.
+     * @par Complexity
+     * On the server, that of the command for itself; and each script that sets the lock free carries out up to 64 of
+     * those that wait.
      * @par Durability
      * With mutex_options::durability() it is a section.
      */
@@ -688,18 +690,23 @@ public:
             section_body<turnstile::detail::transaction_body<transaction<T, Steps...>>>;
         auto proposed =
             detail::propose(what, [this](detail::proposal& to, const auto& step)
-                            { return put_down(to, *step.condition->condition_, step.all); });
+                            { return this->put_down(to, *step.condition->condition_, step); });
         return boost::asio::async_initiate<CompletionToken, void(std::exception_ptr, bool)>(
             detail::initiate_transaction(origin_->lock), token, std::move(proposed),
             bound_body(turnstile::detail::transaction_body(std::move(what)), origin_));
     }
 
 private:
-    /// Of a transaction, a notification. Whether that is possible: the section says what is wrong with it.
+    /// Of a transaction, a notification, or what it waits on. Whether that is possible: the section says what is
+    /// wrong with it.
+    template <class Step>
     [[nodiscard]] bool put_down(detail::proposal& to, const detail::condition_handle& condition,
-                                bool all) const
+                                const Step& step) const
     {
-        to.signals.emplace_back(detail::key_of(condition), all);
+        if constexpr (requires { step.all; })
+            to.signals.emplace_back(detail::key_of(condition), step.all);
+        else
+            to.condition = detail::key_of(condition);
         return detail::is_of(condition, *origin_->lock);
     }
 

@@ -3,8 +3,8 @@
 --
 -- KEYS       lock, queue, done
 -- ARGV       prefix, ids (all that the waiter may be known by, with commas), lease ms, claim ms, idle ms,
---            condition (that it may sleep on, or empty)
--- returns    cancelled | foreign | wrongtype
+--            condition (that it may sleep on, or empty; and of a transaction, slot and seen fence, as of transact)
+-- returns    cancelled | released (it was carried out; the extra is its fence) | foreign | wrongtype
 -- repeated   does nothing
 -- wakes      the first of the queue, if nobody owns the lock now
 -- complexity O(log waiters)
@@ -15,9 +15,12 @@ reap(s)
 for id in string.gmatch(ARGV[2], '[^,]+') do
   redis.call('ZREM', s.queue, id)
   if ARGV[6] ~= '' then redis.call('ZREM', sleepers(s, ARGV[6]), id) end
+  plan_of(s, id)
   if s.owner == id then s.owner, s.deadline = '', '0' end
   pass_on(s, id)
 end
 if s.owner == '' and s.waiting > 0 then grant(s) end
 save(s, ARGV[3], ARGV[5])
+local done = ARGV[7] and redis.call('ZSCORE', s.done, ARGV[7])
+if done and done - ARGV[8] > 0 then return answer(s, 'released', nil, format('%d', done)) end
 return answer(s, 'cancelled')

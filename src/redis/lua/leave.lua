@@ -7,7 +7,7 @@
 --            state that has changed, the name, and '=' and the value, or empty if it is no more. Instead of
 --            fields, the last fence, if a cohort has passed the lock on)
 -- returns    released | lost | unknown | foreign | wrongtype; the extra is the place among the sleepers. If
---            there is more to do, not all were signalled who should be
+--            not all were signalled who should be, the ticket is the newest that there is
 -- repeated   answers what the first call did, as long as the slot has not given back anything else
 -- wakes      those who are signalled; the first of the queue
 -- complexity O((signalled + 1) log waiters + fields)
@@ -40,14 +40,7 @@ if parted and stands then
     if ARGV[i + 1] == '' then redis.call('HDEL', state, ARGV[i])
     else redis.call('HSET', state, ARGV[i], string.sub(ARGV[i + 1], 2)) end
   end
-  if sleeper ~= '' then
-    place = ticket(s, 0)
-    redis.call('ZADD', sleepers(s, condition), place, sleeper)
-    redis.call('ZADD', conditions(s), 0, condition)
-    s.changed, s.conditions = s.changed or not s.conditions, true
-    note(s, sleepers(s, condition))
-    note(s, conditions(s))
-  end
+  if sleeper ~= '' then place = fall_asleep(s, sleeper, condition) end
 elseif not parted then
   reap(s)
 end

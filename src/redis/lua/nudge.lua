@@ -1,6 +1,6 @@
 -- Lets a lock go on whose owner's lease has ended, and tells a client how things stand.
 --
--- KEYS       lock, queue, done
+-- KEYS       lock, queue, done (and the state, of a monitor)
 -- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms, channel
 --            (the client's), condition (that the waiter may sleep on, or empty)
 -- returns    own | queued | asleep | gone | foreign | wrongtype; the extra is the owner, if it is of the
@@ -12,6 +12,7 @@
 local id = ARGV[2]
 local s, why = open(1, ARGV[4])
 if not s then return why end
+s.state = KEYS[4]
 reap(s)
 if s.owner == '' then grant(s, id) end
 save(s, ARGV[3], ARGV[5])

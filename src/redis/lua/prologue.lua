@@ -10,9 +10,13 @@
 -- was signalled has a mark in the hash, the name of the condition, until its section has ended. A monitor has
 -- its state in a hash of its own, which only the scripts get that read or write it. It does not expire.
 --
+-- The id of a transaction ends with a plus. As long as it waits, in the queue or on a condition, the hash says what
+-- it wants, its plan; so whoever sets the lock free can carry it out, if the script has the state.
+--
 -- What a process has contributed to that state for as long as it lives is recorded in one more sorted set: by
 -- when its lease ends, 'ID AMOUNT FIELD CONDITION STATE': what undoes it (the amount that is added to the field
--- of the hash), and who is told then. The layout says whether there are such records; as long as there are, the
+-- of the hash), and who is told then. If the amount is the word rest, nothing is undone, and those are still to be told
+-- who slept with a ticket up to that in the place of the field. The layout says whether there are such records; as long as there are, the
 -- lock does not expire.
 --
 -- The server runs all of this for each call. What costs most there are fields that are read and written,
@@ -60,15 +64,14 @@ local function open(first, claim)
   return s
 end
 
--- The sorted set of those who sleep on a condition, and that of all conditions. No name of a lock has braces.
+-- The sorted set of those who sleep on a condition. No name of a lock has braces.
 local function sleepers(s, condition) return s.key .. '{sleepers}' .. condition end
-local function conditions(s) return s.key .. '{conditions}' end
 
 -- The keys that there may be.
 local function keys_of(s)
   local keys = {s.key, s.queue, s.done}
   if not s.conditions then return keys end
-  keys[4] = conditions(s)
+  keys[4] = s.key .. '{conditions}'
   for _, condition in ipairs(redis.call('ZRANGE', keys[4], 0, -1)) do
     keys[#keys + 1] = sleepers(s, condition)
   end
@@ -94,14 +97,17 @@ local function save(s, lease, idle)
   if not (renewed or s.changed or s.new) then return end
   local ttl = lease + idle
   if renewed then s.keep = s.now + ttl * 1000 end
+  -- What is new lives as long as the lock: it is believed to remember all that there was since it was born.
+  ttl = format('%d', math.max(ttl, math.ceil((s.keep - s.now) / 1000)))
   redis.call('HSET', s.key, 'until', s.keep, 'layout',
     format(s.bound and '1 %d %d cb' or s.conditions and '1 %d %d c' or '1 %d %d', s.claim, s.now - wall))
   if s.fresh then redis.call('HSET', s.key, 'born', wall) end
   for _, key in ipairs(renewed and keys_of(s) or s.new or {}) do
     if redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
   end
-  -- A process may be dead for long before anybody asks.
-  if s.bound then redis.call('PERSIST', s.key) end
+  -- A process may be dead for long before anybody asks. What was given back is remembered as long: who comes late
+  -- with a transaction would find a lock that seems to know everything.
+  if s.bound then redis.call('PERSIST', s.key) redis.call('PERSIST', s.done) end
 end
 
 local function own(s, id, seen)
@@ -133,20 +139,59 @@ local function mark(id)
   return 'signalled ' .. string.gsub(id, '#%d+', '', 1)
 end
 
+-- What a transaction wants, if it is one that waits: takes that out of the lock, or puts it down, a list of texts from
+-- the element `at` on. Who was the last to ask for it stands first, and then what transact.lua was given.
+local function plan_of(s, id, new, at)
+  if string.byte(id, -1) ~= 43 then return end
+  local field = 'plan ' .. string.gsub(id, '#%d+', '', 1)
+  if new then
+    local parts = {#id .. ':' .. id}
+    for i = at, #new do parts[#parts + 1] = #new[i] .. ':' .. new[i] end
+    redis.call('HSET', s.key, field, table.concat(parts))
+    return
+  end
+  local text, plan, first = redis.call('HGET', s.key, field), {}, 1
+  if not text then return end
+  redis.call('HDEL', s.key, field)
+  while first <= #text do
+    local colon = string.find(text, ':', first, true)
+    local last = colon + string.sub(text, first, colon - 1)
+    plan[#plan + 1], first = string.sub(text, colon + 1, last), last + 1
+  end
+  return plan
+end
+
+-- Lets somebody sleep on a condition; its place there.
+local function fall_asleep(s, id, condition)
+  local place = ticket(s, 0)
+  redis.call('ZADD', sleepers(s, condition), place, id)
+  redis.call('ZADD', s.key .. '{conditions}', 0, condition)
+  s.changed, s.conditions = s.changed or not s.conditions, true
+  note(s, sleepers(s, condition))
+  note(s, s.key .. '{conditions}')
+  return place
+end
+
 -- Moves those who sleep on a condition, and are alive, to the end of the queue: one, or all of them, 512 at
--- once. Whether there may be more.
-local function signal(s, condition, all)
+-- once. Whether there may be more. A call that goes on where one has stopped gets the newest ticket that there was then:
+-- who has fallen asleep since is not meant, or those who are woken in vain would be woken for ever.
+local function signal(s, condition, all, newest)
   local moved = 0
   repeat
-    local id = redis.call('ZPOPMIN', sleepers(s, condition))[1]
+    local key = sleepers(s, condition)
+    if newest and not redis.call('ZRANGEBYSCORE', key, '-inf', newest, 'LIMIT', 0, 1)[1] then return false end
+    local id = redis.call('ZPOPMIN', key)[1]
     if not id then return false end
     if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 then
       s.changed, s.conditions = s.changed or not s.conditions, true
       enqueue(s, id, ticket(s, 0))
       redis.call('HSET', s.key, mark(id), condition)
       moved = moved + 1
+    else
+      plan_of(s, id)
     end
   until moved == (all and 512 or 1)
+  if all then s.newest = redis.call('HGET', s.key, 'ticket') end
   return all
 end
 
@@ -183,9 +228,10 @@ local function lapse(s)
     -- If somebody has spoiled or deleted the state, there is nothing to undo.
     if redis.pcall('HEXISTS', state, field) == 1 then redis.pcall('HINCRBY', state, field, amount) end
     redis.call('ZREM', s.bound, record)
-    if signal(s, condition, true) then
+    local newest = amount == 'rest' and field
+    if signal(s, condition, true, newest) then
       -- What is still to be signalled is left to the next call: a record that undoes nothing.
-      redis.call('ZADD', s.bound, s.stamp, format('%s 0 %s %s %s', id, field, condition, state))
+      redis.call('ZADD', s.bound, s.stamp, format('%s rest %s %s %s', id, newest or s.newest, condition, state))
       s.more = true
     end
   end
@@ -203,30 +249,6 @@ local function contents(key)
   return table.concat(parts)
 end
 
--- Gives a free lock to the first of the queue that is alive, at most 64 dead ones later; the message is the
--- grant. The caller of the script learns of its own grant from the answer. A small state of a monitor goes with the
--- message, if the script has its key: whoever it is for need not ask for it.
-local function grant(s, caller)
-  if s.bound then lapse(s) end
-  if s.waiting == 0 then return end
-  for _ = 1, 64 do
-    local id = redis.call('ZPOPMIN', s.queue)[1]
-    if not id then s.waiting = 0 return end
-    if id == caller then return own(s, id, 0) end
-    -- Whether anybody listens to the waiter's connection. What PUBLISH returns would not tell.
-    if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 then
-      own(s, id, 0)
-      local message, state = 'grant ' .. id .. ' ' .. s.fence .. ' ' .. s.deadline .. ' ' .. s.stamp, nil
-      if s.state then state = contents(s.state) end
-      if state and #state <= 4096 then message = message .. ' =' .. state end
-      redis.pcall('PUBLISH', channel(id), message)
-      return
-    end
-    pass_on(s, id)
-  end
-  s.more = true
-end
-
 -- Gives the lock back, if its owner is the one who was granted it with the fence. The slot remembers that; with
 -- none, the section did not end well. The last fence is that of a cohort's last section, if it has passed the
 -- lock on; what is granted next is above it.
@@ -241,6 +263,101 @@ local function part(s, id, fence, slot, last)
   if s.now % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
   if s.conditions then redis.call('HDEL', s.key, mark(id)) end
   return true
+end
+
+-- Carries out a transaction while nobody owns the lock: a list of texts, from the element `at` on, see transact.lua.
+-- Returns released, and the fence; unmet, if a requirement does not hold; or nothing, if only its client can tell.
+local function carry_out(s, id, plan, at)
+  local state = s.state
+  local size = s.size or redis.pcall('HLEN', state)
+  -- Not all of a state that was never written has the values that its type gives it.
+  if type(size) == 'table' or size == 0 then return end
+  s.size = nil
+  -- A number that a double says exactly, written as clients write it; anything else is for the client to read.
+  local function exact(text)
+    return text == '=0' and 0 or #text < 17 and tonumber(string.match(text, '^=(%-?[1-9]%d*)$'))
+  end
+  local values, signals = {}, at + 4
+  local steps = signals + 2 * plan[at + 3]
+  for i = steps, #plan, 6 do
+    local what, field, value, least, most = plan[i], plan[i + 1], plan[i + 2], plan[i + 4], plan[i + 5]
+    local was = values[field]
+    if not was and what ~= 'set' then
+      was = redis.call('HGET', state, field)
+      was = was and '=' .. was or plan[i + 3]
+    end
+    local low, sign = tonumber(least), was == value and '=' or '<'
+    if what == 'set' then
+      values[field] = value
+    elseif low then
+      local a, b, high = exact(was), exact(value), most + 0
+      local sum = a and b and (what == 'add' and a + b or a)
+      if not sum or a < low or a > high or sum < low or sum > high then return end
+      if what == 'add' then values[field] = format('=%d', sum) end
+      sign = a < b and '<' or a > b and '>' or '='
+    elseif sign ~= '=' and least ~= '' and was ~= least and was ~= most then
+      return
+    end
+    -- A comparison is the signs that it allows: = <> < <= > >=
+    if what ~= 'set' and what ~= 'add' and not string.find(what, sign, 1, true) then return 'unmet' end
+  end
+  own(s, id, plan[at + 1])
+  local fence = s.fence
+  part(s, id, fence, plan[at])
+  s.deadline = '0'
+  for field, value in pairs(values) do
+    if value == '' then redis.call('HDEL', state, field)
+    else redis.call('HSET', state, field, string.sub(value, 2)) end
+  end
+  for i = signals, steps - 1, 2 do
+    if signal(s, plan[i], plan[i + 1] == 'all') then
+      -- Whoever comes next goes on, as with a contribution that has lapsed.
+      if not s.bound then bind(s) end
+      redis.call('ZADD', s.bound, s.stamp, format('%s rest %s %s %s', id, s.newest, plan[i], state))
+      s.more = true
+    end
+  end
+  return 'released', fence
+end
+
+-- Gives a free lock to the first of the queue that is alive, at most 64 others later; the message is the
+-- grant. The caller of the script learns of its own grant from the answer. A small state of a monitor goes with the
+-- message, if the script has its key: whoever it is for need not ask for it. Transactions are carried out then, or
+-- go to sleep, and whoever comes next is looked at.
+local function grant(s, caller)
+  if s.bound then lapse(s) end
+  if s.waiting == 0 then return end
+  for _ = 1, 64 do
+    local id = redis.call('ZPOPMIN', s.queue)[1]
+    if not id then s.waiting = 0 return end
+    local plan = plan_of(s, id)
+    if id == caller and not (plan and s.state) then return own(s, id, 0) end
+    -- Whether anybody listens to the waiter's connection. What PUBLISH returns would not tell.
+    if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] == 0 then
+      pass_on(s, id)
+    else
+      local told, fence
+      if plan and s.state then told, fence = carry_out(s, id, plan, 2) end
+      if told == 'unmet' and plan[4] ~= '' then
+        -- The signal that has brought it here is used up, as by a section that waits again.
+        if s.conditions then redis.call('HDEL', s.key, mark(id)) end
+        fall_asleep(s, id, plan[4])
+        plan_of(s, id, plan, 2)
+      elseif told then
+        redis.pcall('PUBLISH', channel(id), told .. ' ' .. id .. ' ' .. (fence or s.fence) .. ' ' .. s.stamp)
+        -- It may have woken very many.
+        if s.more then return end
+      else
+        own(s, id, 0)
+        local message, state = 'grant ' .. id .. ' ' .. s.fence .. ' ' .. s.deadline .. ' ' .. s.stamp, nil
+        if s.state then state = contents(s.state) end
+        if state and #state <= 4096 then message = message .. ' =' .. state end
+        redis.pcall('PUBLISH', channel(id), message)
+        return
+      end
+    end
+  end
+  s.more = true
 end
 
 -- What is to be said of a lock: 'status now fence deadline', and perhaps 'ticket more extra'. If the status is
@@ -261,7 +378,7 @@ local function answer(s, status, id, extra, condition)
   local told = status .. ' ' .. s.stamp .. ' ' .. s.fence .. ' ' .. s.deadline
   if s.bound then told = told .. ',' .. (redis.call('ZRANGE', s.bound, 0, 0, 'WITHSCORES')[2] or 0) end
   if not (place or extra) and not s.more then return told end
-  return told .. ' ' .. (place or 0) .. (s.more and ' 1 ' or ' 0 ') .. (extra or '')
+  return told .. ' ' .. (place or s.newest or 0) .. (s.more and ' 1 ' or ' 0 ') .. (extra or '')
 end
 
 -- What became of a grant that the lock does not know any more. A lock that is younger than the grant, or

@@ -26,6 +26,9 @@ for i = 0, #KEYS / 3 - 1 do
         if place and not held then redis.call('ZADD', key, place, id) note(s, key) end
       end
     end
+    -- What a transaction wants is known by whom it waits as; and no more of a holder.
+    local plan = plan_of(s, id)
+    if plan and not held then plan_of(s, id, plan, 2) end
     -- The server forgot, and nobody was granted the lock since: the holder holds it on. If somebody was, by
     -- a clock that was set back, it is told.
     if held and (s.fence - fence < 0 or s.fence == fence and s.owner == '') then

@@ -1,97 +1,64 @@
--- Changes the state of a monitor without a section, if nobody owns the lock or waits for it. If somebody does, or
--- what is to be done can not be decided here, it acquires the lock or queues, and the client goes on.
+-- Changes the state of a monitor without a section. If somebody owns the lock or waits for it, that is done in its turn
+-- by whoever sets the lock free; what can not be decided here is left to the client, which is granted the lock.
 --
 -- KEYS       lock, queue, done, state
--- ARGV       prefix, id, slot, tries (how often it was sent before), lease ms, claim ms, idle ms, seen fence (when
---            it was sent first), grace (as of acquire), since (a time, when it was sent first), otherwise (wait or
---            fail: if a requirement does not hold), signals (as of leave. Behind them, of each step: a comparison,
---            add or set; the field; '=' and the value, or empty for none; the same of what counts if there is no
---            such field; and of a number the least and the most that it can be, of anything else texts that
---            differ from the value for certain, or empty and empty if all do)
--- returns    released (the extra is its fence) | unmet | unknown (nothing was done now), or like acquire
+-- ARGV       prefix, id, tries (how often it was sent before), lease ms, claim ms, idle ms, grace (as of acquire),
+--            since (a time, when it was sent first, or known to wait; 0: nothing is to be done), ticket (as of
+--            acquire), slot, seen fence (when it was sent first), condition (to wait on if a requirement does not hold, or
+--            empty), signals (as of leave. Behind them, of each step: a comparison, add or set; the field; '=' and
+--            the value, or empty for none; the same of what counts if there is no such field; and of a number the
+--            least and the most that it can be, of anything else texts that differ from the value for certain, or
+--            empty and empty if all do)
+-- returns    released (the extra is its fence) | unmet | asleep (the extra is its place) | unknown (nothing was done
+--            now), or like acquire. One that waits is told how it ends by a message
 -- repeated   answers released if it was carried out, as long as the slot is remembered
 -- wakes      those who are signalled; the first of the queue
--- complexity O(steps + (signalled + 1) log waiters + fields)
+-- complexity O(steps + (signalled + 1) log waiters + fields), and the same for each transaction that waits
 -- flags: none
-local id, slot, state, seen, tries = ARGV[2], ARGV[3], KEYS[4], ARGV[8], ARGV[4]
-local steps, size = 13 + 2 * ARGV[12], redis.pcall('HLEN', state)
+local id, tries, lease, slot, seen, condition = ARGV[2], ARGV[3], ARGV[4], ARGV[10], ARGV[11], ARGV[12]
+local state, size, since = KEYS[4], redis.pcall('HLEN', KEYS[4]), ARGV[8] + 0
 if type(size) == 'table' then return 'wrongtype' end
-
--- A number that a double says exactly, written as clients write it; anything else is for the client to read.
-local function exact(text)
-  return text == '=0' and 0 or #text < 17 and tonumber(string.match(text, '^=(%-?[1-9]%d*)$'))
-end
-
--- What the fields are to be, by name; or nil, and unmet or unsure.
-local function evaluate()
-  -- Not all of a state that was never written has the values that its type gives it.
-  if size == 0 then return nil, 'unsure' end
-  local values = {}
-  for i = steps, #ARGV, 6 do
-    local what, field, value, least, most = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5]
-    local was = values[field]
-    if not was and what ~= 'set' then
-      was = redis.call('HGET', state, field)
-      was = was and '=' .. was or ARGV[i + 3]
-    end
-    local low, sign = tonumber(least), was == value and '=' or '<'
-    if what == 'set' then
-      values[field] = value
-    elseif low then
-      local a, b, high = exact(was), exact(value), most + 0
-      local sum = a and b and (what == 'add' and a + b or a)
-      if not sum or a < low or a > high or sum < low or sum > high then return nil, 'unsure' end
-      if what == 'add' then values[field] = format('=%d', sum) end
-      sign = a < b and '<' or a > b and '>' or '='
-    elseif sign ~= '=' and least ~= '' and was ~= least and was ~= most then
-      return nil, 'unsure'
-    end
-    -- A comparison is the signs that it allows: = <> < <= > >=
-    if what ~= 'set' and what ~= 'add' and not string.find(what, sign, 1, true) then return nil, 'unmet' end
-  end
-  return values
-end
-
-local s, why = open(1, ARGV[6])
+local s, why = open(1, ARGV[5])
 if not s then return why end
-s.state = state
-local mark, position = (redis.call('ZSCORE', s.done, slot) or 0) + 0, nil
+s.state, s.size = state, size
+local mark = (redis.call('ZSCORE', s.done, slot) or 0) + 0
 if mark > seen + 0 then return answer(s, 'released', nil, format('%d', mark)) end
--- One that is late, or that another one has followed, must not be carried out any more.
-local late = s.now > ARGV[10] + ARGV[5] * 1000
+-- One that comes so late that nobody may remember it, or that another one has followed, must not be carried out.
+local late = s.now > since + math.min(lease * 1000, memory) and
+  (s.fresh or since < s.now - memory or redis.call('HGET', s.key, 'born') + 0 > since)
 if late or redis.call('ZSCORE', s.done, slot .. '/' .. tries + 1) then return answer(s, 'unknown') end
 for i = 1, tries + 0 do
   redis.call('ZADD', s.done, s.stamp, slot .. '/' .. i)
   note(s, s.done)
 end
+-- One that was believed to be lost may have come after all.
+local former = tries ~= '0' and plan_of(s, id)
+if former then
+  s.waiting = s.waiting - redis.call('ZREM', s.queue, former[1])
+  if condition ~= '' then redis.call('ZREM', sleepers(s, condition), former[1]) end
+  pass_on(s, id)
+end
 reap(s)
-if s.fresh and s.now < ARGV[9] + 0 then s.owner, s.deadline, s.leased = '?', ARGV[9], true end
+if s.fresh and s.now < ARGV[7] + 0 then s.owner, s.deadline, s.leased = '?', ARGV[7], true end
 if s.fresh and redis.call('EXISTS', s.key .. '{bound}') == 1 then bind(s) end
 if s.owner == '' and s.bound then lapse(s) end
-if s.owner == '' and s.waiting > 0 then grant(s, id) end
-if s.owner == '' and s.waiting == 0 then
-  local values, verdict = evaluate()
-  if verdict == 'unmet' and ARGV[11] == 'fail' then
-    save(s, ARGV[5], ARGV[7])
-    return answer(s, 'unmet')
+if s.owner == '' and s.waiting > 0 then grant(s) end
+
+local told, extra
+if s.owner ~= '' or s.waiting > 0 then
+  extra = s.waiting
+  enqueue(s, id, ticket(s, ARGV[9] + 0))
+  plan_of(s, id, ARGV, 10)
+else
+  told, extra = carry_out(s, id, ARGV, 10)
+  if told == 'unmet' and condition ~= '' then
+    told, extra = 'asleep', fall_asleep(s, id, condition)
+    plan_of(s, id, ARGV, 10)
+  elseif not told then
+    own(s, id, seen)
+    extra = contents(state)
   end
-  own(s, id, seen)
-  if values then
-    local fence = s.fence
-    part(s, id, fence, slot)
-    s.deadline = '0'
-    for field, value in pairs(values) do
-      if value == '' then redis.call('HDEL', state, field)
-      else redis.call('HSET', state, field, string.sub(value, 2)) end
-    end
-    for i = 13, steps - 1, 2 do s.more = signal(s, ARGV[i], ARGV[i + 1] == 'all') or s.more end
-    if s.waiting > 0 then grant(s) end
-    save(s, ARGV[5], ARGV[7])
-    return answer(s, 'released', nil, fence)
-  end
-elseif s.owner ~= id and not redis.call('ZSCORE', s.queue, id) then
-  position = s.waiting
-  enqueue(s, id, ticket(s, 0))
+  if told and s.waiting > 0 then grant(s) end
 end
-save(s, ARGV[5], ARGV[7])
-return answer(s, nil, id, s.owner == id and contents(state) or position)
+save(s, lease, ARGV[6])
+return answer(s, told, id, extra)

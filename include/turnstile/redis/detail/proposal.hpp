@@ -34,8 +34,8 @@ struct proposal
     std::vector<step> steps;
     /// The conditions that are signalled then, as the server knows them, and whether all sleepers are.
     std::vector<std::pair<std::string, bool>> signals;
-    /// Whether it needs the lock if something that it requires does not hold: to wait.
-    bool waits = false;
+    /// What it waits on if something that it requires does not hold, as the server knows it; empty if it does not.
+    std::string condition;
     /// What has become of it, when the operation has ended without a lock.
     bool carried_out = false;
 };

@@ -136,14 +136,6 @@ template <class T, class M>
     return has_one_field<M>();
 }
 
-/// @copydoc put_down
-template <class Condition>
-[[nodiscard]] bool put_down(proposal& to, const turnstile::detail::wait_for_it<Condition>& /*what*/)
-{
-    to.waits = true;
-    return true;
-}
-
 /// The steps that change a state, in the order in which they do.
 template <class Step>
 inline constexpr int turn_of = 0;
@@ -156,7 +148,7 @@ inline constexpr int turn_of<turnstile::detail::assignment<T, M>> = 2;
 
 /**
  * What is proposed to the server; nothing if it could not do it. Put(proposal, step) puts down what else a step may
- * be: a notification.
+ * be: a notification, or the condition that it waits on.
  *
  * @throws redis_error with `errc::bad_state` if a member is not described, or a value cannot be written.
  */

@@ -1,0 +1,281 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Transactions over Redis that wait, while connections break and servers forget.
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <support/monitor_faults_scene.hpp>
+#include <support/print.hpp>
+#include <turnstile/error.hpp>
+#include <turnstile/redis/error.hpp>
+#include <turnstile/transaction.hpp>
+#include <utility>
+
+namespace turnstile::test {
+namespace {
+
+namespace asio = boost::asio;
+using task = asio::awaitable<void>;
+
+/// One with transactions that count visits, and say how that has ended.
+struct transaction_faults_scene : monitor_faults_scene
+{
+    using monitor_faults_scene::monitor_faults_scene;
+
+    /// Counts a visit, in its turn.
+    [[nodiscard]] task visit(monitor& whose)
+    {
+        const auto one_more = transaction<reading_room>().add(&reading_room::visits, 1);
+        co_await tell(whose, one_more);
+    }
+
+    /// Waits for a reader, takes it away, and counts that.
+    [[nodiscard]] task wait_and_visit(monitor& whose, monitor::condition_type& signal)
+    {
+        const auto take_one = transaction<reading_room>()
+                                  .require(&reading_room::readers, std::greater(), 0)
+                                  .wait_on(signal)
+                                  .add(&reading_room::readers, -1)
+                                  .add(&reading_room::visits, 1);
+        co_await tell(whose, take_one);
+    }
+
+    /// Holds the lock until something is so, with a transaction of the far session behind it.
+    [[nodiscard]] task while_it_waits(std::function<task()> meanwhile)
+    {
+        auto body = [&](section&) -> task
+        {
+            start([this] { return visit(theirs); });
+            co_await until_so([this] { return waiters() == "1"; });
+            co_await meanwhile();
+        };
+        co_await ours.async_with(body);
+    }
+
+    /// The far session has another connection, and knows what the server knows.
+    [[nodiscard]] task reconnect()
+    {
+        const std::uint64_t before = far.metrics().resyncs;
+        proxy.cut();
+        co_await until_so([this, before] { return far.metrics().resyncs > before; });
+    }
+
+    /// What the far session has been told.
+    std::string told;
+    asio::cancellation_signal gives_up;
+
+private:
+    template <class Transaction>
+    [[nodiscard]] task tell(monitor& whose, const Transaction& what)
+    {
+        auto token = asio::bind_cancellation_slot(gives_up.slot(), asio::use_awaitable);
+        const auto error = co_await error_of(
+            [&]() -> task
+            {
+                const bool is_done = co_await whose.async_transact(what, std::move(token));
+                told += is_done ? "done" : "not done";
+            });
+        if (error)
+            told += error.message();
+    }
+};
+
+/// One with a server that keeps everything.
+struct durable_scene : transaction_faults_scene
+{
+    durable_scene()
+        : transaction_faults_scene({"--appendonly", "yes", "--appendfsync", "always"})
+    {
+    }
+};
+
+BOOST_FIXTURE_TEST_SUITE(redis_faults_transactions, transaction_faults_scene)
+
+BOOST_AUTO_TEST_CASE(message_lost_with_its_connection)
+{
+    run(
+        [this]() -> task
+        {
+            co_await while_it_waits(
+                [this]() -> task
+                {
+                    proxy.swallow(tcp_proxy::to_client);
+                    co_return;
+                });
+            co_await until_done_in_silence("1");
+            co_await add_to_visits(10);
+            BOOST_TEST(told == "");
+            proxy.mend();
+        });
+    BOOST_TEST(told == "done");
+    BOOST_TEST(visits() == "11");
+}
+// Red without: the slot by which the server knows the transaction.
+
+BOOST_AUTO_TEST_CASE(connection_killed_while_it_waits)
+{
+    run([this] { return while_it_waits([this] { return reconnect(); }); });
+    BOOST_TEST(told == "done");
+    BOOST_TEST(visits() == "1");
+    // It has kept its place, so nothing had to be said again.
+    BOOST_TEST(far.metrics().transactions == 1U);
+}
+// Red without: resync of transactions that wait.
+
+BOOST_AUTO_TEST_CASE(connection_killed_while_it_sleeps)
+{
+    run(
+        [this]() -> task
+        {
+            start([this] { return wait_and_visit(theirs, their_signal); });
+            co_await until_so([this] { return sleepers() == "1"; });
+            co_await reconnect();
+            BOOST_TEST(sleepers() == "1");
+            co_await give_one();
+        });
+    BOOST_TEST(told == "done");
+    BOOST_TEST(visits() == "1");
+    BOOST_TEST(readers() == "0");
+    BOOST_TEST(far.metrics().transactions == 1U);
+}
+// Red without: resync of transactions that sleep.
+
+BOOST_AUTO_TEST_CASE(away_when_it_would_be_carried_out)
+{
+    run(
+        [this]() -> task
+        {
+            co_await while_it_waits(
+                [this]() -> task
+                {
+                    keep_away();
+                    co_await until_so([this] { return proxy.refused() > 0; });
+                });
+            // It was passed over, and comes back.
+            BOOST_TEST(visits() == "0");
+            BOOST_TEST(waiters() == "0");
+            proxy.refuse(false);
+        });
+    BOOST_TEST(told == "done");
+    BOOST_TEST(visits() == "1");
+    BOOST_TEST(far.metrics().transactions == 2U);
+}
+// Red without: PUBSUB NUMSUB before a transaction is carried out; sending it again.
+
+BOOST_AUTO_TEST_CASE(given_up_when_it_has_been_carried_out)
+{
+    run(
+        [this]() -> task
+        {
+            co_await while_it_waits(
+                [this]() -> task
+                {
+                    // Neither the message nor the answer to the cancellation arrives.
+                    proxy.swallow(tcp_proxy::to_client);
+                    co_return;
+                });
+            co_await until_done_in_silence("1");
+            gives_up.emit(asio::cancellation_type::total);
+            co_await until_so([this] { return far.metrics().cancels == 1U; });
+            BOOST_TEST(told == "");
+            proxy.mend();
+        });
+    BOOST_TEST(told == make_error_code(redis::errc::unknown_outcome).message());
+    BOOST_TEST(visits() == "1");
+}
+// Red without: an answer to the cancellation of what waits.
+
+BOOST_AUTO_TEST_CASE(given_up_while_the_server_cannot_be_reached)
+{
+    run(
+        [this]() -> task
+        {
+            co_await while_it_waits(
+                [this]() -> task
+                {
+                    keep_away();
+                    co_await until_so([this] { return proxy.refused() > 0; });
+                    gives_up.emit(asio::cancellation_type::total);
+                    co_await until_so([this] { return !told.empty(); });
+                    proxy.refuse(false);
+                    co_await until_so([this] { return far.metrics().cancels == 1U; });
+                    co_await until_so([this] { return waiters() == "0"; });
+                });
+        });
+    BOOST_TEST(told == make_error_code(redis::errc::unknown_outcome).message());
+    BOOST_TEST(visits() == "0");
+}
+// Red without: the cancellation that follows when the server can be reached.
+
+BOOST_FIXTURE_TEST_CASE(restart_with_aof, durable_scene)
+{
+    const std::string run_id = server.run_id();
+    run(
+        [&]() -> task
+        {
+            start([this] { return wait_and_visit(theirs, their_signal); });
+            co_await until_so([this] { return sleepers() == "1"; });
+            server.kill();
+            server.start();
+            co_await give_one();
+        });
+    BOOST_TEST(server.run_id() != run_id);
+    BOOST_TEST(told == "done");
+    BOOST_TEST(visits() == "1");
+    BOOST_TEST(readers() == "0");
+}
+// Red without: plans that are kept with the lock.
+
+BOOST_AUTO_TEST_CASE(restart_with_empty_memory)
+{
+    const std::string run_id = server.run_id();
+    run(
+        [&]() -> task
+        {
+            start([this] { return wait_and_visit(theirs, their_signal); });
+            co_await until_so([this] { return sleepers() == "1"; });
+            server.kill();
+            server.start();
+            // The state that it is to change is gone, too; it looks at what there is now.
+            co_await give_one();
+        });
+    BOOST_TEST(server.run_id() != run_id);
+    BOOST_TEST(told == "done");
+    BOOST_TEST(visits() == "1");
+    BOOST_TEST(readers() == "0");
+}
+// Red without: sending it again to a server that has forgotten it.
+
+BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
+{
+    run(
+        [this]() -> task
+        {
+            co_await while_it_waits(
+                [this]() -> task
+                {
+                    server.run({"CONFIG", "SET", "maxmemory", "1"});
+                    co_return;
+                });
+            // Who gives a lock back is not refused, and does what is to be done then.
+            co_await until_so([this] { return !told.empty(); });
+            server.run({"CONFIG", "SET", "maxmemory", "0"});
+        });
+    BOOST_TEST(told == "done");
+    BOOST_TEST(visits() == "1");
+}
+// Red without: release, which may be run when the memory is full.
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace turnstile::test

@@ -1,0 +1,638 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <support/transacting_client.hpp>
+#include <vector>
+
+// What a client does about transactions that wait, and that the server carries out in their turn.
+
+namespace turnstile::test {
+namespace {
+
+using redis::detail::attempt_failure;
+using redis::detail::failed;
+using redis::detail::granted;
+using redis::detail::transacted;
+using status = driven_client::status;
+
+constexpr std::int64_t done_fence = driven_client::first_fence + 7;
+
+/// A client that has a transaction that waits.
+class waiting_client : public transacting_client
+{
+public:
+    explicit waiting_client(proposal what = one_more())
+        : id_(transact(std::move(what)))
+    {
+        answer(queued(5, 4s));
+        BOOST_TEST(machine.phase_name(id_) == "queued");
+    }
+
+    /// The message that says what became of it.
+    [[nodiscard]] std::string told(const std::string& what) const
+    {
+        return message(what, id_, done_fence);
+    }
+
+    [[nodiscard]] attempt_id attempt() const noexcept { return id_; }
+
+private:
+    attempt_id id_;
+};
+
+/// One that waits on a condition, too.
+proposal one_more_on_condition()
+{
+    proposal result = one_more();
+    result.condition = "c";
+    return result;
+}
+
+BOOST_AUTO_TEST_SUITE(redis_protocol_client_transactions_waiting)
+
+// --- how it ends --------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_message_says_what_became_of_it)
+{
+    for (const bool carried_out : {true, false})
+    {
+        waiting_client client;
+        client.receive(client.told(carried_out ? "released" : "unmet"));
+        const auto end = client.only<transacted>();
+        BOOST_TEST(end.attempt == client.attempt());
+        BOOST_TEST(end.carried_out == carried_out);
+        BOOST_TEST(client.machine.attempt_count() == 0U);
+        BOOST_TEST(!client.machine.next_tick());
+        BOOST_TEST(client.sent() == "");
+        // Once.
+        client.receive(client.told("released"));
+        BOOST_TEST(client.events.empty());
+        // What the slot remembers is known to who uses it next.
+        client.transact();
+        BOOST_TEST(client.argument(client.slot) == "abc#0.1.0");
+        BOOST_TEST(client.argument(client.seen) == std::to_string(done_fence));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_message_may_be_faster_than_the_answer)
+{
+    transacting_client client;
+    const attempt_id id = client.transact();
+    client.receive(client.message("released", id));
+    BOOST_TEST(client.only<transacted>().carried_out);
+    client.answer(client.queued(5, 4s));
+    BOOST_TEST(client.events.empty());
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(an_old_message_is_not_about_one_that_was_sent_again)
+{
+    waiting_client client;
+    const std::string old = client.told("unmet");
+    client.pass(5s);
+    client.answer(client.say(status::gone));
+    client.answer(client.say(status::gone));
+    BOOST_TEST(client.sent() == "transact");
+    client.receive(old);
+    BOOST_TEST(client.events.empty());
+    client.answer(client.queued(9, 4s));
+    client.receive(old);
+    BOOST_TEST(client.events.empty());
+    // Nor when it is given up. What the server does now counts.
+    client.give_up(client.attempt());
+    client.receive(old);
+    BOOST_TEST(client.events.empty());
+    client.receive(client.told("unmet"));
+    BOOST_TEST(!client.only<transacted>().carried_out);
+}
+
+BOOST_AUTO_TEST_CASE(who_is_granted_the_lock_does_it_by_itself)
+{
+    waiting_client client;
+    client.receive("grant " + client.name(client.attempt()) + ' ' + std::to_string(done_fence) +
+                   ' ' + std::to_string(client.server_now() + 4'000'000) + ' ' +
+                   std::to_string(client.server_now()) + " =1:n2:12");
+    BOOST_TEST(client.only<granted>().state.at("n") == "12");
+    // A message of another transaction in its place is not about it.
+    client.receive(client.told("released"));
+    BOOST_TEST(client.events.empty());
+    BOOST_TEST(client.machine.holds(client.attempt()));
+}
+
+BOOST_AUTO_TEST_CASE(who_loses_a_grant_asks_for_the_lock_and_for_nothing_more)
+{
+    waiting_client client;
+    client.receive("grant " + client.name(client.attempt()) + " 7 " +
+                   std::to_string(client.server_now() + 4'000'000) + ' ' +
+                   std::to_string(client.server_now()));
+    BOOST_TEST(client.sent() == "fetch");
+    client.answer(client.say(status::lost));
+    BOOST_TEST(client.sent() == "acquire");
+    BOOST_TEST(client.argument(1) == client.name(client.attempt()));
+    // What became of a transaction is nothing to it.
+    client.receive(client.told("released"));
+    BOOST_TEST(client.events.empty());
+}
+
+// --- on a condition -----------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(who_sleeps_asks_once_in_a_lease)
+{
+    transacting_client client;
+    const attempt_id id = client.transact(one_more_on_condition());
+    BOOST_TEST(client.argument(client.condition) == "c");
+    client.answer(client.with(client.say(status::asleep), "5"));
+    BOOST_TEST(client.machine.phase_name(id) == "queued");
+    client.pass(14s);
+    BOOST_TEST(client.sent() == "");
+    client.pass(2s);
+    BOOST_TEST(client.sent() == "nudge");
+    BOOST_TEST(client.commands[0].keys.back() == "state");
+    BOOST_TEST(client.argument(1) == client.name(id));
+    BOOST_TEST(client.argument(6) == "c");
+    // It has been signalled, and somebody owns the lock.
+    client.answer(client.queued(9, 4s));
+    client.pass(5s);
+    BOOST_TEST(client.sent() == "nudge");
+    // It has slept on.
+    client.answer(client.say(status::asleep, 0, 0s, 12));
+    client.pass(14s);
+    BOOST_TEST(client.sent() == "");
+    client.pass(2s);
+    BOOST_TEST(client.sent() == "nudge");
+    client.receive(client.message("released", id));
+    BOOST_TEST(client.only<transacted>().carried_out);
+}
+
+BOOST_AUTO_TEST_CASE(the_one_that_has_slept_longest_asks)
+{
+    transacting_client client;
+    client.transact(one_more_on_condition());
+    const attempt_id longest = client.transact(one_more_on_condition());
+    client.answer(client.with(client.say(status::asleep), "9"));
+    client.answer(client.with(client.say(status::asleep), "5"));
+    client.pass(16s);
+    BOOST_TEST(client.sent() == "nudge");
+    BOOST_TEST(client.argument(1) == client.name(longest));
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_may_be_faster_than_the_answer)
+{
+    transacting_client client;
+    const attempt_id id = client.transact(one_more_on_condition());
+    client.receive("grant " + client.name(id) + ' ' + std::to_string(done_fence) + ' ' +
+                   std::to_string(client.server_now() + 4'000'000) + ' ' +
+                   std::to_string(client.server_now()) + " =1:n2:12");
+    BOOST_TEST(client.events.empty());
+    client.answer(client.with(client.say(status::asleep), "5"));
+    BOOST_TEST(client.only<granted>().state.at("n") == "12");
+}
+
+BOOST_AUTO_TEST_CASE(one_that_sleeps_on_another_server_has_itself_woken)
+{
+    // Which may have missed the signal.
+    transacting_client client;
+    const attempt_id id = client.transact(one_more_on_condition());
+    client.answer(client.with(client.say(status::asleep), "5"));
+    client.disconnect();
+    client.connect(2);
+    client.answer(client.say(status::asleep, 0, 0s, 5));
+    BOOST_TEST(client.sent() == "");
+    client.disconnect();
+    client.connect(3, "other");
+    BOOST_TEST(client.sent() == "resync");
+    client.answer(client.say(status::asleep, 0, 0s, 5));
+    BOOST_TEST(client.sent() == "wake");
+    client.answer(client.queued(9, 4s));
+    client.receive(client.message("released", id));
+    BOOST_TEST(client.only<transacted>().carried_out);
+}
+
+BOOST_AUTO_TEST_CASE(those_that_sleep_without_having_been_told_so_do_not_ask_again_and_again)
+{
+    transacting_client client;
+    client.transact(one_more_on_condition());
+    client.answer(client.with(client.say(status::asleep), "5"));
+    client.transact(one_more_on_condition());
+    client.answer(client.queued(6, 1s));
+    client.pass(2s);
+    BOOST_TEST(client.sent() == "nudge");
+    // The second one sleeps, too: nobody owns the lock.
+    client.answer(client.say(status::asleep, 0, 0s, 5));
+    client.pass(14s);
+    BOOST_TEST(client.sent() == "");
+    client.pass(2s);
+    BOOST_TEST(client.sent() == "nudge");
+}
+
+BOOST_AUTO_TEST_CASE(one_that_fell_asleep_on_another_server_sleeps_on)
+{
+    waiting_client client(one_more_on_condition());
+    client.disconnect();
+    client.connect(2, "other");
+    client.answer(client.queued(5, 4s));
+    client.disconnect();
+    client.connect(3, "other");
+    client.answer(client.say(status::asleep, 0, 0s, 9));
+    BOOST_TEST(client.sent() == "");
+}
+
+BOOST_AUTO_TEST_CASE(who_signals_can_set_it_free)
+{
+    transacting_client client;
+    client.signal();
+    BOOST_TEST(client.sent() == "signal");
+    BOOST_TEST(client.commands[0].keys.back() == "state");
+}
+
+// --- given up -----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(to_give_up_takes_an_answer)
+{
+    for (const bool in_time : {true, false})
+    {
+        waiting_client client;
+        BOOST_TEST(!client.give_up(client.attempt()));
+        BOOST_TEST(client.events.empty());
+        BOOST_TEST(client.sent() == "cancel");
+        const std::vector<std::string> expected{
+            "t:0:wake:", client.name(client.attempt()), "15000", "4000", "60000", "", "abc#0.1.0",
+            "0"};
+        BOOST_TEST(client.commands[0].arguments == expected, boost::test_tools::per_element());
+        // Once is enough.
+        BOOST_TEST(!client.give_up(client.attempt()));
+        client.answer(in_time ? client.say(status::cancelled) : client.done(done_fence));
+        if (in_time)
+            BOOST_TEST((client.only<failed>().reason == attempt_failure::cancelled));
+        else
+            BOOST_TEST(client.only<transacted>().carried_out);
+        BOOST_TEST(client.machine.attempt_count() == 0U);
+        client.transact();
+        BOOST_TEST(client.argument(client.slot) == "abc#0.1.0");
+        BOOST_TEST(client.argument(client.seen) == (in_time ? "0" : std::to_string(done_fence)));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_message_may_be_faster_than_the_cancellation)
+{
+    waiting_client client;
+    client.give_up(client.attempt());
+    client.receive(client.told("released"));
+    BOOST_TEST(client.only<transacted>().carried_out);
+    client.answer(client.done(done_fence));
+    BOOST_TEST(client.events.empty());
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_is_given_up_under_way_is_cancelled_if_it_waits)
+{
+    for (const bool sleeps : {false, true})
+    {
+        transacting_client client;
+        BOOST_TEST(!client.give_up(client.transact()));
+        client.answer(sleeps ? client.with(client.say(status::asleep), "5") : client.queued(5, 4s));
+        BOOST_TEST(client.events.empty());
+        BOOST_TEST(client.sent() == "cancel");
+        BOOST_TEST(client.commands[0].arguments.size() == 8U);
+        client.answer(client.say(status::cancelled));
+        BOOST_TEST((client.only<failed>().reason == attempt_failure::cancelled));
+        BOOST_TEST(client.machine.attempt_count() == 0U);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(nobody_waits_for_an_answer_that_can_not_come)
+{
+    // Given up, and then the connection breaks, or cannot be used; or the other way round.
+    for (const int order : {0, 1, 2})
+    {
+        waiting_client client;
+        if (order == 2)
+            client.disconnect();
+        BOOST_TEST(!client.give_up(client.attempt()));
+        if (order == 0)
+            client.disconnect();
+        if (order == 1)
+            client.refuse("LOADING Redis is loading the dataset in memory");
+        BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+        if (order == 1)
+            client.pass(1s);
+        else
+            client.connect(2);
+        BOOST_TEST(client.sent() == "cancel");
+        BOOST_TEST(client.commands[0].arguments.size() == 6U);
+        // It is not told any more.
+        client.receive(client.told("released"));
+        client.answer(client.say(status::cancelled));
+        BOOST_TEST(client.events.empty());
+        BOOST_TEST(client.machine.attempt_count() == 0U);
+        BOOST_TEST(!client.machine.next_tick());
+        // It may have been carried out, and the slot knows it.
+        client.transact();
+        BOOST_TEST(client.argument(client.slot) == "abc#0.1.1");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(who_has_given_up_is_not_asked_for)
+{
+    waiting_client client;
+    const attempt_id next = client.transact();
+    client.answer(client.queued(6, 4s));
+    client.disconnect();
+    client.give_up(client.attempt());
+    client.only<failed>();
+    client.connect(2);
+    BOOST_TEST(client.sent() == "resync cancel");
+    client.answer(client.queued(6, 4s));
+    client.answer(client.say(status::cancelled));
+    client.pass(5s);
+    BOOST_TEST(client.sent() == "nudge");
+    BOOST_TEST(client.argument(1) == client.name(next));
+}
+
+// --- another connection -------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(over_another_connection_it_waits_on)
+{
+    for (const bool sleeps : {false, true})
+    {
+        waiting_client client(one_more_on_condition());
+        client.disconnect();
+        client.connect(2);
+        BOOST_TEST(client.sent() == "resync");
+        BOOST_TEST(client.commands[0].arguments.back() == "c");
+        client.answer(sleeps ? client.say(status::asleep, 0, 0s, 5) : client.queued(5, 4s));
+        BOOST_TEST(client.sent() == "");
+        // What was said over the connection before is over.
+        client.receive(client.told("released"));
+        BOOST_TEST(client.only<transacted>().carried_out);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(if_it_is_not_there_any_more_the_slot_tells_why)
+{
+    for (const char* run : {"run", "other"})
+    {
+        waiting_client client;
+        client.pass(1s);
+        // The last that was heard of the lock, by anybody: until then it has certainly waited.
+        client.want();
+        client.answer(client.queued(6, 4s));
+        const std::int64_t heard = client.server_now();
+        client.pass(1s);
+        client.disconnect();
+        client.pass(1s);
+        client.connect(2, run);
+        client.answer({client.say(status::gone), client.queued(6, 4s)});
+        BOOST_TEST(client.sent() == "transact");
+        BOOST_TEST(client.argument(client.tries) == "1");
+        BOOST_TEST(client.argument(client.since) == std::to_string(heard));
+        BOOST_TEST(client.argument(client.hint) == "5");
+        BOOST_TEST(client.argument(client.slot) == "abc#0.1.0");
+        client.answer(client.done(done_fence));
+        BOOST_TEST(client.only<transacted>().carried_out);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(where_it_may_have_slept_it_has_no_place)
+{
+    waiting_client client(one_more_on_condition());
+    client.disconnect();
+    client.connect(2);
+    client.answer(client.say(status::gone));
+    BOOST_TEST(client.argument(client.hint) == "0");
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_another_server_has_missed_is_none)
+{
+    for (const bool given_up : {false, true})
+    {
+        waiting_client client;
+        client.receive("grant " + client.name(client.attempt()) + " 7 " +
+                       std::to_string(client.server_now() + 4'000'000) + ' ' +
+                       std::to_string(client.server_now()));
+        BOOST_TEST(client.sent() == "fetch");
+        client.disconnect();
+        client.connect(2, "other");
+        client.answer(client.queued(5, 4s));
+        // There it is carried out.
+        if (given_up)
+            BOOST_TEST(!client.give_up(client.attempt()));
+        client.receive(client.told("released"));
+        BOOST_TEST(client.only<transacted>().carried_out);
+    }
+    waiting_client client;
+    client.receive("grant " + client.name(client.attempt()) + " 7 " +
+                   std::to_string(client.server_now() + 4'000'000) + ' ' +
+                   std::to_string(client.server_now()));
+    client.disconnect();
+    client.connect(2, "other");
+    client.answer(client.say(status::gone));
+    BOOST_TEST(client.sent() == "transact");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_heard_later_says_nothing_of_what_was_lost_before)
+{
+    waiting_client client;
+    const std::int64_t heard = client.server_now();
+    client.disconnect();
+    client.pass(1s);
+    client.connect(2);
+    // Somebody else of the same lock is answered first, and then the connection breaks again.
+    client.commands.clear();
+    client.want();
+    client.answer(client.queued(6, 4s));
+    client.disconnect();
+    client.pass(1s);
+    client.connect(3);
+    client.answer({client.say(status::gone), client.queued(6, 4s)});
+    BOOST_TEST(client.sent() == "transact");
+    BOOST_TEST(client.argument(client.since) == std::to_string(heard));
+}
+
+BOOST_AUTO_TEST_CASE(an_error_is_no_answer_to_what_may_have_been_done)
+{
+    // To the question after it, to the command that is sent again, and to the cancellation.
+    for (const int when : {0, 1, 2})
+    {
+        waiting_client client;
+        if (when < 2)
+        {
+            client.disconnect();
+            client.connect(2);
+        }
+        if (when == 0)
+            client.refuse("NOPERM this user has no permissions");
+        if (when == 1)
+        {
+            client.answer(client.say(status::gone));
+            client.answer(client.say(status::wrong_type));
+        }
+        if (when == 2)
+        {
+            client.give_up(client.attempt());
+            client.answer(client.say(status::foreign));
+        }
+        BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+        BOOST_TEST(client.machine.attempt_count() == 0U);
+        client.transact();
+        BOOST_TEST(client.argument(client.slot) == "abc#0.1.1");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_error_in_the_middle_of_a_script_may_have_come_too_late)
+{
+    for (const bool in_the_middle : {false, true})
+    {
+        transacting_client client;
+        client.transact();
+        client.refuse(in_the_middle
+                          ? "WRONGTYPE Operation against a key script: 12ab, on @user_script:9."
+                          : "OOM command not allowed");
+        BOOST_TEST((client.only<failed>().reason ==
+                    (in_the_middle ? attempt_failure::unknown : attempt_failure::refused)));
+        client.transact();
+        BOOST_TEST(client.argument(client.slot) == (in_the_middle ? "abc#0.1.1" : "abc#0.1.0"));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(nobody_may_be_able_to_tell)
+{
+    waiting_client client;
+    client.disconnect();
+    client.connect(2);
+    client.answer(client.say(status::gone));
+    client.answer(client.say(status::unknown));
+    BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_message_is_noticed_by_a_nudge)
+{
+    waiting_client client;
+    client.pass(5s);
+    BOOST_TEST(client.sent() == "nudge");
+    client.answer(client.say(status::gone));
+    BOOST_TEST(client.sent() == "resync");
+    const std::int64_t heard = client.server_now();
+    client.pass(500us);
+    client.answer(client.say(status::gone));
+    BOOST_TEST(client.sent() == "transact");
+    BOOST_TEST(client.argument(client.tries) == "1");
+    BOOST_TEST(client.argument(client.since) == std::to_string(heard));
+    client.answer(client.done(done_fence));
+    BOOST_TEST(client.only<transacted>().carried_out);
+}
+
+BOOST_AUTO_TEST_CASE(the_last_answer_says_how_long_it_has_waited_at_least)
+{
+    // That of a nudge, too.
+    waiting_client client;
+    client.pass(5s);
+    client.answer(client.queued(5, 4s));
+    const std::int64_t heard = client.server_now();
+    client.pass(1s);
+    client.disconnect();
+    client.connect(2);
+    client.answer(client.say(status::gone));
+    BOOST_TEST(client.argument(client.since) == std::to_string(heard));
+}
+
+BOOST_AUTO_TEST_CASE(nobody_can_tell_if_the_lock_is_something_else_by_then)
+{
+    for (const bool is_refused : {false, true})
+        for (const bool is_connected : {false, true})
+        {
+            waiting_client client;
+            if (is_connected)
+            {
+                client.pass(5s);
+                client.answer(client.say(status::gone));
+            }
+            else
+            {
+                client.disconnect();
+                client.connect(2);
+            }
+            BOOST_TEST(client.sent() == "resync");
+            if (is_refused)
+                client.refuse("NOPERM no permission");
+            else
+                client.answer(client.say(status::wrong_type));
+            BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+            BOOST_TEST(client.machine.attempt_count() == 0U);
+        }
+}
+
+BOOST_AUTO_TEST_CASE(nobody_can_tell_if_that_is_found_by_a_nudge)
+{
+    waiting_client client;
+    client.pass(5s);
+    BOOST_TEST(client.sent() == "nudge");
+    client.answer(client.say(status::wrong_type));
+    BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
+// --- with the scripts ---------------------------------------------------------------------------
+
+/// Somebody else has the lock, so a transaction waits.
+class busy_world : public lossy_world
+{
+public:
+    busy_world()
+    {
+        keys_.emplace_back("state");
+        run("acquire", {"t:0:wake:", "b#1.1", "queue", "0", "15000", "4000", "60000", "0", "0"});
+        transact();
+        answer(execute());
+        BOOST_TEST(number() == "0");
+    }
+
+    void set_free()
+    {
+        run("release", {"t:0:wake:", "b#1.1", store.hash(keys_[0])->at("fence"), "s", "15000",
+                        "4000", "60000"});
+        BOOST_TEST(number() == "1");
+    }
+
+private:
+    void run(const std::string& name, const std::vector<std::string>& arguments)
+    {
+        store.clock = server_now();
+        const redis_reply reply = engine.run(store, name, keys_, arguments);
+        BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
+    }
+
+    std::vector<std::string> keys_ = redis::detail::mutex_keys("t", "lock");
+};
+
+BOOST_AUTO_TEST_CASE(a_message_that_was_lost_with_its_connection_does_not_let_it_happen_twice)
+{
+    busy_world world;
+    world.set_free();
+    world.pass(10s);
+    world.reconnect();
+    world.execute_all();
+    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.number() == "1");
+}
+
+BOOST_AUTO_TEST_CASE(nor_does_a_cancellation_that_comes_too_late)
+{
+    busy_world world;
+    world.set_free();
+    world.give_up(1);
+    world.execute_all();
+    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.number() == "1");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace turnstile::test

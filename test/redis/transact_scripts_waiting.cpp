@@ -1,0 +1,654 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "support/transact_scene.hpp"
+
+// What becomes of transactions that wait: whoever sets the lock free carries them out.
+
+namespace turnstile::test {
+namespace {
+
+using words = script_scene::words;
+using namespace std::chrono_literals;
+
+BOOST_FIXTURE_TEST_SUITE(redis_transact_scripts_waiting, transact_scene)
+
+// --- in the queue -------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(it_is_carried_out_by_whoever_gives_the_lock_back)
+{
+    acquire("b#1.1");
+    const words told = transact("a#1.1+", set("t", "=x y") + add("n", "1") + set("b", ""));
+    BOOST_TEST(told[0] == "queued");
+    BOOST_TEST(told[6] == "0");
+    BOOST_TEST((queue() == words{"a#1.1+"}));
+    BOOST_TEST(has_plan_of("a.1+"));
+    BOOST_TEST(value("n").value() == "12");
+    release("b#1.1", fence(), "s");
+    BOOST_TEST(value("n").value() == "13");
+    BOOST_TEST(value("t").value() == "x y");
+    BOOST_TEST(!value("b"));
+    BOOST_TEST(owner() == "");
+    BOOST_TEST(field("deadline") == "0");
+    BOOST_TEST(queue().empty());
+    BOOST_TEST(!has_plan_of("a.1+"));
+    // The message is all that its client needs to know.
+    BOOST_TEST(store.published.size() == 1U);
+    BOOST_TEST(store.published[0].first == "w:a#1");
+    BOOST_TEST(store.published[0].second ==
+               "released a#1.1+ " + std::to_string(fence()) + ' ' + std::to_string(store.clock));
+    // And the slot remembers it, should the message be lost.
+    tries = 1;
+    const words again = transact("a#2.1+", set("t", "=z"));
+    BOOST_TEST(again[0] == "released");
+    BOOST_TEST(again[6] == std::to_string(fence()));
+    BOOST_TEST(value("t").value() == "x y");
+}
+
+BOOST_AUTO_TEST_CASE(one_release_carries_out_all_who_wait)
+{
+    acquire("b#1.1");
+    for (int i = 1; i <= 5; ++i)
+    {
+        slot = "slot " + std::to_string(i);
+        BOOST_TEST(transact("a#1." + std::to_string(i) + '+', add("n", "1"))[6] ==
+                   std::to_string(i - 1));
+    }
+    acquire("c#1.1");
+    slot = "last";
+    transact("d#1.1+", add("n", "1"));
+    release("b#1.1", fence(), "s");
+    // Each in its turn, up to the one who has to be asked, and who is told what they have done.
+    BOOST_TEST(value("n").value() == "17");
+    BOOST_TEST(owner() == "c#1.1");
+    BOOST_TEST(store.published.size() == 6U);
+    BOOST_TEST(store.published[5].second.ends_with("1:n2:171:t3:abc"));
+    BOOST_TEST((queue() == words{"d#1.1+"}));
+    release("c#1.1", fence(), "s");
+    BOOST_TEST(value("n").value() == "18");
+}
+
+BOOST_AUTO_TEST_CASE(whoever_may_set_it_free_does_it)
+{
+    const auto wait = [this](const std::string& id)
+    {
+        acquire("b#1." + std::to_string(++seen));
+        slot = id;
+        BOOST_TEST(transact(id, add("n", "1"))[0] == "queued");
+    };
+    wait("a#1.1+");
+    leave("b#1.1", fence(), "", {}, {"n", "=20"});
+    BOOST_TEST(value("n").value() == "21");
+    wait("a#1.2+");
+    pass(5s);
+    nudge("c#1.1");
+    BOOST_TEST(value("n").value() == "22");
+    wait("a#1.3+");
+    pass(5s);
+    BOOST_TEST(acquire("c#1.1")[0] == "own");
+    BOOST_TEST(value("n").value() == "23");
+    release("c#1.1", fence(), "s");
+    wait("a#1.4+");
+    pass(5s);
+    slot = "another";
+    BOOST_TEST(transact("d#1.1+", add("n", "10"))[0] == "released");
+    BOOST_TEST(value("n").value() == "34");
+    wait("a#1.5+");
+    pass(5s);
+    condition = "c";
+    signal();
+    BOOST_TEST(value("n").value() == "35");
+}
+
+BOOST_AUTO_TEST_CASE(who_asks_for_it_is_told_by_a_message_too)
+{
+    acquire("b#1.1");
+    transact("a#1.1+", add("n", "1"));
+    pass(5s);
+    BOOST_TEST(nudge("a#1.1+")[0] == "gone");
+    BOOST_TEST((told() == words{"w:b#1 lost b#1.1", "w:a#1 released a#1.1+"}));
+    BOOST_TEST(value("n").value() == "13");
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_see_the_state_grants_the_lock)
+{
+    acquire("b#1.1");
+    transact("a#1.1+", add("n", "1"));
+    pass(5s);
+    keys.pop_back();
+    cancel("c#1.1");
+    BOOST_TEST(owner() == "a#1.1+");
+    BOOST_TEST(!has_plan_of("a.1+"));
+    BOOST_TEST((told() == words{"w:b#1 lost b#1.1", "w:a#1 grant a#1.1+"}));
+    BOOST_TEST(value("n").value() == "12");
+}
+
+BOOST_AUTO_TEST_CASE(who_is_granted_the_lock_by_an_answer_gets_no_message)
+{
+    acquire("b#1.1");
+    transact("a#1.1+", add("n", "1"));
+    pass(5s);
+    store.subscribers["w:a#2"] = 1;
+    BOOST_TEST(resync("a#1.1+", "a#2.1+")[0] == "own");
+    BOOST_TEST(owner() == "a#2.1+");
+    BOOST_TEST(!has_plan_of("a.1+"));
+    BOOST_TEST((told() == words{"w:b#1 lost b#1.1"}));
+}
+
+BOOST_AUTO_TEST_CASE(what_can_not_be_decided_is_granted_the_lock)
+{
+    acquire("b#1.1");
+    transact("a#1.1+", add("t", "1"));
+    slot = "other";
+    transact("c#1.1+", add("n", "1"));
+    release("b#1.1", fence(), "s");
+    BOOST_TEST(owner() == "a#1.1+");
+    BOOST_TEST(store.published[0].second.ends_with("=1:b4:true1:n2:121:t3:abc"));
+    BOOST_TEST((queue() == words{"c#1.1+"}));
+    BOOST_TEST(value("n").value() == "12");
+    // Likewise if what comes before has left no state.
+    leave("a#1.1+", fence(), "", {}, {"n", "", "t", "", "b", ""});
+    BOOST_TEST(owner() == "c#1.1+");
+    BOOST_TEST(store.hash("state") == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_is_gone_meanwhile_is_one_that_was_never_written)
+{
+    acquire("b#1.1");
+    transact("a#1.1+", set("n", "") + set("t", "") + set("b", ""));
+    slot = "other";
+    transact("c#1.1+", add("n", "1"));
+    release("b#1.1", fence(), "s");
+    BOOST_TEST(store.hash("state") == nullptr);
+    BOOST_TEST(owner() == "c#1.1+");
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_is_spoiled_meanwhile_is_left_to_the_client)
+{
+    acquire("b#1.1");
+    transact("a#1.1+", add("n", "1"));
+    store.run(words{"DEL", "state"});
+    store.run(words{"SET", "state", "x"});
+    BOOST_TEST(release("b#1.1", fence(), "s")[0] == "released");
+    BOOST_TEST(owner() == "a#1.1+");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_wanted_may_be_any_text)
+{
+    using namespace std::string_literals;
+    const std::string odd = "1:2:\0 :3"s;
+    acquire("b#1.1");
+    transact("a#1.1+", set("t", '=' + odd) + set(odd, "=:"));
+    release("b#1.1", fence(), "s");
+    BOOST_TEST(value("t").value() == odd);
+    BOOST_TEST(value(odd).value() == ":");
+}
+
+BOOST_AUTO_TEST_CASE(where_nobody_must_publish_it_is_carried_out_all_the_same)
+{
+    acquire("b#1.1");
+    transact("a#1.1+", add("n", "1"));
+    store.publish_error = "NOPERM this user has no permissions to access one of the channels";
+    BOOST_TEST(release("b#1.1", fence(), "s")[0] == "released");
+    BOOST_TEST(value("n").value() == "13");
+}
+
+BOOST_AUTO_TEST_CASE(a_requirement_that_does_not_hold_is_told)
+{
+    acquire("b#1.1");
+    transact("a#1.1+", number(">", "n", "12") + add("n", "1"));
+    slot = "other";
+    transact("c#1.1+", number("=", "n", "12") + add("n", "1"));
+    const std::string given = std::to_string(fence());
+    release("b#1.1", fence(), "s");
+    BOOST_TEST((told() == words{"w:a#1 unmet a#1.1+", "w:c#1 released c#1.1+"}));
+    BOOST_TEST(store.published[0].second ==
+               "unmet a#1.1+ " + given + ' ' + std::to_string(store.clock));
+    BOOST_TEST(value("n").value() == "13");
+    BOOST_TEST((members("done") == words{"s", "other"}));
+    BOOST_TEST(!has_plan_of("a.1+"));
+}
+
+BOOST_AUTO_TEST_CASE(who_is_dead_is_not_carried_out)
+{
+    acquire("b#1.1");
+    transact("x#1.1+", add("n", "1"));
+    slot = "other";
+    transact("a#1.1+", add("n", "10"));
+    release("b#1.1", fence(), "s");
+    BOOST_TEST(value("n").value() == "22");
+    BOOST_TEST(!has_plan_of("x.1+"));
+    BOOST_TEST(queue().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_script_stops_after_64)
+{
+    acquire("b#1.1");
+    for (int i = 1; i <= 65; ++i)
+    {
+        slot = "slot " + std::to_string(i);
+        transact("a#1." + std::to_string(i) + '+', add("n", "1"));
+    }
+    const words told = release("b#1.1", fence(), "s");
+    BOOST_TEST(told[5] == "1");
+    BOOST_TEST(value("n").value() == "76");
+    BOOST_TEST(queue().size() == 1U);
+    nudge("");
+    BOOST_TEST(value("n").value() == "77");
+}
+
+BOOST_AUTO_TEST_CASE(it_does_not_overtake_those_whom_a_script_could_not_look_at)
+{
+    acquire("b#1.1");
+    for (int i = 1; i <= 65; ++i)
+        acquire("x#1." + std::to_string(i));
+    pass(5s);
+    const words told = transact("a#1.1+", add("n", "1"));
+    BOOST_TEST(told[0] == "queued");
+    BOOST_TEST(told[5] == "1");
+    BOOST_TEST(value("n").value() == "12");
+    nudge("");
+    BOOST_TEST(value("n").value() == "13");
+}
+
+BOOST_AUTO_TEST_CASE(its_fence_is_above_all_that_its_client_has_seen)
+{
+    acquire("b#1.1");
+    seen = store.clock + 1'000'000'000;
+    transact("a#1.1+", add("n", "1"));
+    release("b#1.1", fence(), "s");
+    BOOST_TEST(fence() == seen + 1);
+}
+
+// --- on a condition -----------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(it_sleeps_until_its_requirements_hold)
+{
+    condition = "c";
+    const words told = transact("a#1.1+", number(">", "n", "13") + add("n", "100"));
+    BOOST_TEST(told[0] == "asleep");
+    BOOST_TEST(told[6] == std::to_string(store.clock));
+    BOOST_TEST(owner() == "");
+    BOOST_TEST((sleepers() == words{"a#1.1+"}));
+    BOOST_TEST(queue().empty());
+    slot = "other";
+    condition = "";
+    // One that notifies too early lets it look, and sleep again.
+    transact("b#1.1+", add("n", "1"), {"c", "one"});
+    condition = "c";
+    BOOST_TEST((sleepers() == words{"a#1.1+"}));
+    BOOST_TEST(has_plan_of("a.1+"));
+    BOOST_TEST(field("signalled a.1+") == "");
+    BOOST_TEST(store.published.empty());
+    BOOST_TEST(value("n").value() == "13");
+    // One that does not notify does not.
+    seen = fence();
+    condition = "";
+    transact("b#1.2+", add("n", "1"));
+    BOOST_TEST(value("n").value() == "14");
+    seen = fence();
+    transact("b#1.3+", add("n", "1"), {"c", "one"});
+    condition = "c";
+    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(value("n").value() == "115");
+    BOOST_TEST((this->told() == words{"w:a#1 released a#1.1+"}));
+    BOOST_TEST(field("signalled a.1+") == "");
+    BOOST_TEST(!has_plan_of("a.1+"));
+    // No more than one command and one message, and nobody has ever owned the lock.
+    BOOST_TEST(owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(those_who_wake_each_other_do_so_in_one_script)
+{
+    condition = "c";
+    for (int i = 3; i >= 1; --i)
+    {
+        slot = "slot " + std::to_string(i);
+        const std::string now = std::to_string(12 + i);
+        BOOST_TEST(transact("a#1." + std::to_string(i) + '+', number("=", "n", now) + add("n", "1"),
+                            {"c", "all"})[0] == "asleep");
+    }
+    slot = "first";
+    condition = "";
+    BOOST_TEST(transact("b#1.1+", add("n", "1"), {"c", "all"})[0] == "released");
+    BOOST_TEST(value("n").value() == "16");
+    condition = "c";
+    BOOST_TEST(sleepers().empty());
+    BOOST_TEST((told() ==
+                words{"w:a#1 released a#1.1+", "w:a#1 released a#1.2+", "w:a#1 released a#1.3+"}));
+}
+
+BOOST_AUTO_TEST_CASE(one_that_is_woken_sees_the_state_that_is_left)
+{
+    condition = "c";
+    transact("a#1.1+", number("=", "n", "7") + add("n", "1"));
+    slot = "other";
+    condition = "";
+    const words told = transact("b#1.1+", set("n", "") + set("t", "") + set("b", ""), {"c", "one"});
+    BOOST_TEST(told[0] == "released");
+    // There is none, so its client has to say what that means.
+    BOOST_TEST(owner() == "a#1.1+");
+    BOOST_TEST(store.hash("state") == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_waited_in_the_queue_falls_asleep)
+{
+    acquire("b#1.1");
+    condition = "c";
+    transact("a#1.1+", number(">", "n", "12") + add("n", "1"));
+    release("b#1.1", fence(), "s");
+    BOOST_TEST(owner() == "");
+    BOOST_TEST((sleepers() == words{"a#1.1+"}));
+    BOOST_TEST(store.published.empty());
+    BOOST_TEST(nudge("a#1.1+")[0] == "asleep");
+    put("n", "13");
+    signal();
+    BOOST_TEST(value("n").value() == "14");
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_passes_by_the_dead)
+{
+    condition = "c";
+    transact("x#1.1+", number(">", "n", "12") + add("n", "1"));
+    slot = "other";
+    transact("a#1.1+", number(">", "n", "12") + add("n", "1"));
+    slot = "third";
+    condition = "";
+    transact("b#1.1+", add("n", "1"), {"c", "one"});
+    condition = "c";
+    BOOST_TEST(value("n").value() == "14");
+    BOOST_TEST(!has_plan_of("x.1+"));
+    BOOST_TEST(sleepers().empty());
+}
+
+BOOST_AUTO_TEST_CASE(more_sleep_than_one_script_moves)
+{
+    constexpr int many = 600;
+    condition = "c";
+    for (int i = 1; i <= many; ++i)
+    {
+        slot = "slot " + std::to_string(i);
+        transact("a#1." + std::to_string(i) + '+', number(">", "n", "12") + add("n", "1"));
+    }
+    acquire("b#1.1");
+    condition = "";
+    slot = "other";
+    transact("d#1.1+", add("n", "1"), {"c", "all"});
+    // Nobody is told who has to go on: whoever comes by does.
+    words told = release("b#1.1", fence(), "s");
+    // That is enough for one script.
+    BOOST_TEST(value("n").value() == "13");
+    int scripts = 1;
+    for (; told[5] == "1" && scripts < 100; ++scripts)
+        told = nudge("");
+    BOOST_TEST(value("n").value() == std::to_string(13 + many));
+    BOOST_TEST(scripts < 15);
+    BOOST_TEST(store.run(words{"EXISTS", "lock{bound}"}).number == 0);
+}
+
+BOOST_AUTO_TEST_CASE(to_wake_many_in_vain_comes_to_an_end)
+{
+    constexpr int many = 600;
+    condition = "c";
+    for (int i = 1; i <= many; ++i)
+    {
+        slot = "slot " + std::to_string(i);
+        transact("a#1." + std::to_string(i) + '+', number(">", "n", "99"));
+    }
+    for (const bool by_transaction : {true, false})
+    {
+        pass(1s);
+        words told;
+        std::string newest;
+        if (by_transaction)
+        {
+            condition = "";
+            slot = "other";
+            seen = fence();
+            told = transact("d#1.1+", add("n", "1"), {"c", "all"});
+            condition = "c";
+        }
+        else
+        {
+            told = signal("all");
+            newest = told[4];
+        }
+        int scripts = 1;
+        for (; told[5] == "1" && scripts < 100; ++scripts)
+        {
+            pass(1ms);
+            told = newest.empty() ? nudge("") : signal("all", newest);
+        }
+        // All of them have looked, and sleep again.
+        BOOST_TEST(scripts < 20);
+        while (nudge("")[5] == "1")
+            ;
+        BOOST_TEST(sleepers().size() == static_cast<std::size_t>(many));
+        BOOST_TEST(queue().empty());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(one_that_sleeps_takes_no_lease_and_leaves_nothing)
+{
+    condition = "c";
+    transact("a#1.1+", number(">", "n", "13"));
+    BOOST_TEST(store.run(words{"PTTL", "lock{sleepers}c"}).number == 75'000);
+    BOOST_TEST(store.run(words{"PTTL", "lock"}).number == 75'000);
+    give_up("a#1.1+");
+    BOOST_TEST(sleepers().empty());
+    pass(1h);
+    BOOST_TEST(store.key_count() == 1U);
+}
+
+// --- given up, and sent again -------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(who_gives_up_is_told_whether_it_was_in_time)
+{
+    acquire("b#1.1");
+    transact("a#1.1+", add("n", "1"));
+    BOOST_TEST(give_up("a#1.1+")[0] == "cancelled");
+    BOOST_TEST(queue().empty());
+    BOOST_TEST(!has_plan_of("a.1+"));
+    release("b#1.1", fence(), "s");
+    BOOST_TEST(value("n").value() == "12");
+    acquire("b#1.2");
+    transact("a#1.2+", add("n", "1"));
+    release("b#1.2", fence(), "s");
+    const std::int64_t done = fence();
+    acquire("b#1.3");
+    const words told = give_up("a#1.2+");
+    BOOST_TEST(told[0] == "released");
+    BOOST_TEST(told[6] == std::to_string(done));
+    BOOST_TEST(owner() == "b#1.3");
+    // What was carried out before in the same slot is not it.
+    seen = done;
+    BOOST_TEST(give_up("a#1.3+")[0] == "cancelled");
+}
+
+BOOST_AUTO_TEST_CASE(over_another_connection_it_keeps_its_place)
+{
+    acquire("b#1.1");
+    transact("a#1.1+", add("n", "1"));
+    acquire("c#1.1");
+    store.subscribers["w:a#2"] = 1;
+    BOOST_TEST(resync("a#1.1+", "a#2.1+")[0] == "queued");
+    BOOST_TEST((queue() == words{"a#2.1+", "c#1.1"}));
+    release("b#1.1", fence(), "s");
+    BOOST_TEST(value("n").value() == "13");
+    BOOST_TEST((told() == words{"w:a#2 released a#2.1+", "w:c#1 grant c#1.1"}));
+    // Asleep, likewise.
+    release("c#1.1", fence(), "s");
+    condition = "c";
+    slot = "other";
+    transact("a#2.2+", number(">", "n", "13") + add("n", "1"));
+    BOOST_TEST(resync("a#2.2+", "a#1.2+")[0] == "asleep");
+    put("n", "14");
+    signal();
+    BOOST_TEST(value("n").value() == "15");
+    BOOST_TEST((told() == words{"w:a#1 released a#1.2+"}));
+}
+
+BOOST_AUTO_TEST_CASE(who_lost_its_place_can_ask_for_it)
+{
+    acquire("b#1.1");
+    since = store.clock;
+    hint = std::stoll(transact("a#1.1+", add("n", "1"))[4]);
+    cancel("a#1.1+");
+    pass(1s);
+    acquire("c#1.1");
+    tries = 1;
+    transact("a#1.1+", add("n", "1"));
+    BOOST_TEST((queue() == words{"a#1.1+", "c#1.1"}));
+}
+
+BOOST_AUTO_TEST_CASE(one_that_was_late_is_replaced_by_the_next)
+{
+    // The first command comes when its connection is gone already, though the server does not know it yet.
+    store.subscribers["w:a#2"] = 1;
+    acquire("b#1.1");
+    since = store.clock;
+    BOOST_TEST(resync("a#1.1+", "a#2.1+")[0] == "gone");
+    transact("a#1.1+", add("n", "1"));
+    acquire("c#1.1");
+    tries = 1;
+    BOOST_TEST(transact("a#2.1+", add("n", "1"))[6] == "1");
+    // Its client has never heard of a place.
+    BOOST_TEST((queue() == words{"c#1.1", "a#2.1+"}));
+    release("b#1.1", fence(), "s");
+    release("c#1.1", fence(), "s");
+    BOOST_TEST(value("n").value() == "13");
+    BOOST_TEST((told() == words{"w:a#2 released a#2.1+"}));
+}
+
+BOOST_AUTO_TEST_CASE(one_that_was_late_is_replaced_by_whatever_name_it_has)
+{
+    // The question of a former connection comes late, too, and renames it.
+    store.subscribers["w:a#2"] = store.subscribers["w:a#3"] = 1;
+    acquire("b#1.1");
+    since = store.clock;
+    BOOST_TEST(resync("a#1.1+,a#2.1+", "a#3.1+")[0] == "gone");
+    transact("a#1.1+", add("n", "1"));
+    BOOST_TEST(resync("a#1.1+", "a#2.1+")[0] == "queued");
+    tries = 1;
+    transact("a#3.1+", add("n", "1"));
+    BOOST_TEST((queue() == words{"a#3.1+"}));
+    release("b#1.1", fence(), "s");
+    BOOST_TEST(value("n").value() == "13");
+    BOOST_TEST(owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(one_that_was_late_and_sleeps_is_replaced_by_the_next)
+{
+    condition = "c";
+    since = store.clock;
+    transact("a#1.1+", number(">", "n", "12") + add("n", "1"));
+    put("n", "13");
+    tries = 1;
+    BOOST_TEST(transact("a#2.1+", number(">", "n", "12") + add("n", "1"))[0] == "released");
+    BOOST_TEST(sleepers().empty());
+    signal();
+    BOOST_TEST(value("n").value() == "14");
+    BOOST_TEST(!has_plan_of("a.1+"));
+}
+
+BOOST_AUTO_TEST_CASE(one_that_is_replaced_passes_its_signal_on)
+{
+    condition = "c";
+    since = store.clock;
+    transact("a#1.1+", number(">", "n", "13") + add("n", "1"));
+    slot = "other";
+    transact("c#1.1+", number(">", "n", "13") + add("n", "1"));
+    acquire("b#1.1");
+    signal();
+    BOOST_TEST((queue() == words{"a#1.1+"}));
+    slot = "slot";
+    tries = 1;
+    transact("a#2.1+", number(">", "n", "13") + add("n", "1"));
+    BOOST_TEST((queue() == words{"c#1.1+", "a#2.1+"}));
+    BOOST_TEST(sleepers().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_that_remembers_can_tell_after_a_lease)
+{
+    acquire("b#1.1");
+    since = store.clock;
+    transact("a#1.1+", add("n", "1"));
+    release("b#1.1", fence(), "s");
+    const std::int64_t done = fence();
+    for (int i = 0; i < 59; ++i)
+    {
+        pass(1min);
+        acquire("b#1.2");
+        release("b#1.2", fence(), "s");
+    }
+    tries = 1;
+    const words told = transact("a#2.1+", add("n", "1"));
+    BOOST_TEST(told[0] == "released");
+    BOOST_TEST(told[6] == std::to_string(done));
+    // It also remembers what was not carried out,
+    slot = "other";
+    BOOST_TEST(transact("a#2.2+", add("n", "1"))[0] == "released");
+    BOOST_TEST(value("n").value() == "14");
+    // but for an hour only,
+    pass(1min + 1us);
+    slot = "third";
+    BOOST_TEST(transact("a#2.3+", add("n", "1"))[0] == "unknown");
+    // and not what was before the lock.
+    pass(10min);
+    acquire("b#1.3");
+    since = store.clock - 16'000'000;
+    BOOST_TEST(transact("a#2.4+", add("n", "1"))[0] == "unknown");
+    BOOST_TEST(value("n").value() == "14");
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_with_contributions_remembers_for_as_long_as_it_is_there)
+{
+    acquire("b#1.1");
+    leave("b#1.1", fence(), "", {"b.1 -5 n c state", "bind"}, {"n", "=17"});
+    since = store.clock;
+    transact("a#1.1+", add("n", "1"));
+    pass(10min);
+    tries = 1;
+    BOOST_TEST(transact("a#2.1+", add("n", "1"))[0] == "released");
+    BOOST_TEST(value("n").value() == "18");
+    // Without them, it may go.
+    nudge("");
+    BOOST_TEST(value("n").value() == "13");
+    pass(1h);
+    BOOST_TEST(store.key_count() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_new_lives_as_long_as_the_lock)
+{
+    idle = "3600000";
+    acquire("b#1.1");
+    idle = "60000";
+    // No part of a millisecond is left out.
+    pass(1us);
+    transact("a#1.1+", add("n", "1"));
+    release("b#1.1", fence(), "s");
+    BOOST_TEST(store.run(words{"PTTL", "done"}).number == store.run(words{"PTTL", "lock"}).number);
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_waits_no_more)
+{
+    // The lock was granted to it, and the server has missed that.
+    acquire("b#1.1");
+    transact("a#1.1+", add("n", "1"));
+    const std::int64_t granted = fence() + 1'000'000;
+    BOOST_TEST(resync("a#1.1+", "a#1.1+", granted)[0] == "own");
+    BOOST_TEST(owner() == "a#1.1+");
+    BOOST_TEST(queue().empty());
+    BOOST_TEST(!has_plan_of("a.1+"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace turnstile::test

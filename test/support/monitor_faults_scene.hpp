@@ -1,0 +1,134 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_MONITOR_FAULTS_SCENE_HPP
+#define TURNSTILE_TEST_SUPPORT_MONITOR_FAULTS_SCENE_HPP
+
+#include <boost/asio/deferred.hpp>
+#include <functional>
+#include <redis/names.hpp>
+#include <string>
+#include <turnstile/redis/monitor.hpp>
+#include <turnstile/transaction.hpp>
+#include <utility>
+#include <vector>
+
+#include "coroutine_scene.hpp"
+#include "fault_leases.hpp"
+#include "lock_view.hpp"
+#include "reading_room.hpp"
+#include "redis_server.hpp"
+#include "tcp_proxy.hpp"
+
+namespace turnstile::test {
+
+inline redis::config without_an_end(const std::string& url)
+{
+    return endless(url);
+}
+
+/// Two sessions, one of them behind a proxy, with a monitor of the same name.
+struct monitor_faults_scene : coroutine_scene
+{
+    using monitor = redis::monitor<reading_room>;
+    using section = monitor::section;
+
+    explicit monitor_faults_scene(std::vector<std::string> arguments = {},
+                                  redis::config leases(const std::string& url) = without_an_end)
+        : server(std::move(arguments))
+        , proxy(server.port())
+        , far(context, leases(proxy.url()), redis::session_thread::own)
+        , near(context, leases(server.url()), redis::session_thread::own)
+        , theirs(far, "room")
+        , ours(near, "room")
+        , their_signal(theirs.make_condition("signal"))
+        , our_signal(ours.make_condition("signal"))
+    {
+        run(
+            [this]() -> task
+            {
+                co_await far.async_ready(boost::asio::deferred);
+                // The first commit that changes something writes all of the state.
+                co_await change(ours, [](section& s) { s->visits = 1; });
+                co_await change(ours, [](section& s) { s->visits = 0; });
+            });
+    }
+
+    /// Does something with the state.
+    [[nodiscard]] task change(monitor& whose, std::function<void(section&)> what)
+    {
+        co_await whose.async_with(std::move(what), boost::asio::deferred);
+    }
+
+    /// Waits for a reader, takes it away, and counts that.
+    [[nodiscard]] task take_one(monitor& whose, monitor::condition_type& signal)
+    {
+        auto body = [&signal](section& s) -> task
+        {
+            co_await s.async_wait(signal, [](const reading_room& now) { return now.readers > 0; });
+            --s->readers;
+            ++s->visits;
+        };
+        co_await whose.async_with(body);
+    }
+
+    /// Adds a reader and notifies somebody.
+    [[nodiscard]] task give_one()
+    {
+        co_await change(ours,
+                        [this](section& s)
+                        {
+                            ++s->readers;
+                            s.notify_one(our_signal);
+                        });
+    }
+
+    [[nodiscard]] task add_to_visits(int number)
+    {
+        const auto more = transaction<reading_room>().add(&reading_room::visits, number);
+        co_await ours.async_transact(more);
+    }
+
+    /// Waits until the server has sent something that did not arrive, and the number of visits is this.
+    [[nodiscard]] task until_done_in_silence(const char* number)
+    {
+        co_await until_so([this, number] { return proxy.swallowed() > 0 && visits() == number; });
+    }
+
+    /// Makes the far session wait with its next attempt to connect.
+    void keep_away()
+    {
+        proxy.refuse(true);
+        proxy.cut();
+    }
+
+    [[nodiscard]] std::string visits() const
+    {
+        return server.cli({"HGET", ours.state_key(), "visits"});
+    }
+    [[nodiscard]] std::string readers() const
+    {
+        return server.cli({"HGET", ours.state_key(), "readers"});
+    }
+    [[nodiscard]] std::string sleepers() const
+    {
+        return server.cli({"ZCARD", keys[0] + "{sleepers}signal"});
+    }
+
+    [[nodiscard]] std::string waiters() const { return server.cli({"ZCARD", keys[1]}); }
+
+    const redis::detail::lock_keys keys = redis::detail::monitor_keys("turnstile", "room");
+    redis_server server;
+    tcp_proxy proxy;
+    redis::session far;
+    redis::session near;
+    monitor theirs;
+    monitor ours;
+    monitor::condition_type their_signal;
+    monitor::condition_type our_signal;
+};
+
+}  // namespace turnstile::test
+
+#endif

@@ -1,0 +1,119 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_TRANSACT_SCENE_HPP
+#define TURNSTILE_TEST_SUPPORT_TRANSACT_SCENE_HPP
+
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "script_scene.hpp"
+
+namespace turnstile::test {
+
+/// A monitor whose state has a number, a text and a truth.
+struct transact_scene : script_scene
+{
+    transact_scene()
+    {
+        keys.emplace_back("state");
+        store.run(words{"HSET", "state", "n", "12", "t", "abc", "b", "true"});
+        condition.clear();
+    }
+
+    words transact(const std::string& id, const words& steps, const words& signals = {})
+    {
+        words arguments{"w:",
+                        id,
+                        std::to_string(tries),
+                        lease,
+                        claim,
+                        idle,
+                        std::to_string(grace),
+                        std::to_string(since.value_or(store.clock)),
+                        std::to_string(hint),
+                        slot,
+                        std::to_string(seen),
+                        condition,
+                        std::to_string(signals.size() / 2)};
+        arguments.insert(arguments.end(), signals.begin(), signals.end());
+        arguments.insert(arguments.end(), steps.begin(), steps.end());
+        return run("transact", arguments);
+    }
+    /// Of one that waits.
+    words give_up(const std::string& ids)
+    {
+        return run("cancel",
+                   {"w:", ids, lease, claim, idle, condition, slot, std::to_string(seen)});
+    }
+
+    [[nodiscard]] std::optional<std::string> value(const std::string& name) const
+    {
+        const auto* fields = store.hash("state");
+        if (fields == nullptr || !fields->contains(name))
+            return std::nullopt;
+        return fields->at(name);
+    }
+    void put(const std::string& name, const std::string& text)
+    {
+        store.run(words{"HSET", "state", name, text});
+    }
+
+    /// Whether it was left to the client, who has the lock then and is told the state.
+    bool is_left(const words& told, const std::string& id)
+    {
+        const bool left = told[0] == "own" && owner() == id &&
+                          told[6].find("1:n") != std::string::npos && members("done").empty();
+        release(id, fence());
+        return left;
+    }
+
+    /// Whether the lock remembers what somebody who waits wants.
+    [[nodiscard]] bool has_plan_of(const std::string& who) const
+    {
+        return !field("plan " + who).empty();
+    }
+
+    std::string slot = "slot";
+    std::int64_t seen = 0;
+    std::int64_t grace = 0;
+    std::int64_t hint = 0;
+    std::optional<std::int64_t> since;
+    int tries = 0;
+};
+
+/// Steps with numbers of 32 bits.
+inline script_scene::words number(const std::string& what, const std::string& field,
+                                  const std::string& operand)
+{
+    return {what, field, '=' + operand, "=7", "-2147483648", "2147483647"};
+}
+inline script_scene::words add(const std::string& field, const std::string& amount)
+{
+    return number("add", field, amount);
+}
+
+/// Steps with texts; which of them differ for certain is said by the last two.
+inline script_scene::words text(const std::string& what, const std::string& field,
+                                const std::string& operand, const std::string& otherwise = "=",
+                                const std::string& one = "", const std::string& other = "")
+{
+    return {what, field, operand, otherwise, one, other};
+}
+inline script_scene::words set(const std::string& field, const std::string& operand)
+{
+    return {"set", field, operand, "", "", ""};
+}
+
+inline script_scene::words operator+(script_scene::words first, const script_scene::words& second)
+{
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+}
+
+}  // namespace turnstile::test
+
+#endif
