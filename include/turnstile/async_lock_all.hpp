@@ -30,8 +30,9 @@ namespace turnstile {
 
 namespace detail {
 
-/// Where a mutex stands in the order in which all are locked: behind those of one process, which go by their
-/// addresses, those that several processes share, by what is the same in all of them.
+/// The sort key of a mutex. Mutexes of one process come first, in the order of their addresses.
+/// Then come mutexes that several processes share, in the order of names that are the same in all
+/// processes.
 template <class Mutex>
 std::pair<std::string_view, const void*> lock_order(const Mutex& mutex) noexcept
 {
@@ -49,6 +50,7 @@ class lock_all
 
 public:
     using guards_type = std::tuple<typename Mutexes::guard_type...>;
+    using signature = void(error_code, guards_type);
 
     explicit lock_all(const std::source_location& location, Mutexes&... mutexes) noexcept
         : mutexes_(&mutexes...)
@@ -116,14 +118,14 @@ private:
         for_next(
             [&]<std::size_t I>(std::integral_constant<std::size_t, I>)
             {
-                // The members move away together with the handler.
+                // Copies, since the members are moved together with the handler.
                 auto& mutex = *std::get<I>(mutexes_);
                 const std::source_location location = location_;
                 lock_from(location, mutex, std::move(self));
             });
     }
 
-    /// Calls f with the index of the mutex whose turn it is.
+    /// Calls f with the index of the next mutex to lock.
     template <class F>
     void for_next(F f)
     {
@@ -146,12 +148,18 @@ private:
 template <class T>
 inline constexpr bool is_lock = requires { typename T::guard_type; };
 
+/// A completion token for locking these mutexes.
+template <class CompletionToken, class... Mutexes>
+concept lock_all_token =
+    (is_lock<Mutexes> && ...) && (!is_lock<std::remove_cvref_t<CompletionToken>>) &&
+    boost::asio::completion_token_for<CompletionToken, typename lock_all<Mutexes...>::signature>;
+
 /// The operation that async_lock_all() returns.
 template <class... Mutexes>
-class lock_all_operation
+class [[nodiscard("an operation does nothing until it is awaited or called with a completion "
+                  "token")]] lock_all_operation
 {
-    using guards_type = typename lock_all<Mutexes...>::guards_type;
-    using signature = void(error_code, guards_type);
+    using signature = typename lock_all<Mutexes...>::signature;
 
 public:
     explicit lock_all_operation(const std::source_location& location, Mutexes&... mutexes) noexcept
@@ -178,40 +186,124 @@ private:
     std::source_location location_;
 };
 
+/// Starts the operation with a token; with `deferred`, returns it.
+template <class CompletionToken, class... Mutexes>
+auto start_lock_all(const std::source_location& location, CompletionToken&& token,
+                    Mutexes&... mutexes)
+{
+    lock_all_operation<Mutexes...> operation(location, mutexes...);
+    if constexpr (std::is_same_v<std::decay_t<CompletionToken>, boost::asio::deferred_t>)
+        return operation;
+    else
+        return operation(std::forward<CompletionToken>(token));
+}
+
+/// Arguments that are mutexes, followed by a token for locking them.
+template <class... Args>
+class token_behind_mutexes
+{
+    using arguments = std::tuple<Args&&...>;
+    static constexpr std::size_t count = sizeof...(Args) - 1;
+
+    template <std::size_t I>
+    using argument = std::remove_reference_t<std::tuple_element_t<I, arguments>>;
+
+    template <std::size_t... I>
+    static consteval bool check(std::index_sequence<I...> /*mutexes*/)
+    {
+        return lock_all_token<std::tuple_element_t<count, std::tuple<Args...>>, argument<I>...>;
+    }
+
+public:
+    static constexpr bool value = check(std::make_index_sequence<count>());
+
+    static auto start(const std::source_location& location, arguments args)
+    {
+        return [&]<std::size_t... I>(std::index_sequence<I...>)
+        {
+            return start_lock_all(location, std::get<count>(std::move(args)), std::get<I>(args)...);
+        }(std::make_index_sequence<count>());
+    }
+};
+
 }  // namespace detail
 
 /**
- * @brief Waits for the locks of several mutexes, of any types, without the danger of a deadlock.
+ * @brief Waits for the locks of several mutexes, of any types, without deadlocks.
  *
  * @code
  * auto guards = co_await turnstile::async_lock_all(account_a, account_b);
  * @endcode
  *
- * The locks are taken one after the other in an order that does not depend on that of the
- * arguments, so two callers never wait for each other in a circle, not in two processes either. Either
- * all locks are owned in the end, or none.
+ * The locks are acquired one after the other, in an order that does not depend on the order of the
+ * arguments. So callers never wait for each other in a cycle, even in different processes. In the
+ * end, either all locks are held, or none.
  *
- * @param location what snapshots and reports of the mutexes name as the place where they are waited
- *                 for; may be left out.
- * @param mutexes  at least one.
- * @return An operation: await it, or call it with a completion token,
- *         `async_lock_all(a, b)(boost::asio::use_awaitable)`. The mutexes have to be alive until it is
- *         complete.
+ * @param first,second the mutexes. They must exist until the operation has completed.
+ * @param token        a completion token. Without one, the function returns an operation, which is
+ *                     started by `co_await` or by calling it with a token.
+ * @param location     the place of the call in snapshots and reports of the mutexes.
  * @par Completion Signature
  * @code void(error_code, std::tuple<lock_guard<Mutexes>...>) @endcode
- * The guards stand in the order of the arguments.
+ * The guards are in the order of the arguments.
  * @par Errors
- * @ref errc::duplicate if a mutex was given twice, or two objects that name the same lock; else those of
- * locking each of them.
+ * @ref errc::duplicate if two arguments are the same mutex, or name the same lock; otherwise the
+ * errors of locking each mutex.
  * @par Per-Operation Cancellation
- * All types: the locks that are owned already are given back.
+ * All types; the locks that are held already are released.
  * @par Fairness
- * That of each mutex. While it waits for one lock, it holds those before it.
+ * That of each mutex. While the operation waits for one lock, it holds the previous ones.
  * @par Thread safety
  * As with the mutexes.
  * @par Complexity
- * Linear in the number of mutexes; one allocation for each that has to be waited for.
+ * Linear in the number of mutexes; one allocation for each mutex that is not free.
  */
+template <class First, class Second,
+          detail::lock_all_token<First, Second> CompletionToken = boost::asio::deferred_t>
+auto async_lock_all(First& first, Second& second, CompletionToken&& token = {},
+                    const std::source_location& location = std::source_location::current())
+{
+    return detail::start_lock_all(location, std::forward<CompletionToken>(token), first, second);
+}
+
+/// The same for one mutex.
+template <class Mutex, detail::lock_all_token<Mutex> CompletionToken = boost::asio::deferred_t>
+auto async_lock_all(Mutex& mutex, CompletionToken&& token = {},
+                    const std::source_location& location = std::source_location::current())
+{
+    return detail::start_lock_all(location, std::forward<CompletionToken>(token), mutex);
+}
+
+/// The same for three mutexes.
+template <class First, class Second, class Third,
+          detail::lock_all_token<First, Second, Third> CompletionToken = boost::asio::deferred_t>
+auto async_lock_all(First& first, Second& second, Third& third, CompletionToken&& token = {},
+                    const std::source_location& location = std::source_location::current())
+{
+    return detail::start_lock_all(location, std::forward<CompletionToken>(token), first, second,
+                                  third);
+}
+
+/// The same for more mutexes. Reports contain no location, unless the call begins with
+/// `std::source_location::current()`: C++ allows no default argument after an arbitrary number of
+/// mutexes.
+template <class... Mutexes>
+    requires(sizeof...(Mutexes) > 3 && (detail::is_lock<Mutexes> && ...))
+auto async_lock_all(Mutexes&... mutexes)
+{
+    return detail::lock_all_operation<Mutexes...>(std::source_location(), mutexes...);
+}
+
+/// The same for more mutexes, followed by a completion token.
+template <class... Args>
+    requires(sizeof...(Args) > 4 && detail::token_behind_mutexes<Args...>::value)
+auto async_lock_all(Args&&... args)
+{
+    return detail::token_behind_mutexes<Args...>::start(
+        std::source_location(), std::forward_as_tuple(std::forward<Args>(args)...));
+}
+
+/// The same for any number of mutexes, with a location.
 template <class... Mutexes>
     requires(sizeof...(Mutexes) > 0 && (detail::is_lock<Mutexes> && ...))
 auto async_lock_all(const std::source_location& location, Mutexes&... mutexes)
@@ -219,41 +311,13 @@ auto async_lock_all(const std::source_location& location, Mutexes&... mutexes)
     return detail::lock_all_operation<Mutexes...>(location, mutexes...);
 }
 
-/// The same for one mutex. The location is that of the call, for one to three mutexes: behind any
-/// number of them, C++ has no place for a default argument.
-template <class Mutex>
-    requires detail::is_lock<Mutex>
-auto async_lock_all(Mutex& mutex,
-                    const std::source_location& location = std::source_location::current())
+/// The same for any number of mutexes, with a location, followed by a completion token.
+template <class... Args>
+    requires(sizeof...(Args) > 1 && detail::token_behind_mutexes<Args...>::value)
+auto async_lock_all(const std::source_location& location, Args&&... args)
 {
-    return detail::lock_all_operation<Mutex>(location, mutex);
-}
-
-/// The same for two mutexes.
-template <class First, class Second>
-    requires(detail::is_lock<First> && detail::is_lock<Second>)
-auto async_lock_all(First& first, Second& second,
-                    const std::source_location& location = std::source_location::current())
-{
-    return detail::lock_all_operation<First, Second>(location, first, second);
-}
-
-/// The same for three mutexes.
-template <class First, class Second, class Third>
-    requires(detail::is_lock<First> && detail::is_lock<Second> && detail::is_lock<Third>)
-auto async_lock_all(First& first, Second& second, Third& third,
-                    const std::source_location& location = std::source_location::current())
-{
-    return detail::lock_all_operation<First, Second, Third>(location, first, second, third);
-}
-
-/// The same for more mutexes. Reports then name no place, unless the call begins with
-/// `std::source_location::current()`.
-template <class... Mutexes>
-    requires(sizeof...(Mutexes) > 3 && (detail::is_lock<Mutexes> && ...))
-auto async_lock_all(Mutexes&... mutexes)
-{
-    return detail::lock_all_operation<Mutexes...>(std::source_location(), mutexes...);
+    return detail::token_behind_mutexes<Args...>::start(
+        location, std::forward_as_tuple(std::forward<Args>(args)...));
 }
 
 }  // namespace turnstile

@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_ASYNC_MUTEX_HPP
 #define TURNSTILE_ASYNC_MUTEX_HPP
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/execution_context.hpp>
@@ -19,11 +18,12 @@
 #include <string>
 #include <turnstile/await_fast_path.hpp>
 #include <turnstile/concepts.hpp>
-#include <turnstile/detail/frame_waiter.hpp>
 #include <turnstile/detail/mutex_requests.hpp>
 #include <turnstile/detail/mutex_state.hpp>
+#include <turnstile/detail/start_operation.hpp>
 #include <turnstile/detail/timed_operation.hpp>
 #include <turnstile/error.hpp>
+#include <turnstile/fwd.hpp>
 #include <turnstile/lock_guard.hpp>
 #include <turnstile/observe.hpp>
 #include <turnstile/owner_token.hpp>
@@ -33,7 +33,7 @@
 namespace turnstile {
 
 /**
- * @brief A mutex that is awaited instead of blocking the thread.
+ * @brief A mutex for asynchronous code: waiting for the lock does not block the thread.
  *
  * @code
  * turnstile::async_mutex mutex{executor};
@@ -43,52 +43,54 @@ namespace turnstile {
  * co_await write_body(socket);
  * @endcode
  *
- * Use it for a section that contains a `co_await` and must not be entered by a second coroutine
- * meanwhile. You do not need it for a section without one in a single-threaded program, nor if all
- * that you want is to keep handlers apart: a strand does that, for sections without a `co_await`.
+ * Use it for a critical section that contains a `co_await`. A critical section without a `co_await`
+ * needs no mutex in a single-threaded program; otherwise a strand suffices.
  *
  * @par Fairness
- * First in, first out, strictly. A release hands the lock to the first waiter in the same step, so
- * a newcomer can not overtake.
+ * Strictly first in, first out. A release grants the lock to the first waiter in the same step, so
+ * no newcomer can overtake.
  *
  * @par Executors
- * A waiter is resumed on its own associated executor; the executor of the mutex is only the
- * fallback for handlers that have none. The context of the mutex need not run.
+ * A waiter is resumed on its own associated executor. The executor of the mutex is only the
+ * fallback for handlers without an executor. The context of the mutex need not run.
  *
  * @par The Executor parameter
- * Of this class template and of all others here: the type of that fallback. It does not restrict
- * who may wait; a coroutine on any executor of any type can. Leave it at `any_io_executor`, which
- * the aliases without `basic_` use, unless the object is created with, and mostly used by handlers
- * of, one concrete executor type: then name that type, for instance
- * `basic_async_mutex<io_context::executor_type>`, to save the type erasure on completions that fall
- * back to it. A coroutine saves more by being an `awaitable<T, io_context::executor_type>` itself.
+ * For this and all other class templates of the library, it is the type of the fallback executor, a
+ * @ref fallback_executor. Coroutines and handlers with executors of any type can wait. The default
+ * is `any_io_executor`, which the aliases without `basic_` use. Name a concrete type, for example
+ * `basic_async_mutex<io_context::executor_type>`, only to save the type erasure for handlers that
+ * use the fallback. A coroutine saves more if it is an `awaitable<T, io_context::executor_type>`
+ * itself.
  *
  * @par Default completion tokens
- * Each asynchronous function may be called without a token, and then starts nothing: it returns an
- * operation that is started by `co_await`, or by calling it with a token, and that must not outlive
- * the object until then. `co_await mutex.async_lock()` is meant to be written in every coroutine
- * and is the fastest form. The default is `deferred` for every executor type, so adapters that set
- * a default, such as `use_awaitable_t<>::as_default_on`, have no effect; name a token where you
- * want another one, `async_lock(use_awaitable)` for the awaitable operators.
+ * Without a token, an asynchronous function starts nothing. It returns an operation, which is
+ * started by `co_await` or by calling it with a token. The object must still exist then.
+ * `co_await mutex.async_lock()` is the recommended and fastest form in coroutines. The default
+ * token is `deferred` for every executor type, so adapters that set a default, such as
+ * `use_awaitable_t<>::as_default_on`, have no effect. Name a token where you need another one, for
+ * example `async_lock(use_awaitable)` for the awaitable operators. `as_tuple` and `redirect_error`,
+ * alone or with `deferred` or `use_awaitable`, also take the fast path (see
+ * @ref has_await_fast_path). All other tokens take the ordinary way of Asio.
  *
  * @par Lifetime
- * The mutex may be destroyed while it is held or waited for: waiters complete with
- * `operation_aborted`, guards become inert. Contexts may be destroyed before or after it: waiters
- * of a context that shuts down are destroyed without being invoked, and the lock goes to the next
- * one. What is owned by a token only (see @ref async_enter) does not keep anything alive.
+ * The mutex may be destroyed while it has a holder or waiters: waiters complete with
+ * `operation_aborted`, guards become inert. Contexts may be destroyed before or after the mutex.
+ * The waiters of a context that shuts down are destroyed without being invoked, and the lock is
+ * granted to the next waiter. The fallback executor is destroyed with its context, whatever its
+ * type. Afterwards, only handlers with an executor can wait. The context must not shut down while
+ * another thread starts an operation. A token (see @ref async_enter) keeps nothing alive.
  *
  * @tparam Executor the type of the fallback executor; see above.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe
- * with
- * @ref unsynchronized. Cancellation signals are emitted on the waiter's executor, as everywhere in
- * Asio.
+ * with @ref unsynchronized. Cancellation signals must be emitted on the waiter's executor, as
+ * everywhere in Asio.
  *
  * @see lock_guard, with_lock, async_lock_all, condition
  */
-template <class Executor = boost::asio::any_io_executor, class Synchronization = synchronized>
+template <fallback_executor Executor, class Synchronization>
 class basic_async_mutex
 {
     using state_type = detail::hosted<detail::mutex_state<Synchronization>, Executor>;
@@ -97,16 +99,16 @@ public:
     /// The type of the fallback executor.
     using executor_type = Executor;
 
-    /// What @ref lock_guard stores; not for users.
+    /// The content of @ref lock_guard; not for users.
     using grant_type = detail::local_grant<state_type>;
 
-    /// What @ref async_lock yields.
+    /// The result of @ref async_lock.
     using guard_type = lock_guard<basic_async_mutex>;
 
-    /// Whether a lock is a lease, limited in time. A local one is not.
+    /// Whether a lock is a lease, which can expire. A local lock is not.
     static constexpr bool is_leased = false;
 
-    /// Whether a lock can be lost while it is held. A local one can not.
+    /// Whether a lock can be lost while it is held. A local lock cannot.
     static constexpr bool can_be_lost = false;
 
     /// The same mutex with another executor type.
@@ -118,9 +120,9 @@ public:
     };
 
     /**
-     * @brief Constructs a mutex that nobody holds.
+     * @brief Constructs a free mutex.
      *
-     * @param executor runs the handlers that have no executor of their own.
+     * @param executor runs handlers without an executor of their own.
      * @param name     appears in snapshots and reports.
      * @param watch    counts, calls hooks and reports, if it is not null; see @ref lock_watch.
      */
@@ -143,7 +145,7 @@ public:
     basic_async_mutex(const basic_async_mutex&) = delete;
     basic_async_mutex& operator=(const basic_async_mutex&) = delete;
 
-    /// Completes all waiters with `operation_aborted`. Guards that are alive become inert.
+    /// Completes all waiters with `operation_aborted`. Live guards become inert.
     ~basic_async_mutex() = default;
 
     /// The fallback executor.
@@ -160,17 +162,17 @@ public:
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the mutex is destroyed.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal: queueing has no effect that could be seen. The place in the
-     * queue is given up. If the grant was faster, the operation succeeds: the lock is owned, never
-     * lost.
+     * Total, partial and terminal, since waiting has no visible effect. The waiter leaves the
+     * queue. If it has been granted already, the operation succeeds, and the lock is held.
      * @par Fairness
      * First in, first out.
      * @par Immediate completion
      * If the lock is free, through the associated immediate executor; a coroutine is then not
      * suspended at all.
      * @par Complexity
-     * Constant, cancellation included. Does not allocate if it is awaited in an `awaitable<>` (see
-     * @ref has_await_fast_path); else once, from the associated allocator, if it has to wait.
+     * Constant, also for a cancellation. Does not allocate on the fast path (see
+     * @ref has_await_fast_path), except that Asio allocates a coroutine for `use_awaitable`.
+     * Otherwise allocates once, from the associated allocator, if it has to wait.
      */
     template <boost::asio::completion_token_for<void(error_code, guard_type)> CompletionToken =
                   boost::asio::deferred_t>
@@ -182,7 +184,7 @@ public:
     }
 
     /**
-     * @brief Takes the lock if nobody holds it.
+     * @brief Acquires the lock if it is free.
      *
      * The form of @ref try_lock that exists on every backend.
      *
@@ -209,17 +211,17 @@ public:
     }
 
     /**
-     * @brief Waits for the lock, but not longer than a duration.
+     * @brief Waits for the lock for at most a duration.
      *
-     * The timer is armed only if the lock is not free, and on the executor of the waiter. A
-     * duration of zero or less gives up the next time the executor of the waiter gets to it.
+     * If the lock is not free, a timer is armed on the executor of the waiter. A duration of zero
+     * or less expires as soon as that executor runs the timer's handler.
      *
-     * @param duration how long to wait, on the steady clock, from the moment on at which the
-     *                 waiting
-     *                 begins; every duration is accepted, and a too long one means for ever.
+     * @param duration the time limit, on the steady clock, from the start of the wait. Every
+     *                 duration is accepted; a duration beyond the range of the clock means no
+     *                 limit.
      * @par Completion Signature
      * @code void(error_code, std::optional<lock_guard<basic_async_mutex>>) @endcode
-     * The optional is empty if the time is up; that is not an error.
+     * The optional is empty after a time-out, which is not an error.
      * @par Errors, Per-Operation Cancellation, Fairness
      * As with @ref async_lock.
      * @par Immediate completion
@@ -241,9 +243,9 @@ public:
     }
 
     /**
-     * @brief Waits for the lock, but not longer than until a point of time.
+     * @brief Waits for the lock until a point in time.
      *
-     * Like @ref async_try_lock_for, for any clock that `boost::asio::basic_waitable_timer` takes.
+     * Like @ref async_try_lock_for, for any clock that `boost::asio::basic_waitable_timer` accepts.
      */
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
@@ -258,11 +260,10 @@ public:
     }
 
     /**
-     * @brief Waits for the lock, which a token will own.
+     * @brief Waits for the lock, and yields a token that holds it.
      *
-     * For code that cannot keep a guard, for instance because entering and leaving happen in
-     * different call-backs. Prefer @ref async_lock, since nothing gives the lock back by itself
-     * here.
+     * For code that cannot keep a guard, for example because different callbacks acquire and
+     * release the lock. Prefer @ref async_lock, since a token does not release the lock by itself.
      *
      * @par Completion Signature
      * @code void(error_code, owner_token) @endcode
@@ -279,18 +280,16 @@ public:
     }
 
     /**
-     * @brief Gives back what a token owns.
+     * @brief Releases the lock that a token holds.
      *
      * The form of @ref leave that exists on every backend.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * @ref errc::not_owner if the token does not own the lock; nothing changes then. An operation
-     * completes with a code, which cannot carry the two tokens: what is thrown is
-     * @ref owner_mismatch where `co_await` takes the fast path (@ref has_await_fast_path) without a
-     * token, and a plain `system_error` of that code everywhere else, so with `use_awaitable` or
-     * `use_future`. Catch `system_error` and look at the code, or use @ref leave.
+     * @ref errc::not_owner if the token does not hold the lock; nothing changes then. `co_await`
+     * throws a plain `system_error`, since an error code cannot contain the two tokens; @ref leave
+     * throws an @ref owner_mismatch.
      * @par Per-Operation Cancellation
      * None: it completes at once.
      * @par Immediate completion
@@ -307,7 +306,7 @@ public:
     }
 
     /**
-     * @brief Takes the lock if nobody holds it, without an operation. Local locks only.
+     * @brief Acquires the lock if it is free, without an operation. Local locks only.
      *
      * @return The guard, or nothing if the lock is held.
      * @par Complexity
@@ -323,11 +322,12 @@ public:
     }
 
     /**
-     * @brief Gives back what a token owns, and hands it to the first waiter. Local locks only.
+     * @brief Releases the lock that a token holds, and grants it to the first waiter. Local locks
+     * only.
      *
-     * @throws owner_mismatch if the token does not own the lock, whether it never did or does no
-     *         more; nothing changes then. It expected none if no *token* owns the lock: also while
-     *         a guard holds it, which only that guard can give back.
+     * @throws owner_mismatch if the token does not hold the lock, or holds it no longer; nothing
+     *         changes then. The expected token is empty if no *token* holds the lock, also while a
+     *         guard holds it.
      * @par Complexity
      * Constant; does not allocate beyond what posting a completion needs.
      */
@@ -344,16 +344,16 @@ public:
         error = state_->leave(owner, expected) ? error_code() : make_error_code(errc::not_owner);
     }
 
-    /// Whether somebody holds the lock at the moment. Good for a report, not for a decision.
+    /// Whether the lock is held at the moment. Use it for reports, not for decisions.
     [[nodiscard]] bool is_locked() const noexcept { return state_->is_locked(); }
 
     /**
-     * @brief Who holds the lock and who waits for it, at the moment.
+     * @brief The holder and the waiters at the moment.
      *
-     * Ages, and where the holder got the lock, are there only if the mutex is watched. Local only.
+     * Ages, and the location of the holder, are included only if the mutex is watched. Local only.
      *
      * @par Complexity
-     * Linear in the number of waiters; the mutex stands still meanwhile.
+     * Linear in the number of waiters; other operations on the mutex are delayed meanwhile.
      */
     [[nodiscard]] lock_snapshot snapshot() const { return state_->take_snapshot(); }
 
@@ -373,12 +373,6 @@ private:
 
     std::unique_ptr<state_type, detail::orphan_state> state_;
 };
-
-/// A thread-safe mutex for any executor: the one to start with.
-using async_mutex = basic_async_mutex<>;
-
-/// A mutex that is used from one thread, or one strand, only.
-using unsynchronized_async_mutex = basic_async_mutex<boost::asio::any_io_executor, unsynchronized>;
 
 static_assert(awaitable_mutex<async_mutex>);
 

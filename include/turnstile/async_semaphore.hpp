@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_ASYNC_SEMAPHORE_HPP
 #define TURNSTILE_ASYNC_SEMAPHORE_HPP
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/execution_context.hpp>
@@ -18,11 +17,12 @@
 #include <source_location>
 #include <string>
 #include <turnstile/concepts.hpp>
-#include <turnstile/detail/frame_waiter.hpp>
 #include <turnstile/detail/semaphore_requests.hpp>
 #include <turnstile/detail/semaphore_state.hpp>
+#include <turnstile/detail/start_operation.hpp>
 #include <turnstile/detail/timed_operation.hpp>
 #include <turnstile/error.hpp>
+#include <turnstile/fwd.hpp>
 #include <turnstile/observe.hpp>
 #include <turnstile/permit.hpp>
 #include <turnstile/synchronization.hpp>
@@ -31,7 +31,7 @@
 namespace turnstile {
 
 /**
- * @brief A counting semaphore that is awaited instead of blocking the thread.
+ * @brief A counting semaphore for asynchronous code: waiting for units does not block the thread.
  *
  * @code
  * turnstile::async_semaphore connections{executor, 10};
@@ -40,29 +40,27 @@ namespace turnstile {
  * co_await query(database);
  * @endcode
  *
- * Use it to limit how many do something at once, weighted if they need different amounts. With
- * @ref release it is the classic P/V semaphore that anybody may count up. For one at a time, a
- * mutex says more.
+ * Use it to limit the number of concurrent activities, each of which may need several units. With
+ * @ref release it is a classic P/V semaphore. To limit the number to one, prefer a mutex.
  *
  * @par Fairness
- * First in, first out, strictly. A large request at the head is not overtaken by smaller ones
- * behind it, even if there is enough for them.
+ * Strictly first in, first out. Smaller requests never overtake a large request at the head of the
+ * queue, even if their units are available.
  *
  * @par Executors, Lifetime
  * As with @ref basic_async_mutex.
  *
- * @tparam Executor the type of the fallback executor. What it is good for, and what a call without
- *         a completion token means: see @ref basic_async_mutex.
+ * @tparam Executor the type of the fallback executor. See @ref basic_async_mutex, also for calls
+ *         without a completion token.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe
- * with
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
  * @ref unsynchronized.
  *
  * @see permit, with_permit
  */
-template <class Executor = boost::asio::any_io_executor, class Synchronization = synchronized>
+template <fallback_executor Executor, class Synchronization>
 class basic_async_semaphore
 {
     using state_type = detail::hosted<detail::semaphore_state<Synchronization>, Executor>;
@@ -71,16 +69,16 @@ public:
     /// The type of the fallback executor.
     using executor_type = Executor;
 
-    /// What @ref permit stores; not for users.
+    /// The content of @ref permit; not for users.
     using grant_type = detail::local_permit_grant<state_type>;
 
-    /// What @ref async_acquire yields.
+    /// The result of @ref async_acquire.
     using permit_type = permit<basic_async_semaphore>;
 
-    /// Whether a permit is a lease, limited in time. A local one is not.
+    /// Whether a permit is a lease, which can expire. A local permit is not.
     static constexpr bool is_leased = false;
 
-    /// Whether a permit can be lost while it is held. A local one can not.
+    /// Whether a permit can be lost while it is held. A local permit cannot.
     static constexpr bool can_be_lost = false;
 
     /// The largest possible capacity: 268,435,455 units.
@@ -97,7 +95,7 @@ public:
     /**
      * @brief Constructs a semaphore with all of its units available.
      *
-     * @param executor runs the handlers that have no executor of their own.
+     * @param executor runs handlers without an executor of their own.
      * @param capacity the number of units, from 1 to @ref max_capacity.
      * @param name     appears in snapshots and reports.
      * @param watch    counts and calls hooks, if it is not null; see @ref lock_watch.
@@ -110,11 +108,11 @@ public:
     }
 
     /**
-     * @brief Constructs a semaphore of which some units are taken already, or not there yet.
+     * @brief Constructs a semaphore with a part of its units available.
      *
-     * @param executor  runs the handlers that have no executor of their own.
-     * @param available the number of units that can be acquired at once, from 0 to @p capacity.
-     * @param capacity  the number of units that there can be, from 1 to @ref max_capacity.
+     * @param executor  runs handlers without an executor of their own.
+     * @param available the initial number of available units, from 0 to @p capacity.
+     * @param capacity  the largest number of units, from 1 to @ref max_capacity.
      * @param name      appears in snapshots and reports.
      * @param watch     counts and calls hooks, if it is not null; see @ref lock_watch.
      * @throws system_error with @ref errc::invalid_count.
@@ -137,7 +135,7 @@ public:
     {
     }
 
-    /// Constructs a semaphore of which some units are taken, on an execution context.
+    /// Constructs a semaphore with a part of its units available, on an execution context.
     template <class ExecutionContext>
         requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
     basic_async_semaphore(ExecutionContext& context, std::ptrdiff_t available,
@@ -151,7 +149,7 @@ public:
     basic_async_semaphore(const basic_async_semaphore&) = delete;
     basic_async_semaphore& operator=(const basic_async_semaphore&) = delete;
 
-    /// Completes all waiters with `operation_aborted`. Permits that are alive become inert.
+    /// Completes all waiters with `operation_aborted`. Live permits become inert.
     ~basic_async_semaphore() = default;
 
     /// The fallback executor.
@@ -163,25 +161,25 @@ public:
     /**
      * @brief Waits for units.
      *
-     * @param units how many, from 1 to @ref capacity.
+     * @param units the number of units, from 1 to @ref capacity.
      * @par Completion Signature
      * @code void(error_code, permit<basic_async_semaphore>) @endcode
      * @par Errors
-     * @ref errc::invalid_count if there can never be so many, be it that the capacity is lowered
-     * while the operation waits; @ref errc::closed; `boost::asio::error::operation_aborted` if
-     * cancelled, or if the semaphore is destroyed.
+     * @ref errc::invalid_count if @p units is out of range, also because the capacity is lowered
+     * during the wait; @ref errc::closed; `boost::asio::error::operation_aborted` if cancelled, or
+     * if the semaphore is destroyed.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal: queueing has no effect that could be seen. The place in the
-     * queue is given up, and those behind it go on if they can. If the grant was faster, the
-     * operation succeeds.
+     * Total, partial and terminal, since waiting has no visible effect. The waiter leaves the
+     * queue, and the next waiters are granted if possible. If the waiter has been granted already,
+     * the operation succeeds.
      * @par Fairness
-     * First in, first out; the head of the queue blocks smaller requests behind it.
+     * First in, first out; the first waiter blocks smaller requests behind it.
      * @par Immediate completion
-     * If the units are available and nobody waits, through the associated immediate executor; a
-     * coroutine is then not suspended at all.
+     * If the units are available and there are no waiters, through the associated immediate
+     * executor; a coroutine is then not suspended at all.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once, from the
-     * associated allocator, if it has to wait.
+     * Constant. Does not allocate if it is awaited in an `awaitable<>`. Otherwise allocates once,
+     * from the associated allocator, if it has to wait.
      */
     template <boost::asio::completion_token_for<void(error_code, permit_type)> CompletionToken =
                   boost::asio::deferred_t>
@@ -203,12 +201,12 @@ public:
     }
 
     /**
-     * @brief Takes units if they are available and nobody waits for them.
+     * @brief Acquires units if they are available and there are no waiters.
      *
-     * @param units how many, from 1 to @ref capacity.
+     * @param units the number of units, from 1 to @ref capacity.
      * @par Completion Signature
      * @code void(error_code, std::optional<permit<basic_async_semaphore>>) @endcode
-     * The optional is empty if there are not enough.
+     * The optional is empty if this is not possible.
      * @par Errors
      * @ref errc::invalid_count, @ref errc::closed.
      * @par Per-Operation Cancellation
@@ -229,15 +227,15 @@ public:
     }
 
     /**
-     * @brief Waits for units, but not longer than a duration.
+     * @brief Waits for units for at most a duration.
      *
-     * The timer is armed only if the units are not available at once, and on the waiter's executor.
+     * If the units are not available at once, a timer is armed on the executor of the waiter.
      *
-     * @param units    how many, from 1 to @ref capacity.
-     * @param duration how long to wait, on the steady clock; every duration is accepted.
+     * @param units    the number of units, from 1 to @ref capacity.
+     * @param duration the time limit, on the steady clock; every duration is accepted.
      * @par Completion Signature
      * @code void(error_code, std::optional<permit<basic_async_semaphore>>) @endcode
-     * The optional is empty if the time is up; that is not an error.
+     * The optional is empty after a time-out, which is not an error.
      * @par Errors, Per-Operation Cancellation, Fairness, Immediate completion, Complexity
      * As with @ref async_acquire, besides arming a timer if it has to wait.
      */
@@ -255,10 +253,10 @@ public:
     }
 
     /**
-     * @brief Waits for units, but not longer than until a point of time.
+     * @brief Waits for units until a point in time.
      *
      * Like @ref async_try_acquire_for, for any clock that `boost::asio::basic_waitable_timer`
-     * takes.
+     * accepts.
      */
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::optional<permit_type>)>
@@ -274,7 +272,7 @@ public:
     }
 
     /**
-     * @brief Adds units that no permit holds (the V of P/V). Anybody may, at any time.
+     * @brief Adds units that no permit holds (the V of P/V), from anywhere, at any time.
      *
      * The form of @ref release that exists on every backend.
      *
@@ -296,6 +294,14 @@ public:
                                   std::forward<CompletionToken>(token));
     }
 
+    /// Adds one unit; see the other overload.
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_release(CompletionToken&& token = {})
+    {
+        return async_release(1, std::forward<CompletionToken>(token));
+    }
+
     /**
      * @brief Reads the number of available units.
      *
@@ -310,16 +316,16 @@ public:
      */
     template <boost::asio::completion_token_for<void(error_code, std::ptrdiff_t)> CompletionToken =
                   boost::asio::deferred_t>
-    auto async_value(CompletionToken&& token = {})
+    auto async_available(CompletionToken&& token = {})
     {
         return detail::start_with(detail::value_request<state_type>(*state_),
                                   std::forward<CompletionToken>(token));
     }
 
     /**
-     * @brief Takes units if they are available and nobody waits for them. Local semaphores only.
+     * @brief Acquires units if they are available and there are no waiters. Local semaphores only.
      *
-     * @return The permit, or nothing if there are not enough.
+     * @return The permit, or nothing if this is not possible.
      * @throws system_error with @ref errc::invalid_count or @ref errc::closed.
      * @par Complexity
      * Constant; does not allocate.
@@ -334,15 +340,26 @@ public:
         return detail::result_of(request, attempt);
     }
 
+    /// Like the other overload, but sets @p error instead of throwing.
+    [[nodiscard]] std::optional<permit_type> try_acquire(
+        std::ptrdiff_t units, error_code& error,
+        const std::source_location& location = std::source_location::current()) noexcept
+    {
+        detail::try_acquire_request<state_type, permit_type> request(*state_, units, location);
+        detail::ticket attempt;
+        request.try_start(attempt);
+        return detail::redirecting_report{&error}.result(request, attempt);
+    }
+
     /**
-     * @brief Adds units that no permit holds (the V of P/V), and lets those go on who can.
-     * Local semaphores only.
+     * @brief Adds units that no permit holds (the V of P/V), and grants to waiters. Local
+     * semaphores only.
      *
      * @throws system_error with @ref errc::invalid_count if @p units is less than 1, or
      *         @ref errc::over_release if there would be more units than the capacity; nothing changes
      *         then.
      * @par Complexity
-     * Linear in the number of waiters that can go on; does not allocate beyond posting them.
+     * Linear in the number of waiters that are granted; does not allocate beyond posting them.
      */
     void release(std::ptrdiff_t units = 1)
     {
@@ -361,17 +378,17 @@ public:
         error = detail::to_error_code(attempt.result);
     }
 
-    /// The number of available units at the moment. Good for a report, not for a decision.
+    /// The number of available units at the moment. Use it for reports, not for decisions.
     [[nodiscard]] std::ptrdiff_t available() const noexcept { return state_->available(); }
 
-    /// The number of units that there can be.
+    /// The largest number of units.
     [[nodiscard]] std::ptrdiff_t capacity() const noexcept { return state_->capacity(); }
 
     /**
      * @brief Adds or removes units.
      *
-     * Units that are taken stay taken: if more are than the new capacity, those that come back
-     * vanish until it is reached. Waiters that ask for more than the new capacity complete with
+     * Units in use stay in use. If they exceed the new capacity, released units are removed until
+     * the capacity is reached. Waiters that request more than the new capacity complete with
      * @ref errc::invalid_count.
      *
      * @throws system_error with @ref errc::invalid_count unless `1 <= capacity <= max_capacity`.
@@ -380,20 +397,28 @@ public:
      */
     void set_capacity(std::ptrdiff_t capacity) { state_->set_capacity(checked_capacity(capacity)); }
 
+    /// Like @ref set_capacity(std::ptrdiff_t), but sets @p error instead of throwing.
+    void set_capacity(std::ptrdiff_t capacity, error_code& error) noexcept
+    {
+        error = is_capacity(capacity) ? error_code() : make_error_code(errc::invalid_count);
+        if (!error)
+            state_->set_capacity(capacity);
+    }
+
     /**
-     * @brief Completes all waiters, and all who come later, with @ref errc::closed.
+     * @brief Completes all waiters and all later attempts with @ref errc::closed.
      *
-     * Permits that are alive stay what they are. There is no way back.
+     * Existing permits stay valid. A closed semaphore cannot be reopened.
      */
     void close() noexcept { state_->close(); }
 
     /**
-     * @brief How many units are available and who waits, at the moment.
+     * @brief The available units and the waiters at the moment.
      *
-     * Ages are there only if the semaphore is watched. Local only.
+     * Ages are included only if the semaphore is watched. Local only.
      *
      * @par Complexity
-     * Linear in the number of waiters; the semaphore stands still meanwhile.
+     * Linear in the number of waiters; other operations on the semaphore are delayed meanwhile.
      */
     [[nodiscard]] lock_snapshot snapshot() const { return state_->take_snapshot(); }
 
@@ -406,9 +431,14 @@ private:
     using timed_request =
         detail::acquire_request<state_type, permit_type, std::optional<permit_type>>;
 
+    static bool is_capacity(std::ptrdiff_t capacity) noexcept
+    {
+        return capacity >= 1 && capacity <= max_capacity;
+    }
+
     static std::ptrdiff_t checked_capacity(std::ptrdiff_t capacity)
     {
-        if (capacity < 1 || capacity > max_capacity)
+        if (!is_capacity(capacity))
             boost::throw_exception(system_error(
                 errc::invalid_count, "semaphore capacity " + std::to_string(capacity) +
                                          ", at least 1 and at most " +
@@ -427,13 +457,6 @@ private:
 
     std::unique_ptr<state_type, detail::orphan_state> state_;
 };
-
-/// A thread-safe semaphore for any executor: the one to start with.
-using async_semaphore = basic_async_semaphore<>;
-
-/// A semaphore that is used from one thread, or one strand, only.
-using unsynchronized_async_semaphore =
-    basic_async_semaphore<boost::asio::any_io_executor, unsynchronized>;
 
 static_assert(awaitable_semaphore<async_semaphore>);
 

@@ -9,10 +9,10 @@
 #include <boost/asio/version.hpp>
 #include <boost/version.hpp>
 
-// Whether co_await of an operation takes the short cut of detail/frame_waiter.hpp, which relies on
-// how boost::asio::awaitable is made. It was read, and is tested, for the versions below; with any
-// other one, the same operation goes the documented way of every Asio operation, a little slower.
-// Define TURNSTILE_DISABLE_AWAIT_FAST_PATH to force that.
+// Whether co_await of an operation takes the fast path of detail/frame_waiter.hpp, which depends on
+// the implementation of boost::asio::awaitable. It was reviewed and is tested for the versions
+// below. With other versions, or if TURNSTILE_DISABLE_AWAIT_FAST_PATH is defined, operations take
+// the slower ordinary way of Asio.
 
 #if !defined(TURNSTILE_DISABLE_AWAIT_FAST_PATH) && BOOST_VERSION >= 108800 &&                      \
     BOOST_VERSION < 109300 && BOOST_ASIO_VERSION >= 103400 && BOOST_ASIO_VERSION < 103900
@@ -29,11 +29,16 @@ namespace turnstile {
 /**
  * @brief Whether `co_await` of an operation in an `awaitable<>` takes the fast path.
  *
- * It then tries without suspending, and waits without allocating. It relies on how `awaitable<>` is
- * made, so it is on for the versions of Boost that it is tested with, 1.88 to 1.92; with others,
- * the same operations go the documented way of every Asio operation, which costs more and means the
- * same, except that exceptions have the code alone: @ref owner_mismatch becomes a plain
- * `system_error`, and texts name no numbers. Define `TURNSTILE_DISABLE_AWAIT_FAST_PATH` to switch it off.
+ * On the fast path, the operation tries without suspending, and waits without allocating. This
+ * applies to calls without a token, and to the tokens `deferred`, `as_tuple` and `redirect_error`.
+ * It also applies to `use_awaitable`, but Asio allocates a coroutine then. All other tokens and
+ * adapters, such as `cancel_after`, take the ordinary way of Asio operations.
+ *
+ * The fast path depends on the implementation of `awaitable<>`. So it is enabled for the tested
+ * versions of Boost, 1.88 to 1.92. With other versions, the same operations take the ordinary way.
+ * That costs more, and exceptions contain the code alone: the exception of a predicate becomes a
+ * plain `system_error`, and texts contain no numbers. Define `TURNSTILE_DISABLE_AWAIT_FAST_PATH` to
+ * disable the fast path.
  */
 inline constexpr bool has_await_fast_path = TURNSTILE_HAS_AWAIT_FAST_PATH == 1;
 

@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_BARRIER_HPP
 #define TURNSTILE_BARRIER_HPP
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/execution_context.hpp>
@@ -18,15 +17,16 @@
 #include <source_location>
 #include <string>
 #include <turnstile/detail/event_state.hpp>
-#include <turnstile/detail/frame_waiter.hpp>
+#include <turnstile/detail/start_operation.hpp>
 #include <turnstile/error.hpp>
+#include <turnstile/fwd.hpp>
 #include <turnstile/synchronization.hpp>
 #include <utility>
 
 namespace turnstile {
 
 /**
- * @brief A meeting point: everybody waits until all have arrived, again and again.
+ * @brief A cyclic barrier: in each round, all participants wait until the last one has arrived.
  *
  * @code
  * turnstile::barrier round{executor, 4, [&] { swap(current, next); }};
@@ -37,22 +37,21 @@ namespace turnstile {
  * }
  * @endcode
  *
- * When the last one arrives, the completion step runs once, in the function in which the last one
- * arrived; then all go on, and the next round begins.
+ * When the last participant arrives, its call runs the completion step once. Then all participants
+ * continue, and the next round begins.
  *
  * @par Executors, Lifetime
  * As with @ref basic_async_mutex.
  *
- * @tparam Executor the type of the fallback executor. What it is good for, and what a call without
- *         a completion token means: see @ref basic_async_mutex.
+ * @tparam Executor the type of the fallback executor. See @ref basic_async_mutex, also for calls
+ *         without a completion token.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe
- * with
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
  * @ref unsynchronized.
  */
-template <class Executor = boost::asio::any_io_executor, class Synchronization = synchronized>
+template <fallback_executor Executor, class Synchronization>
 class basic_barrier
 {
     using state_type = detail::hosted<detail::barrier_state<Synchronization>, Executor>;
@@ -72,13 +71,12 @@ public:
     /**
      * @brief Constructs the object.
      *
-     * @param executor runs the handlers that have no executor of their own.
-     * @param participants the number of those who have to arrive, at least 1.
-     * @param completion   runs at the end of each round, before anybody goes on; must not throw,
-     *                     nor use
-     *                     the barrier.
+     * @param executor runs handlers without an executor of their own.
+     * @param participants the number of participants, at least 1.
+     * @param completion   runs at the end of each round, before any participant continues; must
+     *                     neither throw nor use the barrier.
      * @throws system_error with @ref errc::invalid_count.
-     * @param name     what name() returns, for logs.
+     * @param name     the result of name(), for logs.
      */
     explicit basic_barrier(const executor_type& executor, std::ptrdiff_t participants,
                            std::function<void()> completion = {}, std::string name = {})
@@ -110,7 +108,7 @@ public:
     [[nodiscard]] const std::string& name() const noexcept { return state_->name(); }
 
     /**
-     * @brief Arrives, and waits until all others have arrived.
+     * @brief Arrives, and waits until all participants have arrived.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
@@ -118,13 +116,13 @@ public:
      * @ref errc::no_participants if all have dropped out; `operation_aborted` if cancelled, or if
      * the barrier is destroyed.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal: the arrival is taken back. Once all have arrived, it is too
-     * late.
+     * Total, partial and terminal: the arrival is withdrawn. After the last arrival, a cancellation
+     * has no effect. If the context of the waiter is destroyed, the arrival is also withdrawn.
      * @par Immediate completion
-     * For the last one who arrives, through the associated immediate executor.
+     * For the last participant, through the associated immediate executor.
      * @par Complexity
      * Constant; linear in the number of participants for the last one. Does not allocate if it is
-     * awaited in an `awaitable<>`; else once.
+     * awaited in an `awaitable<>`; otherwise once.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -136,7 +134,7 @@ public:
     }
 
     /**
-     * @brief Leaves for good: this round and those that follow need one arrival less. Local only.
+     * @brief Leaves for good: this and all later rounds need one arrival less. Local only.
      *
      * @throws system_error with @ref errc::no_participants if all have dropped out.
      */
@@ -144,6 +142,12 @@ public:
     {
         if (!state_->arrive_and_drop())
             boost::throw_exception(system_error(errc::no_participants, "barrier::arrive_and_drop"));
+    }
+
+    /// Like @ref arrive_and_drop(), but sets @p error instead of throwing.
+    void arrive_and_drop(error_code& error) noexcept
+    {
+        error = state_->arrive_and_drop() ? error_code() : make_error_code(errc::no_participants);
     }
 
     /// @ref arrive_and_drop in the form that exists on every backend. Completion signature
@@ -176,12 +180,6 @@ private:
 
     std::unique_ptr<state_type, detail::orphan_state> state_;
 };
-
-/// A thread-safe barrier for any executor: the one to start with.
-using barrier = basic_barrier<>;
-
-/// A barrier that is used from one thread, or one strand, only.
-using unsynchronized_barrier = basic_barrier<boost::asio::any_io_executor, unsynchronized>;
 
 }  // namespace turnstile
 

@@ -12,23 +12,24 @@
 #include <cstdint>
 #include <turnstile/owner_token.hpp>
 
-// What code that works on every backend may rely on. The syntax is checked by the compiler, the
-// semantics stand here and are tested by the conformance suites:
+// Guarantees of every backend, for generic code. The compiler checks the syntax, the conformance
+// suites test the semantics:
 //
-// - Fairness: whoever starts to wait first is granted first. A newcomer never overtakes.
-// - A release hands over in one step. It runs no code of the waiter, whose completion is posted to
-//   the waiter's associated executor.
-// - Every waiting operation accepts all cancellation types, and completes with operation_aborted; or
-//   the grant was faster, and it succeeds. Nothing is lost, nothing is granted twice.
+// - Fairness: waiters are granted in the order in which they began to wait. A newcomer never
+//   overtakes.
+// - A release grants to the next waiter in one step. It runs no code of the waiter: the completion
+//   is posted to the waiter's associated executor.
+// - Every waiting operation accepts all cancellation types. It completes with operation_aborted, or
+//   succeeds if it has been granted already. No grant is lost or made twice.
 // - An object that is destroyed completes its waiters with operation_aborted.
-// - A guard or permit gives back what it owns when it is destroyed, without blocking and without
-//   throwing. Released means: the next one can be granted.
-// - A lock of a type with can_be_lost may end before it is given back; guard.lost() is triggered
-//   then.
+// - The destructor of a guard or permit releases it, without blocking or throwing. After a release,
+//   the next waiter can be granted.
+// - A lock of a type with can_be_lost may be lost before it is released; this triggers
+//   guard.lost().
 
 namespace turnstile {
 
-/// What owns a lock: `lock_guard`, and every guard of another backend.
+/// A guard of any backend, such as `lock_guard`.
 template <class Guard>
 concept guard_of_lock = std::movable<Guard> && std::is_nothrow_move_constructible_v<Guard> &&
                         std::default_initializable<Guard> && requires(Guard& guard) {
@@ -39,18 +40,19 @@ concept guard_of_lock = std::movable<Guard> && std::is_nothrow_move_constructibl
                             guard.async_unlock(boost::asio::detached);
                         };
 
-/// What owns a lock that is a lease, and knows when it ends.
+/// A guard whose lock is a lease with a known end.
 template <class Guard>
 concept guard_of_lease = guard_of_lock<Guard> && requires(const Guard& guard) {
     guard.expires_at() - decltype(guard.expires_at())::clock::now();
 };
 
-/// What owns units: `permit`, and every permit of another backend.
+/// A permit of any backend, such as `permit`.
 template <class Permit>
 concept permit_of_units =
     std::movable<Permit> && std::is_nothrow_move_constructible_v<Permit> &&
     std::default_initializable<Permit> && requires(Permit& permit, std::ptrdiff_t units) {
         { permit.count() } -> std::same_as<std::ptrdiff_t>;
+        static_cast<bool>(permit);
         { permit.valid() } -> std::same_as<bool>;
         { permit.split(units) } -> std::same_as<Permit>;
         permit.lost().is_connected();
@@ -58,7 +60,7 @@ concept permit_of_units =
         permit.async_release(boost::asio::detached);
     };
 
-/// A mutex whose lock can be awaited, on any backend.
+/// A mutex of any backend.
 template <class Mutex>
 concept awaitable_mutex = guard_of_lock<typename Mutex::guard_type> &&
                           requires(Mutex& mutex, owner_token token, std::chrono::milliseconds time,
@@ -74,7 +76,7 @@ concept awaitable_mutex = guard_of_lock<typename Mutex::guard_type> &&
                               mutex.async_leave(token, boost::asio::detached);
                           };
 
-/// A mutex that can also be held shared with others.
+/// A mutex of any backend that can also be held shared.
 template <class Mutex>
 concept awaitable_shared_mutex =
     guard_of_lock<typename Mutex::guard_type> && guard_of_lock<typename Mutex::shared_guard_type> &&
@@ -83,7 +85,7 @@ concept awaitable_shared_mutex =
         mutex.async_lock_shared(boost::asio::detached);
     };
 
-/// A semaphore whose units can be awaited, on any backend.
+/// A semaphore of any backend.
 template <class Semaphore>
 concept awaitable_semaphore =
     permit_of_units<typename Semaphore::permit_type> &&
@@ -97,10 +99,11 @@ concept awaitable_semaphore =
         semaphore.async_try_acquire_for(units, time, boost::asio::detached);
         semaphore.async_try_acquire_until(units, deadline, boost::asio::detached);
         semaphore.async_release(units, boost::asio::detached);
-        semaphore.async_value(boost::asio::detached);
+        semaphore.async_release(boost::asio::detached);
+        semaphore.async_available(boost::asio::detached);
     };
 
-/// A condition of a mutex, on any backend.
+/// A condition of a mutex, of any backend.
 template <class Condition>
 concept awaitable_condition = requires(Condition& condition, typename Condition::guard_type& guard,
                                        bool (*predicate)(), std::chrono::milliseconds time) {

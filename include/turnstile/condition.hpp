@@ -13,16 +13,18 @@
 #include <source_location>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/concepts.hpp>
-#include <turnstile/detail/composed_operation.hpp>
 #include <turnstile/detail/condition_requests.hpp>
+#include <turnstile/detail/kept_executor.hpp>
 #include <turnstile/detail/predicate_wait.hpp>
+#include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/stored_callable.hpp>
 #include <turnstile/error.hpp>
 #include <utility>
 
 namespace turnstile {
 
 /**
- * @brief A condition variable that is awaited instead of blocking the thread.
+ * @brief A condition variable for asynchronous code: waiting does not block the thread.
  *
  * @code
  * turnstile::condition not_empty{mutex};
@@ -31,32 +33,33 @@ namespace turnstile {
  * co_await not_empty.async_wait(guard, [&] { return !queue.empty(); });
  * @endcode
  *
- * Bound to one mutex. Waiting gives the lock back and sleeps in one step, so no notification can
- * slip in between; whenever a wait returns, the lock is owned again. Use it if what is waited for
- * is a property of state that the mutex guards; @ref monitor bundles the three.
+ * A condition belongs to one mutex. A wait releases the lock and enqueues the waiter in one step,
+ * so no notification falls between. When the wait completes, the lock is held again. Use a
+ * condition to wait for a predicate of state that the mutex guards. @ref monitor combines state,
+ * mutex and conditions.
  *
- * @par Signals
- * A notification moves a sleeper to the end of the queue of the mutex: it does not wake to find the
- * lock taken. No signal is eaten: it goes to somebody who sleeps at that moment, and if that one
- * cannot be told any more because its context dies, to the next.
+ * @par Notifications
+ * A notification moves a waiter to the end of the queue of the mutex. The waiter is resumed only
+ * when it has been granted the lock. Notifications are never lost: if the context of a notified
+ * waiter shuts down, the next waiter is notified instead.
  *
  * @par Cancellation
- * Of every wait: any type ends the sleep; then the lock is taken again, which can not be cancelled,
- * and the operation completes with `operation_aborted`, owning the lock. A wait that was signalled
- * before is not cancelled. Only if the mutex itself is destroyed does the guard come back empty.
+ * All cancellation types end the wait for a notification. The waiter then acquires the lock again,
+ * which cannot be cancelled, and the operation completes with `operation_aborted` while the lock is
+ * held. A notified waiter can no longer be cancelled. The guard is empty afterwards only if the
+ * mutex was destroyed.
  *
  * @par Lifetime
- * The condition may be destroyed before or after its mutex. Sleepers of a condition that is
- * destroyed complete with `operation_aborted`, owning the lock. The guard of a wait has to stay
- * where it is until the wait is over.
+ * The condition may be destroyed before or after its mutex. If it is destroyed, its waiters acquire
+ * the lock again and complete with `operation_aborted`. The guard of a wait must not be moved or
+ * destroyed before the wait has completed.
  *
- * @par GCC 12
- * destroys the captures of a predicate twice if they are not trivial and the lambda is a temporary
- * inside of a `co_await` expression, as with the body of @ref with_lock. Capture by reference, or
- * move a named lambda in.
+ * @par g++ 12
+ * With this compiler, a predicate that is an rvalue and not trivially destructible does not compile; see
+ * @ref with_lock.
  *
- * @tparam Mutex the type of the mutex. The fallback executor is its own; see
- *         @ref basic_async_mutex for what a call without a completion token means.
+ * @tparam Mutex the type of the mutex. The fallback executor is that of the mutex. See
+ *         @ref basic_async_mutex for calls without a completion token.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction, if the
@@ -72,13 +75,13 @@ public:
     /// The type of the mutex.
     using mutex_type = Mutex;
 
-    /// The guard that waiting needs.
+    /// The guard that a wait needs.
     using guard_type = typename Mutex::guard_type;
 
-    /// The type of the fallback executor, which is the one of the mutex.
+    /// The type of the fallback executor, which is that of the mutex.
     using executor_type = typename Mutex::executor_type;
 
-    /// Binds the condition to a mutex for good.
+    /// Constructs a condition of a mutex.
     explicit condition(Mutex& mutex)
         : executor_(mutex.get_executor())
         , state_(&detail::state_access::state(mutex))
@@ -89,19 +92,20 @@ public:
     condition(const condition&) = delete;
     condition& operator=(const condition&) = delete;
 
-    /// Completes all sleepers with `operation_aborted`, after they have got the lock again.
+    /// Completes all waiters with `operation_aborted`, after they have acquired the lock again.
     ~condition() { state_->remove_condition(*core_); }
 
     /// The fallback executor.
-    [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
+    [[nodiscard]] executor_type get_executor() const noexcept { return executor_.get(); }
 
     /**
-     * @brief Gives the lock back, sleeps until notified, and takes the lock again.
+     * @brief Releases the lock, waits for a notification, and acquires the lock again.
      *
-     * There are no spurious wake-ups, but what was true when the notification was sent need not be
-     * true any more when the lock is owned: prefer the form with a predicate.
+     * There are no spurious wake-ups. But what was true at the time of the notification may have
+     * changed before the lock is granted, so prefer the form with a predicate.
      *
-     * @param guard owns the mutex of this condition. It stays where it is until the wait is over.
+     * @param guard holds the mutex of this condition. It must not be moved or destroyed before the
+     *              wait has completed.
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
@@ -110,12 +114,12 @@ public:
      * @par Per-Operation Cancellation
      * Total, partial and terminal; see the class.
      * @par Fairness
-     * The sleeper that came first is notified first, and queues behind those who wait for the lock.
+     * The first waiter is notified first, and joins the end of the queue for the lock.
      * @par Immediate completion
      * Only with an error.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once, from the
-     * associated allocator.
+     * Constant. Does not allocate if it is awaited in an `awaitable<>`. Otherwise allocates once,
+     * from the associated allocator.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -127,42 +131,47 @@ public:
     }
 
     /**
-     * @brief Waits until a predicate holds.
+     * @brief Waits until a predicate is true.
      *
-     * The predicate is evaluated with the lock owned: once before the first sleep, and after each
-     * notification. It must not throw.
+     * The predicate is evaluated while the lock is held: once at the beginning, and after each
+     * notification. If it throws, the wait ends, and the lock is held. `co_await` throws the
+     * exception of the predicate (see @ref has_await_fast_path). All other tokens, `as_tuple` and
+     * `redirect_error` included, receive @ref errc::predicate_threw.
      *
-     * @param guard     owns the mutex of this condition. It stays where it is until the wait is
-     *                  over.
+     * @param guard     holds the mutex of this condition. It must not be moved or destroyed before
+     *                  the wait has completed.
      * @param predicate a function `bool()`; moved into the operation.
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors, Per-Operation Cancellation, Fairness
-     * As with the other overload. If the predicate holds, a cancellation came too late.
+     * As with the other overload; @ref errc::predicate_threw. If the predicate is true, a
+     * cancellation has no effect.
      * @par Immediate completion
-     * If the predicate holds at once, through the associated immediate executor.
+     * If the predicate is true at once, through the associated immediate executor; a coroutine that
+     * awaits it without a token, or with `use_awaitable`, is then not suspended.
      * @par Complexity
-     * Each sleep allocates once, from the associated allocator.
+     * Each wait for a notification allocates once, from the associated allocator. If the predicate
+     * is true at once, there is no allocation when awaited in an `awaitable<>` without a token.
      */
-    template <std::predicate Predicate, boost::asio::completion_token_for<void(error_code)>
-                                            CompletionToken = boost::asio::deferred_t>
-    auto async_wait(guard_type& guard, Predicate predicate, CompletionToken&& token = {},
+    template <class Predicate, boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                                   boost::asio::deferred_t>
+        requires std::predicate<std::decay_t<Predicate>&>
+    auto async_wait(guard_type& guard, Predicate&& predicate, CompletionToken&& token = {},
                     const std::source_location& location = std::source_location::current())
     {
-        return compose<void(error_code)>(request(guard, location), std::move(predicate), nullptr,
-                                         std::forward<CompletionToken>(token));
+        return wait(request(guard, location), std::forward<Predicate>(predicate), nullptr,
+                    std::forward<CompletionToken>(token));
     }
 
     /**
-     * @brief Like @ref async_wait, but sleeps no longer than a duration.
+     * @brief Like @ref async_wait, but waits for a notification for at most a duration.
      *
-     * @param guard    owns the mutex of this condition.
-     * @param duration how long to sleep, on the steady clock; every duration is accepted. Taking
-     *                 the lock
-     *                 again is not limited.
+     * @param guard    holds the mutex of this condition.
+     * @param duration the time limit, on the steady clock; every duration is accepted. Acquiring
+     *                 the lock again is not limited.
      * @par Completion Signature
      * @code void(error_code, std::cv_status) @endcode
-     * The lock is owned in both cases.
+     * The lock is held in both cases.
      */
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
@@ -177,8 +186,8 @@ public:
                                         std::forward<CompletionToken>(token));
     }
 
-    /// Like @ref async_wait_for, but until a point of time, of any clock that
-    /// `boost::asio::basic_waitable_timer` takes.
+    /// Like @ref async_wait_for, but until a point in time, of any clock that
+    /// `boost::asio::basic_waitable_timer` accepts.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
                   boost::asio::deferred_t>
@@ -194,42 +203,44 @@ public:
     }
 
     /**
-     * @brief Waits until a predicate holds, but not longer than a duration.
+     * @brief Waits until a predicate is true, for at most a duration.
      *
      * @par Completion Signature
      * @code void(error_code, bool) @endcode
-     * The value of the predicate at the end; false means that the time is up. The lock is owned in
-     * both cases.
+     * The value of the predicate at the end; false means a time-out. The lock is held in both
+     * cases.
      */
-    template <class Rep, class Period, std::predicate Predicate,
+    template <class Rep, class Period, class Predicate,
               boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                   boost::asio::deferred_t>
+        requires std::predicate<std::decay_t<Predicate>&>
     auto async_wait_for(guard_type& guard, const std::chrono::duration<Rep, Period>& duration,
-                        Predicate predicate, CompletionToken&& token = {},
+                        Predicate&& predicate, CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
         return async_wait_until(guard, detail::wait_for_limit(duration).deadline(),
-                                std::move(predicate), std::forward<CompletionToken>(token),
-                                location);
+                                std::forward<Predicate>(predicate),
+                                std::forward<CompletionToken>(token), location);
     }
 
-    /// Waits until a predicate holds, but not longer than until a point of time; see
-    /// @ref async_wait_for.
-    template <class Clock, class Duration, std::predicate Predicate,
+    /// Waits until a predicate is true or a point in time is reached; see @ref async_wait_for.
+    template <class Clock, class Duration, class Predicate,
               boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                   boost::asio::deferred_t>
+        requires std::predicate<std::decay_t<Predicate>&>
     auto async_wait_until(guard_type& guard,
                           const std::chrono::time_point<Clock, Duration>& deadline,
-                          Predicate predicate, CompletionToken&& token = {},
+                          Predicate&& predicate, CompletionToken&& token = {},
                           const std::source_location& location = std::source_location::current())
     {
-        return compose<void(error_code, bool)>(timed_request(guard, location), std::move(predicate),
-                                               detail::wait_until_limit<Clock>(deadline),
-                                               std::forward<CompletionToken>(token));
+        return wait(timed_request(guard, location), std::forward<Predicate>(predicate),
+                    detail::wait_until_limit<Clock>(deadline),
+                    std::forward<CompletionToken>(token));
     }
 
     /**
-     * @brief Moves the first sleeper, if there is one, to the end of the queue of the mutex.
+     * @brief Notifies the first waiter, if there is one: moves it to the end of the queue of the
+     * mutex.
      *
      * Local conditions only. Needs no lock, and never runs user code.
      *
@@ -239,13 +250,12 @@ public:
     void notify_one() noexcept { state_->notify_one(*core_); }
 
     /**
-     * @brief Moves all sleepers to the end of the queue of the mutex, in the order of their
-     * arrival.
+     * @brief Notifies all waiters: moves them to the end of the queue of the mutex, in their order.
      *
      * Local conditions only. Needs no lock, and never runs user code.
      *
      * @par Complexity
-     * Linear in the number of sleepers.
+     * Linear in the number of waiters.
      */
     void notify_all() noexcept { state_->notify_all(*core_); }
 
@@ -256,7 +266,7 @@ public:
     auto async_notify_one(CompletionToken&& token = {})
     {
         return detail::start_with(
-            detail::notify_request<state_type>(*state_, *core_, executor_, false),
+            detail::notify_request<state_type>(*state_, *core_, executor_.get(), false),
             std::forward<CompletionToken>(token));
     }
 
@@ -267,34 +277,36 @@ public:
     auto async_notify_all(CompletionToken&& token = {})
     {
         return detail::start_with(
-            detail::notify_request<state_type>(*state_, *core_, executor_, true),
+            detail::notify_request<state_type>(*state_, *core_, executor_.get(), true),
             std::forward<CompletionToken>(token));
     }
 
 private:
     auto request(guard_type& guard, const std::source_location& location) const noexcept
     {
-        return detail::condition_request<state_type, guard_type>(*state_, *core_, executor_, guard,
-                                                                 location);
+        return detail::condition_request<state_type, guard_type>(*state_, *core_, executor_.get(),
+                                                                 guard, location);
     }
 
     auto timed_request(guard_type& guard, const std::source_location& location) const noexcept
     {
         return detail::condition_request<state_type, guard_type, std::cv_status>(
-            *state_, *core_, executor_, guard, location);
+            *state_, *core_, executor_.get(), guard, location);
     }
 
-    template <class Signature, class Request, class Predicate, class Limit, class CompletionToken>
-    auto compose(const Request& request, Predicate predicate, const Limit& limit,
-                 CompletionToken&& token)
+    template <class Request, class Predicate, class Limit, class CompletionToken>
+    auto wait(const Request& request, Predicate&& predicate, const Limit& limit,
+              CompletionToken&& token)
     {
-        return detail::start_composed<Signature>(
-            detail::predicate_wait<detail::local_sleep<Request, Limit>, Predicate>(
-                detail::local_sleep<Request, Limit>(request, limit), std::move(predicate)),
-            executor_, std::forward<CompletionToken>(token));
+        detail::check_callable<Predicate>();
+        return detail::start_operation(
+            detail::predicate_operation(detail::local_sleep<Request, Limit>(request, limit),
+                                        std::decay_t<Predicate>(std::forward<Predicate>(predicate)),
+                                        executor_.get()),
+            std::forward<CompletionToken>(token));
     }
 
-    executor_type executor_;
+    detail::kept_executor<executor_type> executor_;
     state_type* state_;
     detail::condition_core* core_;
 };

@@ -21,34 +21,37 @@ using error_code = boost::system::error_code;
 using system_error = boost::system::system_error;
 
 /**
- * @brief What can go wrong with a lock, besides cancellation.
+ * @brief The errors of locks, besides cancellation.
  *
- * A cancelled operation, and one whose object is destroyed while it waits, completes with
- * `boost::asio::error::operation_aborted` like every other Asio operation. The values are stable.
+ * A cancelled operation completes with `boost::asio::error::operation_aborted`, like any Asio
+ * operation. So does an operation whose object is destroyed while it waits. The values are stable.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe.
  */
 enum class errc
 {
-    /// The token or guard that was presented does not own the lock.
+    /// The token or guard does not hold the lock.
     not_owner = 1,
-    /// The object was closed; nothing can be acquired from it any more.
+    /// The object was closed, so nothing more can be acquired.
     closed = 2,
-    /// A number of units or arrivals below 1, or more than the object or permit can ever hold.
+    /// The number of units or arrivals is below 1, or above what the object or permit can ever
+    /// have.
     invalid_count = 3,
-    /// More units were released than had been taken, or more arrivals counted than were missing.
+    /// More units were released than are in use, or more arrivals counted than are missing.
     over_release = 4,
-    /// The operation needs a guard that owns its lock.
+    /// The operation needs a guard or permit that is not empty.
     empty_guard = 5,
-    /// The guard or permit belongs to another object than the one it is used with.
+    /// The guard or permit belongs to another object.
     wrong_object = 6,
-    /// The lock was lost while it was held. Never happens to a local lock.
+    /// The lock was lost while it was held. Local locks are never lost.
     lost = 7,
-    /// Every participant has left the barrier.
+    /// All participants have dropped out of the barrier.
     no_participants = 8,
     /// The same object was given more than once.
     duplicate = 9,
+    /// The predicate of a wait threw an exception.
+    predicate_threw = 10,
 };
 
 /// The category of @ref errc; its name is `turnstile`.
@@ -61,7 +64,7 @@ enum class errc
 }
 
 /**
- * @brief Thrown when a lock is left with a token that does not own it.
+ * @brief Thrown when `leave()` is called with a token that does not hold the lock.
  *
  * Its code is @ref errc::not_owner. Its text names both tokens:
  * `Owner token mismatch. Expected 1 but received 7`.
@@ -72,8 +75,7 @@ enum class errc
 class owner_mismatch : public system_error
 {
 public:
-    /// Constructs the exception. An @p expected token that is empty means that no token owns the
-    /// lock.
+    /// Constructs the exception. If @p expected is empty, no token holds the lock.
     owner_mismatch(owner_token expected, owner_token received)
         : system_error(make_error_code(errc::not_owner))
         , expected_(expected)
@@ -82,13 +84,13 @@ public:
     {
     }
 
-    /// The text that names both tokens.
+    /// The text, which names both tokens.
     [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
 
-    /// The token that owns the lock, or an empty one if none does.
+    /// The token that holds the lock; empty if none does.
     [[nodiscard]] owner_token expected() const noexcept { return expected_; }
 
-    /// The token that was presented.
+    /// The token that was passed to the operation.
     [[nodiscard]] owner_token received() const noexcept { return received_; }
 
 private:
@@ -138,6 +140,8 @@ public:
             return "every participant has left the barrier";
         case errc::duplicate:
             return "the same object was given more than once";
+        case errc::predicate_threw:
+            return "the predicate of the wait threw an exception";
         }
         return "unknown turnstile error " + std::to_string(value);
     }

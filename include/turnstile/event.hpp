@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_EVENT_HPP
 #define TURNSTILE_EVENT_HPP
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/execution_context.hpp>
@@ -16,51 +15,52 @@
 #include <source_location>
 #include <string>
 #include <turnstile/detail/event_state.hpp>
-#include <turnstile/detail/frame_waiter.hpp>
+#include <turnstile/detail/start_operation.hpp>
 #include <turnstile/detail/timed_operation.hpp>
 #include <turnstile/error.hpp>
+#include <turnstile/fwd.hpp>
 #include <turnstile/synchronization.hpp>
 #include <utility>
 
 namespace turnstile {
 
-/// What happens to an event when somebody has gone through.
+/// What resets an event.
 enum class event_reset
 {
-    /// It stays set until reset() is called.
+    /// Only a call of reset().
     manual,
-    /// It is reset by the one whom it lets through.
+    /// A passage also resets the event.
     automatic,
 };
 
 /**
- * @brief A flag that is awaited.
+ * @brief A flag for asynchronous code: waiting for it does not block the thread.
  *
  * @code
  * turnstile::event ready{executor};
  *
- * co_await ready.async_wait();  // until somebody calls ready.set()
+ * co_await ready.async_wait();  // until ready.set() is called
  * @endcode
  *
- * With @ref event_reset::manual everybody goes through while it is set; with
- * @ref event_reset::automatic each set() lets one through, and sets do not add up. Use a semaphore
- * if they should, a condition if what is waited for is a property of guarded state.
+ * With @ref event_reset::manual, all waiters pass while the event is set. With
+ * @ref event_reset::automatic, each set() lets one waiter pass, and repeated calls of set() do not
+ * add up. Use a semaphore to count, and a condition to wait for a predicate of guarded state.
  *
- * A passage that cannot be told any more, because its context died, sets an automatic event again.
+ * If a waiter passes an automatic event but its context shuts down before the delivery, the event
+ * is set again.
  *
  * @par Executors, Lifetime
  * As with @ref basic_async_mutex.
  *
- * @tparam Executor the type of the fallback executor. What it is good for, and what a call without
- *         a completion token means: see @ref basic_async_mutex.
+ * @tparam Executor the type of the fallback executor. See @ref basic_async_mutex, also for calls
+ *         without a completion token.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe
- * with
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
  * @ref unsynchronized.
  */
-template <class Executor = boost::asio::any_io_executor, class Synchronization = synchronized>
+template <fallback_executor Executor, class Synchronization>
 class basic_event
 {
     using state_type = detail::hosted<detail::event_state<Synchronization>, Executor>;
@@ -80,10 +80,10 @@ public:
     /**
      * @brief Constructs the object.
      *
-     * @param executor runs the handlers that have no executor of their own.
-     * @param reset    what happens when somebody has gone through.
-     * @param is_set   whether the event is set at the beginning.
-     * @param name     what name() returns, for logs.
+     * @param executor runs handlers without an executor of their own.
+     * @param reset    what resets the event.
+     * @param is_set   whether the event is initially set.
+     * @param name     the result of name(), for logs.
      */
     explicit basic_event(const executor_type& executor, event_reset reset = event_reset::manual,
                          bool is_set = false, std::string name = {})
@@ -139,7 +139,7 @@ public:
                                   std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_wait, but no longer than a duration on the steady clock. Completion signature
+    /// @ref async_wait for at most a duration of the steady clock. Completion signature
     /// `void(error_code, std::cv_status)`.
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
@@ -153,8 +153,8 @@ public:
             detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_wait, but no longer than until a point of time of any clock that Asio can wait
-    /// for. Completion signature `void(error_code, std::cv_status)`.
+    /// @ref async_wait until a point in time of any clock for which Asio has timers. Completion
+    /// signature `void(error_code, std::cv_status)`.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
                   boost::asio::deferred_t>
@@ -167,8 +167,8 @@ public:
             detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
     }
 
-    /// Sets the event, and lets those through who wait: all, or the first if the event is
-    /// automatic. Local only. Never runs user code. Linear in the number of those who go through.
+    /// Sets the event, and lets waiters pass: all, or the first if the event is automatic. Local
+    /// only. Never runs user code. Linear in the number of waiters that pass.
     void set() noexcept { state_->set(); }
 
     /// Resets the event. Local only.
@@ -213,12 +213,6 @@ private:
 
     std::unique_ptr<state_type, detail::orphan_state> state_;
 };
-
-/// A thread-safe event for any executor: the one to start with.
-using event = basic_event<>;
-
-/// An event that is used from one thread, or one strand, only.
-using unsynchronized_event = basic_event<boost::asio::any_io_executor, unsynchronized>;
 
 }  // namespace turnstile
 

@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_LATCH_HPP
 #define TURNSTILE_LATCH_HPP
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/execution_context.hpp>
@@ -19,16 +18,17 @@
 #include <source_location>
 #include <string>
 #include <turnstile/detail/event_state.hpp>
-#include <turnstile/detail/frame_waiter.hpp>
+#include <turnstile/detail/start_operation.hpp>
 #include <turnstile/detail/timed_operation.hpp>
 #include <turnstile/error.hpp>
+#include <turnstile/fwd.hpp>
 #include <turnstile/synchronization.hpp>
 #include <utility>
 
 namespace turnstile {
 
 /**
- * @brief A counter of things that have to happen before somebody goes on. Used once.
+ * @brief A single-use counter of arrivals. Waiters pass when all have arrived.
  *
  * @code
  * turnstile::latch started{executor, 3};
@@ -41,16 +41,15 @@ namespace turnstile {
  * @par Executors, Lifetime
  * As with @ref basic_async_mutex.
  *
- * @tparam Executor the type of the fallback executor. What it is good for, and what a call without
- *         a completion token means: see @ref basic_async_mutex.
+ * @tparam Executor the type of the fallback executor. See @ref basic_async_mutex, also for calls
+ *         without a completion token.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe
- * with
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
  * @ref unsynchronized.
  */
-template <class Executor = boost::asio::any_io_executor, class Synchronization = synchronized>
+template <fallback_executor Executor, class Synchronization>
 class basic_latch
 {
     using state_type = detail::hosted<detail::latch_state<Synchronization>, Executor>;
@@ -73,10 +72,10 @@ public:
     /**
      * @brief Constructs the object.
      *
-     * @param executor runs the handlers that have no executor of their own.
+     * @param executor runs handlers without an executor of their own.
      * @param count    the number of arrivals that open the latch, from 0 to @ref max_count.
      * @throws system_error with @ref errc::invalid_count.
-     * @param name     what name() returns, for logs.
+     * @param name     the result of name(), for logs.
      */
     basic_latch(const executor_type& executor, std::ptrdiff_t count, std::string name = {})
         : state_(new state_type(executor, checked(count), std::move(name)))
@@ -130,7 +129,7 @@ public:
                                   std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_wait, but no longer than a duration on the steady clock. Completion signature
+    /// @ref async_wait for at most a duration of the steady clock. Completion signature
     /// `void(error_code, std::cv_status)`.
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
@@ -144,8 +143,8 @@ public:
             detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_wait, but no longer than until a point of time of any clock that Asio can wait
-    /// for. Completion signature `void(error_code, std::cv_status)`.
+    /// @ref async_wait until a point in time of any clock for which Asio has timers. Completion
+    /// signature `void(error_code, std::cv_status)`.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
                   boost::asio::deferred_t>
@@ -174,6 +173,12 @@ public:
                                                     " arrivals are missing"));
     }
 
+    /// Like @ref count_down(std::ptrdiff_t), but sets @p error instead of throwing.
+    void count_down(std::ptrdiff_t n, error_code& error) noexcept
+    {
+        error = detail::to_error_code(state_count_down(*state_, n));
+    }
+
     /// Whether the latch is open.
     [[nodiscard]] bool try_wait() const noexcept { return state_->try_wait(); }
 
@@ -189,16 +194,24 @@ public:
                                   std::forward<CompletionToken>(token));
     }
 
+    /// Counts one arrival; see the other overload.
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_count_down(CompletionToken&& token = {})
+    {
+        return async_count_down(1, std::forward<CompletionToken>(token));
+    }
+
     /**
      * @brief Counts one arrival, and waits until the latch is open.
      *
      * The arrival counts when the operation is started: with the default token, when it is awaited.
-     * A cancelled wait does not take it back.
+     * Cancelling the wait does not withdraw the arrival.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * @ref errc::over_release if everybody has arrived already; else as with @ref async_wait.
+     * @ref errc::over_release if no arrival is missing; otherwise as with @ref async_wait.
      * @par Per-Operation Cancellation, Immediate completion, Complexity
      * As with @ref async_wait.
      */
@@ -234,12 +247,6 @@ private:
 
     std::unique_ptr<state_type, detail::orphan_state> state_;
 };
-
-/// A thread-safe latch for any executor: the one to start with.
-using latch = basic_latch<>;
-
-/// A latch that is used from one thread, or one strand, only.
-using unsynchronized_latch = basic_latch<boost::asio::any_io_executor, unsynchronized>;
 
 }  // namespace turnstile
 

@@ -18,7 +18,7 @@ namespace turnstile {
 
 namespace detail {
 
-/// How the library makes guards out of grants and looks into them.
+/// Conversion between grants and guards, for the library.
 struct guard_access
 {
     template <class Guard, class Grant>
@@ -36,7 +36,7 @@ struct guard_access
 
 }  // namespace detail
 
-/// Tag: the guard takes over a lock that is owned already.
+/// Tag: the guard adopts a lock that is held already.
 struct adopt_lock_t
 {
     explicit adopt_lock_t() = default;
@@ -46,14 +46,13 @@ struct adopt_lock_t
 inline constexpr adopt_lock_t adopt_lock{};
 
 /**
- * @brief Owns a lock and gives it back when it is destroyed.
+ * @brief Holds a lock, and releases it when it is destroyed.
  *
- * What `async_lock()` yields. A default-constructed or moved-from guard owns nothing. The
- * destructor never blocks and never throws: a local lock is handed to the next waiter in place, a
- * Redis lock is released in the background.
+ * The result of `async_lock()`. A default-constructed or moved-from guard is empty. The destructor
+ * never blocks and never throws: it grants a local lock to the next waiter directly, and releases a
+ * Redis lock in the background.
  *
- * A guard may outlive its mutex: it then owns nothing that anybody could wait for, and giving it
- * back has no effect.
+ * A guard may outlive its mutex. Releasing it then has no effect.
  *
  * @tparam Mutex the mutex type, for instance @ref async_mutex.
  *
@@ -61,21 +60,21 @@ inline constexpr adopt_lock_t adopt_lock{};
  * Distinct objects: Safe. Shared objects: Unsafe. A guard may be destroyed on any thread.
  */
 template <class Mutex>
-class lock_guard
+class [[nodiscard("a guard that is not kept releases its lock at once")]] lock_guard
 {
     using grant_type = typename Mutex::grant_type;
 
 public:
-    /// The mutex whose lock the guard can own.
+    /// The type of the mutex.
     using mutex_type = Mutex;
 
-    /// Constructs a guard that owns nothing.
+    /// Constructs an empty guard.
     lock_guard() noexcept = default;
 
     /**
-     * @brief Takes over what @p token owns, as handed out by `async_enter()` or @ref release.
+     * @brief Adopts the lock that @p token holds, a result of `async_enter()` or @ref release.
      *
-     * @throws owner_mismatch if the token does not own the lock; nothing changes then.
+     * @throws owner_mismatch if the token does not hold the lock; nothing changes then.
      * @par Complexity
      * Constant; does not allocate.
      */
@@ -84,20 +83,20 @@ public:
     {
     }
 
-    /// Moves the ownership; @p other owns nothing afterwards.
+    /// Moves the lock; @p other is empty afterwards.
     lock_guard(lock_guard&& other) noexcept
         : grant_(std::move(other.grant_))
     {
     }
 
-    /// Gives back what is owned, then moves the ownership; @p other owns nothing afterwards.
+    /// Releases the present lock, then moves the other one; @p other is empty afterwards.
     lock_guard& operator=(lock_guard&& other) noexcept
     {
         lock_guard(std::move(other)).swap(*this);
         return *this;
     }
 
-    /// Gives back what is owned. Never blocks, never throws.
+    /// Releases the lock. Never blocks, never throws.
     ~lock_guard() { grant_.unlock(); }
 
     /// Exchanges two guards.
@@ -106,43 +105,45 @@ public:
     /// Exchanges two guards.
     friend void swap(lock_guard& a, lock_guard& b) noexcept { a.swap(b); }
 
-    /// Whether the guard owns a lock.
+    /// Whether the guard holds a lock.
     [[nodiscard]] bool owns_lock() const noexcept { return static_cast<bool>(grant_); }
 
-    /// Whether the guard owns a lock.
+    /// Whether the guard holds a lock.
     [[nodiscard]] explicit operator bool() const noexcept { return owns_lock(); }
 
     /**
-     * @brief Whether what the guard owns still protects anything.
+     * @brief Whether the guard still protects anything.
      *
-     * False for an empty guard and for one that outlived its mutex. A Redis guard is not valid
-     * either once its lease was lost.
+     * False for an empty guard, for a guard that outlived its mutex, and for a Redis guard whose
+     * lock was lost.
      */
     [[nodiscard]] bool valid() const noexcept { return grant_.valid(); }
 
     /**
-     * @brief The number of the grant, which only ever rises for a lock; 0 if the guard is empty.
+     * @brief The number of the grant, which rises with each grant of a lock; 0 if the guard is
+     * empty.
      *
-     * Hand it to a storage that is to refuse a writer whose lock went to somebody else meanwhile.
+     * Pass it to a storage that rejects writes with a lower number, that is, of a former holder.
      */
     [[nodiscard]] std::uint64_t fencing_token() const noexcept { return grant_.number(); }
 
     /**
-     * @brief A cancellation slot that is triggered when the lock is lost while it is held.
+     * @brief A cancellation slot that is triggered if the lock is lost while it is held.
      *
-     * Bind an operation to it, and it is cancelled on loss. A local lock is never lost: its slot is
-     * not connected.
+     * An operation that is bound to it is cancelled when the lock is lost. A local lock is never
+     * lost, so its slot is not connected.
      */
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return grant_.lost(); }
 
     /**
-     * @brief Until when the guard is valid if its lease is not extended any more. Leased locks only.
+     * @brief The time until which the guard is valid if its lease is not renewed again. Leased
+     * locks only.
      *
-     * A point of the clock by which leases end; for Redis, of `redis::lease_clock`. It moves on whenever
-     * the lease is extended, and the margin before the end is taken off already. So it says what can
-     * be begun and ended even if the server is out of reach from now on. Only a server that loses its
-     * memory, or whose clock is set forward, can end the lease earlier. Long ago (the value 0) for a
-     * guard that is empty or has lost its lock.
+     * A time of the clock that measures leases, for Redis `redis::lease_clock`. Each renewal moves
+     * it forward. The margin before the end of the lease is already subtracted. So the lease covers
+     * work that ends before this time, even if the server stays out of reach. Only a server that
+     * loses its memory, or whose clock is set forward, can end the lease earlier. The value is 0, a
+     * time long ago, if the guard is empty or has lost its lock.
      */
     [[nodiscard]] auto expires_at() const noexcept
         requires requires(const grant_type& g) { g.expires_at(); }
@@ -151,13 +152,14 @@ public:
     }
 
     /**
-     * @brief Gives the lock back at once. Local locks only.
+     * @brief Releases the lock at once. Local locks only.
      *
-     * The lock goes to the first waiter, whose completion is posted; none of its code runs inside.
+     * The lock is granted to the first waiter, whose completion is posted. No code of the waiter
+     * runs inside this call.
      *
-     * @throws system_error with @ref errc::empty_guard if the guard owns nothing. Whoever unlocks
-     *         believes that the lock was owned until now, so that is a mistake which should be
-     *         seen; the destructor and the assignment of a guard accept an empty one.
+     * @throws system_error with @ref errc::empty_guard if the guard is empty, since the caller then
+     *         wrongly believes that it held the lock. The destructor and the assignment accept an
+     *         empty guard.
      * @par Complexity
      * Constant; does not allocate beyond what posting a completion needs.
      */
@@ -169,16 +171,24 @@ public:
         grant_.unlock_now();
     }
 
+    /// Like @ref unlock(), but sets @p error instead of throwing.
+    void unlock(error_code& error) noexcept
+        requires requires(grant_type& g) { g.unlock_now(); }
+    {
+        error = grant_ ? error_code() : make_error_code(errc::empty_guard);
+        grant_.unlock_now();
+    }
+
     /**
-     * @brief Gives the lock back and reports how that went.
+     * @brief Releases the lock and reports the result.
      *
      * Use it where the result matters; the destructor does the same in the background. The guard is
-     * empty afterwards, and must stay where it is until the operation was started.
+     * empty afterwards. It must not be moved or destroyed before the operation is started.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * @ref errc::empty_guard if the guard owns nothing, for the same reason as @ref unlock.
+     * @ref errc::empty_guard if the guard is empty, for the same reason as in @ref unlock.
      * @par Per-Operation Cancellation
      * None: a local release completes at once.
      * @par Immediate completion
@@ -192,12 +202,12 @@ public:
     }
 
     /**
-     * @brief Parts with the lock without giving it back.
+     * @brief Empties the guard without releasing the lock.
      *
-     * Whoever has the token owns the lock now and has to `leave()` it, or a guard adopts it.
+     * The token now holds the lock, which has to be released by `leave()`, or adopted by a guard.
      *
-     * @return The token; an empty one if the guard owned nothing, or its mutex is gone. Not an error:
-     *         the answer says so.
+     * @return The token; an empty one, which is not an error, if the guard is empty or its mutex
+     *         was destroyed.
      */
     [[nodiscard]] owner_token release() noexcept
         requires requires(grant_type& g) { g.disown(); }

@@ -5,22 +5,23 @@
 #ifndef TURNSTILE_MONITOR_HPP
 #define TURNSTILE_MONITOR_HPP
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/execution_context.hpp>
+#include <boost/throw_exception.hpp>
 #include <chrono>
 #include <concepts>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <source_location>
 #include <string>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/condition.hpp>
 #include <turnstile/detail/section.hpp>
+#include <turnstile/detail/stored_callable.hpp>
 #include <turnstile/detail/transaction_body.hpp>
 #include <turnstile/error.hpp>
+#include <turnstile/fwd.hpp>
 #include <turnstile/observe.hpp>
 #include <turnstile/synchronization.hpp>
 #include <turnstile/transaction.hpp>
@@ -30,7 +31,7 @@
 namespace turnstile {
 
 /**
- * @brief State that several coroutines share, the mutex that guards it, and named conditions on it.
+ * @brief Shared state, the mutex that guards it, and named conditions.
  *
  * @code
  * struct room { int readers = 0; int writers = 0; };
@@ -45,29 +46,27 @@ namespace turnstile {
  * });
  * @endcode
  *
- * The state can only be reached inside of a section, so it cannot be touched without the lock. Use
- * a monitor when waiting depends on the state; if nobody ever waits for a property of it, a mutex
- * beside it will do.
+ * The state is accessible only in a critical section, that is, while the lock is held. Use a
+ * monitor if coroutines wait until the state satisfies a predicate; otherwise a mutex beside the
+ * state suffices.
  *
  * @par Fairness, Executors
  * As with @ref basic_async_mutex.
  *
  * @par Lifetime
- * The monitor may be destroyed while sections run or wait: those who wait complete with
- * `operation_aborted`; the state lives until the last section that owns it ends.
+ * The monitor may be destroyed while critical sections run or wait. Those that wait complete with
+ * `operation_aborted`. The state lives until the last running one has ended.
  *
  * @tparam T the type of the state; any type locally.
- * @tparam Executor the type of the fallback executor. What it is good for, and what a call without
- *         a completion token means: see @ref basic_async_mutex.
+ * @tparam Executor the type of the fallback executor. See @ref basic_async_mutex, also for calls
+ *         without a completion token.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe
- * with
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
  * @ref unsynchronized.
  */
-template <class T, class Executor = boost::asio::any_io_executor,
-          class Synchronization = synchronized>
+template <class T, fallback_executor Executor, class Synchronization>
 class basic_monitor
 {
     using mutex_type = basic_async_mutex<Executor, Synchronization>;
@@ -89,14 +88,22 @@ public:
     /// The type of the fallback executor.
     using executor_type = Executor;
 
-    /// A section ends when its body does.
+    /// The same monitor with another executor type.
+    template <class OtherExecutor>
+    struct rebind_executor
+    {
+        /// The rebound type.
+        using other = basic_monitor<T, OtherExecutor, Synchronization>;
+    };
+
+    /// Whether a critical section has a time limit. A local one has none.
     static constexpr bool is_leased = false;
 
-    /// The lock cannot be lost while a section runs.
+    /// Whether the lock can be lost in a critical section. A local lock cannot.
     static constexpr bool can_be_lost = false;
 
     /**
-     * @brief A named condition of one monitor. Made by @ref make_condition.
+     * @brief A named condition of one monitor. Created by @ref make_condition.
      *
      * @par Thread safety
      * Distinct objects: Safe. Shared objects: Safe.
@@ -108,7 +115,7 @@ public:
         condition_type& operator=(const condition_type&) = delete;
         ~condition_type() = default;
 
-        /// The name that was given to make_condition().
+        /// The name that was passed to make_condition().
         [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
     private:
@@ -127,27 +134,28 @@ public:
     };
 
     /**
-     * @brief What somebody has contributed to the state until it is taken back.
+     * @brief An amount that was added to the state and will be withdrawn.
      *
-     * Made by @ref section::contribute. @ref section::withdraw takes it back in a section. Destroying the object
-     * does it as well: at once if the lock is free, else in the background, in a section of its own that waits for
-     * the lock on the executor of the monitor, whose context has to exist then.
+     * Created by @ref section::contribute. It is withdrawn by @ref section::withdraw, or by its
+     * destructor: at once if the lock is free, otherwise in the background, where it waits for the
+     * lock on the executor of the monitor. The context of that executor must still exist.
      *
-     * A default-constructed or moved-from object stands for nothing. It may outlive its monitor.
+     * A default-constructed or moved-from contribution is empty. A contribution may outlive its
+     * monitor.
      *
      * @par Thread safety
      * Distinct objects: Safe; Unsafe with @ref unsynchronized. Shared objects: Unsafe.
      */
-    class contribution_type
+    class [[nodiscard("a contribution that is not kept is withdrawn at once")]] contribution_type
     {
     public:
-        /// Constructs an object that stands for nothing.
+        /// Constructs an empty contribution.
         contribution_type() noexcept = default;
 
-        /// Moves it; @p other stands for nothing afterwards.
+        /// Moves the contribution; @p other is empty afterwards.
         contribution_type(contribution_type&& other) noexcept = default;
 
-        /// Takes back what it stands for, then moves the other one; @p other stands for nothing
+        /// Withdraws the present contribution, then moves the other one; @p other is empty
         /// afterwards.
         contribution_type& operator=(contribution_type&& other) noexcept
         {
@@ -156,14 +164,14 @@ public:
             return *this;
         }
 
-        /// Takes it back.
+        /// Withdraws the contribution.
         ~contribution_type() { reset(); }
 
-        /// Whether the state contains it.
+        /// Whether the state contains the contribution.
         [[nodiscard]] bool valid() const noexcept { return bond_ && !bond_->whose.expired(); }
 
-        /// A cancellation slot that would be triggered when it is lost: not connected, since that does not happen
-        /// locally.
+        /// A cancellation slot that is triggered if the contribution is lost. Not connected for a
+        /// local one.
         [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return {}; }
 
     private:
@@ -196,10 +204,10 @@ public:
     };
 
     /**
-     * @brief What the body of a section works with: the state, and the conditions.
+     * @brief The argument of a body: access to the state and the conditions.
      *
-     * Exists while the lock is owned. Do not keep a reference to the state beyond the body, nor
-     * across a wait what was read before it.
+     * The section exists while the body runs. Do not use references to the state after the body has
+     * ended. Read the state again after a wait, since others may have changed it.
      *
      * @par Thread safety
      * Distinct objects: Safe. Shared objects: Unsafe.
@@ -207,10 +215,9 @@ public:
     class section
     {
     public:
-        /// Made by @ref async_with only.
-        section(construction_key, guard_type& guard, std::shared_ptr<guarded_state> state) noexcept
-            : guard_(&guard)
-            , state_(std::move(state))
+        /// Only @ref async_with creates sections.
+        section(construction_key, std::shared_ptr<guarded_state> state) noexcept
+            : state_(std::move(state))
         {
         }
 
@@ -225,81 +232,91 @@ public:
         [[nodiscard]] T* operator->() const noexcept { return &state_->value; }
 
         /**
-         * @brief Waits until a predicate of the state holds, for notifications of a condition.
+         * @brief Waits until a predicate of the state is true; evaluates it again after each
+         * notification of a condition.
          *
-         * The lock is given back while it sleeps and owned again when it returns.
+         * The lock is released during the wait, and held again when the wait completes.
          *
          * @param condition  belongs to this monitor.
-         * @param predicate  a function `bool(const T&)`, evaluated under the lock; must not throw.
+         * @param predicate  a function `bool(const T&)`, evaluated under the lock. If it throws, the
+         *                   wait ends as with @ref condition::async_wait.
          * @par Completion Signature
          * @code void(error_code) @endcode
          * @par Errors
          * @ref errc::wrong_object if the condition belongs to another monitor; `operation_aborted`
-         * if cancelled, owning the lock, or if the monitor is destroyed.
+         * if cancelled, while the lock is held, or if the monitor is destroyed;
+         * @ref errc::predicate_threw.
          * @par Per-Operation Cancellation
-         * All types end the sleep; see @ref condition.
+         * All types end the wait; see @ref condition.
          */
-        template <std::predicate<const T&> Predicate,
-                  boost::asio::completion_token_for<void(error_code)> CompletionToken =
-                      boost::asio::deferred_t>
-        auto async_wait(condition_type& condition, Predicate predicate,
+        template <class Predicate, boost::asio::completion_token_for<void(error_code)>
+                                       CompletionToken = boost::asio::deferred_t>
+            requires std::predicate<std::decay_t<Predicate>&, const T&>
+        auto async_wait(condition_type& condition, Predicate&& predicate,
                         CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
         {
-            return condition.condition_->async_wait(*guard_, on_state(std::move(predicate)),
+            return condition.condition_->async_wait(*guard_,
+                                                    on_state(std::forward<Predicate>(predicate)),
                                                     std::forward<CompletionToken>(token), location);
         }
 
         /**
-         * @brief Like @ref async_wait, but sleeps no longer than a duration, on the steady clock.
+         * @brief Like @ref async_wait, but waits for notifications for at most a duration of the
+         * steady clock.
          *
          * @par Completion Signature
          * @code void(error_code, bool) @endcode
-         * The value of the predicate at the end; false means that the time is up.
+         * The value of the predicate at the end; false means a time-out.
          */
-        template <class Rep, class Period, std::predicate<const T&> Predicate,
+        template <class Rep, class Period, class Predicate,
                   boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                       boost::asio::deferred_t>
+            requires std::predicate<std::decay_t<Predicate>&, const T&>
         auto async_wait_for(condition_type& condition,
-                            const std::chrono::duration<Rep, Period>& duration, Predicate predicate,
-                            CompletionToken&& token = {},
+                            const std::chrono::duration<Rep, Period>& duration,
+                            Predicate&& predicate, CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
         {
             return condition.condition_->async_wait_for(
-                *guard_, duration, on_state(std::move(predicate)),
+                *guard_, duration, on_state(std::forward<Predicate>(predicate)),
                 std::forward<CompletionToken>(token), location);
         }
 
-        /// Like @ref async_wait_for, but until a point of time of any clock that Asio can wait for.
-        template <class Clock, class Duration, std::predicate<const T&> Predicate,
+        /// Like @ref async_wait_for, but until a point in time of any clock for which Asio has
+        /// timers.
+        template <class Clock, class Duration, class Predicate,
                   boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                       boost::asio::deferred_t>
+            requires std::predicate<std::decay_t<Predicate>&, const T&>
         auto async_wait_until(
             condition_type& condition, const std::chrono::time_point<Clock, Duration>& deadline,
-            Predicate predicate, CompletionToken&& token = {},
+            Predicate&& predicate, CompletionToken&& token = {},
             const std::source_location& location = std::source_location::current())
         {
             return condition.condition_->async_wait_until(
-                *guard_, deadline, on_state(std::move(predicate)),
+                *guard_, deadline, on_state(std::forward<Predicate>(predicate)),
                 std::forward<CompletionToken>(token), location);
         }
 
-        /// Notifies the first who waits for the condition; it goes on after this section.
+        /// Notifies the first waiter of the condition, which continues after this critical section.
         void notify_one(condition_type& condition) noexcept { condition.condition_->notify_one(); }
 
-        /// Notifies all who wait for the condition; they go on after this section, one by one.
+        /// Notifies all waiters of the condition, which continue after this critical section, one
+        /// by one.
         void notify_all(condition_type& condition) noexcept { condition.condition_->notify_all(); }
 
         /**
-         * @brief Adds to a number of the state what counts on after the section, until it is taken back.
+         * @brief Adds an amount to a number of the state until the contribution is withdrawn.
          *
-         * For what a process has to take back some day: readers in a room, parts in work. Over Redis, the server does
-         * it if the process dies, see @ref redis::monitor; locally, the destructor of what is returned sees to it that
-         * nothing is forgotten.
+         * Use it for changes that have to be undone later, such as the number of readers in a room.
+         * The destructor of the contribution withdraws it. Over Redis, the server undoes it if the
+         * process crashes; see @ref redis::monitor.
          *
          * @param member    a number of the state.
-         * @param amount    is added; may be negative.
-         * @param condition of this monitor; all who wait for it are notified if the destructor takes the amount back.
+         * @param amount    the amount to add; may be negative.
+         * @param condition belongs to this monitor; all its waiters are notified if the destructor
+         *                  withdraws the contribution.
          * @throws system_error with @ref errc::wrong_object if the condition belongs to another monitor.
          */
         template <std::integral Number, class Class>
@@ -309,7 +326,7 @@ public:
                        condition_type& condition)
         {
             if (condition.whose_.lock() != state_)
-                throw system_error(make_error_code(errc::wrong_object));
+                boost::throw_exception(system_error(make_error_code(errc::wrong_object)));
             auto made = std::make_shared<bond>();
             made->whose = state_;
             made->told = condition.condition_;
@@ -320,9 +337,10 @@ public:
         }
 
         /**
-         * @brief Takes a contribution back in this section: its amount is subtracted from the state.
+         * @brief Withdraws a contribution in this critical section: subtracts its amount from the
+         * state.
          *
-         * @return whether it stood for something.
+         * @return whether the state contained it.
          * @throws system_error with @ref errc::wrong_object if it belongs to another monitor.
          */
         bool withdraw(contribution_type& mine)
@@ -330,34 +348,56 @@ public:
             if (!mine.valid())
                 return false;
             if (mine.bond_->whose.lock() != state_)
-                throw system_error(make_error_code(errc::wrong_object));
+                boost::throw_exception(system_error(make_error_code(errc::wrong_object)));
             std::exchange(mine.bond_, nullptr)->undo(state_->value);
             return true;
         }
 
-        /// The number of the grant under which the section runs.
+        /// The number of the grant of this critical section.
         [[nodiscard]] std::uint64_t fencing_token() const noexcept
         {
             return guard_->fencing_token();
         }
 
     private:
+        friend class basic_monitor;
+
+        /// Evaluates a predicate of the state, and keeps the state alive.
         template <class Predicate>
-        auto on_state(Predicate predicate) const
+        class state_predicate : public detail::made_by_library
         {
-            return [predicate = std::move(predicate), state = state_]() mutable -> bool
-            { return predicate(std::as_const(state->value)); };
+        public:
+            state_predicate(Predicate predicate, std::shared_ptr<const guarded_state> state)
+                : predicate_(std::move(predicate))
+                , state_(std::move(state))
+            {
+            }
+
+            bool operator()() { return predicate_(state_->value); }
+
+        private:
+            Predicate predicate_;
+            std::shared_ptr<const guarded_state> state_;
+        };
+
+        template <class Predicate>
+        auto on_state(Predicate&& predicate) const
+        {
+            detail::check_callable<Predicate>();
+            return state_predicate<std::decay_t<Predicate>>(std::forward<Predicate>(predicate),
+                                                            state_);
         }
 
-        guard_type* guard_;
+        // Null until the body is called.
+        guard_type* guard_ = nullptr;
         std::shared_ptr<guarded_state> state_;
     };
 
     /**
      * @brief Constructs a monitor.
      *
-     * @param executor runs the handlers that have no executor of their own.
-     * @param value    the state at the beginning.
+     * @param executor runs handlers without an executor of their own.
+     * @param value    the initial state.
      * @param name     appears in snapshots and reports.
      * @param watch    counts, calls hooks and reports, if it is not null; see @ref lock_watch.
      */
@@ -382,7 +422,7 @@ public:
     basic_monitor(const basic_monitor&) = delete;
     basic_monitor& operator=(const basic_monitor&) = delete;
 
-    /// Aborts those who wait; see the class.
+    /// Aborts all waiters; see the class.
     ~basic_monitor() = default;
 
     /// The fallback executor.
@@ -391,69 +431,70 @@ public:
     /// The name that was given to the constructor.
     [[nodiscard]] const std::string& name() const noexcept { return mutex_->name(); }
 
-    /// Which section runs and who waits for the lock, at the moment; see
-    /// @ref basic_async_mutex::snapshot. Those who sleep on a condition do not wait for the lock.
+    /// The running critical section and the waiters of the lock at the moment; see
+    /// @ref basic_async_mutex::snapshot. Waiters of conditions are not included.
     [[nodiscard]] lock_snapshot snapshot() const { return mutex_->snapshot(); }
 
-    /// Makes a condition of this monitor. It may outlive the monitor.
+    /// Creates a condition of this monitor. It may outlive the monitor.
     [[nodiscard]] condition_type make_condition(std::string name = {})
     {
         return condition_type(*mutex_, state_, std::move(name));
     }
 
     /**
-     * @brief Runs a body on the state, with the lock owned.
+     * @brief Runs a body on the state while the lock is held.
      *
-     * As @ref with_lock does; the lock is given back when the body is over, however it ends.
+     * When the body ends, also by an exception, the lock is released, as in @ref with_lock.
      *
      * @param body a function of `section&` that returns an `awaitable<R>`, or an R at once.
      * @par Completion Signature
      * @code void(std::exception_ptr, R) @endcode
      * or `void(std::exception_ptr)` if R is void.
      * @par Errors
-     * What the body throws; a `system_error` with `operation_aborted` if cancelled before the body
-     * began, or if the monitor was destroyed before.
+     * The exception of the body, or a `system_error` with `operation_aborted` if cancelled or the
+     * monitor was destroyed before the body began.
      * @par Per-Operation Cancellation
-     * All types. Before the lock is owned, the wait is aborted; afterwards, the signal is forwarded
+     * All types. Before the grant, the wait is aborted; afterwards, the cancellation is forwarded
      * to the body.
      */
     template <class Body, class CompletionToken = boost::asio::deferred_t>
-        requires std::invocable<Body&, section&>
-    auto async_with(Body body, CompletionToken&& token = {},
+        requires detail::section_body_for<Body, section> &&
+                 detail::section_token_for<CompletionToken, Body, section>
+    auto async_with(Body&& body, CompletionToken&& token = {},
                     const std::source_location& location = std::source_location::current())
     {
-        using bound_body = section_body<Body>;
+        detail::check_callable<Body>();
+        using bound_body = section_body<std::decay_t<Body>>;
         auto acquire = [this, location](auto handler)
         { mutex_->async_lock(std::move(handler), location); };
         return boost::asio::async_initiate<CompletionToken,
                                            detail::section_signature_t<bound_body, guard_type>>(
             detail::initiate_section<Executor, guard_type>(get_executor()), token,
-            std::move(acquire), bound_body(std::move(body), state_));
+            std::move(acquire), bound_body(std::forward<Body>(body), state_));
     }
 
     /**
-     * @brief Carries out a @ref transaction, that is, changes the state without a body.
+     * @brief Executes a @ref transaction, which changes the state without a body.
      *
-     * If the transaction waits on a condition, it waits there until its requirements hold, as
-     * section::async_wait() does.
+     * If the transaction names a condition, it waits until its requirements hold, like
+     * section::async_wait().
      *
-     * @param what requires, changes and notifies. Its conditions live until the operation has ended.
+     * @param what the transaction. Its conditions must exist until the operation has completed.
      * @par Completion Signature
      * @code void(std::exception_ptr, bool) @endcode
-     * Whether it was carried out. If not, a requirement does not hold, and it does not wait for
-     * that.
+     * Whether it was executed. It was not if a requirement does not hold and it names no condition.
      * @par Errors
-     * A `system_error` with `boost::system::errc::result_out_of_range` if a sum is no value of its
-     * member: nothing was changed; the text names the member, the values and the limits.
-     * @ref errc::wrong_object if the condition that it waits on belongs to another monitor.
-     * `operation_aborted` if cancelled before it was carried out, or if the monitor was destroyed
-     * before.
+     * A `system_error` with `boost::system::errc::result_out_of_range` if a sum is not a value of
+     * its member's type: nothing was changed; the text names the member, the values and the limits.
+     * @ref errc::wrong_object if the condition belongs to another monitor. `operation_aborted` if
+     * cancelled or the monitor was destroyed before the execution.
      * @par Per-Operation Cancellation
-     * All types, while it waits for the lock or on the condition: nothing was changed then.
+     * All types, while it waits for the lock or the condition; nothing was changed then.
      * @par Fairness, Executors
      * As with @ref async_with.
      */
-    template <class... Steps, class CompletionToken = boost::asio::deferred_t>
+    template <class... Steps, boost::asio::completion_token_for<void(std::exception_ptr, bool)>
+                                  CompletionToken = boost::asio::deferred_t>
     auto async_transact(transaction<T, Steps...> what, CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
@@ -462,7 +503,7 @@ public:
     }
 
 private:
-    /// What sections work on. It may outlive the monitor, while one of them runs.
+    /// The data of critical sections. A running one keeps it alive if the monitor is destroyed.
     struct guarded_state
     {
         explicit guarded_state(T initial)
@@ -471,11 +512,12 @@ private:
         }
 
         T value;
-        // For what is taken back without a section; the monitor alone keeps it alive.
+        // For contributions that their destructor withdraws. Only the monitor keeps the mutex
+        // alive.
         std::weak_ptr<mutex_type> mutex;
     };
 
-    /// What a contribution can be taken back with.
+    /// What a contribution needs for its withdrawal.
     struct bond
     {
         void end(T& value) const
@@ -490,28 +532,29 @@ private:
         std::function<void(T&)> undo;
     };
 
-    /// Makes the section when the guard is there, and keeps it for as long as the body runs.
+    /// Keeps the section during the body. It is a plain member because g++ 12 at -O3 wrongly warns
+    /// that the value of an empty std::optional is read.
     template <class Body>
     class section_body
     {
     public:
         section_body(Body body, std::shared_ptr<guarded_state> state)
             : body_(std::move(body))
-            , state_(std::move(state))
+            , section_(construction_key(), std::move(state))
         {
         }
 
-        // Copied and moved only before it is called, so without the section.
+        // Copied and moved only before it is called.
         section_body(const section_body& other)
             requires std::copy_constructible<Body>
             : body_(other.body_)
-            , state_(other.state_)
+            , section_(construction_key(), other.section_.state_)
         {
         }
 
         section_body(section_body&& other) noexcept
             : body_(std::move(other.body_))
-            , state_(std::move(other.state_))
+            , section_(construction_key(), std::move(other.section_.state_))
         {
         }
 
@@ -520,27 +563,18 @@ private:
 
         std::invoke_result_t<Body&, section&> operator()(guard_type& guard)
         {
-            section_.emplace(construction_key(), guard, state_);
-            return body_(*section_);
+            section_.guard_ = &guard;
+            return body_(section_);
         }
 
     private:
         Body body_;
-        std::shared_ptr<guarded_state> state_;
-        std::optional<section> section_;
+        section section_;
     };
 
     std::shared_ptr<guarded_state> state_;
     std::shared_ptr<mutex_type> mutex_;
 };
-
-/// A thread-safe monitor for any executor: the one to start with.
-template <class T>
-using monitor = basic_monitor<T>;
-
-/// A monitor that is used from one thread, or one strand, only.
-template <class T>
-using unsynchronized_monitor = basic_monitor<T, boost::asio::any_io_executor, unsynchronized>;
 
 }  // namespace turnstile
 

@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_OBSERVE_HPP
 #define TURNSTILE_OBSERVE_HPP
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -20,78 +21,96 @@
 
 namespace turnstile {
 
-/// Who holds a lock, in a @ref lock_snapshot.
-struct lock_holder
+/// The mode in which a lock is held or requested.
+enum class lock_mode
 {
-    /// The number of the grant.
-    std::uint64_t number = 0;
-    /// For how long; only if the lock is watched.
-    std::optional<std::chrono::nanoseconds> held_for{};
-    /// Where the operation was started that got the lock; only if the lock is watched.
-    std::optional<std::source_location> where{};
+    /// By one holder.
+    exclusive,
+    /// Together with others: readers of a shared mutex, or holders of a semaphore over Redis.
+    shared,
+    /// Together with readers of a shared mutex, with the right to become exclusive.
+    upgrade,
 };
 
-/// Who waits for a lock, in a @ref lock_snapshot.
+/// The holder of a lock, in a @ref lock_snapshot.
+struct lock_holder
+{
+    /// The number of the grant; 0 for a shared mutex that is not watched.
+    std::uint64_t number = 0;
+    /// How long it has held the lock; only if the lock is watched.
+    std::optional<std::chrono::nanoseconds> held_for{};
+    /// Where the granted operation was started; only if the lock is watched.
+    std::optional<std::source_location> where{};
+    /// The mode in which it is held.
+    lock_mode mode = lock_mode::exclusive;
+};
+
+/// A waiter of a lock, in a @ref lock_snapshot.
 struct lock_waiter
 {
-    /// The number of units that are asked for; 1 for a mutex.
+    /// The number of requested units; 1 for a mutex.
     std::uint64_t units = 1;
-    /// For how long; only if the lock is watched.
+    /// How long it has waited; only if the lock is watched.
     std::optional<std::chrono::nanoseconds> waiting_for{};
     /// Where the operation was started.
     std::source_location where{};
+    /// The requested mode of a shared mutex; exclusive for an upgrade.
+    lock_mode mode = lock_mode::exclusive;
 };
 
-/// What a mutex or a semaphore looked like at one moment.
+/// The state of a mutex, a shared mutex or a semaphore at one moment.
 struct lock_snapshot
 {
     /// The name that was given to the constructor.
     std::string name{};
-    /// The holder of a mutex; empty if it is free, and for a semaphore.
+    /// The holder of a mutex; the exclusive or upgradable holder of a shared mutex. Empty if there
+    /// is none, and for a semaphore.
     std::optional<lock_holder> holder{};
-    /// Units that are available; 1 or 0 for a mutex.
+    /// The readers of a shared mutex; if it is watched, in the order of their grants.
+    std::vector<lock_holder> readers{};
+    /// The number of available units; 1 or 0 for a mutex.
     std::uint64_t available = 0;
-    /// Those who wait, in the order in which they will be served.
+    /// The waiters, in the order in which they will be granted.
     std::vector<lock_waiter> waiters{};
 };
 
-/// What happened to a lock, as told to the hooks of a @ref lock_watch.
+/// An event of a lock, the argument of the hooks of a @ref lock_watch.
 struct lock_event
 {
     /// The name of the lock.
     std::string_view name{};
-    /// The number of the grant of a mutex; the number of units of a semaphore.
+    /// The number of the grant of a mutex or a shared mutex; the number of units of a semaphore.
     std::uint64_t number = 0;
-    /// How long the lock was waited for (acquired) or held (a mutex released); zero otherwise.
+    /// The waiting time of a grant, or the time for which a released mutex was held; otherwise
+    /// zero.
     std::chrono::nanoseconds duration{};
     /// Where the operation was started.
     std::source_location where{};
 };
 
-/// Functions that a @ref lock_watch calls. Those that are empty are not called.
+/// The functions that a @ref lock_watch calls, unless they are empty.
 ///
-/// They run on the thread on which it happened, outside of every lock of the library, and must not
-/// throw.
+/// They run on the thread of the event, while no lock of the library is held, and must not throw.
 struct lock_hooks
 {
-    /// Somebody has to wait.
+    /// An operation has to wait.
     std::function<void(const lock_event&)> on_contended{};
-    /// Somebody was granted the lock, at once or after waiting.
+    /// A lock was granted, at once or after a wait.
     std::function<void(const lock_event&)> on_acquired{};
-    /// Somebody gave the lock back.
+    /// A lock was released.
     std::function<void(const lock_event&)> on_released{};
 };
 
 /// Sums over all locks of a @ref lock_watch.
 struct lock_counters
 {
-    /// Grants.
+    /// The number of grants.
     std::uint64_t acquired = 0;
-    /// Waits.
+    /// The number of waits.
     std::uint64_t contended = 0;
-    /// Releases.
+    /// The number of releases.
     std::uint64_t released = 0;
-    /// The time that was spent waiting for grants.
+    /// The total time of the waits that ended with a grant.
     std::chrono::nanoseconds waited{};
 };
 
@@ -99,7 +118,7 @@ namespace detail {
 
 class watch_access;
 
-/// A lock that can be asked for a snapshot.
+/// An object that can be asked for a snapshot.
 class watched
 {
 public:
@@ -112,7 +131,7 @@ protected:
 }  // namespace detail
 
 /**
- * @brief Watches locks: counts, calls hooks, and finds those that are held for too long.
+ * @brief Watches locks: counts events, calls hooks, and finds locks that are held for too long.
  *
  * @code
  * auto watch = std::make_shared<turnstile::lock_watch>();
@@ -122,11 +141,11 @@ protected:
  *     log(lock.name, lock.holder->where, lock.waiters.size());
  * @endcode
  *
- * A lock is watched from its construction on, or never. A lock that is not watched pays nothing for
- * it; one that is leaves the fast path and reads the clock.
+ * A lock is watched for its whole life, or never. A watched lock does not use the fast path, and
+ * reads the clock. Other locks pay nothing.
  *
  * @par Lifetime
- * Shared by the locks that it watches.
+ * The watched locks share its ownership.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe.
@@ -134,7 +153,7 @@ protected:
 class lock_watch
 {
 public:
-    /// Constructs a watch that counts and reports only.
+    /// Constructs a watch without hooks.
     lock_watch() = default;
 
     /// Constructs a watch with hooks.
@@ -147,7 +166,7 @@ public:
     lock_watch& operator=(const lock_watch&) = delete;
     ~lock_watch() = default;
 
-    /// The sums so far. They are read one by one, so they need not fit together exactly.
+    /// The sums so far. They are read one after the other, so they may be slightly inconsistent.
     [[nodiscard]] lock_counters counters() const noexcept
     {
         return {acquired_.load(std::memory_order_relaxed),
@@ -157,15 +176,14 @@ public:
     }
 
     /**
-     * @brief The mutexes that have been held for longer than @p limit while somebody waits for
-     * them.
+     * @brief The mutexes that have waiters and have been held for longer than @p limit.
      *
-     * With their holders, waiters, and where those operations were started: who looks at two such
-     * locks sees the circle. A report, not a proof.
+     * The snapshots tell where the operations of the holders and waiters were started. Two such
+     * snapshots usually show the cycle of a deadlock. This is a hint, not a proof.
      *
      * @par Complexity
-     * Linear in the number of watched locks and their waiters; each lock stands still while it is
-     * read.
+     * Linear in the number of watched locks and their waiters; operations on a lock are delayed
+     * while it is read.
      */
     [[nodiscard]] std::vector<lock_snapshot> deadlock_report(std::chrono::nanoseconds limit) const
     {
@@ -174,7 +192,7 @@ public:
         for (detail::watched* lock : locks_)
         {
             lock_snapshot snapshot = lock->take_snapshot();
-            if (snapshot.holder && !snapshot.waiters.empty() && snapshot.holder->held_for > limit)
+            if (!snapshot.waiters.empty() && is_held_for(snapshot, limit))
                 report.push_back(std::move(snapshot));
         }
         return report;
@@ -182,6 +200,13 @@ public:
 
 private:
     friend class detail::watch_access;
+
+    static bool is_held_for(const lock_snapshot& lock, std::chrono::nanoseconds limit)
+    {
+        const auto too_long = [limit](const lock_holder& each) { return each.held_for > limit; };
+        return (lock.holder && too_long(*lock.holder)) ||
+               std::any_of(lock.readers.begin(), lock.readers.end(), too_long);
+    }
 
     lock_hooks hooks_;
     std::atomic<std::uint64_t> acquired_{0};
@@ -194,7 +219,7 @@ private:
 
 namespace detail {
 
-/// How locks report to their watch.
+/// Lets locks report to their watch.
 class watch_access
 {
 public:

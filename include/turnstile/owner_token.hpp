@@ -11,22 +11,22 @@
 namespace turnstile {
 
 /**
- * @brief Who holds a lock: the number of the grant.
+ * @brief Identifies the holder of a lock: the number of the grant.
  *
- * Grants are counted from 1 for each lock, so a token never comes back and a stale one is
- * recognised for ever. A token is a value: keep it, print it, send it; only presenting it to
- * `leave()` of the lock that issued it does anything. A default-constructed token owns nothing.
+ * Each lock counts its grants from 1. So a token is never issued twice, and a stale token is always
+ * recognized. A token is a plain value, which may be copied, printed and sent; it has an effect
+ * only in a call of the lock that issued it. A default-constructed token is empty.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Unsafe.
  */
-class owner_token
+class [[nodiscard("without its token, nothing can release the lock")]] owner_token
 {
 public:
-    /// Constructs a token that owns nothing.
+    /// Constructs an empty token.
     constexpr owner_token() noexcept = default;
 
-    /// Constructs a token from the number of a grant, for instance one that was received as text.
+    /// Constructs a token from the number of a grant, for example one received as text.
     constexpr explicit owner_token(std::uint64_t value) noexcept
         : value_(value)
     {
@@ -35,7 +35,7 @@ public:
     /// The number of the grant; 0 if the token is empty.
     [[nodiscard]] constexpr std::uint64_t value() const noexcept { return value_; }
 
-    /// Whether the token stands for a grant at all.
+    /// Whether the token is not empty.
     [[nodiscard]] constexpr explicit operator bool() const noexcept { return value_ != 0; }
 
     /// Tokens of one lock are ordered by the time of their grants.

@@ -10,6 +10,7 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/throw_exception.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <turnstile/error.hpp>
 #include <turnstile/lock_guard.hpp>
@@ -18,11 +19,11 @@
 namespace turnstile {
 
 /**
- * @brief Owns units of a semaphore and returns them when it is destroyed.
+ * @brief Holds units of a semaphore, and releases them when it is destroyed.
  *
- * What `async_acquire()` yields. A default-constructed or moved-from permit owns nothing. The
- * destructor never blocks and never throws. A permit may outlive its semaphore; returning it has no
- * effect then.
+ * The result of `async_acquire()`. A default-constructed or moved-from permit is empty. The
+ * destructor never blocks and never throws. A permit may outlive its semaphore. Releasing it then
+ * has no effect.
  *
  * @tparam Semaphore the semaphore type, for instance @ref async_semaphore.
  *
@@ -30,31 +31,31 @@ namespace turnstile {
  * Distinct objects: Safe. Shared objects: Unsafe. A permit may be destroyed on any thread.
  */
 template <class Semaphore>
-class permit
+class [[nodiscard("a permit that is not kept returns its units at once")]] permit
 {
     using grant_type = typename Semaphore::grant_type;
 
 public:
-    /// The semaphore whose units the permit can own.
+    /// The type of the semaphore.
     using semaphore_type = Semaphore;
 
-    /// Constructs a permit that owns nothing.
+    /// Constructs an empty permit.
     permit() noexcept = default;
 
-    /// Moves the ownership; @p other owns nothing afterwards.
+    /// Moves the units; @p other is empty afterwards.
     permit(permit&& other) noexcept
         : grant_(std::move(other.grant_))
     {
     }
 
-    /// Returns what is owned, then moves the ownership; @p other owns nothing afterwards.
+    /// Releases the present units, then moves the others; @p other is empty afterwards.
     permit& operator=(permit&& other) noexcept
     {
         permit(std::move(other)).swap(*this);
         return *this;
     }
 
-    /// Returns what is owned. Never blocks, never throws.
+    /// Releases the units. Never blocks, never throws.
     ~permit() { grant_.release(); }
 
     /// Exchanges two permits.
@@ -63,60 +64,95 @@ public:
     /// Exchanges two permits.
     friend void swap(permit& a, permit& b) noexcept { a.swap(b); }
 
-    /// The number of units that the permit owns; 0 if it is empty.
+    /// The number of units that the permit holds; 0 if it is empty.
     [[nodiscard]] std::ptrdiff_t count() const noexcept { return grant_.count(); }
 
-    /// Whether the permit owns anything.
+    /// Whether the permit is not empty.
     [[nodiscard]] explicit operator bool() const noexcept { return count() != 0; }
 
-    /// Whether what the permit owns still counts: it is not empty, and the semaphore exists.
+    /// Whether the permit still counts: it is not empty, and the semaphore exists.
     [[nodiscard]] bool valid() const noexcept { return grant_.valid(); }
 
-    /// A cancellation slot that is triggered when the permit is lost. Not connected for a local
-    /// one.
+    /// A cancellation slot that is triggered if the permit is lost. Not connected for a local
+    /// permit.
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return grant_.lost(); }
 
     /**
-     * @brief Parts with @p units of the units that this permit owns.
+     * @brief The fencing token of the grant; 0 if the permit is empty. Leased semaphores only.
      *
-     * @return A permit for them.
+     * Each grant of a semaphore has a higher token than all grants before it. After @ref split,
+     * both permits have the token of their grant. A merged permit has the highest token of its
+     * parts. Several permits can be valid at the same time, so a lower token does not indicate a
+     * stale holder.
+     *
+     * A local semaphore has no tokens: its permits cannot be lost, and their grants are not numbered.
+     */
+    [[nodiscard]] std::uint64_t fencing_token() const noexcept
+        requires requires(const grant_type& g) { g.fencing_token(); }
+    {
+        return grant_.fencing_token();
+    }
+
+    /**
+     * @brief Moves some of the units to a new permit.
+     *
+     * @return A permit with @p units units.
      * @throws system_error with @ref errc::invalid_count unless `1 <= units <= count()`; nothing
      *         changes then. Splitting off all units leaves this permit empty.
      */
     [[nodiscard]] permit split(std::ptrdiff_t units)
     {
-        if (units < 1 || units > count())
-            boost::throw_exception(
-                system_error(errc::invalid_count, "permit::split: " + std::to_string(units) +
-                                                      " of " + std::to_string(count()) + " units"));
-        return permit(grant_.split(units));
+        error_code error;
+        permit part = split(units, error);
+        if (error)
+            boost::throw_exception(system_error(error, "permit::split: " + std::to_string(units) +
+                                                           " of " + std::to_string(count()) +
+                                                           " units"));
+        return part;
+    }
+
+    /// Like @ref split(std::ptrdiff_t), but sets @p error and returns an empty permit instead of throwing.
+    [[nodiscard]] permit split(std::ptrdiff_t units, error_code& error)
+    {
+        const bool possible = units >= 1 && units <= count();
+        error = possible ? error_code() : make_error_code(errc::invalid_count);
+        return possible ? permit(grant_.split(units)) : permit();
     }
 
     /**
-     * @brief Takes over what another permit of the same semaphore owns.
+     * @brief Moves the units of another permit of the same semaphore into this one.
      *
-     * @throws system_error with @ref errc::wrong_object if both own units, of different semaphores;
-     *         nothing changes then.
+     * @throws system_error with @ref errc::wrong_object if both hold units, but of different
+     *         semaphores; nothing changes then.
      */
     void merge(permit&& other)
     {
-        if (*this && other && !grant_.is_of_same_object(other.grant_))
-            boost::throw_exception(system_error(errc::wrong_object, "permit::merge"));
-        grant_.merge(std::move(other.grant_));
+        error_code error;
+        merge(std::move(other), error);
+        if (error)
+            boost::throw_exception(system_error(error, "permit::merge"));
     }
 
-    /// Gives up the units without returning them: somebody will `release()` them, or they are gone.
+    /// Like @ref merge(permit&&), but sets @p error instead of throwing.
+    void merge(permit&& other, error_code& error)
+    {
+        const bool possible = !*this || !other || grant_.is_of_same_object(other.grant_);
+        error = possible ? error_code() : make_error_code(errc::wrong_object);
+        if (possible)
+            grant_.merge(std::move(other.grant_));
+    }
+
+    /// Empties the permit without releasing its units, which can still be released by number.
     void forget() noexcept { grant_.forget(); }
 
     /**
-     * @brief Returns the units at once. Local semaphores only. No effect if the permit is empty.
+     * @brief Releases the units at once. Local semaphores only. No effect if the permit is empty.
      *
-     * Unlike @ref lock_guard::unlock, that is not an error: a permit is a number of units, which
-     * @ref split and @ref merge leave at 0 as a matter of course, and to return none changes
-     * nothing.
+     * Unlike in @ref lock_guard::unlock, an empty permit is not an error: @ref split and @ref merge
+     * regularly leave permits with 0 units.
      *
      * @par Complexity
-     * Constant, and linear in the number of waiters that can go on.
+     * Linear in the number of waiters that are granted.
      */
     void release() noexcept
         requires requires(grant_type& g) { g.release_now(); }
@@ -125,14 +161,14 @@ public:
     }
 
     /**
-     * @brief Returns the units and reports how that went. The permit is empty afterwards, and must
-     * stay where it is until the operation was started.
+     * @brief Releases the units and reports the result. The permit is empty afterwards. It must not
+     * be moved or destroyed before the operation is started.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * @ref errc::empty_guard if the permit owns nothing. Unlike @ref release, since whoever asks
-     * how it went wants to know that there was nothing to return.
+     * @ref errc::empty_guard if the permit is empty. Unlike @ref release, this operation reports
+     * that there is nothing to release.
      * @par Per-Operation Cancellation
      * None: a local release completes at once.
      * @par Immediate completion

@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_SHARED_MUTEX_HPP
 #define TURNSTILE_SHARED_MUTEX_HPP
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/execution_context.hpp>
@@ -18,11 +17,13 @@
 #include <source_location>
 #include <string>
 #include <turnstile/concepts.hpp>
-#include <turnstile/detail/frame_waiter.hpp>
 #include <turnstile/detail/shared_mutex_state.hpp>
+#include <turnstile/detail/start_operation.hpp>
 #include <turnstile/detail/timed_operation.hpp>
 #include <turnstile/error.hpp>
+#include <turnstile/fwd.hpp>
 #include <turnstile/lock_guard.hpp>
+#include <turnstile/observe.hpp>
 #include <turnstile/synchronization.hpp>
 #include <utility>
 
@@ -30,7 +31,7 @@ namespace turnstile {
 
 namespace detail {
 
-/// Makes the guards of one mutex that hold it in different ways different types.
+/// Gives the guards of one mutex a different type for each mode.
 template <class Mutex, access Access>
 struct access_to
 {
@@ -39,17 +40,17 @@ struct access_to
 
 }  // namespace detail
 
-/// Owns a share of a @ref shared_mutex. Everything that @ref lock_guard says holds.
+/// The guard of a shared lock of a @ref shared_mutex. See @ref lock_guard.
 template <class Mutex>
 using shared_lock_guard = lock_guard<detail::access_to<Mutex, detail::access::shared>>;
 
-/// Owns a share of a @ref shared_mutex that can become exclusive. Everything that @ref lock_guard
-/// says holds.
+/// The guard of an upgradable lock of a @ref shared_mutex. See @ref lock_guard.
 template <class Mutex>
 using upgrade_lock_guard = lock_guard<detail::access_to<Mutex, detail::access::upgrade>>;
 
 /**
- * @brief A reader-writer mutex that is awaited: many may hold it shared, or one exclusively.
+ * @brief A reader-writer mutex for asynchronous code, held shared by any number of readers or
+ * exclusively by one writer.
  *
  * @code
  * turnstile::shared_mutex mutex{executor};
@@ -58,29 +59,28 @@ using upgrade_lock_guard = lock_guard<detail::access_to<Mutex, detail::access::u
  * auto writing = co_await mutex.async_lock();
  * @endcode
  *
- * Use it if reading takes long, because it contains a `co_await`, and is much more frequent than
- * writing. For short sections a plain mutex is faster.
+ * Use it if critical sections that read take long, because they contain a `co_await`, and are much
+ * more frequent than those that write. For short critical sections a plain mutex is faster.
  *
- * Besides shared and exclusive there is *upgrade*: one holder at a time, together with readers, who
- * may become exclusive without letting anybody write in between (@ref async_upgrade).
+ * The third mode, *upgrade*, has one holder at a time, beside readers. This holder can make its
+ * lock exclusive without another writer in between (@ref async_upgrade).
  *
  * @par Fairness
- * One queue, first in, first out: a reader does not overtake a writer who waits, so neither
- * starves. Neighbouring readers go together. Who upgrades goes first.
+ * One queue, first in, first out: a reader does not overtake a waiting writer, so neither starves.
+ * Adjacent readers are granted together. A holder that upgrades is granted first.
  *
  * @par Executors, Lifetime
  * As with @ref basic_async_mutex.
  *
- * @tparam Executor the type of the fallback executor. What it is good for, and what a call without
- *         a completion token means: see @ref basic_async_mutex.
+ * @tparam Executor the type of the fallback executor. See @ref basic_async_mutex, also for calls
+ *         without a completion token.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe
- * with
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction; Unsafe with
  * @ref unsynchronized.
  */
-template <class Executor = boost::asio::any_io_executor, class Synchronization = synchronized>
+template <fallback_executor Executor, class Synchronization>
 class basic_shared_mutex
 {
     using state_type = detail::hosted<detail::shared_mutex_state<Synchronization>, Executor>;
@@ -89,22 +89,22 @@ public:
     /// The type of the fallback executor.
     using executor_type = Executor;
 
-    /// What the guards store; not for users.
+    /// The content of the guards; not for users.
     using grant_type = detail::local_grant<state_type>;
 
-    /// What @ref async_lock yields.
+    /// The result of @ref async_lock.
     using guard_type = lock_guard<basic_shared_mutex>;
 
-    /// What @ref async_lock_shared yields.
+    /// The result of @ref async_lock_shared.
     using shared_guard_type = shared_lock_guard<basic_shared_mutex>;
 
-    /// What @ref async_lock_upgrade yields.
+    /// The result of @ref async_lock_upgrade.
     using upgrade_guard_type = upgrade_lock_guard<basic_shared_mutex>;
 
-    /// Whether a lock is a lease, limited in time. A local one is not.
+    /// Whether a lock is a lease, which can expire. A local lock is not.
     static constexpr bool is_leased = false;
 
-    /// Whether a lock can be lost while it is held. A local one can not.
+    /// Whether a lock can be lost while it is held. A local lock cannot.
     static constexpr bool can_be_lost = false;
 
     /// The same mutex with another executor type.
@@ -116,28 +116,34 @@ public:
     };
 
     /**
-     * @brief Constructs a mutex that nobody holds.
+     * @brief Constructs a free mutex.
      *
-     * @param executor runs the handlers that have no executor of their own.
-     * @param name     what name() returns, for logs.
+     * @param executor runs handlers without an executor of their own.
+     * @param name     appears in snapshots and reports.
+     * @param watch    counts, calls hooks and reports, if it is not null; see @ref lock_watch. It
+     *                 sees an upgrade as the release of the upgradable lock and a grant of an
+     *                 exclusive one.
      */
-    explicit basic_shared_mutex(const executor_type& executor, std::string name = {})
-        : state_(new state_type(executor, std::move(name)))
+    explicit basic_shared_mutex(const executor_type& executor, std::string name = {},
+                                std::shared_ptr<lock_watch> watch = nullptr)
+        : state_(new state_type(executor, std::move(name), std::move(watch)))
     {
     }
 
     /// Constructs a mutex whose fallback executor is that of an execution context.
     template <class ExecutionContext>
         requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
-    explicit basic_shared_mutex(ExecutionContext& context, std::string name = {})
-        : basic_shared_mutex(executor_type(context.get_executor()), std::move(name))
+    explicit basic_shared_mutex(ExecutionContext& context, std::string name = {},
+                                std::shared_ptr<lock_watch> watch = nullptr)
+        : basic_shared_mutex(executor_type(context.get_executor()), std::move(name),
+                             std::move(watch))
     {
     }
 
     basic_shared_mutex(const basic_shared_mutex&) = delete;
     basic_shared_mutex& operator=(const basic_shared_mutex&) = delete;
 
-    /// Completes all waiters with `operation_aborted`. Guards that are alive become inert.
+    /// Completes all waiters with `operation_aborted`. Live guards become inert.
     ~basic_shared_mutex() = default;
 
     /// The fallback executor.
@@ -147,20 +153,20 @@ public:
     [[nodiscard]] const std::string& name() const noexcept { return state_->name(); }
 
     /**
-     * @brief Waits until the mutex can be held exclusively.
+     * @brief Waits for an exclusive lock.
      *
      * @par Completion Signature
      * @code void(error_code, guard_type) @endcode
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the mutex is destroyed.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal; the place in the queue is given up. If the grant was faster, the
+     * Total, partial and terminal; the waiter leaves the queue. If it has been granted already, the
      * operation succeeds.
      * @par Fairness
      * First in, first out; see the class.
      * @par Immediate completion
-     * If nobody waits and it is possible, through the associated immediate executor; a coroutine is
-     * then not suspended.
+     * If this is possible at once and there are no waiters, through the associated immediate
+     * executor; a coroutine is then not suspended.
      * @par Complexity
      * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to
      * wait.
@@ -190,9 +196,8 @@ public:
             std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock, but waits no longer than a duration on the steady clock. Completion
-    /// signature `void(error_code, std::optional<guard_type>)`; the optional is empty if the time
-    /// is up.
+    /// @ref async_lock for at most a duration of the steady clock. Completion signature
+    /// `void(error_code, std::optional<guard_type>)`; the optional is empty after a time-out.
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -206,9 +211,8 @@ public:
             detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock, but waits no longer than until a point of time of any clock. Completion
-    /// signature `void(error_code, std::optional<guard_type>)`; the optional is empty if the time
-    /// is up.
+    /// @ref async_lock until a point in time of any clock. Completion signature
+    /// `void(error_code, std::optional<guard_type>)`; the optional is empty after a time-out.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -222,30 +226,31 @@ public:
             detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
     }
 
-    /// Holds the mutex exclusively if that is possible at once, without an operation. Local only.
-    [[nodiscard]] std::optional<guard_type> try_lock() noexcept
+    /// Acquires an exclusive lock if that is possible at once, without an operation. Local only.
+    [[nodiscard]] std::optional<guard_type> try_lock(
+        const std::source_location& location = std::source_location::current()) noexcept
     {
         std::uint64_t grant = 0;
-        if (!state_->try_lock(detail::access::exclusive, grant))
+        if (!state_->try_lock(detail::access::exclusive, grant, location))
             return std::nullopt;
         return make_guard<guard_type>(grant);
     }
 
     /**
-     * @brief Waits until the mutex can be held shared with others.
+     * @brief Waits for a shared lock.
      *
      * @par Completion Signature
      * @code void(error_code, shared_guard_type) @endcode
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the mutex is destroyed.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal; the place in the queue is given up. If the grant was faster, the
+     * Total, partial and terminal; the waiter leaves the queue. If it has been granted already, the
      * operation succeeds.
      * @par Fairness
      * First in, first out; see the class.
      * @par Immediate completion
-     * If nobody waits and it is possible, through the associated immediate executor; a coroutine is
-     * then not suspended.
+     * If this is possible at once and there are no waiters, through the associated immediate
+     * executor; a coroutine is then not suspended.
      * @par Complexity
      * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to
      * wait.
@@ -275,9 +280,9 @@ public:
             std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock_shared, but waits no longer than a duration on the steady clock. Completion
-    /// signature `void(error_code, std::optional<shared_guard_type>)`; the optional is empty if the
-    /// time is up.
+    /// @ref async_lock_shared for at most a duration of the steady clock. Completion signature
+    /// `void(error_code, std::optional<shared_guard_type>)`; the optional is empty after a
+    /// time-out.
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<shared_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -291,9 +296,9 @@ public:
             detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock_shared, but waits no longer than until a point of time of any clock.
-    /// Completion signature `void(error_code, std::optional<shared_guard_type>)`; the optional is
-    /// empty if the time is up.
+    /// @ref async_lock_shared until a point in time of any clock. Completion signature
+    /// `void(error_code, std::optional<shared_guard_type>)`; the optional is empty after a
+    /// time-out.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::optional<shared_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -307,31 +312,31 @@ public:
             detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
     }
 
-    /// Holds the mutex shared with others if that is possible at once, without an operation. Local
-    /// only.
-    [[nodiscard]] std::optional<shared_guard_type> try_lock_shared() noexcept
+    /// Acquires a shared lock if that is possible at once, without an operation. Local only.
+    [[nodiscard]] std::optional<shared_guard_type> try_lock_shared(
+        const std::source_location& location = std::source_location::current()) noexcept
     {
         std::uint64_t grant = 0;
-        if (!state_->try_lock(detail::access::shared, grant))
+        if (!state_->try_lock(detail::access::shared, grant, location))
             return std::nullopt;
         return make_guard<shared_guard_type>(grant);
     }
 
     /**
-     * @brief Waits until the mutex can be held shared with readers, and upgradably.
+     * @brief Waits for an upgradable lock, which is held beside readers.
      *
      * @par Completion Signature
      * @code void(error_code, upgrade_guard_type) @endcode
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the mutex is destroyed.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal; the place in the queue is given up. If the grant was faster, the
+     * Total, partial and terminal; the waiter leaves the queue. If it has been granted already, the
      * operation succeeds.
      * @par Fairness
      * First in, first out; see the class.
      * @par Immediate completion
-     * If nobody waits and it is possible, through the associated immediate executor; a coroutine is
-     * then not suspended.
+     * If this is possible at once and there are no waiters, through the associated immediate
+     * executor; a coroutine is then not suspended.
      * @par Complexity
      * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to
      * wait.
@@ -361,9 +366,9 @@ public:
             std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock_upgrade, but waits no longer than a duration on the steady clock. Completion
-    /// signature `void(error_code, std::optional<upgrade_guard_type>)`; the optional is empty if
-    /// the time is up.
+    /// @ref async_lock_upgrade for at most a duration of the steady clock. Completion signature
+    /// `void(error_code, std::optional<upgrade_guard_type>)`; the optional is empty after a
+    /// time-out.
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<upgrade_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -377,9 +382,9 @@ public:
             detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock_upgrade, but waits no longer than until a point of time of any clock.
-    /// Completion signature `void(error_code, std::optional<upgrade_guard_type>)`; the optional is
-    /// empty if the time is up.
+    /// @ref async_lock_upgrade until a point in time of any clock. Completion signature
+    /// `void(error_code, std::optional<upgrade_guard_type>)`; the optional is empty after a
+    /// time-out.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::optional<upgrade_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -393,31 +398,31 @@ public:
             detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
     }
 
-    /// Holds the mutex shared with readers, and upgradably if that is possible at once, without an
-    /// operation. Local only.
-    [[nodiscard]] std::optional<upgrade_guard_type> try_lock_upgrade() noexcept
+    /// Acquires an upgradable lock if that is possible at once, without an operation. Local only.
+    [[nodiscard]] std::optional<upgrade_guard_type> try_lock_upgrade(
+        const std::source_location& location = std::source_location::current()) noexcept
     {
         std::uint64_t grant = 0;
-        if (!state_->try_lock(detail::access::upgrade, grant))
+        if (!state_->try_lock(detail::access::upgrade, grant, location))
             return std::nullopt;
         return make_guard<upgrade_guard_type>(grant);
     }
 
     /**
-     * @brief Waits until the readers are gone, and makes an upgradable hold exclusive.
+     * @brief Waits until there are no readers, and makes an upgradable lock exclusive.
      *
-     * Nobody writes in between, and no new reader is let in while it waits.
+     * There is no other writer in between, and no new reader is granted during the wait.
      *
-     * @param guard owns this mutex upgradably; it stays where it is until the operation is
-     *              complete. It is
-     *              empty if that succeeds, and as it was if not.
+     * @param guard an upgradable lock of this mutex. It must not be moved or destroyed before the
+     *              operation has completed. It is empty after a success, and unchanged after an
+     *              error.
      * @par Completion Signature
      * @code void(error_code, guard_type) @endcode
      * @par Errors
      * @ref errc::empty_guard, @ref errc::wrong_object if @p guard is not a guard of this mutex;
      * `operation_aborted` if cancelled, or if the mutex is destroyed.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal; @p guard then owns what it owned.
+     * Total, partial and terminal; @p guard then still holds its upgradable lock.
      * @par Immediate completion
      * If there are no readers, or with an error, through the associated immediate executor.
      * @par Complexity
@@ -435,9 +440,9 @@ public:
     }
 
     /**
-     * @brief Turns an exclusive hold into a shared one, without letting a writer in between.
+     * @brief Converts an exclusive lock into a shared one, without another writer in between.
      *
-     * Readers that wait behind no writer go on. Local only.
+     * Readers that do not wait behind a writer are granted. Local only.
      *
      * @throws system_error with @ref errc::empty_guard or @ref errc::wrong_object.
      */
@@ -446,17 +451,51 @@ public:
         return downgrade_to<shared_guard_type>(guard, detail::access::shared);
     }
 
-    /// Turns an upgradable hold into a shared one; somebody else can then become upgradable.
+    /// Like the overload without @p error, but sets it and returns an empty guard instead of throwing.
+    [[nodiscard]] shared_guard_type downgrade(guard_type&& guard, error_code& error) noexcept
+    {
+        return downgrade_to<shared_guard_type>(guard, detail::access::shared, error);
+    }
+
+    /// Converts an upgradable lock into a shared one, so that another upgradable lock can be
+    /// granted. Throws like the overload for an exclusive lock.
     [[nodiscard]] shared_guard_type downgrade(upgrade_guard_type&& guard)
     {
         return downgrade_to<shared_guard_type>(guard, detail::access::shared);
     }
 
-    /// Turns an exclusive hold into an upgradable one, without letting a writer in between.
+    /// Like the overload without @p error, but sets it and returns an empty guard instead of throwing.
+    [[nodiscard]] shared_guard_type downgrade(upgrade_guard_type&& guard,
+                                              error_code& error) noexcept
+    {
+        return downgrade_to<shared_guard_type>(guard, detail::access::shared, error);
+    }
+
+    /// Converts an exclusive lock into an upgradable one, without another writer in between. Throws
+    /// like @ref downgrade(guard_type&&).
     [[nodiscard]] upgrade_guard_type downgrade_to_upgrade(guard_type&& guard)
     {
         return downgrade_to<upgrade_guard_type>(guard, detail::access::upgrade);
     }
+
+    /// Like the overload without @p error, but sets it and returns an empty guard instead of throwing.
+    [[nodiscard]] upgrade_guard_type downgrade_to_upgrade(guard_type&& guard,
+                                                          error_code& error) noexcept
+    {
+        return downgrade_to<upgrade_guard_type>(guard, detail::access::upgrade, error);
+    }
+
+    /**
+     * @brief The holders and the waiters at the moment.
+     *
+     * Numbers, ages and locations of the holders are included only if the mutex is watched. Local
+     * only.
+     *
+     * @par Complexity
+     * Linear in the number of holders and waiters; other operations on the mutex are delayed
+     * meanwhile.
+     */
+    [[nodiscard]] lock_snapshot snapshot() const { return state_->take_snapshot(); }
 
 private:
     friend struct detail::state_access;
@@ -468,24 +507,30 @@ private:
     }
 
     template <class To, class From>
-    To downgrade_to(From& guard, detail::access to)
+    To downgrade_to(From& guard, detail::access to, error_code& error) noexcept
     {
         auto& grant = detail::guard_access::grant(guard);
+        error.clear();
         if (!grant || grant.state() != state_.get())
-            boost::throw_exception(
-                system_error(grant ? errc::wrong_object : errc::empty_guard, "downgrade"));
+        {
+            error = grant ? errc::wrong_object : errc::empty_guard;
+            return To();
+        }
         return make_guard<To>(state_->downgrade(grant.detach(), to));
+    }
+
+    template <class To, class From>
+    To downgrade_to(From& guard, detail::access to)
+    {
+        error_code error;
+        To held = downgrade_to<To>(guard, to, error);
+        if (error)
+            boost::throw_exception(system_error(error, "downgrade"));
+        return held;
     }
 
     std::unique_ptr<state_type, detail::orphan_state> state_;
 };
-
-/// A thread-safe reader-writer mutex for any executor: the one to start with.
-using shared_mutex = basic_shared_mutex<>;
-
-/// A reader-writer mutex that is used from one thread, or one strand, only.
-using unsynchronized_shared_mutex =
-    basic_shared_mutex<boost::asio::any_io_executor, unsynchronized>;
 
 static_assert(awaitable_shared_mutex<shared_mutex>);
 

@@ -26,8 +26,8 @@ namespace turnstile {
 
 namespace detail {
 
-/// Connects a stop token with a cancellation signal for as long as an operation runs. Everything
-/// but the callback of the token happens on the executor of the handler.
+/// Connects a stop token with a cancellation signal while an operation runs. All of it happens on
+/// the executor of the handler, except the callback of the token.
 template <class Executor>
 class stop_link : public std::enable_shared_from_this<stop_link<Executor>>
 {
@@ -47,7 +47,7 @@ public:
             signal_.emit(type);
     }
 
-    /// The operation is over.
+    /// The operation has ended.
     void stop() noexcept
     {
         over_ = true;
@@ -61,8 +61,8 @@ private:
 
         void operator()() const
         {
-            // On the thread that requests the stop, while the link is kept by the operation:
-            // resetting the callback waits until this has returned.
+            // Runs on the thread that requests the stop. The operation keeps the link alive
+            // meanwhile, since destroying the callback waits until this function has returned.
             boost::asio::post(link->executor_,
                               [weak = link->weak_from_this()]
                               {
@@ -135,7 +135,7 @@ public:
     void operator()(Handler&& handler, std::stop_token token, Args&&... args) &&
     {
         using handler_type = std::decay_t<Handler>;
-        // A handler without an executor runs on that of the operation.
+        // The default executor is that of the operation.
         using own_executor =
             boost::asio::associated_executor_t<Initiation, boost::asio::system_executor>;
         using handler_executor = boost::asio::associated_executor_t<handler_type, own_executor>;
@@ -143,8 +143,9 @@ public:
             std::make_shared<stop_link<handler_executor>>(boost::asio::get_associated_executor(
                 handler,
                 boost::asio::get_associated_executor(initiation_, boost::asio::system_executor())));
-        // A cancellation of the operation itself goes the same way. The slot may outlive the context of
-        // the handler, where a stop request must not post anything any more.
+        // The operation's own cancellation is forwarded in the same way. The slot must not keep the
+        // link alive: it may outlive the context of the handler, to which a stop request would then
+        // still post.
         if (auto slot = boost::asio::get_associated_cancellation_slot(handler); slot.is_connected())
             slot.assign(
                 [weak = std::weak_ptr(link)](boost::asio::cancellation_type_t type)
@@ -165,9 +166,9 @@ private:
 }  // namespace detail
 
 /**
- * @brief A completion token adapter: a `std::stop_token` cancels the operation.
+ * @brief A completion token adapter for cancellation by a `std::stop_token`.
  *
- * Made by @ref bind_stop_token.
+ * Created by @ref bind_stop_token.
  */
 template <class CompletionToken>
 class stop_token_binder
@@ -202,12 +203,11 @@ private:
  * auto guard = co_await mutex.async_lock(turnstile::bind_stop_token(stop, asio::deferred));
  * @endcode
  *
- * A stop request emits a terminal cancellation on the associated executor of the handler; the
- * operation completes as if its own slot had been triggered. Use it to connect code that was
- * written for `std::jthread` with coroutines; inside of Asio, cancellation slots do the same with
- * less.
+ * A stop request emits a terminal cancellation on the associated executor of the handler. The
+ * operation completes as if its own slot had been triggered. Use it to connect coroutines with code
+ * that is written for `std::jthread`. Between Asio operations, cancellation slots are cheaper.
  *
- * @param stop  the stop token; one that cannot be stopped has no effect.
+ * @param stop  the stop token; has no effect if it cannot be stopped.
  * @param token the completion token of the operation.
  * @par Thread safety
  * The stop may be requested on any thread.
@@ -225,7 +225,7 @@ template <class CompletionToken = boost::asio::deferred_t>
 
 namespace boost::asio {
 
-/// Associates with a stoppable handler what its inner handler has; the slot is its own.
+/// The associators of a stoppable handler are those of its inner handler, except the slot.
 template <template <class, class> class Associator, class Handler, class Executor, class Default>
 struct associator<Associator, turnstile::detail::stoppable_handler<Handler, Executor>, Default>
     : Associator<Handler, Default>
@@ -244,7 +244,7 @@ struct associator<Associator, turnstile::detail::stoppable_handler<Handler, Exec
     }
 };
 
-/// The slot of a stoppable handler is the one that the stop token triggers.
+/// The slot of a stoppable handler, which the stop token triggers.
 template <class Handler, class Executor, class Slot>
 struct associated_cancellation_slot<turnstile::detail::stoppable_handler<Handler, Executor>, Slot>
 {
@@ -259,7 +259,7 @@ struct associated_cancellation_slot<turnstile::detail::stoppable_handler<Handler
     }
 };
 
-/// Adapts every operation for @ref turnstile::stop_token_binder.
+/// Adapts operations for @ref turnstile::stop_token_binder.
 template <class CompletionToken, class... Signatures>
 class async_result<turnstile::stop_token_binder<CompletionToken>, Signatures...>
 {
@@ -268,7 +268,10 @@ public:
     template <class Initiation, class Token, class... Args>
     static auto initiate(Initiation&& initiation, Token&& token, Args&&... args)
     {
-        return boost::asio::async_initiate<CompletionToken, Signatures...>(
+        // A const token has a const inner token.
+        using inner_token = std::conditional_t<std::is_const_v<std::remove_reference_t<Token>>,
+                                               const CompletionToken, CompletionToken>;
+        return boost::asio::async_initiate<inner_token, Signatures...>(
             turnstile::detail::initiate_stoppable<std::decay_t<Initiation>>(
                 std::forward<Initiation>(initiation)),
             token.token(), token.stop(), std::forward<Args>(args)...);

@@ -11,45 +11,47 @@
 namespace turnstile {
 
 /**
- * @brief Synchronization policy: the object may be used from several threads at once.
+ * @brief Synchronization policy: several threads may use the object at once.
  *
  * The default of every primitive.
  */
 struct synchronized
 {
-    /// One word of state that threads share.
+    /// One word of state, shared by threads.
     class word
     {
     public:
-        /// Constructs a word that holds @p value.
+        /// Constructs a word with a value.
         explicit word(std::uint64_t value) noexcept
             : value_(value)
         {
         }
 
-        /// Reads without ordering.
+        /// Reads with relaxed ordering.
         [[nodiscard]] std::uint64_t peek() const noexcept
         {
             return value_.load(std::memory_order_relaxed);
         }
 
-        /// Reads, seeing what was written before the word was stored.
+        /// Reads with acquire ordering.
         [[nodiscard]] std::uint64_t load() const noexcept
         {
             return value_.load(std::memory_order_acquire);
         }
 
-        /// Publishes @p value and what was written before it.
+        /// Writes with release ordering.
         void store(std::uint64_t value) noexcept { value_.store(value, std::memory_order_release); }
 
-        /// Replaces @p expected by @p desired and sees what its writer had written before.
+        /// Replaces @p expected by @p desired with acquire ordering. Returns whether the word was
+        /// @p expected.
         bool take(std::uint64_t expected, std::uint64_t desired) noexcept
         {
             return value_.compare_exchange_strong(expected, desired, std::memory_order_acquire,
                                                   std::memory_order_relaxed);
         }
 
-        /// Replaces @p expected by @p desired and publishes what was written before.
+        /// Replaces @p expected by @p desired with release ordering. Returns whether the word was
+        /// @p expected.
         bool give(std::uint64_t expected, std::uint64_t desired) noexcept
         {
             return value_.compare_exchange_strong(expected, desired, std::memory_order_release,
@@ -65,10 +67,10 @@ struct synchronized
 };
 
 /**
- * @brief Synchronization policy: the object is used from one thread, or one strand, at a time.
+ * @brief Synchronization policy: one thread or strand at a time uses the object.
  *
- * Saves the atomic instructions. The executors of the waiters must then all belong to that thread
- * or strand.
+ * It needs no atomic instructions. The executors of all waiters must belong to that thread or
+ * strand.
  */
 struct unsynchronized
 {
@@ -76,7 +78,7 @@ struct unsynchronized
     class word
     {
     public:
-        /// Constructs a word that holds @p value.
+        /// Constructs a word with a value.
         explicit word(std::uint64_t value) noexcept
             : value_(value)
         {

@@ -17,7 +17,7 @@ namespace turnstile {
 
 namespace detail {
 
-/// The signs that a comparison allows; none if it is no comparison.
+/// The orders, out of '<', '=' and '>', for which a comparison is true; empty for other types.
 template <class Compare>
 inline constexpr std::string_view signs_of{};
 
@@ -34,17 +34,17 @@ inline constexpr std::string_view signs_of<std::greater<>>{">"};
 template <>
 inline constexpr std::string_view signs_of<std::greater_equal<>>{">="};
 
-/// A function object of the standard library that compares values of a type.
+/// A comparison of the standard library for values of a type.
 template <class Compare, class M>
 concept comparison_of = !signs_of<Compare>.empty() && requires(const M& m, const Compare& compare) {
     { compare(m, m) } -> std::convertible_to<bool>;
 };
 
-/// A number that something can be added to.
+/// An integer type to which a transaction can add.
 template <class M>
 concept countable = std::integral<M> && !std::same_as<M, bool> && sizeof(M) <= sizeof(std::int64_t);
 
-/// What a transaction is made of.
+/// A step of a transaction.
 template <class T, class M, class Compare>
 struct requirement
 {
@@ -91,7 +91,7 @@ inline constexpr bool is_wait = false;
 template <class Condition>
 inline constexpr bool is_wait<wait_for_it<Condition>> = true;
 
-/// How monitors look into a transaction.
+/// Access to the steps of a transaction, for monitors.
 struct transaction_access
 {
     template <class Transaction>
@@ -104,8 +104,8 @@ struct transaction_access
 }  // namespace detail
 
 /**
- * @brief What is to be done to the state of a monitor in one step, without a body: requirements, changes and
- *        notifications.
+ * @brief Requirements, changes and notifications that a monitor executes in one step, without a
+ * body.
  *
  * @code
  * struct room { int readers = 0; int writers = 0; };
@@ -119,21 +119,22 @@ struct transaction_access
  * co_await monitor.async_transact(enter);
  * @endcode
  *
- * It is carried out as a whole or not at all: if each of its requirements holds, wherever it stands among the
- * others, first all that is to be added is, then the members are set, and then the notifications are sent. It is
- * an ordinary value, and can be carried out as often as one likes, also by several monitors at the same time.
+ * A transaction is executed completely or not at all. If all requirements hold, first all additions
+ * are performed, then all assignments, then all notifications, regardless of the order in which
+ * they were stated. It is a plain value, which can be executed any number of times, also by several
+ * monitors at once.
  *
- * Prefer it to a section where it can say what is to be done. Locally it saves a coroutine if it waits; with
- * @ref redis::monitor it takes one round trip and not two, as long as nobody else is in a section.
+ * Prefer a transaction to a body if it can express the change. Locally it saves a coroutine if it
+ * waits. With @ref redis::monitor it takes one round trip instead of two if the lock is free.
  *
  * @par Lifetime
- * It refers to its conditions, which have to live until its last operation has ended.
+ * A transaction refers to its conditions, which must exist until its last operation has completed.
  *
  * @tparam T     the type of the state.
- * @tparam Steps what was said so far.
+ * @tparam Steps the steps so far.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, since nothing changes one.
+ * Distinct objects: Safe. Shared objects: Safe, since a transaction is immutable.
  */
 template <class T, class... Steps>
 class transaction
@@ -142,18 +143,19 @@ public:
     /// The type of the state.
     using value_type = T;
 
-    /// One that requires and changes nothing.
+    /// Constructs a transaction without steps.
     constexpr transaction() noexcept
         requires(sizeof...(Steps) == 0)
     = default;
 
     /**
-     * @brief The same, and a member of the state has to compare with a value.
+     * @brief Returns a copy with a further requirement: a comparison of a member of the state with
+     * a value.
      *
      * @param member  for example `&room::writers`.
      * @param compare `std::equal_to()`, `not_equal_to`, `less`, `less_equal`, `greater` or `greater_equal`, whose
      *                first argument is the member.
-     * @param value   what it is compared with.
+     * @param value   the value with which the member is compared.
      */
     template <class M, class Base, class Compare>
         requires std::derived_from<T, Base> && detail::comparison_of<Compare, M>
@@ -164,9 +166,11 @@ public:
     }
 
     /**
-     * @brief The same, and as long as a requirement does not hold, it waits on a condition of the monitor.
+     * @brief Returns a copy that waits for a condition of the monitor while a requirement does not
+     * hold.
      *
-     * There can be one such condition. Without it, nothing is done if a requirement does not hold.
+     * There can be only one such condition. Without it, the transaction is not executed if a
+     * requirement does not hold.
      */
     template <class Condition>
     [[nodiscard]] auto wait_on(Condition& condition) const
@@ -176,11 +180,11 @@ public:
     }
 
     /**
-     * @brief The same, and so much is added to a member.
+     * @brief Returns a copy that also adds an amount to a member.
      *
-     * If the sum is no value of the member, that is an error, and nothing at all is changed.
+     * If the sum is not a value of the member's type, the operation fails, and nothing is changed.
      *
-     * @param amount may be negative.
+     * @param amount the amount to add; may be negative.
      */
     template <detail::countable M, class Base>
         requires std::derived_from<T, Base>
@@ -189,7 +193,7 @@ public:
         return with(detail::addition<T, M>{member, amount});
     }
 
-    /// The same, and a member is set to a value.
+    /// Returns a copy that also sets a member to a value.
     template <class M, class Base>
         requires std::derived_from<T, Base> && std::is_object_v<M>
     [[nodiscard]] auto set(M Base::* member, std::type_identity_t<M> value) const
@@ -197,14 +201,14 @@ public:
         return with(detail::assignment<T, M>{member, std::move(value)});
     }
 
-    /// The same, and the first who waits for the condition is notified.
+    /// Returns a copy that also notifies the first waiter of a condition.
     template <class Condition>
     [[nodiscard]] auto notify_one(Condition& condition) const
     {
         return with(detail::notification<Condition>{&condition, false});
     }
 
-    /// The same, and all who wait for the condition are notified.
+    /// Returns a copy that also notifies all waiters of a condition.
     template <class Condition>
     [[nodiscard]] auto notify_all(Condition& condition) const
     {

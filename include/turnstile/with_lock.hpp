@@ -12,13 +12,14 @@
 #include <source_location>
 #include <turnstile/detail/section.hpp>
 #include <turnstile/detail/started_from.hpp>
+#include <turnstile/detail/stored_callable.hpp>
 #include <type_traits>
 #include <utility>
 
 namespace turnstile {
 
 /**
- * @brief Runs a body while a lock is owned.
+ * @brief Runs a body while a lock is held.
  *
  * @code
  * co_await turnstile::with_lock(mutex, [&](auto& guard) -> asio::awaitable<void> {
@@ -26,72 +27,82 @@ namespace turnstile {
  * });
  * @endcode
  *
- * The body is stored by value and runs on the associated executor of the handler. The lock is given
- * back when the body is over, however it ends, and the operation completes after that. GCC 12
- * destroys the captures of a lambda twice if they are not trivial and the lambda is a temporary
- * inside of a `co_await` expression: capture by reference, or move a named lambda in.
+ * The body is stored by value and runs on the associated executor of the handler. When the body
+ * ends, also by an exception, the lock is released, and then the operation completes.
  *
- * @param mutex has to be alive until the operation is started.
+ * @par g++ 12
+ * This compiler destroys the captures of a lambda twice if the lambda is a temporary in a
+ * `co_await` expression. So a body that is an rvalue and not trivially destructible does not
+ * compile with it. Capture by reference, or name the lambda and pass its name, or `std::ref(name)`
+ * if it cannot be copied.
+ *
+ * @param mutex must exist until the operation is started.
  * @param body  a function of `lock_guard<Mutex>&` that returns an `awaitable<R>`, or an R at once.
- *              Its R
- *              is default-constructible.
+ *              R must be default-constructible.
  * @par Completion Signature
  * @code void(std::exception_ptr, R) @endcode
  * or `void(std::exception_ptr)` if R is void.
  * @par Errors
- * What the body throws; a `system_error` with `operation_aborted` if cancelled before the body
- * began; with @ref errc::lost if the lock was lost, even if the body returned normally.
+ * The exception of the body. A `system_error` with `operation_aborted` if cancelled before the body
+ * began, or with @ref errc::lost if the lock was lost, even if the body returned normally.
  * @par Per-Operation Cancellation
- * All types. Before the lock is owned, the wait is aborted; afterwards, the signal is forwarded to
- * the body. If the lock is lost, the body gets a terminal cancellation and is awaited to its end.
+ * All types. Before the grant, the wait is aborted; afterwards, the cancellation is forwarded to
+ * the body. If the lock is lost, the body receives a terminal cancellation and is awaited to its
+ * end.
  * @par Thread safety
  * As with the mutex.
  * @par Complexity
- * The one of the mutex, and a coroutine if the body returns an awaitable.
+ * That of the mutex, and a coroutine if the body returns an awaitable.
  */
 template <class Mutex, class Body, class CompletionToken = boost::asio::deferred_t>
-    requires std::invocable<Body&, typename Mutex::guard_type&>
-auto with_lock(Mutex& mutex, Body body, CompletionToken&& token = {},
+    requires detail::section_body_for<Body, typename Mutex::guard_type> &&
+             detail::section_token_for<CompletionToken, Body, typename Mutex::guard_type>
+auto with_lock(Mutex& mutex, Body&& body, CompletionToken&& token = {},
                const std::source_location& location = std::source_location::current())
 {
+    detail::check_callable<Body>();
     using guard_type = typename Mutex::guard_type;
+    using stored_type = std::decay_t<Body>;
     auto acquire = [&mutex, location](auto handler)
     { detail::lock_from(location, mutex, std::move(handler)); };
     return boost::asio::async_initiate<CompletionToken,
-                                       detail::section_signature_t<Body, guard_type>>(
+                                       detail::section_signature_t<stored_type, guard_type>>(
         detail::initiate_section<typename Mutex::executor_type, guard_type>(mutex.get_executor()),
-        token, std::move(acquire), std::move(body));
+        token, std::move(acquire), stored_type(std::forward<Body>(body)));
 }
 
 /**
- * @brief Runs a body while units of a semaphore are owned.
+ * @brief Runs a body while units of a semaphore are held.
  *
  * Like @ref with_lock; the body is a function of `permit<Semaphore>&`.
  *
- * @param semaphore has to be alive until the operation is started.
- * @param units     how many, from 1 to the capacity.
+ * @param semaphore must exist until the operation is started.
+ * @param units     the number of units, from 1 to the capacity.
  * @param body      a function of `permit<Semaphore>&` that returns an `awaitable<R>`, or an R at
  *                  once.
  * @par Completion Signature
  * @code void(std::exception_ptr, R) @endcode
  * or `void(std::exception_ptr)` if R is void.
  * @par Errors
- * Those of @ref with_lock and of acquiring.
+ * Those of @ref with_lock and of `async_acquire()`.
  */
 template <class Semaphore, class Body, class CompletionToken = boost::asio::deferred_t>
-    requires std::invocable<Body&, typename Semaphore::permit_type&>
-auto with_permit(Semaphore& semaphore, std::ptrdiff_t units, Body body,
+    requires detail::section_body_for<Body, typename Semaphore::permit_type> &&
+             detail::section_token_for<CompletionToken, Body, typename Semaphore::permit_type>
+auto with_permit(Semaphore& semaphore, std::ptrdiff_t units, Body&& body,
                  CompletionToken&& token = {},
                  const std::source_location& location = std::source_location::current())
 {
+    detail::check_callable<Body>();
     using permit_type = typename Semaphore::permit_type;
+    using stored_type = std::decay_t<Body>;
     auto acquire = [&semaphore, units, location](auto handler)
     { detail::acquire_from(location, semaphore, units, std::move(handler)); };
     return boost::asio::async_initiate<CompletionToken,
-                                       detail::section_signature_t<Body, permit_type>>(
+                                       detail::section_signature_t<stored_type, permit_type>>(
         detail::initiate_section<typename Semaphore::executor_type, permit_type>(
             semaphore.get_executor()),
-        token, std::move(acquire), std::move(body));
+        token, std::move(acquire), stored_type(std::forward<Body>(body)));
 }
 
 }  // namespace turnstile

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What async_lock_all does on one thread, with a handler and in a coroutine. To see one of the random
-// schedules at the end again:
+// Tests async_lock_all on one thread, with a handler and in a coroutine. To repeat one of the random
+// schedules at the end:
 //
 //   TURNSTILE_SEED=<seed> TURNSTILE_RANDOM_RUNS=1 test_async_lock_all
 
@@ -158,7 +158,7 @@ TURNSTILE_TEST_BOTH_PATHS(four_mutexes_of_different_types_can_be_locked)
     BOOST_TEST(!d.is_locked());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_finds_a_lock_taken_waits_for_it)
+TURNSTILE_TEST_BOTH_PATHS(an_operation_waits_for_a_held_lock)
 {
     for (const bool second_is_held : {false, true})
     {
@@ -177,7 +177,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_finds_a_lock_taken_waits_for_it)
 
 TURNSTILE_TEST_BOTH_PATHS(the_order_of_the_arguments_does_not_matter)
 {
-    // Both begin with the same mutex, so the second has nothing that the first could wait for.
+    // Both begin with the same mutex, so the second one holds no lock that the first one could wait for.
     scene t(how);
     guard_type held_first = *t.first.try_lock();
     guard_type held_second = *t.second.try_lock();
@@ -194,7 +194,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_order_of_the_arguments_does_not_matter)
     BOOST_TEST(b.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_waits_stands_in_the_queue_of_the_mutex)
+TURNSTILE_TEST_BOTH_PATHS(an_operation_on_several_mutexes_waits_in_the_queue_of_each)
 {
     scene t(how);
     guard_type held = *t.first.try_lock();
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(an_operation_that_was_not_started_does_nothing)
 
 // --- errors -----------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_mutex_can_not_be_given_twice)
+TURNSTILE_TEST_BOTH_PATHS(a_mutex_that_is_named_twice_is_an_error)
 {
     scene t(how);
     both a;
@@ -240,7 +240,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_mutex_can_not_be_given_twice)
     BOOST_TEST(b.is_told());
     BOOST_TEST(b.error() == errc::duplicate);
     BOOST_TEST(t.is_free());
-    // Nothing waits, either.
+    // Without waiting, too.
     const guard_type held = *t.first.try_lock();
     both c;
     t.lock(c, t.first, t.first);
@@ -248,13 +248,13 @@ TURNSTILE_TEST_BOTH_PATHS(a_mutex_can_not_be_given_twice)
     BOOST_TEST(c.error() == errc::duplicate);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_a_mutex_ends_the_others_are_given_back)
+TURNSTILE_TEST_BOTH_PATHS(when_a_mutex_is_destroyed_the_others_are_released)
 {
     asio::io_context context;
     std::vector<std::unique_ptr<async_mutex>> m;
     for (int i = 0; i < 3; ++i)
         m.push_back(std::make_unique<async_mutex>(context));
-    // The last one in the order of locking is held by somebody.
+    // The last mutex in the order of locking is held.
     std::sort(m.begin(), m.end());
     const guard_type held = *m[2]->try_lock();
     attempt<std::tuple<guard_type, guard_type, guard_type>> a;
@@ -269,7 +269,7 @@ TURNSTILE_TEST_BOTH_PATHS(when_a_mutex_ends_the_others_are_given_back)
     BOOST_TEST(!m[1]->is_locked());
 }
 
-BOOST_AUTO_TEST_CASE(what_was_owned_is_given_back_before_the_failure_is_told)
+BOOST_AUTO_TEST_CASE(held_locks_are_released_before_the_failure_is_delivered)
 {
     scene t(path::handler);
     const auto held = t.second.try_lock();
@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(what_was_owned_is_given_back_before_the_failure_is_told)
 
 // --- cancellation -----------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_gives_back_what_is_owned)
+TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_releases_held_locks)
 {
     for (const asio::cancellation_type type : each_type)
         for (const bool second_is_held : {false, true})
@@ -312,7 +312,7 @@ TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_gives_back_what_is_owned)
         }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancellation_that_meets_a_grant_gives_it_back)
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_of_an_undelivered_grant_releases_it)
 {
     for (const asio::cancellation_type type : each_type)
         for (const bool second_is_held : {false, true})
@@ -324,7 +324,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_that_meets_a_grant_gives_it_back)
             t.lock(a);
             test::start(how, t.context, next,
                         [&] { return (second_is_held ? t.second : t.first).async_lock(); });
-            // The signal for a coroutine goes through its executor; it would come after the grant.
+            // The signal for a coroutine goes through its executor, and would arrive after the grant.
             if (how == path::coroutine)
                 a.cancel(type);
             held.unlock();
@@ -338,7 +338,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_that_meets_a_grant_gives_it_back)
         }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_the_context_dies_what_is_owned_is_given_back)
+TURNSTILE_TEST_BOTH_PATHS(a_destroyed_context_releases_held_locks)
 {
     for (const bool granted : {false, true})
     {
@@ -392,7 +392,7 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_mutexes)
     BOOST_TEST(told == 1);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_over_at_once_uses_the_immediate_executor)
+BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
 {
     scene t(path::handler);
     int told = 0;
@@ -416,15 +416,15 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
             BOOST_TEST(one.owns_lock());
             BOOST_TEST(other.owns_lock());
             const auto [late, none] =
-                co_await async_lock_all(t.second, t.first)(asio::cancel_after(1ms, asio::as_tuple));
+                co_await async_lock_all(t.second, t.first, asio::cancel_after(1ms, asio::as_tuple));
             BOOST_TEST(late == asio::error::operation_aborted);
             BOOST_TEST(!std::get<0>(none).owns_lock());
         }
-        const auto guards = co_await async_lock_all(t.second, t.first)(asio::use_awaitable);
+        const auto guards = co_await async_lock_all(t.second, t.first, asio::use_awaitable);
         BOOST_TEST(std::get<1>(guards).owns_lock());
     };
     run(t.context, body());
-    auto future = async_lock_all(t.first, t.second)(asio::use_future);
+    auto future = async_lock_all(t.first, t.second, asio::use_future);
     auto wrong = async_lock_all(t.first, t.first)(asio::use_future);
     t.context.restart();
     t.context.run();
@@ -432,12 +432,52 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
     BOOST_CHECK_THROW(wrong.get(), system_error);
 }
 
+BOOST_AUTO_TEST_CASE(a_token_stands_behind_any_number_of_mutexes)
+{
+    asio::io_context context;
+    async_mutex a(context), b(context), d(context);
+    shared_mutex c(context);
+    const auto here = std::source_location::current();
+    int told = 0;
+    // An lvalue, which is copied.
+    const auto count = [&](const error_code& error, const auto& guards)
+    {
+        BOOST_TEST(!error);
+        told += static_cast<int>(std::tuple_size_v<std::decay_t<decltype(guards)>>);
+    };
+    const auto expect = [&](int guards)
+    {
+        drain(context);
+        BOOST_TEST(std::exchange(told, 0) == guards);
+    };
+    async_lock_all(a, count);
+    expect(1);
+    async_lock_all(a, b, count);
+    expect(2);
+    async_lock_all(a, b, c, count);
+    expect(3);
+    async_lock_all(a, b, c, d, count);
+    expect(4);
+    async_lock_all(here, a, count);
+    expect(1);
+    async_lock_all(here, a, b, c, d, count);
+    expect(4);
+    async_lock_all(a, b, c, d, asio::deferred)(count);
+    expect(4);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto [error, guards] = co_await async_lock_all(d, c, b, a, asio::as_tuple);
+        BOOST_TEST(!error);
+        BOOST_TEST(std::get<0>(guards).owns_lock());
+    };
+    run(context, body());
+}
+
 // --- random schedules -------------------------------------------------------------------------
 
 namespace {
 
-/// Some tasks that lock some of four mutexes in any order, hold them for a while, and give up now and
-/// then.
+/// Tasks that lock some of four mutexes in any order, hold them for a while, and sometimes cancel.
 class crowd
 {
 public:
@@ -460,7 +500,7 @@ public:
             if (dice_.below(40) == 0)
                 dice_.one_of(signals).emit(asio::cancellation_type::total);
         }
-        // Nobody waits for anybody.
+        // No task waits.
         BOOST_TEST(ended_ == tasks);
         for (const auto& each : mutexes_)
             BOOST_TEST(!each->is_locked());
@@ -472,7 +512,7 @@ private:
         co_await asio::this_coro::throw_if_cancelled(false);
         for (int round = 0; round < 6; ++round)
         {
-            // A task that was cancelled goes on as if nothing had happened.
+            // A cancelled task continues.
             co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
             co_await lock_some();
         }
@@ -490,20 +530,20 @@ private:
         if (dice_.coin())
         {
             const auto [error, guards] =
-                co_await async_lock_all(a, b)(asio::as_tuple(asio::deferred));
+                co_await async_lock_all(a, b, asio::as_tuple(asio::deferred));
             if (!error)
                 co_await use(order[0], order[1]);
         }
         else
         {
             const auto [error, guards] =
-                co_await async_lock_all(a, b, c)(asio::as_tuple(asio::deferred));
+                co_await async_lock_all(a, b, c, asio::as_tuple(asio::deferred));
             if (!error)
                 co_await use(order[0], order[1], order[2]);
         }
     }
 
-    /// Nobody else has any of these.
+    /// Checks that no other task holds any of these.
     template <class... Which>
     asio::awaitable<void> use(Which... which)
     {
@@ -531,19 +571,19 @@ BOOST_AUTO_TEST_CASE(tasks_with_different_orders_never_block_each_other)
 
 // --- observability ----------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(those_who_wait_are_reported_where_they_asked)
+BOOST_AUTO_TEST_CASE(waiters_are_reported_with_their_source_locations)
 {
     asio::io_context context;
-    // In the order of their addresses, so that the first one is waited for.
+    // In the order of their addresses, so that the operation waits for the first one.
     std::array<async_mutex, 4> row{async_mutex(context), async_mutex(context), async_mutex(context),
                                    async_mutex(context)};
     const auto guard = row[0].try_lock();
     const auto here = std::source_location::current();
     async_lock_all(row[0])(asio::detached);
-    async_lock_all(row[0], row[1])(asio::detached);
-    async_lock_all(row[0], row[1], row[2])(asio::detached);
-    async_lock_all(row[0], row[1], row[2], row[3])(asio::detached);
-    async_lock_all(here, row[0], row[1], row[2], row[3])(asio::detached);
+    async_lock_all(row[0], row[1], asio::detached);
+    async_lock_all(row[0], row[1], row[2], asio::detached);
+    async_lock_all(row[0], row[1], row[2], row[3], asio::detached);
+    async_lock_all(here, row[0], row[1], row[2], row[3], asio::detached);
     const auto waiters = row[0].snapshot().waiters;
     BOOST_TEST(waiters.size() == 5U);
     for (std::size_t i = 0; i != 3; ++i)

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Who gets a mutex, in which order, and on which executor he is told.
+// Tests the order of grants, and the executors of handlers.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -58,7 +58,7 @@ static_assert(std::is_same_v<
 
 // --- construction -----------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(nobody_holds_a_new_mutex)
+BOOST_AUTO_TEST_CASE(a_new_mutex_is_free)
 {
     asio::io_context context;
     const async_mutex mutex(context);
@@ -88,7 +88,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_free_lock_is_taken_at_once)
     BOOST_TEST(s.mutex.is_locked());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_finds_it_held_waits_until_it_is_given_back)
+TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_granted_the_lock_after_its_release)
 {
     scene s(how);
     auto holder = s.hold();
@@ -151,14 +151,14 @@ BOOST_AUTO_TEST_CASE(all_kinds_of_waiters_stand_in_one_queue)
     BOOST_TEST(told == "eabcfd");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_a_grant_on_its_way)
+TURNSTILE_TEST_BOTH_PATHS(newcomers_do_not_overtake_undelivered_grants)
 {
     scene s(how);
     auto holder = s.hold();
     locking waiter(s.told, 'w'), newcomer(s.told, 'n'), third(s.told, 't');
     s.lock(waiter);
     holder.unlock();
-    // The waiter owns the lock, and does not know it yet.
+    // The grant is undelivered.
     BOOST_TEST(s.mutex.is_locked());
     BOOST_TEST(!s.mutex.try_lock());
     s.mutex.async_try_lock([&](const error_code&, const std::optional<guard_type>& got)
@@ -171,7 +171,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_a_grant_on_its_way)
     BOOST_TEST(s.told == "wxnt");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_lock_that_is_given_back_goes_to_the_waiter_in_the_same_step)
+TURNSTILE_TEST_BOTH_PATHS(a_release_grants_the_lock_to_the_waiter_in_the_same_step)
 {
     scene s(how);
     auto holder = s.hold();
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(an_operation_that_was_not_started_does_nothing)
     BOOST_TEST(!s.mutex.is_locked());
 }
 
-BOOST_AUTO_TEST_CASE(a_handler_that_throws_gives_the_lock_back)
+BOOST_AUTO_TEST_CASE(a_handler_that_throws_releases_the_lock)
 {
     scene s;
     auto holder = s.hold();
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_handler_that_throws_gives_the_lock_back)
 
 namespace {
 
-/// A handler of any operation, which writes down where it runs. A guard that it gets dies in it.
+/// A handler of any operation, which records the executor that runs it, and destroys the guard.
 struct note
 {
     void operator()(const error_code& /*error*/) const
@@ -278,7 +278,7 @@ struct tracked_scene
     tracker_executor immediate{context.get_executor(), 3};
     async_mutex mutex{own};
 
-    /// Where the handlers of operations run that are over at once. @p wrap makes the handler.
+    /// The executors of handlers of immediate operations. @p wrap makes the handler.
     template <class Wrap>
     std::vector<int> run_immediate(Wrap wrap)
     {
@@ -300,7 +300,7 @@ struct tracked_scene
         return ran_on;
     }
 
-    /// The same of operations that have to wait.
+    /// The same for operations that have to wait.
     template <class Wrap>
     std::vector<int> run_waiting(Wrap wrap)
     {
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_mutex)
     BOOST_TEST(s.run_waiting(wrap) == std::vector<int>(4, 1));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_over_at_once_goes_through_the_immediate_executor)
+BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor_of_each_operation)
 {
     tracked_scene s;
     const auto wrap = [&](note n)
@@ -375,7 +375,7 @@ BOOST_AUTO_TEST_CASE(an_immediate_executor_is_found_inside_of_a_wrapped_handler)
     BOOST_TEST(ran);
 }
 
-BOOST_AUTO_TEST_CASE(a_coroutine_goes_on_on_its_own_executor)
+BOOST_AUTO_TEST_CASE(a_coroutine_resumes_on_its_own_executor)
 {
     tracked_scene s;
     std::vector<int> ran_on;
@@ -395,7 +395,7 @@ BOOST_AUTO_TEST_CASE(a_coroutine_goes_on_on_its_own_executor)
     BOOST_TEST(ran_on == std::vector<int>(3, 2));
 }
 
-BOOST_AUTO_TEST_CASE(no_handler_runs_inside_of_what_causes_it)
+BOOST_AUTO_TEST_CASE(no_handler_runs_inside_its_cause)
 {
     scene s;
     int told = 0;
@@ -407,7 +407,7 @@ BOOST_AUTO_TEST_CASE(no_handler_runs_inside_of_what_causes_it)
     };
     asio::cancellation_signal signal;
     auto mutex = std::make_unique<async_mutex>(s.context);
-    // On the context, where it would be possible.
+    // On the context, where the handler could run at once.
     asio::post(s.context,
                [&]
                {
@@ -506,7 +506,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_context_of_the_mutex_need_not_run)
     BOOST_TEST(c.state() == "done");
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_keeps_his_context_at_work)
+BOOST_AUTO_TEST_CASE(a_waiter_is_work_of_its_context)
 {
     scene s;
     auto holder = s.hold();

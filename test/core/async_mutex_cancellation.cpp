@@ -2,8 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Those who do not get the mutex: because they were cancelled, because their time was up, or because it
-// was destroyed.
+// Tests attempts that fail: by cancellation, by a time-out, or because the mutex is destroyed.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -101,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_of_no_type_does_nothing)
     BOOST_TEST(a.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_is_cancelled_leaves_the_order_of_the_others_as_it_is)
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_does_not_change_the_order_of_others)
 {
     for (const int victim : {0, 1, 2, 3})
     {
@@ -143,7 +142,7 @@ TURNSTILE_TEST_BOTH_PATHS(when_all_are_cancelled_the_lock_becomes_free)
         s.lock(*each);
     for (locking* each : {&b, &a, &c})
         each->cancel();
-    // Told or not: they are not in the queue any more.
+    // The cancelled attempts are no longer in the queue, whether or not their results were delivered.
     if (how == path::handler)
     {
         holder.unlock();
@@ -204,7 +203,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_grant_that_was_faster_than_the_cancellation_counts)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancellation_that_comes_late_does_nothing)
+TURNSTILE_TEST_BOTH_PATHS(a_late_cancellation_does_nothing)
 {
     scene s(how);
     auto holder = s.hold();
@@ -238,8 +237,8 @@ namespace {
 
 /// An executor that calls a function whenever it is asked for its context.
 ///
-/// A wait asks after it can be cancelled and before it is parked. What another thread may do in
-/// between, a test does there.
+/// A wait asks after it can be cancelled and before it is parked. The function does what another thread
+/// could do in between.
 class interrupted_executor
 {
 public:
@@ -289,7 +288,7 @@ private:
 
 }  // namespace
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancellation_that_comes_before_the_parking_counts)
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_before_the_parking_counts)
 {
     scene s(how);
     const auto holder = s.hold();
@@ -314,7 +313,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_that_comes_before_the_parking_counts)
     BOOST_TEST(a.state() == "aborted");
 }
 
-BOOST_AUTO_TEST_CASE(who_could_not_begin_to_wait_is_not_told)
+BOOST_AUTO_TEST_CASE(a_wait_that_throws_at_its_start_does_not_complete)
 {
     scene s;
     auto holder = s.hold();
@@ -377,11 +376,11 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_was_cancelled_before_does_not_take_a_free_
     error_code told;
     const auto body = [&]() -> asio::awaitable<void>
     {
-        // From within, before it comes to the lock.
+        // Before the operation requests the lock.
         signal.emit(asio::cancellation_type::terminal);
         try
         {
-            co_await s.mutex.async_lock();
+            static_cast<void>(co_await s.mutex.async_lock());
         }
         catch (const system_error& failure)
         {
@@ -395,7 +394,7 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_was_cancelled_before_does_not_take_a_free_
     BOOST_TEST(!s.mutex.is_locked());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(destroying_the_mutex_aborts_those_who_wait)
+TURNSTILE_TEST_BOTH_PATHS(destroying_the_mutex_aborts_waiters)
 {
     asio::io_context context;
     auto mutex = std::make_unique<async_mutex>(context);
@@ -416,7 +415,7 @@ TURNSTILE_TEST_BOTH_PATHS(destroying_the_mutex_aborts_those_who_wait)
     BOOST_TEST(!holder->valid());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(destroying_the_mutex_aborts_who_was_not_told_that_he_owns_it)
+TURNSTILE_TEST_BOTH_PATHS(destroying_the_mutex_aborts_an_undelivered_grant)
 {
     asio::io_context context;
     const asio::any_io_executor executor = context.get_executor();
@@ -444,7 +443,7 @@ namespace {
 
 using namespace asio::experimental::awaitable_operators;
 
-/// Waits for the lock or for a timer, whatever comes first.
+/// Waits for the lock or a timer, whichever ends first.
 asio::awaitable<std::string> lock_or_time_out(async_mutex& mutex, manual_timer& timer)
 {
     auto result =
@@ -609,7 +608,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_takes_a_free_lock_whatever_the_limit)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_gets_the_lock_in_time)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_granted_in_time)
 {
     scene s(how);
     auto holder = s.hold();
@@ -625,7 +624,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_gets_the_lock_in_time)
     BOOST_TEST(s.context.stopped());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_gives_up_at_its_deadline)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_times_out_at_its_deadline)
 {
     scene s(how);
     auto holder = s.hold();
@@ -640,7 +639,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_gives_up_at_its_deadline)
     BOOST_TEST(!s.mutex.is_locked());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_gives_up_leaves_the_order_of_the_others_as_it_is)
+TURNSTILE_TEST_BOTH_PATHS(a_withdrawal_does_not_change_the_order_of_others)
 {
     scene s(how);
     auto holder = s.hold();

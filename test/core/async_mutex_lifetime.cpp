@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Contexts, mutex and guard die in every order, in every state that a wait can be in. What is expected
-// comes from the model of mutex_world; that nothing is leaked or used too late, from the sanitizers.
+// Destroys contexts, mutex and guard in every order, in every state of a wait. The model of mutex_world
+// predicts the results; the sanitizers find leaks and late uses.
 
 #include <algorithm>
 #include <array>
@@ -40,7 +40,7 @@ world::id start_in(world& w, attempt_plan how, int context)
     return w.start(how);
 }
 
-/// Three waiters, in turn of two contexts.
+/// Three waiters, alternating between two contexts.
 void queue_three(world& w, const attempt_plan& how)
 {
     for (const int context : {0, 1, 0})
@@ -80,8 +80,8 @@ void destroy(world& w, victim which)
     }
 }
 
-/// Brings about a state, which gets the way of waiting, and destroys everything in each order. Whoever
-/// is left runs either after each step or after the last one.
+/// Creates a state for a way to wait, and destroys everything in each order. The remaining contexts run
+/// after each step, or only after the last one.
 template <class State>
 void destroy_in_every_order(State state)
 {
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(any_order_while_a_grant_is_undelivered)
 
 BOOST_AUTO_TEST_CASE(any_order_while_a_grant_is_half_delivered)
 {
-    // What waits with a timer is told after two handlers.
+    // A timed attempt completes after two handlers.
     destroy_in_every_order(
         [](world& w, const attempt_plan& how)
         {
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(any_order_while_an_abortion_is_undelivered)
         });
 }
 
-BOOST_AUTO_TEST_CASE(any_order_while_nobody_has_run)
+BOOST_AUTO_TEST_CASE(every_order_of_destruction_before_any_handler_runs)
 {
     destroy_in_every_order(
         [](world& w, const attempt_plan& how)

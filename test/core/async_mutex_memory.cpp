@@ -2,17 +2,20 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What waiting costs in memory: allocations, the size of a waiter, the depth of the stack.
+// Tests the memory that a wait needs: allocations, the size of a waiter, the depth of the stack.
 
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/strand.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstddef>
@@ -28,15 +31,17 @@
 #include <support/manual_clock.hpp>
 #include <support/mutex_scene.hpp>
 #include <turnstile/async_mutex.hpp>
+#include <turnstile/condition.hpp>
 #include <utility>
 
 namespace asio = boost::asio;
+using namespace std::chrono_literals;
 using namespace turnstile;
 using namespace turnstile::test;
 
 // --- the allocations of the whole program -----------------------------------------------------
 
-// The thread sanitizer of clang++ brings along operators of its own that cannot be replaced.
+// The thread sanitizer of clang++ defines its own operators, which cannot be replaced.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define TURNSTILE_TEST_COUNTS_ALLOCATIONS 0
@@ -48,7 +53,7 @@ using namespace turnstile::test;
 
 namespace {
 
-/// Whether allocations are counted, and there is something that does without.
+/// Whether allocations are counted, and an allocation-free path exists.
 constexpr bool counts = TURNSTILE_TEST_COUNTS_ALLOCATIONS == 1 && has_await_fast_path;
 
 std::atomic<std::size_t> heap_allocations{0};
@@ -70,7 +75,7 @@ void* allocate(std::size_t size, std::size_t alignment)
 
 }  // namespace
 
-// Not inline, lest g++ takes the pairs apart and warns of halves that do not match.
+// Not inline, because g++ would analyse the functions separately and warn about mismatched pairs.
 [[gnu::noinline]] void* operator new(std::size_t size)
 {
     return allocate(size, alignof(std::max_align_t));
@@ -110,8 +115,7 @@ using scene = mutex_scene;
 using guard_type = mutex_scene::guard_type;
 using typed_mutex = basic_async_mutex<asio::io_context::executor_type>;
 
-/// Runs two coroutines that take turns, and returns how many allocations all turns but the first few
-/// cost.
+/// Runs two coroutines that alternate, and returns the number of allocations after the first few turns.
 template <class Mutex, class Executor>
 std::size_t allocations_of_turns(asio::io_context& context, Mutex& mutex, const Executor& executor)
 {
@@ -128,7 +132,7 @@ std::size_t allocations_of_turns(asio::io_context& context, Mutex& mutex, const 
                 start = heap_allocations;
             waits += mutex.is_locked() ? 1 : 0;
             const auto guard = co_await mutex.async_lock();
-            // Lets the other one come, and wait.
+            // Lets the other coroutine run until it waits.
             co_await asio::post(executor, asio::deferred);
         }
         if (measures)
@@ -191,11 +195,144 @@ BOOST_AUTO_TEST_CASE(taking_a_free_lock_does_not_allocate, *boost::unit_test::en
     BOOST_TEST(allocations == 0u);
 }
 
+namespace {
+
+/// Acquires a free lock in many ways, and returns the number of allocations.
+asio::awaitable<std::size_t> take_with_adapters(scene& s)
+{
+    error_code error;
+    bool as_expected = true;
+    const std::size_t start = heap_allocations;
+    for (int i = 0; i < 100; ++i)
+    {
+        static_cast<void>(co_await s.mutex.async_lock(asio::as_tuple));
+        static_cast<void>(co_await s.mutex.async_lock(asio::as_tuple(asio::deferred)));
+        static_cast<void>(co_await s.mutex.async_lock(asio::redirect_error(error)));
+        static_cast<void>(co_await s.mutex.async_lock(asio::redirect_error(asio::deferred, error)));
+        static_cast<void>(co_await s.mutex.async_try_lock(asio::as_tuple));
+        static_cast<void>(co_await s.mutex.async_try_lock_for(1h, asio::as_tuple));
+        static_cast<void>(co_await s.mutex.async_try_lock_for(1h, asio::redirect_error(error)));
+        const auto [entered, token] = co_await s.mutex.async_enter(asio::as_tuple);
+        co_await s.mutex.async_leave(token, asio::redirect_error(error));
+        as_expected = as_expected && !error;
+        const auto [left] = co_await s.mutex.async_leave(token, asio::as_tuple);
+        as_expected = as_expected && left == errc::not_owner;
+        co_await s.mutex.async_leave(token, asio::redirect_error(error));
+        as_expected = as_expected && error == errc::not_owner;
+    }
+    const std::size_t end = heap_allocations;
+    BOOST_TEST(as_expected);
+    co_return end - start;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(taking_a_free_lock_with_a_token_adapter_does_neither_suspend_nor_allocate,
+                     *boost::unit_test::enable_if<has_await_fast_path>())
+{
+    scene s;
+    int others = 0;
+    std::size_t allocations = 1;
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        asio::post(s.context, [&] { ++others; });
+        allocations = co_await take_with_adapters(s);
+        BOOST_TEST(others == 0);
+    };
+    run(s.context, body());
+    if (counts)
+        BOOST_TEST(allocations == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(taking_a_free_lock_with_use_awaitable_does_not_suspend,
+                     *boost::unit_test::enable_if<has_await_fast_path>())
+{
+    scene s;
+    int others = 0;
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        error_code error;
+        asio::post(s.context, [&] { ++others; });
+        static_cast<void>(co_await s.mutex.async_lock(asio::use_awaitable));
+        static_cast<void>(co_await s.mutex.async_lock(asio::as_tuple(asio::use_awaitable)));
+        static_cast<void>(
+            co_await s.mutex.async_lock(asio::redirect_error(asio::use_awaitable, error)));
+        static_cast<void>(co_await s.mutex.async_try_lock_for(1h, asio::use_awaitable));
+        BOOST_TEST(others == 0);
+    };
+    run(s.context, body());
+    BOOST_TEST(others == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_for_a_predicate_that_holds_does_neither_suspend_nor_allocate,
+                     *boost::unit_test::enable_if<has_await_fast_path>())
+{
+    scene s;
+    condition changed(s.mutex);
+    int others = 0;
+    std::size_t allocations = 1;
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto always = [] { return true; };
+        bool holds = true;
+        guard_type guard = co_await s.mutex.async_lock();
+        asio::post(s.context, [&] { ++others; });
+        const std::size_t start = heap_allocations;
+        for (int i = 0; i < 1000; ++i)
+        {
+            co_await changed.async_wait(guard, always);
+            holds = holds && co_await changed.async_wait_for(guard, 1h, always);
+        }
+        allocations = heap_allocations - start;
+        BOOST_TEST(holds);
+        co_await changed.async_wait(guard, always, asio::use_awaitable);
+        BOOST_TEST(others == 0);
+    };
+    run(s.context, body());
+    if (counts)
+        BOOST_TEST(allocations == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(waiting_with_a_token_adapter_does_not_allocate,
+                     *boost::unit_test::enable_if<counts>())
+{
+    asio::io_context context;
+    async_mutex mutex(context);
+    std::size_t start = 0;
+    std::size_t end = 0;
+    int waits = 0;
+    const auto body = [&](bool measures) -> asio::awaitable<void>
+    {
+        error_code error;
+        for (int i = 0; i < 2000; ++i)
+        {
+            if (measures && i == 100)
+                start = heap_allocations;
+            waits += mutex.is_locked() ? 1 : 0;
+            {
+                const auto [failure, guard] = co_await mutex.async_lock(asio::as_tuple);
+                // Lets the other coroutine run until it waits.
+                co_await asio::post(context, asio::deferred);
+            }
+            waits += mutex.is_locked() ? 1 : 0;
+            const auto guard = co_await mutex.async_lock(asio::redirect_error(error));
+            co_await asio::post(context, asio::deferred);
+        }
+        if (measures)
+            end = heap_allocations;
+    };
+    asio::co_spawn(context, body(true), rethrower());
+    asio::co_spawn(context, body(false), rethrower());
+    drain(context);
+    BOOST_TEST(waits > 2000);
+    BOOST_TEST(end - start == 0u);
+}
+
 // --- the associated allocator -----------------------------------------------------------------
 
 namespace {
 
-/// A handler of any operation, with an allocator of its own.
+/// A handler of any operation, with its own allocator.
 class counted_handler
 {
 public:
@@ -213,7 +350,7 @@ public:
     void operator()(const error_code& /*error*/, const Result&... /*result*/)
     {
         ++*told_;
-        // Everything is free again for the next operation.
+        // All memory has been released for the next operation.
         BOOST_TEST(count_->live == 0u);
     }
 
@@ -250,7 +387,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_handler_uses_its_allocator_and_frees_before_it_ru
 
 BOOST_AUTO_TEST_CASE(a_handler_that_need_not_wait_uses_its_allocator_too)
 {
-    // An any_io_executor does not take an allocator, neither from us nor from anybody else.
+    // An any_io_executor does not use the handler's allocator.
     asio::io_context context;
     typed_mutex mutex(context);
     allocation_count count;
@@ -280,7 +417,7 @@ BOOST_AUTO_TEST_CASE(a_handler_that_times_out_or_is_aborted_frees_before_it_runs
     BOOST_TEST(aborted.live == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_handler_that_is_never_invoked_frees_all_the_same)
+BOOST_AUTO_TEST_CASE(a_handler_that_is_never_invoked_frees_its_memory)
 {
     allocation_count waiting, timed, granted, at_once;
     int told = 0;
@@ -304,11 +441,11 @@ BOOST_AUTO_TEST_CASE(a_handler_that_is_never_invoked_frees_all_the_same)
 
 namespace {
 
-/// What a waiting handler takes besides itself.
+/// The memory that a waiting operation needs in addition to its handler.
 template <class Mutex>
 std::size_t size_of_waiting_handler()
 {
-    // Before the context, because the handler that waits uses both until the context is gone.
+    // Declared before the context, because the waiting handler uses both until the context is destroyed.
     allocation_count count;
     int told = 0;
     asio::io_context context;
@@ -347,7 +484,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_coroutine_is_small)
 
 namespace {
 
-/// How far the places are apart that called look().
+/// The distance between the stack positions of all calls of look().
 class depth_gauge
 {
 public:
@@ -368,12 +505,12 @@ private:
     std::uintptr_t highest_ = 0;
 };
 
-/// More than ways through a context differ, far less than anything that grows with the number of locks.
+/// More than the difference between code paths, and much less than any growth with the number of locks.
 constexpr std::size_t flat = 8192;
 constexpr int many_locks = 1'000'000;
 constexpr int many_waiters = 100'000;
 
-/// A handler that locks again and again.
+/// A handler that locks repeatedly.
 struct lock_again
 {
     void operator()(const error_code& /*error*/, guard_type guard)
@@ -467,7 +604,7 @@ BOOST_AUTO_TEST_CASE(the_stack_is_flat_when_a_mutex_with_many_waiters_is_destroy
 BOOST_AUTO_TEST_CASE(the_stack_is_flat_when_a_context_with_many_waiters_is_destroyed)
 {
     depth_gauge gauge;
-    /// Looks when its coroutine is destroyed.
+    /// Calls look() when its coroutine is destroyed.
     struct dying
     {
         explicit dying(depth_gauge& g)
@@ -494,7 +631,7 @@ BOOST_AUTO_TEST_CASE(the_stack_is_flat_when_a_context_with_many_waiters_is_destr
         for (int i = 0; i < many_waiters; ++i)
             asio::co_spawn(context, body(mutex), rethrower());
         drain(context);
-        // The first one owns the lock when the context dies.
+        // The first waiter holds the lock when the context is destroyed.
         holder.reset();
     }
     BOOST_TEST(gauge.looks() == many_waiters);

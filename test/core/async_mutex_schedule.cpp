@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Random interleavings of everything that can happen to a mutex, compared with a model step by step.
-// One thread and a clock that stands still: a seed always gives the same run. To see one again:
+// Compares random interleavings of all operations on a mutex with a model, step by step. One thread and a
+// manual clock: a seed always gives the same run. To repeat one:
 //
 //   TURNSTILE_SEED=<seed> TURNSTILE_RANDOM_RUNS=1 test_async_mutex_schedule
 
@@ -21,7 +21,7 @@ namespace {
 namespace asio = boost::asio;
 using namespace turnstile::test;
 
-/// One run: a random walk through the things that can be done to a world.
+/// A random walk through the operations of a world.
 template <class Mutex>
 class random_walk
 {
@@ -148,7 +148,7 @@ private:
         world_.create_context(c);
     }
 
-    /// Either all is let go until nobody waits, or all is left as it is and destroyed.
+    /// Either releases everything until no attempt waits, or destroys the world as it is.
     void end()
     {
         if (dice_.coin())

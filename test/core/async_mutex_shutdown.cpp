@@ -2,11 +2,12 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Ends that async_mutex_lifetime.cpp does not generate: a mutex that belongs to its users, strands that
-// shut down before the library does, destruction from within, pools of threads.
+// Tests endings that async_mutex_lifetime.cpp does not generate: a mutex that its users own, strands that
+// shut down before the library does, destruction inside handlers, pools of threads.
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -14,19 +15,33 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/execution/blocking.hpp>
+#include <boost/asio/execution/context.hpp>
+#include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/execution_context.hpp>
+#include <boost/asio/executor.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/require.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <cstddef>
 #include <future>
 #include <memory>
 #include <optional>
 #include <support/manual_clock.hpp>
 #include <turnstile/async_mutex.hpp>
+#include <turnstile/async_semaphore.hpp>
+#include <turnstile/barrier.hpp>
+#include <turnstile/condition.hpp>
+#include <turnstile/event.hpp>
+#include <turnstile/latch.hpp>
+#include <turnstile/monitor.hpp>
+#include <turnstile/shared_mutex.hpp>
 #include <utility>
 #include <vector>
 
@@ -38,8 +53,9 @@ using turnstile::test::manual_clock;
 using turnstile::test::manual_timer;
 
 using shared_mutex_ptr = std::shared_ptr<async_mutex>;
+using life = std::shared_ptr<int>;
 
-/// Waits for the lock of a mutex that belongs to those who use it, and then for ever.
+/// Waits for the lock of a mutex that its users own, and then for ever.
 asio::awaitable<void> share(shared_mutex_ptr mutex, int& grants)
 {
     const auto guard = co_await mutex->async_lock();
@@ -48,7 +64,7 @@ asio::awaitable<void> share(shared_mutex_ptr mutex, int& grants)
     co_await timer.async_wait(asio::deferred);
 }
 
-/// The same, with a guard that is given back after the last use of the mutex.
+/// The same, with a guard that is released after the last use of the mutex.
 asio::awaitable<void> share_late(shared_mutex_ptr mutex, int& grants)
 {
     async_mutex::guard_type guard;
@@ -59,7 +75,8 @@ asio::awaitable<void> share_late(shared_mutex_ptr mutex, int& grants)
     co_await timer.async_wait(asio::deferred);
 }
 
-/// Makes the context know the library before its strands, so that they are shut down first.
+/// Creates the library's service of the context before that of strands, so that strands are shut
+/// down first.
 void wait_once(asio::io_context& context)
 {
     async_mutex mutex(context);
@@ -126,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_strand_that_shuts_down_does_not_recurse)
                 mutex.async_lock(
                     asio::bind_executor(strand, [&](const turnstile::error_code&,
                                                     async_mutex::guard_type) { ++invoked; }));
-            // Dies with the strand, and gives the lock to the first of those who wait on it.
+            // Destroyed with the strand, and grants the lock to the first waiter there.
             asio::post(strand, [g = std::move(*guard)] {});
         }
         context.reset();
@@ -137,7 +154,7 @@ BOOST_AUTO_TEST_CASE(a_strand_that_shuts_down_does_not_recurse)
 
 namespace {
 
-/// Ends by stopping what is still going on.
+/// The destructor destroys the mutex and cancels the operation.
 struct session
 {
     explicit session(asio::io_context& context)
@@ -162,7 +179,7 @@ struct session
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_handler_that_dies_may_take_the_mutex_along_and_cancel_another_waiter)
+BOOST_AUTO_TEST_CASE(a_destroyed_handler_may_destroy_the_mutex_and_cancel_another_waiter)
 {
     int invoked = 0;
     {
@@ -201,7 +218,7 @@ BOOST_AUTO_TEST_CASE(mutexes_leave_a_context_in_any_order)
             context->poll();
         }
         BOOST_TEST(life.use_count() == 2);
-        // Finds the last one, whoever has left before it.
+        // The context destroys the handler of the last mutex, in whatever order the others were destroyed.
         context.reset();
         BOOST_TEST(life.use_count() == 1);
     } while (std::ranges::next_permutation(order).found);
@@ -209,7 +226,7 @@ BOOST_AUTO_TEST_CASE(mutexes_leave_a_context_in_any_order)
 
 namespace {
 
-/// A service that says whether it lives.
+/// A service that reports whether it exists.
 class neighbour final : public asio::execution_context::service
 {
 public:
@@ -236,18 +253,18 @@ private:
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(who_waits_dies_before_any_service_of_its_context)
+BOOST_AUTO_TEST_CASE(a_waiter_is_destroyed_before_any_service_of_its_context)
 {
     bool alive = false;
     bool was_alive = false;
     auto context = std::make_unique<asio::io_context>();
     wait_once(*context);
-    // Younger than the library's service, so it dies first.
+    // Younger than the library's service, so it is destroyed first.
     asio::make_service<neighbour>(*context, alive);
     async_mutex mutex(*context);
     const auto guard = mutex.try_lock();
     {
-        // A handler may own what needs a service when it dies: a timer or a socket.
+        // The destructor of a handler may need other services, for instance through a timer or a socket.
         const std::shared_ptr<void> owned(nullptr, [&](void*) { was_alive = alive; });
         mutex.async_lock([owned](const turnstile::error_code&, async_mutex::guard_type) {});
     }
@@ -267,6 +284,206 @@ BOOST_AUTO_TEST_CASE(a_guard_may_outlive_the_strand_that_its_mutex_was_made_with
     }
     BOOST_TEST(guard.owns_lock());
     BOOST_TEST(!guard.valid());
+}
+
+namespace {
+
+using typed_strand = asio::strand<asio::io_context::executor_type>;
+
+/// Destroys the context of the fallback executor before the object that @p make makes.
+template <class Make>
+void end_context_first(Make make)
+{
+    auto context = std::make_unique<asio::io_context>();
+    const auto object = make(*context);
+    context.reset();
+}
+
+template <class Object, class Executor, class... Args>
+auto make_with(const Executor& executor, Args... args)
+{
+    return std::make_unique<Object>(executor, args...);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(each_object_may_outlive_the_context_of_its_strand)
+{
+    namespace t = turnstile;
+    const auto strand = [](asio::io_context& c) { return asio::any_io_executor(make_strand(c)); };
+    end_context_first([&](auto& c) { return make_with<async_mutex>(strand(c)); });
+    end_context_first([&](auto& c) { return make_with<t::async_semaphore>(strand(c), 1); });
+    end_context_first([&](auto& c) { return make_with<t::shared_mutex>(strand(c)); });
+    end_context_first([&](auto& c) { return make_with<t::event>(strand(c)); });
+    end_context_first([&](auto& c) { return make_with<t::latch>(strand(c), 1); });
+    end_context_first([&](auto& c) { return make_with<t::barrier>(strand(c), 1); });
+    end_context_first([&](auto& c) { return make_with<t::monitor<int>>(strand(c)); });
+}
+
+BOOST_AUTO_TEST_CASE(an_object_may_outlive_the_context_of_an_executor_of_any_type)
+{
+    namespace t = turnstile;
+    end_context_first(
+        [](auto& c)
+        { return make_with<t::basic_async_mutex<typed_strand>>(make_strand(c.get_executor())); });
+    end_context_first(
+        [](auto& c)
+        {
+            return make_with<t::basic_async_semaphore<typed_strand>>(make_strand(c.get_executor()),
+                                                                     1);
+        });
+    end_context_first(
+        [](auto& c) { return make_with<t::basic_async_mutex<asio::executor>>(c.get_executor()); });
+    end_context_first(
+        [](auto& c)
+        {
+            return make_with<t::basic_async_mutex<asio::executor>>(asio::executor(make_strand(c)));
+        });
+    // An executor that tracks work uses its context when it is destroyed.
+    end_context_first(
+        [](auto& c)
+        {
+            return make_with<async_mutex>(asio::any_io_executor(
+                asio::require(c.get_executor(), asio::execution::outstanding_work.tracked)));
+        });
+}
+
+BOOST_AUTO_TEST_CASE(a_strand_and_all_that_uses_it_end_in_any_order)
+{
+    enum class part
+    {
+        context,
+        mutex,
+        guard,
+        condition,
+    };
+    std::array order{part::context, part::mutex, part::guard, part::condition};
+    do
+    {
+        auto context = std::make_unique<asio::io_context>();
+        const life told = std::make_shared<int>(0);
+        auto mutex = std::make_unique<async_mutex>(asio::make_strand(*context));
+        auto guard = mutex->try_lock();
+        auto changed = std::make_unique<turnstile::condition<async_mutex>>(*mutex);
+        mutex->async_lock([told](const turnstile::error_code&, async_mutex::guard_type)
+                          { ++*told; });
+        for (const part each : order)
+        {
+            if (each == part::context)
+                context.reset();
+            else if (each == part::mutex)
+                mutex.reset();
+            else if (each == part::guard)
+                guard.reset();
+            else
+                changed.reset();
+        }
+        BOOST_TEST(*told == 0);
+        BOOST_TEST(told.use_count() == 1);
+    } while (std::ranges::next_permutation(order).found);
+}
+
+BOOST_AUTO_TEST_CASE(a_mutex_serves_other_contexts_when_that_of_its_strand_is_gone)
+{
+    asio::io_context mine;
+    auto context = std::make_unique<asio::io_context>();
+    async_mutex mutex(asio::make_strand(*context));
+    turnstile::condition changed(mutex);
+    int grants = 0;
+    const auto count =
+        asio::bind_executor(mine, [&](const turnstile::error_code& error, async_mutex::guard_type)
+                            { grants += error ? 0 : 1; });
+    auto guard = mutex.try_lock();
+    mutex.async_lock(count);
+    context.reset();
+    mutex.async_lock(count);
+    mutex.async_try_lock_for(std::chrono::hours(1),
+                             asio::bind_executor(mine,
+                                                 [&](const turnstile::error_code&, auto locked)
+                                                 { grants += locked ? 1 : 0; }));
+    changed.async_notify_one(asio::bind_executor(mine, [](const turnstile::error_code&) {}));
+    guard->async_unlock(asio::bind_executor(mine, [](const turnstile::error_code&) {}));
+    asio::co_spawn(
+        mine,
+        [&]() -> asio::awaitable<void>
+        {
+            auto own = co_await mutex.async_lock();
+            ++grants;
+            co_await changed.async_wait(own, [] { return true; });
+        },
+        asio::detached);
+    mine.run();
+    BOOST_TEST(grants == 4);
+}
+
+namespace {
+
+/// An executor that owns its context.
+class owning_executor
+{
+public:
+    explicit owning_executor(std::shared_ptr<asio::io_context> context) noexcept
+        : context_(std::move(context))
+    {
+    }
+
+    [[nodiscard]] asio::io_context& query(asio::execution::context_t) const noexcept
+    {
+        return *context_;
+    }
+
+    [[nodiscard]] static constexpr asio::execution::blocking_t query(
+        asio::execution::blocking_t) noexcept
+    {
+        return asio::execution::blocking.never;
+    }
+
+    [[nodiscard]] owning_executor require(asio::execution::blocking_t::never_t) const noexcept
+    {
+        return *this;
+    }
+
+    template <class F>
+    void execute(F f) const
+    {
+        asio::require(context_->get_executor(), asio::execution::blocking.never)
+            .execute(std::move(f));
+    }
+
+    friend bool operator==(const owning_executor&, const owning_executor&) noexcept = default;
+
+private:
+    std::shared_ptr<asio::io_context> context_;
+};
+
+/// Creates a mutex whose executor alone owns its context, and destroys it with a waiter elsewhere.
+template <class Mutex>
+void end_with_context()
+{
+    using guard_type = typename Mutex::guard_type;
+    asio::io_context mine;
+    auto context = std::make_shared<asio::io_context>();
+    const std::weak_ptr<asio::io_context> observer = context;
+    // Destroyed with the context, which releases the lock.
+    auto mutex = std::make_unique<Mutex>(owning_executor(context));
+    asio::post(*context, [g = std::move(*mutex->try_lock())] {});
+    bool aborted = false;
+    mutex->async_lock(asio::bind_executor(mine, [&](const turnstile::error_code& error, guard_type)
+                                          { aborted = error == asio::error::operation_aborted; }));
+    context.reset();
+    BOOST_TEST(!observer.expired());
+    mutex.reset();
+    BOOST_TEST(observer.expired());
+    mine.run();
+    BOOST_TEST(aborted);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_mutex_may_hold_the_last_executor_that_keeps_its_context)
+{
+    end_with_context<turnstile::basic_async_mutex<owning_executor>>();
+    end_with_context<async_mutex>();
 }
 
 BOOST_AUTO_TEST_CASE(a_handler_may_destroy_the_mutex)
@@ -312,7 +529,7 @@ BOOST_AUTO_TEST_CASE(a_coroutine_may_destroy_the_mutex_that_it_holds)
 
 namespace {
 
-/// A thread that can be made to stand still, and dies so if it does.
+/// A thread that a test can block. The destructor discards its pending work and ends it.
 class one_thread
 {
 public:
@@ -346,8 +563,6 @@ private:
     std::promise<void> resume_;
     asio::thread_pool pool_{1};
 };
-
-using life = std::shared_ptr<int>;
 
 asio::awaitable<void> wait_on_pool(async_mutex& mutex, life told)
 {

@@ -2,9 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// A mutex between threads. What is written under the lock is not atomic, so that the thread sanitizer
-// would see two who think that they own it; and the races have several ends, of which each has to be a
-// good one.
+// Tests a mutex between threads. The protected data are not atomic, so that the thread sanitizer finds two
+// concurrent holders. A race may end in several ways, and each has to be correct.
 
 #include <algorithm>
 #include <atomic>
@@ -47,7 +46,7 @@ namespace {
 using guard_type = async_mutex::guard_type;
 using optional_guard = std::optional<guard_type>;
 
-/// A context that some threads run until it is destroyed.
+/// A context that its threads run until its destruction.
 class running_context
 {
 public:
@@ -60,7 +59,7 @@ public:
     running_context(const running_context&) = delete;
     running_context& operator=(const running_context&) = delete;
 
-    /// What is not done is not done any more.
+    /// Abandons pending work.
     ~running_context()
     {
         work_.reset();
@@ -68,7 +67,7 @@ public:
         join();
     }
 
-    /// Waits until all is done.
+    /// Waits until no work is left.
     void finish()
     {
         work_.reset();
@@ -99,7 +98,7 @@ void settle(const Executor& executor)
     done.get_future().wait();
 }
 
-/// What a mutex protects.
+/// The data that a mutex protects.
 struct treasure
 {
     void begin()
@@ -122,7 +121,7 @@ struct treasure
     int violations = 0;
 };
 
-/// Uses it in turn under a guard, under one that was got in time, and under a token.
+/// Alternates between a guard, a guard of a timed attempt, and a token.
 asio::awaitable<void> use_often(async_mutex& mutex, treasure& t, int times)
 {
     for (int i = 0; i < times; i += 3)
@@ -130,7 +129,7 @@ asio::awaitable<void> use_often(async_mutex& mutex, treasure& t, int times)
         {
             const guard_type guard = co_await mutex.async_lock();
             t.begin();
-            // Others come meanwhile, and another thread may go on.
+            // Other coroutines run meanwhile, perhaps on another thread.
             co_await asio::post(co_await asio::this_coro::executor, asio::deferred);
             t.end();
         }
@@ -144,7 +143,7 @@ asio::awaitable<void> use_often(async_mutex& mutex, treasure& t, int times)
     }
 }
 
-/// Uses it with a handler, and again, some times.
+/// Uses the data repeatedly, with handlers.
 void use_with_handlers(async_mutex& mutex, const asio::any_io_executor& executor, treasure& t,
                        int times)
 {
@@ -261,7 +260,7 @@ enum class ending
     timed_out,
 };
 
-/// One attempt on a strand, which a thread waits for. What it gets it gives back at once.
+/// One attempt on a strand, for which a thread waits. It releases the lock at once.
 struct contender
 {
     enum class kind
@@ -365,7 +364,7 @@ struct contender
     std::promise<ending> told;
 };
 
-/// How often a race is run: TURNSTILE_RANDOM_RUNS, within reason.
+/// The number of rounds of a race: TURNSTILE_RANDOM_RUNS, limited.
 const int rounds = static_cast<int>(
     std::min<std::uint64_t>(test::number_from("TURNSTILE_RANDOM_RUNS", 500), 20'000));
 
@@ -468,7 +467,7 @@ BOOST_AUTO_TEST_CASE(several_cancellations_while_the_lock_goes_from_one_to_the_n
 
 namespace {
 
-/// Does two things at the same time, one of them on this thread.
+/// Runs two functions at the same time, one of them on this thread.
 template <class Here, class There>
 void race(Here here, There there)
 {
@@ -484,7 +483,7 @@ void race(Here here, There there)
     other.join();
 }
 
-/// Lets one of each kind wait on a context. None of them is ever told.
+/// Starts one waiter of each kind on a context. None of them completes.
 template <class Executor>
 void wait_in_all_ways(async_mutex& mutex, asio::io_context& context, const Executor& executor,
                       std::atomic<int>& granted)
@@ -505,7 +504,7 @@ void wait_in_all_ways(async_mutex& mutex, asio::io_context& context, const Execu
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_context_dies_while_another_thread_gives_the_lock_back)
+BOOST_AUTO_TEST_CASE(a_context_is_destroyed_while_another_thread_releases_the_lock)
 {
     asio::io_context own;
     async_mutex mutex(own);
@@ -525,7 +524,7 @@ BOOST_AUTO_TEST_CASE(a_context_dies_while_another_thread_gives_the_lock_back)
     BOOST_TEST(granted == 0);
 }
 
-BOOST_AUTO_TEST_CASE(two_contexts_die_at_the_same_time)
+BOOST_AUTO_TEST_CASE(two_contexts_are_destroyed_at_the_same_time)
 {
     asio::io_context own;
     async_mutex mutex(own);
@@ -541,7 +540,7 @@ BOOST_AUTO_TEST_CASE(two_contexts_die_at_the_same_time)
             wait_in_all_ways(mutex, *one, one->get_executor(), granted);
             wait_in_all_ways(mutex, *other, other->get_executor(), granted);
         }
-        // Somebody of one of them owns the lock by now.
+        // A waiter of one of the contexts holds the lock by now.
         holder.reset();
         race([&] { one.reset(); }, [&] { other.reset(); });
         BOOST_REQUIRE(!mutex.is_locked());
@@ -549,7 +548,7 @@ BOOST_AUTO_TEST_CASE(two_contexts_die_at_the_same_time)
     BOOST_TEST(granted == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_context_dies_while_the_mutex_does)
+BOOST_AUTO_TEST_CASE(a_context_and_the_mutex_are_destroyed_at_the_same_time)
 {
     asio::io_context own;
     std::atomic<int> granted{0};
@@ -566,7 +565,7 @@ BOOST_AUTO_TEST_CASE(a_context_dies_while_the_mutex_does)
     BOOST_TEST(granted == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_mutex_dies_while_another_thread_destroys_the_guard)
+BOOST_AUTO_TEST_CASE(a_mutex_is_destroyed_while_another_thread_destroys_the_guard)
 {
     running_context context(1);
     for (int i = 0; i < rounds; ++i)
@@ -581,7 +580,7 @@ BOOST_AUTO_TEST_CASE(a_mutex_dies_while_another_thread_destroys_the_guard)
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_mutex_dies_while_a_waiter_is_cancelled)
+BOOST_AUTO_TEST_CASE(a_mutex_is_destroyed_while_a_waiter_is_cancelled)
 {
     running_context context(2);
     for (int i = 0; i < rounds; ++i)

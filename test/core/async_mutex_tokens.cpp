@@ -2,19 +2,27 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Each completion token with each operation: that it compiles, and what it yields. Every test waits once
-// for a lock that is held and finds it free once.
+// Tests that each completion token compiles with each operation, and its result. Every test waits once for
+// a held lock, and acquires a free one once.
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/append.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancel_after.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/execution/any_executor.hpp>
+#include <boost/asio/execution/blocking.hpp>
+#include <boost/asio/execution/context.hpp>
+#include <boost/asio/execution_context.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/experimental/coro.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
@@ -22,8 +30,11 @@
 #include <boost/asio/experimental/use_promise.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/require.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
+#include <boost/asio/wait_traits.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstddef>
@@ -33,13 +44,22 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <support/attempt.hpp>
 #include <support/expect.hpp>
 #include <support/mutex_scene.hpp>
 #include <tuple>
+#include <turnstile/async_lock_all.hpp>
 #include <turnstile/async_mutex.hpp>
+#include <turnstile/stop_token.hpp>
+#include <turnstile/with_lock.hpp>
 #include <utility>
+#include <vector>
+
+#if __has_include(<boost/asio/inline_executor.hpp>)
+#include <boost/asio/inline_executor.hpp>
+#endif
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
@@ -51,7 +71,7 @@ namespace {
 using guard_type = async_mutex::guard_type;
 using optional_guard = std::optional<guard_type>;
 
-/// A context, a mutex, and somebody who holds it until everything else is done.
+/// A context, a mutex, and a guard that holds it until everything else is done.
 struct contended_scene : mutex_scene
 {
     contended_scene()
@@ -59,7 +79,7 @@ struct contended_scene : mutex_scene
     {
     }
 
-    /// Runs the context until nothing is ready, gives the lock back, and goes on.
+    /// Runs the context until no handler is ready, releases the lock, and continues.
     void run_contended()
     {
         drain(context);
@@ -220,7 +240,7 @@ BOOST_AUTO_TEST_CASE(use_future)
     }
     drain(s.context);
     std::future<void> leave = s.mutex.async_leave(enter.get(), asio::use_future);
-    // As a code: the thread sanitizer does not see how libstdc++ counts who refers to an exception.
+    // As a value: the thread sanitizer does not see how libstdc++ counts the references to an exception.
     std::future<std::tuple<error_code>> wrong =
         s.mutex.async_leave(owner_token(7), asio::as_tuple(asio::use_future));
     std::future<optional_guard> timed = s.mutex.async_try_lock_for(0s, asio::use_future);
@@ -372,7 +392,7 @@ BOOST_AUTO_TEST_CASE(awaitable_operators)
         const auto both = co_await (s.mutex.async_lock(asio::use_awaitable) &&
                                     other.async_try_lock(asio::use_awaitable));
         BOOST_TEST(std::get<0>(both).valid());
-        // The first one's guard still has it.
+        // The guard of the first operation still holds the lock.
         BOOST_TEST(!std::get<1>(both));
     };
     s.run_contended(body());
@@ -409,4 +429,247 @@ BOOST_AUTO_TEST_CASE(experimental_use_promise)
     std::move(promise)([&](const error_code&, const guard_type& guard) { owned = guard.valid(); });
     drain(s.context);
     BOOST_TEST(owned);
+}
+
+// --- handlers and executors of Asio's timers --------------------------------------------------
+
+namespace {
+
+/// Each test also starts a wait of an expired timer with the same handler, to show that Asio accepts it.
+struct timer_scene : contended_scene
+{
+    asio::steady_timer timer{context, asio::steady_timer::time_point::min()};
+    int timer_told = 0;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_any_completion_handler)
+{
+    timer_scene s;
+    int told = 0;
+    bool granted = true;
+    using lock_handler = asio::any_completion_handler<void(error_code, guard_type)>;
+    using timed_handler = asio::any_completion_handler<void(error_code, optional_guard)>;
+    const auto count = [&](const error_code& error, const auto& guard)
+    {
+        ++told;
+        granted = granted && !error && static_cast<bool>(guard);
+    };
+    s.timer.async_wait(
+        asio::any_completion_handler<void(error_code)>([&](const error_code&) { ++s.timer_told; }));
+    s.mutex.async_lock(lock_handler(count));
+    s.mutex.async_try_lock_for(1h, timed_handler(count));
+    async_lock_all(s.mutex)(asio::any_completion_handler<void(error_code, std::tuple<guard_type>)>(
+        [&](const error_code&, const auto&) { ++told; }));
+    with_lock(
+        s.mutex, [&](guard_type&) { ++told; },
+        asio::any_completion_handler<void(std::exception_ptr)>([](const std::exception_ptr&) {}));
+    s.run_contended();
+    s.mutex.async_lock(lock_handler(count));
+    BOOST_TEST(told == 4);
+    drain(s.context);
+    BOOST_TEST(told == 5);
+    BOOST_TEST(granted);
+    BOOST_TEST(s.timer_told == 1);
+}
+
+BOOST_AUTO_TEST_CASE(an_any_completion_handler_can_be_cancelled)
+{
+    contended_scene s;
+    asio::cancellation_signal signal;
+    error_code told;
+    asio::io_context mine;
+    bool on_its_executor = false;
+    s.mutex.async_lock(
+        asio::any_completion_handler<void(error_code, guard_type)>(asio::bind_cancellation_slot(
+            signal.slot(), asio::bind_executor(mine,
+                                               [&](const error_code& error, const guard_type&)
+                                               {
+                                                   told = error;
+                                                   on_its_executor =
+                                                       mine.get_executor().running_in_this_thread();
+                                               }))));
+    signal.emit(asio::cancellation_type::total);
+    drain(s.context);
+    drain(mine);
+    BOOST_TEST(told == asio::error::operation_aborted);
+    BOOST_TEST(on_its_executor);
+}
+
+BOOST_AUTO_TEST_CASE(a_group_of_operations_with_a_call_back_without_executor)
+{
+    using asio::experimental::make_parallel_group;
+    using asio::experimental::wait_for_all;
+    timer_scene s;
+    int told = 0;
+    const auto in_vector = [](auto operation)
+    {
+        std::vector<decltype(operation)> operations;
+        operations.push_back(std::move(operation));
+        return operations;
+    };
+    make_parallel_group(in_vector(s.timer.async_wait(asio::deferred)))
+        .async_wait(wait_for_all(), [&](const std::vector<std::size_t>&,
+                                        const std::vector<error_code>&) { ++s.timer_told; });
+    for (int i = 0; i < 2; ++i)
+    {
+        make_parallel_group(in_vector(s.mutex.async_lock(asio::deferred)))
+            .async_wait(wait_for_all(),
+                        [&](const std::vector<std::size_t>&, const std::vector<error_code>& errors,
+                            const std::vector<guard_type>& guards)
+                        { told += !errors.at(0) && guards.at(0).valid() ? 1 : 0; });
+        if (i == 0)
+            s.run_contended();
+        drain(s.context);
+        BOOST_TEST(told == i + 1);
+    }
+    BOOST_TEST(s.timer_told == 1);
+}
+
+// Since Boost 1.89.
+#if __has_include(<boost/asio/inline_executor.hpp>)
+
+BOOST_AUTO_TEST_CASE(a_handler_with_an_inline_executor)
+{
+    timer_scene s;
+    int told = 0;
+    const auto count = [&](const error_code& error, const auto&)
+    {
+        BOOST_TEST(s.context.get_executor().running_in_this_thread());
+        told += error ? 0 : 1;
+    };
+    s.timer.async_wait(
+        asio::bind_executor(asio::inline_executor(), [&](const error_code&) { ++s.timer_told; }));
+    s.mutex.async_lock(asio::bind_executor(asio::inline_executor(), count));
+    s.mutex.async_try_lock_for(1h, asio::bind_executor(asio::inline_executor(), count));
+    s.run_contended();
+    s.mutex.async_lock(asio::bind_executor(asio::inline_executor(), count));
+    // Not inside the initiating function.
+    BOOST_TEST(told == 2);
+    drain(s.context);
+    BOOST_TEST(told == 3);
+    BOOST_TEST(s.timer_told == 1);
+}
+
+#endif
+
+BOOST_AUTO_TEST_CASE(a_const_token_with_a_stop_token)
+{
+    timer_scene s;
+    std::stop_source stop;
+    int told = 0;
+    const auto count = [&](const error_code& error, const auto&...)
+    { told += error == asio::error::operation_aborted ? 1 : 0; };
+    const auto token = bind_stop_token(stop.get_token(), count);
+    s.timer.expires_after(1h);
+    s.timer.async_wait(token);
+    s.mutex.async_lock(token);
+    drain(s.context);
+    stop.request_stop();
+    drain(s.context);
+    BOOST_TEST(told == 2);
+    const auto deferred = bind_stop_token(stop.get_token(), asio::deferred);
+    s.mutex.async_lock(deferred)(count);
+    drain(s.context);
+    BOOST_TEST(told == 3);
+}
+
+namespace {
+
+/// An execution context in the general sense, but not an asio::execution_context.
+struct workshop
+{
+    asio::io_context& context;
+};
+
+class workshop_executor
+{
+public:
+    explicit workshop_executor(workshop& where) noexcept
+        : workshop_(&where)
+    {
+    }
+
+    [[nodiscard]] workshop& query(asio::execution::context_t) const noexcept { return *workshop_; }
+
+    [[nodiscard]] static constexpr asio::execution::blocking_t query(
+        asio::execution::blocking_t) noexcept
+    {
+        return asio::execution::blocking.never;
+    }
+
+    [[nodiscard]] workshop_executor require(asio::execution::blocking_t::never_t) const noexcept
+    {
+        return *this;
+    }
+
+    template <class F>
+    void execute(F f) const
+    {
+        asio::require(workshop_->context.get_executor(), asio::execution::blocking.never)
+            .execute(std::move(f));
+    }
+
+    friend bool operator==(const workshop_executor&, const workshop_executor&) noexcept = default;
+
+private:
+    workshop* workshop_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_executor_whose_context_is_no_execution_context)
+{
+    asio::io_context context;
+    workshop place{context};
+    const workshop_executor executor(place);
+    timer_scene s;
+    int told = 0;
+    const auto count = [&](const error_code& error, const auto&) { told += error ? 0 : 1; };
+    s.timer.async_wait(asio::bind_executor(executor, [&](const error_code&) { ++s.timer_told; }));
+    s.mutex.async_lock(asio::bind_executor(executor, count));
+    s.mutex.async_try_lock_for(1h, asio::bind_executor(executor, count));
+    // A timer rejects this executor, a mutex accepts it.
+    basic_async_mutex<workshop_executor> mutex(executor);
+    auto guard = mutex.try_lock();
+    mutex.async_lock(count);
+    guard->async_unlock([&](const error_code& error) { told += error ? 0 : 1; });
+    for (int i = 0; i < 3; ++i)
+    {
+        drain(s.context);
+        drain(context);
+        if (i == 0)
+            s.holder.unlock();
+    }
+    BOOST_TEST(told == 4);
+    BOOST_TEST(s.timer_told == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_mutex_with_a_small_executor)
+{
+    using asio::execution::any_executor;
+    using asio::execution::blocking_t;
+    using asio::execution::context_as_t;
+    using small_executor =
+        any_executor<context_as_t<asio::execution_context&>, blocking_t::never_t>;
+    using tiny_executor = any_executor<blocking_t::never_t>;
+    using small_timer =
+        asio::basic_waitable_timer<std::chrono::steady_clock,
+                                   asio::wait_traits<std::chrono::steady_clock>, small_executor>;
+    asio::io_context context;
+    int told = 0;
+    const auto count = [&](const error_code& error, const auto&...) { told += error ? 0 : 1; };
+    small_timer timer(context.get_executor(), small_timer::time_point::min());
+    timer.async_wait(count);
+    const auto use = [&](auto mutex)
+    {
+        auto guard = mutex->try_lock();
+        mutex->async_lock(count);
+        guard->async_unlock(count);
+        drain(context);
+    };
+    use(std::make_unique<basic_async_mutex<small_executor>>(context.get_executor()));
+    use(std::make_unique<basic_async_mutex<tiny_executor>>(context.get_executor()));
+    BOOST_TEST(told == 5);
 }

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What async_semaphore does on one thread, on each of the two paths on which one can wait.
+// Tests async_semaphore on one thread, with both ways to wait.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -42,7 +42,7 @@ constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
                                                  asio::cancellation_type::partial,
                                                  asio::cancellation_type::terminal};
 
-/// A semaphore, and a context for everybody who wants something of it.
+/// A semaphore, and a context for all operations.
 struct scene
 {
     template <class... Counts>
@@ -52,7 +52,7 @@ struct scene
     {
     }
 
-    /// Launches the operation that @p make returns, and runs what that makes ready.
+    /// Launches the operation that @p make returns, and runs all ready handlers.
     template <class T, class Make>
     void start(attempt<T>& a, Make make)
     {
@@ -81,7 +81,7 @@ struct scene
         start(a, [this, units] { return semaphore.async_release(units); });
     }
 
-    /// What takes @p units until it is destroyed.
+    /// A permit for @p units.
     [[nodiscard]] permit_type take(std::ptrdiff_t units)
     {
         std::optional<permit_type> taken = semaphore.try_acquire(units);
@@ -174,7 +174,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_largest_capacity_can_be_used)
     BOOST_TEST(t.semaphore.available() == async_semaphore::max_capacity - 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_local_semaphore_says_what_it_is)
+BOOST_AUTO_TEST_CASE(a_local_semaphore_has_the_traits_of_a_local_lock)
 {
     static_assert(!async_semaphore::is_leased);
     static_assert(!async_semaphore::can_be_lost);
@@ -210,7 +210,7 @@ TURNSTILE_TEST_BOTH_PATHS(one_unit_is_the_default)
     BOOST_TEST(t.semaphore.try_acquire()->count() == 1);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_finds_too_few_units_waits_until_they_come_back)
+TURNSTILE_TEST_BOTH_PATHS(a_request_waits_until_enough_units_are_released)
 {
     scene t(how, 2);
     permit_type held = t.take(2);
@@ -218,7 +218,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_finds_too_few_units_waits_until_they_come_back)
     t.acquire(a, 1);
     BOOST_TEST(a.state() == "waiting");
     held = permit_type();
-    // Handed over at once, told later.
+    // The grant is undelivered.
     BOOST_TEST(t.semaphore.available() == 1);
     BOOST_TEST(a.state() == "waiting");
     drain(t.context);
@@ -261,7 +261,7 @@ TURNSTILE_TEST_BOTH_PATHS(one_release_serves_as_many_as_it_can)
 
 BOOST_AUTO_TEST_CASE(a_coroutine_that_finds_units_is_not_suspended)
 {
-    // Counts the handlers that a coroutine with so many acquisitions needs.
+    // The number of handlers that a coroutine with this number of acquisitions needs.
     const auto handlers = [](int acquisitions)
     {
         asio::io_context context;
@@ -330,7 +330,7 @@ TURNSTILE_TEST_BOTH_PATHS(
     BOOST_TEST(t.semaphore.available() == 2);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_the_head_is_cancelled_those_behind_go_on)
+TURNSTILE_TEST_BOTH_PATHS(waiters_behind_a_cancelled_head_are_served)
 {
     scene t(how, 3);
     permit_type held = t.take(1);
@@ -349,7 +349,7 @@ TURNSTILE_TEST_BOTH_PATHS(when_the_head_is_cancelled_those_behind_go_on)
     BOOST_TEST(t.semaphore.available() == 0);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_the_time_of_the_head_is_up_those_behind_go_on)
+TURNSTILE_TEST_BOTH_PATHS(waiters_behind_a_head_that_times_out_are_served)
 {
     scene t(how, 3);
     permit_type held = t.take(1);
@@ -363,7 +363,7 @@ TURNSTILE_TEST_BOTH_PATHS(when_the_time_of_the_head_is_up_those_behind_go_on)
     BOOST_TEST(small.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_leaves_from_the_middle_changes_nothing_for_the_others)
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_in_the_middle_does_not_affect_others)
 {
     scene t(how, 1);
     permit_type held = t.take(1);
@@ -382,7 +382,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_leaves_from_the_middle_changes_nothing_for_the_oth
     BOOST_TEST(t.told == "cdab");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_one_who_was_not_told_yet)
+TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_an_undelivered_grant)
 {
     scene t(how, 1);
     permit_type held = t.take(1);
@@ -398,7 +398,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_one_who_was_not_told_yet)
 
 // --- try --------------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(trying_takes_what_is_there)
+TURNSTILE_TEST_BOTH_PATHS(try_operations_acquire_available_units)
 {
     scene t(how, 3);
     acquisition a;
@@ -423,7 +423,7 @@ TURNSTILE_TEST_BOTH_PATHS(trying_does_not_wait)
     BOOST_TEST(t.semaphore.available() == 1);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(trying_does_not_overtake_those_who_wait)
+TURNSTILE_TEST_BOTH_PATHS(try_operations_do_not_overtake_waiters)
 {
     scene t(how, 3);
     const permit_type held = t.take(2);
@@ -438,9 +438,9 @@ TURNSTILE_TEST_BOTH_PATHS(trying_does_not_overtake_those_who_wait)
     BOOST_TEST(t.semaphore.try_acquire(1).has_value());
 }
 
-// --- limited in time --------------------------------------------------------------------------
+// --- time limits ------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_takes_at_once_what_is_there)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_granted_available_units_at_once)
 {
     scene t(how, 3);
     acquisition a, b;
@@ -452,7 +452,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_takes_at_once_what_is_there)
     BOOST_TEST(b.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_gets_what_comes_in_time)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_granted_units_that_are_released_in_time)
 {
     scene t(how, 3);
     permit_type held = t.take(3);
@@ -471,7 +471,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_gets_what_comes_in_time)
     BOOST_TEST(t.semaphore.available() == 1);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_gives_up_at_its_deadline)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_times_out_at_its_deadline)
 {
     scene t(how, 3);
     permit_type held = t.take(3);
@@ -485,7 +485,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_gives_up_at_its_deadline)
     BOOST_TEST(t.semaphore.available() == 3);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_deadline_in_the_past_gives_up_when_the_executor_gets_to_it)
+TURNSTILE_TEST_BOTH_PATHS(a_deadline_in_the_past_times_out_when_the_executor_runs)
 {
     scene t(how, 1);
     const permit_type held = t.take(1);
@@ -552,9 +552,9 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_served_in_its_turn)
     BOOST_TEST(t.told == "abc");
 }
 
-// --- units that anybody adds ------------------------------------------------------------------
+// --- units without a permit -------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(anybody_may_add_units)
+TURNSTILE_TEST_BOTH_PATHS(units_can_be_added_without_a_permit)
 {
     scene t(how, 0, 3);
     acquisition consumer;
@@ -623,7 +623,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_worked_clears_the_error)
 
 TURNSTILE_TEST_BOTH_PATHS(there_are_never_more_units_than_the_capacity)
 {
-    // Somebody adds the unit that a permit holds; later the permit returns it as well.
+    // Adds the unit that a permit holds; later the permit returns it as well.
     scene t(how, 2);
     permit_type held = t.take(2);
     t.semaphore.release(1);
@@ -641,12 +641,12 @@ TURNSTILE_TEST_BOTH_PATHS(the_value_can_be_read)
     scene t(how, 3);
     const permit_type held = t.take(2);
     attempt<std::ptrdiff_t> a;
-    t.start(a, [&] { return t.semaphore.async_value(); });
+    t.start(a, [&] { return t.semaphore.async_available(); });
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(a.value() == 1);
 }
 
-// --- counts that cannot be --------------------------------------------------------------------
+// --- invalid counts ---------------------------------------------------------------------------
 
 TURNSTILE_TEST_BOTH_PATHS(a_number_of_units_that_cannot_be_is_refused)
 {
@@ -717,7 +717,7 @@ TURNSTILE_TEST_BOTH_PATHS(less_capacity_removes_available_units)
     BOOST_TEST(a.state() == "invalid count");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(units_that_are_owed_vanish_when_they_come_back)
+TURNSTILE_TEST_BOTH_PATHS(released_units_pay_the_debt)
 {
     scene t(how, 5);
     permit_type first = t.take(3), second = t.take(2);
@@ -736,7 +736,7 @@ TURNSTILE_TEST_BOTH_PATHS(units_that_are_owed_vanish_when_they_come_back)
     BOOST_TEST(t.semaphore.available() == 1);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(units_that_are_added_pay_what_is_owed_first)
+TURNSTILE_TEST_BOTH_PATHS(added_units_first_pay_the_debt)
 {
     scene t(how, 0, 4);
     t.semaphore.set_capacity(1);  // 3 owed
@@ -752,7 +752,7 @@ TURNSTILE_TEST_BOTH_PATHS(units_that_are_added_pay_what_is_owed_first)
     BOOST_TEST(a.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(more_capacity_pays_what_is_owed_first)
+TURNSTILE_TEST_BOTH_PATHS(a_larger_capacity_first_pays_the_debt)
 {
     scene t(how, 5);
     permit_type held = t.take(5);
@@ -788,7 +788,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_debt_that_is_paid_is_forgotten)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_waits_for_more_than_there_will_ever_be_fails)
+TURNSTILE_TEST_BOTH_PATHS(a_request_for_more_than_the_capacity_fails)
 {
     scene t(how, 5);
     permit_type held = t.take(5);
@@ -811,7 +811,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_waits_for_more_than_there_will_ever_be_fails)
     BOOST_TEST(small.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(those_behind_one_who_fails_go_on)
+TURNSTILE_TEST_BOTH_PATHS(waiters_behind_a_failed_request_are_served)
 {
     scene t(how, 5);
     const permit_type held = t.take(2);
@@ -841,7 +841,7 @@ BOOST_AUTO_TEST_CASE(a_new_capacity_that_cannot_be_is_refused)
 
 // --- closing ----------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(closing_fails_those_who_wait)
+TURNSTILE_TEST_BOTH_PATHS(closing_fails_waiters)
 {
     scene t(how, 2);
     const permit_type held = t.take(2);
@@ -857,7 +857,7 @@ TURNSTILE_TEST_BOTH_PATHS(closing_fails_those_who_wait)
     BOOST_TEST(t.told.size() == 3u);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(closing_fails_those_who_come_later)
+TURNSTILE_TEST_BOTH_PATHS(closing_fails_later_requests)
 {
     scene t(how, 2);
     t.semaphore.close();
@@ -871,7 +871,7 @@ TURNSTILE_TEST_BOTH_PATHS(closing_fails_those_who_come_later)
     BOOST_TEST(t.semaphore.available() == 2);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(permits_of_a_closed_semaphore_stay_what_they_are)
+TURNSTILE_TEST_BOTH_PATHS(permits_of_a_closed_semaphore_remain_valid)
 {
     scene t(how, 3);
     permit_type held = t.take(2);
@@ -883,7 +883,7 @@ TURNSTILE_TEST_BOTH_PATHS(permits_of_a_closed_semaphore_stay_what_they_are)
     part.forget();
     t.semaphore.release(1);
     attempt<std::ptrdiff_t> value;
-    t.start(value, [&] { return t.semaphore.async_value(); });
+    t.start(value, [&] { return t.semaphore.async_available(); });
     BOOST_TEST(value.value() == 3);
     t.semaphore.set_capacity(5);
     BOOST_TEST(t.semaphore.available() == 5);
@@ -1056,7 +1056,7 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_semaphore
     t.semaphore.async_acquire(decltype(take)(take));
     t.semaphore.async_acquire(std::move(take));
     BOOST_TEST(told == 0);
-    // What waits is work of the context.
+    // A waiter is work of the context.
     t.context.poll();
     BOOST_TEST(told == 1);
     BOOST_TEST(!t.context.stopped());
@@ -1066,7 +1066,7 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_semaphore
     BOOST_TEST(told == 2);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
+TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
 {
     scene t(how, 1);
     permit_type held = t.take(1);
@@ -1074,7 +1074,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
     acquisition a;
     launch(how, strand, a, [&] { return t.semaphore.async_acquire(); });
     drain(t.context);
-    // The strand is busy while its handler runs, hence a is told only afterwards.
+    // The strand is busy while its handler runs, so a completes afterwards.
     asio::post(strand,
                [&]
                {
@@ -1086,7 +1086,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
     BOOST_TEST(a.state() == "done");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_over_at_once_uses_the_immediate_executor)
+BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
 {
     scene t(path::handler, 2);
     int told = 0;
@@ -1104,7 +1104,8 @@ BOOST_AUTO_TEST_CASE(what_is_over_at_once_uses_the_immediate_executor)
     t.semaphore.async_release(3,
                               here([&](error_code error) { told += error == errc::over_release; }));
     BOOST_TEST(told == 4);
-    t.semaphore.async_value(here([&](error_code, std::ptrdiff_t value) { told += value == 2; }));
+    t.semaphore.async_available(
+        here([&](error_code, std::ptrdiff_t value) { told += value == 2; }));
     BOOST_TEST(told == 5);
 }
 
@@ -1125,13 +1126,13 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
         error_code error;
         co_await s.async_release(1, asio::redirect_error(error));
         BOOST_TEST(!error);
-        BOOST_TEST(co_await s.async_value(asio::use_awaitable) == 1);
+        BOOST_TEST(co_await s.async_available(asio::use_awaitable) == 1);
         co_await held.async_release(asio::use_awaitable);
     };
     run(context, body());
 
     auto first = s.async_acquire(asio::use_future);
-    auto value = s.async_value(asio::use_future);
+    auto value = s.async_available(asio::use_future);
     auto trying = s.async_try_acquire(1, asio::use_future);
     auto wrong = s.async_acquire(2, asio::use_future);
     context.restart();
@@ -1139,7 +1140,7 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
     BOOST_TEST(first.get().count() == 1);
     BOOST_TEST(value.get() == 0);
     BOOST_TEST(!trying.get().has_value());
-    BOOST_CHECK_THROW(wrong.get(), system_error);
+    BOOST_CHECK_THROW(static_cast<void>(wrong.get()), system_error);
 }
 
 BOOST_AUTO_TEST_CASE(an_operation_that_was_not_started_is_a_value)

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What becomes of the units when contexts, semaphores and permits die, in whatever order.
+// Tests the units after contexts, semaphores and permits are destroyed, in every order.
 
 #include <algorithm>
 #include <array>
@@ -40,7 +40,7 @@ asio::awaitable<void> hold(async_semaphore& s, std::ptrdiff_t units)
     co_await timer.async_wait(asio::deferred);
 }
 
-/// Two contexts that can die, a semaphore that can, and a permit for all of its units.
+/// Two contexts, a semaphore, and a permit for all of its units, each of which can be destroyed.
 struct scene
 {
     explicit scene(path p)
@@ -73,26 +73,26 @@ struct scene
 
 // --- all orders -------------------------------------------------------------------------------
 
-/// What a context has to do with the semaphore when it dies.
+/// What a context contains when it is destroyed.
 enum class role
 {
     nothing,
     waits,
     waits_timed,
-    /// A grant is on its way.
+    /// An undelivered grant.
     granted,
-    /// A grant was delivered to a timed attempt whose timer has not ended yet.
+    /// A grant that was delivered to a timed attempt whose timer has not ended yet.
     half_told,
-    /// A failure is on its way.
+    /// An undelivered failure.
     failed,
-    /// A permit is in a frame.
+    /// A permit in a frame.
     holds,
 };
 
 constexpr role each_role[] = {role::nothing, role::waits,     role::waits_timed, role::granted,
                               role::failed,  role::half_told, role::holds};
 
-/// Who dies, in the order of permutation.
+/// The objects to destroy, in the order of permutation.
 enum death : std::size_t
 {
     of_context_0,
@@ -101,7 +101,7 @@ enum death : std::size_t
     of_permit,
 };
 
-/// One of the cases that all_orders() generates.
+/// One of the cases of all_orders().
 class funeral
 {
 public:
@@ -112,7 +112,7 @@ public:
     {
     }
 
-    /// @pre In this order for all that are granted, then for all others: grants go to the head.
+    /// @pre Called first for all granted roles and then for all others: grants go to the head of the queue.
     void prepare(std::size_t context, role r)
     {
         context_ = context;
@@ -157,7 +157,7 @@ public:
         check();
     }
 
-    /// Everything is dead: nobody waits any more, and nobody was told twice.
+    /// Everything is destroyed: no operation waits, and none has completed twice.
     void check_end() const
     {
         for (const acquisition& a : attempts_)
@@ -187,7 +187,7 @@ private:
         if (r == role::failed && is_cancellable())
             attempts_[context_].cancel();
         if (r == role::failed && t_.how == path::coroutine)
-            step();  // the cancellation takes a way of its own
+            step();  // the cancellation needs a handler of its own
     }
 
     void keep()
@@ -213,7 +213,7 @@ private:
 
     void check() const
     {
-        // Whatever died has given back what it had.
+        // Every destroyed object has returned its units.
         const bool all_but_semaphore = dead_[0] && dead_[1] && dead_[of_permit];
         if (all_but_semaphore && t_.semaphore)
         {
@@ -224,7 +224,7 @@ private:
         }
     }
 
-    /// The slot of a coroutine keeps its executor; a strand must not outlive its context.
+    /// The slot of a coroutine keeps its executor, and a strand must not outlive its context.
     [[nodiscard]] bool is_cancellable() const { return t_.how == path::handler || !strands_; }
 
     asio::io_context& context() { return *t_.contexts[context_]; }
@@ -299,9 +299,9 @@ TURNSTILE_TEST_BOTH_PATHS(every_order_of_destruction_on_strands_with_time_in_bet
     all_orders(how, true, true);
 }
 
-// --- contexts that die ------------------------------------------------------------------------
+// --- destroyed contexts -----------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_grant_on_its_way_to_a_dead_context_goes_to_the_next)
+TURNSTILE_TEST_BOTH_PATHS(an_undelivered_grant_of_a_destroyed_context_goes_to_the_next)
 {
     scene t(how);
     acquisition a, b;
@@ -335,7 +335,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_grant_that_races_a_cancellation_in_a_dying_context_i
     BOOST_TEST(t.semaphore->available() == 4);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_grant_on_its_way_to_a_timed_attempt_goes_to_the_next)
+TURNSTILE_TEST_BOTH_PATHS(an_undelivered_grant_of_a_timed_attempt_goes_to_the_next)
 {
     scene t(how);
     acquisition a, b;
@@ -348,7 +348,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_grant_on_its_way_to_a_timed_attempt_goes_to_the_next
     BOOST_TEST(b.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_grant_of_a_timed_attempt_whose_timer_has_not_ended_goes_to_the_next)
+TURNSTILE_TEST_BOTH_PATHS(a_delivered_grant_whose_timer_has_not_ended_goes_to_the_next)
 {
     scene t(how);
     acquisition a, b;
@@ -364,7 +364,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_grant_of_a_timed_attempt_whose_timer_has_not_ended_g
     BOOST_TEST(b.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_dies_with_its_context)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_destroyed_with_its_context)
 {
     scene t(how);
     acquisition a;
@@ -375,7 +375,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_dies_with_its_context)
     BOOST_TEST(t.semaphore->available() == 4);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(those_behind_the_waiters_of_a_dead_context_go_on)
+TURNSTILE_TEST_BOTH_PATHS(waiters_behind_those_of_a_destroyed_context_are_served)
 {
     scene t(how);
     acquisition large, small, second_large;
@@ -392,7 +392,7 @@ TURNSTILE_TEST_BOTH_PATHS(those_behind_the_waiters_of_a_dead_context_go_on)
     BOOST_TEST(t.semaphore->available() == 1);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(permits_in_the_frames_of_a_dead_context_are_returned)
+TURNSTILE_TEST_BOTH_PATHS(permits_in_the_frames_of_a_destroyed_context_are_released)
 {
     scene t(how);
     t.permit->split(3).release();
@@ -408,7 +408,7 @@ TURNSTILE_TEST_BOTH_PATHS(permits_in_the_frames_of_a_dead_context_are_returned)
     BOOST_TEST(t.semaphore->available() == 0);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_context_that_comes_after_a_dead_one_can_wait)
+TURNSTILE_TEST_BOTH_PATHS(operations_of_a_context_after_a_destroyed_one_can_wait)
 {
     scene t(how);
     for (int i = 0; i < 3; ++i)
@@ -447,7 +447,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_long_queue_on_a_strand_that_has_shut_down_does_not_r
     constexpr std::size_t length = 100'000;
     scene t(how);
     acquisition early;
-    t.acquire(1, early);  // hence the strands of this context are shut down first
+    t.acquire(1, early);  // so the strands of this context are shut down first
     early.cancel();
     drain(*t.contexts[1]);
     std::vector<acquisition> queue(length);
@@ -464,9 +464,9 @@ TURNSTILE_TEST_BOTH_PATHS(a_long_queue_on_a_strand_that_has_shut_down_does_not_r
     BOOST_TEST(t.semaphore->available() == 1);
 }
 
-// --- semaphores that die ----------------------------------------------------------------------
+// --- destroyed semaphores ---------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_dead_semaphore_are_aborted)
+TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_semaphore_are_aborted)
 {
     scene t(how);
     acquisition a(t.told, 'a'), b(t.told, 'b');
@@ -480,7 +480,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_dead_semaphore_are_aborted)
     BOOST_TEST(b.state() == "aborted");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_grant_of_a_dead_semaphore_that_was_on_its_way_is_aborted)
+TURNSTILE_TEST_BOTH_PATHS(an_undelivered_grant_of_a_destroyed_semaphore_is_aborted)
 {
     scene t(how);
     acquisition a, b;
@@ -496,7 +496,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_grant_of_a_dead_semaphore_that_was_on_its_way_is_abo
     BOOST_TEST(b.value().count() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_completion_on_its_way_does_not_touch_a_dead_semaphore)
+BOOST_AUTO_TEST_CASE(an_undelivered_completion_does_not_touch_a_destroyed_semaphore)
 {
     scene t(path::handler);
     t.permit.reset();
@@ -507,7 +507,7 @@ BOOST_AUTO_TEST_CASE(a_completion_on_its_way_does_not_touch_a_dead_semaphore)
     t.semaphore->async_acquire(5, receiver<permit_type>(refused, executor, true));
     t.semaphore->async_try_acquire(5, receiver<permit_type>(tried, executor, true));
     t.semaphore->async_release(5, receiver<void>(released, executor, true));
-    t.semaphore->async_value(receiver<std::ptrdiff_t>(value, executor, true));
+    t.semaphore->async_available(receiver<std::ptrdiff_t>(value, executor, true));
     t.semaphore.reset();
     drain(*t.contexts[1]);
     BOOST_TEST(refused.state() == "invalid count");
@@ -517,7 +517,7 @@ BOOST_AUTO_TEST_CASE(a_completion_on_its_way_does_not_touch_a_dead_semaphore)
     BOOST_TEST(value.value() == 4);
 }
 
-BOOST_AUTO_TEST_CASE(what_was_taken_at_once_from_a_semaphore_that_died_is_delivered)
+BOOST_AUTO_TEST_CASE(an_immediate_grant_of_a_destroyed_semaphore_is_delivered)
 {
     scene t(path::handler);
     t.permit.reset();
@@ -551,7 +551,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_failure_on_its_way_outlives_the_semaphore)
         BOOST_TEST(impossible.text().find("at most 3 are possible") != std::string::npos);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_failure_on_its_way_to_a_dead_context_leaves_nothing_behind)
+TURNSTILE_TEST_BOTH_PATHS(an_undelivered_failure_of_a_destroyed_context_leaves_nothing_behind)
 {
     scene t(how);
     acquisition impossible, closed;
@@ -566,7 +566,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_failure_on_its_way_to_a_dead_context_leaves_nothing_
     BOOST_TEST(t.semaphore->available() == 3);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_late_cancellation_finds_a_dead_semaphore)
+TURNSTILE_TEST_BOTH_PATHS(a_late_cancellation_after_the_semaphore_is_harmless)
 {
     scene t(how);
     acquisition a, b;
@@ -583,7 +583,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_late_cancellation_finds_a_dead_semaphore)
     BOOST_TEST(b.state() == "aborted");
 }
 
-BOOST_AUTO_TEST_CASE(a_late_cancellation_of_who_failed_at_once_finds_a_dead_semaphore)
+BOOST_AUTO_TEST_CASE(a_late_cancellation_of_an_immediate_failure_is_harmless)
 {
     scene t(path::handler);
     t.semaphore->close();
@@ -597,7 +597,7 @@ BOOST_AUTO_TEST_CASE(a_late_cancellation_of_who_failed_at_once_finds_a_dead_sema
     BOOST_TEST(refused.state() == "closed");
 }
 
-BOOST_AUTO_TEST_CASE(a_semaphore_may_die_in_the_handler_that_it_serves)
+BOOST_AUTO_TEST_CASE(a_handler_may_destroy_the_semaphore_that_served_it)
 {
     scene t(path::handler);
     acquisition behind;
@@ -617,7 +617,7 @@ BOOST_AUTO_TEST_CASE(a_semaphore_may_die_in_the_handler_that_it_serves)
     BOOST_TEST(behind.state() == "aborted");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_semaphore_in_a_frame_dies_with_its_context)
+TURNSTILE_TEST_BOTH_PATHS(a_semaphore_in_a_frame_is_destroyed_with_its_context)
 {
     scene t(how);
     async_semaphore* inner = nullptr;

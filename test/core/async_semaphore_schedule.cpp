@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Schedules of a semaphore: random ones on one thread against a model, and those that several threads
-// make of it.
+// Tests schedules of a semaphore: random ones on one thread, compared with a model, and those of
+// several threads.
 
 #include <array>
 #include <atomic>
@@ -145,7 +145,7 @@ private:
         const unsigned what = random_.below(16);
         const bool asynchronously = random_.coin();
         if (what < 8)
-            // Units that a permit holds are left to it.
+            // Does not add units that a permit holds.
             world_.release(random_.below(static_cast<unsigned>(model.taken() - model.held()) + 1),
                            asynchronously);
         else if (what < 11)
@@ -172,7 +172,7 @@ private:
         }
     }
 
-    /// All contexts die before the rest.
+    /// Destroys all contexts before the rest.
     void end()
     {
         for (std::size_t c = 0; c < world_type::contexts; ++c)
@@ -214,13 +214,13 @@ BOOST_AUTO_TEST_CASE(random_schedules_of_an_unsynchronized_semaphore_do_as_the_m
               [](std::uint64_t seed) { schedule<unsynchronized_async_semaphore>(seed).run(); });
 }
 
-// --- several threads --------------------------------------------------------------------------
+// --- threads ----------------------------------------------------------------------------------
 
 namespace {
 
 using permit_type = async_semaphore::permit_type;
 
-/// A context that a thread of its own runs.
+/// A context with its own thread.
 class worker
 {
 public:
@@ -232,7 +232,7 @@ public:
     worker(const worker&) = delete;
     worker& operator=(const worker&) = delete;
 
-    /// Waits until nothing is left to do.
+    /// Waits until no work is left.
     ~worker() { join(); }
 
     void join()
@@ -249,7 +249,7 @@ private:
     std::thread thread_;
 };
 
-/// Counts how many units are in use, which must never be more than there are.
+/// Counts the units in use, which must never exceed the capacity.
 class meter
 {
 public:
@@ -274,7 +274,7 @@ private:
     std::atomic<bool> exceeded_{false};
 };
 
-/// Takes some units again and again.
+/// Acquires units repeatedly.
 asio::awaitable<void> use(async_semaphore& s, meter& m, std::ptrdiff_t units, int times)
 {
     for (int i = 0; i < times; ++i)
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(threads_that_add_and_threads_that_take_units_agree)
 
 namespace {
 
-/// A round of the race between cancellations on the waiters' strands and grants from another thread.
+/// One round of the race between cancellations on the waiters' strands and grants from another thread.
 class race
 {
 public:
@@ -352,7 +352,7 @@ public:
     {
     }
 
-    /// Returns how many of the waiters got a unit.
+    /// Returns the number of waiters that were granted a unit.
     std::size_t run()
     {
         std::optional<permit_type> held = s_.try_acquire(waiters);
@@ -427,7 +427,7 @@ private:
     bool timed_;
     async_semaphore s_{worker_.context, waiters};
     std::array<waiter, waiters> all_{};
-    /// The waiters that were told, and the task that cancels.
+    /// The completed waiters and the cancelling task.
     std::atomic<std::size_t> ended_{0};
 };
 
@@ -445,7 +445,7 @@ BOOST_AUTO_TEST_CASE(of_a_cancellation_and_a_grant_exactly_one_wins)
     }
 }
 
-BOOST_AUTO_TEST_CASE(units_survive_contexts_that_die_while_others_release)
+BOOST_AUTO_TEST_CASE(units_survive_contexts_destroyed_while_others_release)
 {
     worker others;
     async_semaphore s(others.context, 2);

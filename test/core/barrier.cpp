@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What barrier does on one thread, on each of the two paths on which one can wait.
+// Tests barrier on one thread, with both ways to wait.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -45,7 +45,7 @@ constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
                                                  asio::cancellation_type::partial,
                                                  asio::cancellation_type::terminal};
 
-/// A barrier that counts its rounds, and a context for everybody who arrives.
+/// A barrier that counts its rounds, and a context for all participants.
 struct scene
 {
     scene(path p, std::ptrdiff_t participants)
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_barrier_has_a_name_and_an_executor)
     static_assert(!std::is_move_constructible_v<barrier>);
 }
 
-BOOST_AUTO_TEST_CASE(a_number_of_participants_that_cannot_be_is_refused)
+BOOST_AUTO_TEST_CASE(an_invalid_number_of_participants_is_rejected)
 {
     asio::io_context context;
     for (const std::ptrdiff_t n :
@@ -119,7 +119,7 @@ TURNSTILE_TEST_BOTH_PATHS(there_may_be_more_participants_than_ever_arrive)
 
 // --- rounds -----------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(everybody_waits_until_all_have_arrived)
+TURNSTILE_TEST_BOTH_PATHS(participants_wait_until_all_have_arrived)
 {
     scene t(how, 3);
     arrival a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
@@ -133,11 +133,11 @@ TURNSTILE_TEST_BOTH_PATHS(everybody_waits_until_all_have_arrived)
     BOOST_TEST(b.state() == "done");
     BOOST_TEST(c.state() == "done");
     BOOST_TEST(t.rounds == 1);
-    // Those who waited go on in the order in which they came.
+    // Waiters continue in the order of their arrival.
     BOOST_TEST(t.told.find('a') < t.told.find('b'));
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_is_alone_never_waits)
+TURNSTILE_TEST_BOTH_PATHS(a_single_participant_never_waits)
 {
     scene t(how, 1);
     for (int round = 1; round <= 3; ++round)
@@ -165,7 +165,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_rounds_repeat)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_arrives_after_the_round_belongs_to_the_next)
+TURNSTILE_TEST_BOTH_PATHS(an_arrival_after_the_round_belongs_to_the_next)
 {
     scene t(how, 2);
     arrival a, b, early;
@@ -181,7 +181,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_arrives_after_the_round_belongs_to_the_next)
     BOOST_TEST(t.rounds == 1);
 }
 
-BOOST_AUTO_TEST_CASE(who_arrives_last_is_not_suspended)
+BOOST_AUTO_TEST_CASE(the_last_arrival_is_not_suspended)
 {
     asio::io_context context;
     barrier meeting(context, 2);
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(who_arrives_last_is_not_suspended)
     asio::co_spawn(context, body('a'), rethrower{});
     drain(context);
     asio::co_spawn(context, body('b'), rethrower{});
-    // One handler starts b, which does not stop before its end.
+    // One handler runs b from its start to its end, without suspension.
     context.restart();
     context.poll_one();
     BOOST_TEST(story == "b");
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(who_arrives_last_is_not_suspended)
     BOOST_TEST(story == "ba");
 }
 
-BOOST_AUTO_TEST_CASE(who_is_fast_does_not_get_through_the_next_round_alone)
+BOOST_AUTO_TEST_CASE(a_fast_participant_does_not_pass_the_next_round_alone)
 {
     asio::io_context context;
     int rounds = 0;
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(who_is_fast_does_not_get_through_the_next_round_alone)
         for (int round = 0; round < 50; ++round)
         {
             co_await meeting.async_arrive_and_wait();
-            // Nobody is ahead of the others by more than the round that is under way.
+            // No participant is more than one round ahead of the others.
             BOOST_REQUIRE(rounds == round + 1);
             ++mine;
             for (const int each : done)
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(who_is_fast_does_not_get_through_the_next_round_alone)
 
 // --- completion step --------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(the_completion_step_runs_before_anybody_goes_on)
+TURNSTILE_TEST_BOTH_PATHS(the_completion_step_runs_before_any_participant_continues)
 {
     std::string story;
     scene t(how, 3, [&story] { story += '|'; });
@@ -257,7 +257,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_completion_step_runs_in_the_function_in_which_the_
         BOOST_TEST(t.rounds == 0);
         co_await t.meeting.async_arrive_and_wait();
         BOOST_TEST(t.rounds == 1);
-        // Nobody else has gone on meanwhile.
+        // No other participant has continued meanwhile.
         BOOST_TEST(a.state() == "waiting");
     };
     asio::co_spawn(t.context, last(), rethrower{});
@@ -308,7 +308,8 @@ TURNSTILE_TEST_BOTH_PATHS(the_completion_step_may_use_other_primitives)
 
 TURNSTILE_TEST_BOTH_PATHS(the_completion_step_does_not_run_under_a_lock)
 {
-    // Whoever waits can be cancelled, and the name and executor can be asked for: that would hang.
+    // Inside the completion step, waiters can be cancelled, and name and executor can be read. Each of
+    // these could deadlock.
     asio::io_context context;
     arrival a, b;
     std::unique_ptr<barrier> meeting;
@@ -332,7 +333,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_completion_step_does_not_run_under_a_lock)
         drain(context);
     }
     BOOST_TEST(called);
-    // All had arrived: it was too late.
+    // All had arrived, so the cancellation was too late.
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(b.state() == "done");
 }
@@ -353,7 +354,7 @@ BOOST_AUTO_TEST_CASE(the_completion_step_is_destroyed_with_the_barrier)
 
 // --- cancellation -----------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancelled_arrival_is_taken_back)
+TURNSTILE_TEST_BOTH_PATHS(a_cancelled_arrival_is_withdrawn)
 {
     for (const asio::cancellation_type type : each_type)
     {
@@ -432,7 +433,7 @@ TURNSTILE_TEST_BOTH_PATHS(when_all_are_cancelled_the_round_begins_anew)
 
 // --- dropping out -----------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(who_drops_out_is_not_waited_for)
+TURNSTILE_TEST_BOTH_PATHS(participants_do_not_wait_for_one_that_dropped_out)
 {
     scene t(how, 3);
     t.meeting.arrive_and_drop();
@@ -448,7 +449,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_drops_out_is_not_waited_for)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_drops_out_last_ends_the_round)
+TURNSTILE_TEST_BOTH_PATHS(the_last_participant_to_drop_out_ends_the_round)
 {
     scene t(how, 3);
     arrival a(t.told, 'a'), b(t.told, 'b'), next;
@@ -479,7 +480,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_last_participant_may_drop_out)
     BOOST_TEST(contains(text, "arrive_and_drop"));
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_drops_out_with_an_operation_ends_the_round_too)
+TURNSTILE_TEST_BOTH_PATHS(dropping_out_asynchronously_ends_the_round_too)
 {
     scene t(how, 2);
     arrival a;
@@ -491,9 +492,9 @@ TURNSTILE_TEST_BOTH_PATHS(who_drops_out_with_an_operation_ends_the_round_too)
     BOOST_TEST(t.rounds == 1);
 }
 
-// --- the end ----------------------------------------------------------------------------------
+// --- destruction ------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(who_waits_is_told_when_the_barrier_ends)
+TURNSTILE_TEST_BOTH_PATHS(waiters_are_aborted_when_the_barrier_is_destroyed)
 {
     asio::io_context context;
     int rounds = 0;
@@ -520,7 +521,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_round_before_the_end_counts)
     BOOST_TEST(a.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_round_that_can_not_be_told_any_more_hurts_nobody)
+TURNSTILE_TEST_BOTH_PATHS(an_undeliverable_round_has_no_effect_on_others)
 {
     asio::io_context mine;
     int rounds = 0;
@@ -540,7 +541,32 @@ TURNSTILE_TEST_BOTH_PATHS(a_round_that_can_not_be_told_any_more_hurts_nobody)
     BOOST_TEST(next.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_context_may_die_during_the_completion_step)
+TURNSTILE_TEST_BOTH_PATHS(the_arrivals_of_a_destroyed_context_do_not_count)
+{
+    asio::io_context mine;
+    int rounds = 0;
+    barrier meeting(mine, 3, [&] { ++rounds; });
+    arrival lost, lost_too, a, b, c;
+    {
+        asio::io_context context;
+        test::start(how, context, lost, [&] { return meeting.async_arrive_and_wait(); });
+        test::start(how, context, lost_too, [&] { return meeting.async_arrive_and_wait(); });
+    }
+    BOOST_TEST(lost.state() == "dropped");
+    BOOST_TEST(lost_too.state() == "dropped");
+    for (arrival* each : {&a, &b})
+    {
+        test::start(how, mine, *each, [&] { return meeting.async_arrive_and_wait(); });
+        BOOST_TEST(each->state() == "waiting");
+    }
+    BOOST_TEST(rounds == 0);
+    test::start(how, mine, c, [&] { return meeting.async_arrive_and_wait(); });
+    BOOST_TEST(rounds == 1);
+    for (const arrival* each : {&a, &b, &c})
+        BOOST_TEST(each->state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_context_may_be_destroyed_during_the_completion_step)
 {
     asio::io_context mine;
     auto context = std::make_unique<asio::io_context>();
@@ -585,7 +611,7 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_barrier)
     BOOST_TEST(told == 3);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
+TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
 {
     scene t(how, 2);
     const auto strand = asio::make_strand(t.context);
@@ -593,7 +619,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
     test::start(how, asio::any_io_executor(strand), a,
                 [&] { return t.meeting.async_arrive_and_wait(); });
     drain(t.context);
-    // The strand is busy while its handler runs, hence a is told only afterwards.
+    // The strand is busy while its handler runs, so a completes afterwards.
     asio::post(strand,
                [&]
                {
@@ -605,7 +631,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
     BOOST_TEST(a.state() == "done");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_over_at_once_uses_the_immediate_executor)
+BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
 {
     scene t(path::handler, 2);
     int told = 0;

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What condition does on one thread, on each of the two paths on which one can wait.
+// Tests condition on one thread, with both ways to wait.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -40,7 +40,7 @@ constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
                                                  asio::cancellation_type::partial,
                                                  asio::cancellation_type::terminal};
 
-/// Somebody who waits, and the guard that is needed for it.
+/// A wait, and its guard.
 template <class T = void>
 struct sleeper
 {
@@ -61,7 +61,7 @@ struct sleeper
 using timed_sleeper = sleeper<std::cv_status>;
 using predicate_sleeper = sleeper<bool>;
 
-/// A mutex with a condition, and a context for everybody who wants something of them.
+/// A mutex with a condition, and a context for all operations.
 struct scene
 {
     explicit scene(path p)
@@ -69,7 +69,7 @@ struct scene
     {
     }
 
-    /// A predicate that looks at `ready`, and at who owns the lock.
+    /// A predicate that reads `ready`, and checks that the lock is held.
     struct is_ready
     {
         bool operator()() const
@@ -91,7 +91,7 @@ struct scene
         return std::move(*taken);
     }
 
-    /// Launches the operation that @p make returns, and runs what that makes ready.
+    /// Launches the operation that @p make returns, and runs all ready handlers.
     template <class T, class Make>
     void start(attempt<T>& a, Make make)
     {
@@ -142,7 +142,7 @@ struct scene
 
 // --- waiting and notifying --------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_sleeper_gives_the_lock_back)
+TURNSTILE_TEST_BOTH_PATHS(a_waiter_releases_the_lock)
 {
     scene t(how);
     sleeper a;
@@ -152,7 +152,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_sleeper_gives_the_lock_back)
     BOOST_TEST(!t.mutex.is_locked());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_waits_for_the_lock_gets_it_from_one_who_goes_to_sleep)
+TURNSTILE_TEST_BOTH_PATHS(a_wait_on_the_condition_hands_the_lock_to_a_waiter)
 {
     scene t(how);
     sleeper a;
@@ -164,13 +164,13 @@ TURNSTILE_TEST_BOTH_PATHS(who_waits_for_the_lock_gets_it_from_one_who_goes_to_sl
     BOOST_TEST(b.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_notified_sleeper_owns_the_lock_again)
+TURNSTILE_TEST_BOTH_PATHS(a_notified_waiter_holds_the_lock_again)
 {
     scene t(how);
     sleeper a;
     t.sleep(a);
     t.changed.notify_one();
-    // The lock is free, and goes over at once; the sleeper is told later.
+    // The free lock is granted at once; the result is undelivered.
     BOOST_TEST(t.mutex.is_locked());
     BOOST_TEST(a.state() == "waiting");
     drain(t.context);
@@ -181,7 +181,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notified_sleeper_owns_the_lock_again)
     BOOST_TEST(!t.mutex.is_locked());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(owning_again_is_another_grant)
+TURNSTILE_TEST_BOTH_PATHS(acquiring_again_is_another_grant)
 {
     scene t(how);
     sleeper a;
@@ -192,7 +192,7 @@ TURNSTILE_TEST_BOTH_PATHS(owning_again_is_another_grant)
     BOOST_TEST(a.guard.fencing_token() == between + 1);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(notify_one_wakes_the_first_sleeper)
+TURNSTILE_TEST_BOTH_PATHS(notify_one_notifies_the_first_waiter)
 {
     scene t(how);
     sleeper a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
@@ -212,7 +212,7 @@ TURNSTILE_TEST_BOTH_PATHS(notify_one_wakes_the_first_sleeper)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(notify_all_wakes_all_one_after_the_other)
+TURNSTILE_TEST_BOTH_PATHS(notify_all_resumes_all_one_after_the_other)
 {
     scene t(how);
     sleeper a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
@@ -232,7 +232,7 @@ TURNSTILE_TEST_BOTH_PATHS(notify_all_wakes_all_one_after_the_other)
     BOOST_TEST(!t.mutex.is_locked());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_notification_without_sleepers_is_not_remembered)
+TURNSTILE_TEST_BOTH_PATHS(a_notification_without_waiters_is_not_remembered)
 {
     scene t(how);
     t.changed.notify_one();
@@ -250,7 +250,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_without_sleepers_is_not_remembered)
     BOOST_TEST(b.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(notify_all_does_not_wake_who_comes_later)
+TURNSTILE_TEST_BOTH_PATHS(notify_all_does_not_notify_later_waiters)
 {
     scene t(how);
     sleeper a, b;
@@ -262,7 +262,7 @@ TURNSTILE_TEST_BOTH_PATHS(notify_all_does_not_wake_who_comes_later)
     BOOST_TEST(b.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(each_signal_wakes_one)
+TURNSTILE_TEST_BOTH_PATHS(each_notification_resumes_one_waiter)
 {
     scene t(how);
     sleeper a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
@@ -280,7 +280,7 @@ TURNSTILE_TEST_BOTH_PATHS(each_signal_wakes_one)
     BOOST_TEST(c.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_notified_sleeper_queues_behind_those_who_want_the_lock)
+TURNSTILE_TEST_BOTH_PATHS(a_notified_waiter_queues_behind_waiters_for_the_lock)
 {
     scene t(how);
     sleeper a(t.told, 'a');
@@ -410,7 +410,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_context_of_the_mutex_need_not_run)
     BOOST_TEST(second.owns_lock());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_sleeper_is_told_on_its_strand)
+TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
 {
     scene t(how);
     const auto strand = asio::make_strand(t.context);
@@ -441,7 +441,7 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_mutex)
     BOOST_TEST(told == 0);
     t.changed.notify_one();
     BOOST_TEST(told == 0);
-    // What sleeps is work of the context.
+    // A waiter is work of the context.
     t.context.restart();
     t.context.poll();
     BOOST_TEST(told == 1);
@@ -452,7 +452,7 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_mutex)
 
 namespace {
 
-/// Each way of waiting with a guard ends at once with the same error, and asks no predicate.
+/// Each wait with this guard fails at once with the same error, and does not evaluate its predicate.
 void check_refusal(path how, scene& t, guard_type& guard, const std::string& error)
 {
     int asked = 0;
@@ -520,7 +520,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiting_twice_with_one_guard_is_an_error)
 
 // --- cancellation -----------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_ends_each_sleep_owning_the_lock)
+TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_ends_each_wait_holding_the_lock)
 {
     for (const asio::cancellation_type type : each_type)
     {
@@ -559,7 +559,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_of_no_type_does_nothing)
     BOOST_TEST(!t.mutex.is_locked());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(taking_the_lock_again_cannot_be_cancelled)
+TURNSTILE_TEST_BOTH_PATHS(the_wait_for_the_lock_after_a_notification_cannot_be_cancelled)
 {
     scene t(how);
     sleeper a;
@@ -584,7 +584,7 @@ TURNSTILE_TEST_BOTH_PATHS(taking_the_lock_again_cannot_be_cancelled)
     BOOST_TEST(a.owns());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_the_signal_has_no_effect)
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_the_notification_has_no_effect)
 {
     for (const asio::cancellation_type type : each_type)
     {
@@ -605,7 +605,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_the_signal_has_no_effect)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancelled_sleeper_eats_no_signal)
+TURNSTILE_TEST_BOTH_PATHS(a_cancelled_waiter_loses_no_notification)
 {
     scene t(how);
     sleeper a, b;
@@ -614,7 +614,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_sleeper_eats_no_signal)
     guard_type held = t.lock();
     a.wait.cancel();
     drain(t.context);
-    // On its way to the lock, but awake.
+    // Notified, and waiting for the lock.
     t.changed.notify_one();
     held.unlock();
     drain(t.context);
@@ -625,7 +625,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_sleeper_eats_no_signal)
     BOOST_TEST(b.state() == "done");
 }
 
-BOOST_AUTO_TEST_CASE(a_slot_is_free_again_after_the_sleep)
+BOOST_AUTO_TEST_CASE(a_slot_is_free_again_after_the_wait)
 {
     scene t(path::handler);
     sleeper a;
@@ -638,7 +638,7 @@ BOOST_AUTO_TEST_CASE(a_slot_is_free_again_after_the_sleep)
 
 // --- waiting for a predicate ------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_holds_needs_no_sleep)
+TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_holds_needs_no_wait)
 {
     scene t(how);
     t.ready = true;
@@ -647,7 +647,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_holds_needs_no_sleep)
     t.sleep_until_ready(a);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(t.evaluations == 1);
-    // The lock was never given back.
+    // The lock was never released.
     BOOST_TEST(a.guard.fencing_token() == 1u);
     a.guard.unlock();
     t.sleep_until_ready_or(b, manual_clock::now() - 5s);
@@ -673,7 +673,7 @@ BOOST_AUTO_TEST_CASE(a_predicate_that_holds_uses_the_immediate_executor)
     BOOST_TEST(told == 2);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_predicate_is_evaluated_once_and_after_each_signal)
+TURNSTILE_TEST_BOTH_PATHS(a_predicate_is_evaluated_at_first_and_after_each_notification)
 {
     scene t(how);
     sleeper a;
@@ -697,7 +697,118 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_is_evaluated_once_and_after_each_signal)
     BOOST_TEST(t.evaluations == 5);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_predicate_is_not_evaluated_while_another_owns_the_lock)
+namespace {
+
+/// The result of a wait whose predicate throws errc::closed.
+std::string end_of_broken_wait(path how)
+{
+    // A completion handler receives an error code; only co_await can throw.
+    if (how == path::coroutine && has_await_fast_path)
+        return "closed";
+    return "predicate threw";
+}
+
+/// A predicate that throws instead of becoming true.
+struct breaks_when_ready
+{
+    bool operator()() const
+    {
+        ++t->evaluations;
+        if (t->ready)
+            throw system_error(errc::closed);
+        return false;
+    }
+
+    scene* t;
+};
+
+}  // namespace
+
+TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_throws_at_once_ends_the_wait_holding_the_lock)
+{
+    scene t(how);
+    t.ready = true;
+    sleeper a;
+    predicate_sleeper b;
+    a.guard = t.lock();
+    t.start(a.wait, [&] { return t.changed.async_wait(a.guard, breaks_when_ready{&t}); });
+    BOOST_TEST(a.state() == end_of_broken_wait(how));
+    BOOST_TEST(a.owns());
+    // The lock was never released.
+    BOOST_TEST(a.guard.fencing_token() == 1u);
+    a.guard.unlock();
+    b.guard = t.lock();
+    t.start(b.wait, [&] { return t.changed.async_wait_for(b.guard, 1h, breaks_when_ready{&t}); });
+    BOOST_TEST(b.state() == end_of_broken_wait(how));
+    BOOST_TEST(b.owns());
+    BOOST_TEST(t.evaluations == 2);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_throws_after_a_notification_ends_the_wait_with_the_lock)
+{
+    scene t(how);
+    sleeper a;
+    predicate_sleeper b;
+    attempt<guard_type> next;
+    a.guard = t.lock();
+    t.start(a.wait, [&] { return t.changed.async_wait(a.guard, breaks_when_ready{&t}); });
+    b.guard = t.lock();
+    t.start(b.wait, [&] { return t.changed.async_wait_for(b.guard, 1h, breaks_when_ready{&t}); });
+    t.ready = true;
+    t.changed.notify_all();
+    BOOST_CHECK_NO_THROW(drain(t.context));
+    BOOST_TEST(a.state() == end_of_broken_wait(how));
+    BOOST_TEST(a.owns());
+    BOOST_TEST(b.state() == "waiting");
+    a.guard.unlock();
+    BOOST_CHECK_NO_THROW(drain(t.context));
+    BOOST_TEST(b.state() == end_of_broken_wait(how));
+    BOOST_TEST(b.owns());
+    t.want_lock(next);
+    b.guard.unlock();
+    drain(t.context);
+    BOOST_TEST(next.state() == "done");
+    BOOST_TEST(t.evaluations == 4);
+}
+
+namespace {
+
+asio::awaitable<void> break_with_each_token(scene& t)
+{
+    guard_type guard = co_await t.mutex.async_lock();
+    const auto broken = []() -> bool { throw 7; };
+    int caught = 0;
+    try
+    {
+        co_await t.changed.async_wait(guard, broken, asio::use_awaitable);
+    }
+    catch (int thrown)
+    {
+        caught = thrown;
+    }
+    catch (const system_error& failure)
+    {
+        caught = !has_await_fast_path && failure.code() == errc::predicate_threw ? 7 : 0;
+    }
+    BOOST_TEST(caught == 7);
+    error_code error;
+    co_await t.changed.async_wait(guard, broken, asio::redirect_error(error));
+    BOOST_TEST(error == errc::predicate_threw);
+    const auto [code] = co_await t.changed.async_wait(guard, broken, asio::as_tuple);
+    BOOST_TEST(code == errc::predicate_threw);
+    BOOST_TEST(guard.valid());
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_predicate_that_throws_can_be_awaited_with_each_token)
+{
+    scene t(path::coroutine);
+    run(t.context, break_with_each_token(t));
+    BOOST_TEST(!t.mutex.is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_predicate_is_not_evaluated_while_another_holds_the_lock)
 {
     scene t(how);
     sleeper a;
@@ -714,7 +825,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_is_not_evaluated_while_another_owns_the_lo
     BOOST_TEST(a.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_sleeps_again_goes_behind_the_others)
+TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_goes_behind_the_others)
 {
     scene t(how);
     sleeper picky(t.told, 'p'), plain(t.told, 'q');
@@ -728,7 +839,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_sleeps_again_goes_behind_the_others)
     BOOST_TEST(t.told == "q");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_sleeps_again_lets_the_next_have_the_lock)
+TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_hands_the_lock_over)
 {
     scene t(how);
     sleeper picky;
@@ -744,7 +855,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_sleeps_again_lets_the_next_have_the_lock)
     BOOST_TEST(next.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancellation_is_not_lost_if_a_signal_is_faster_but_the_predicate_false)
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_a_notification_counts_if_the_predicate_is_false)
 {
     for (const asio::cancellation_type type : each_type)
     {
@@ -766,7 +877,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_is_not_lost_if_a_signal_is_faster_but_t
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancellation_is_too_late_if_the_predicate_holds_after_the_signal)
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_a_notification_is_too_late_if_the_predicate_holds)
 {
     scene t(how);
     sleeper plain;
@@ -785,7 +896,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_is_too_late_if_the_predicate_holds_afte
     BOOST_TEST(timed.wait.value());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancellation_in_a_later_sleep_counts)
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_during_a_repeated_wait_counts)
 {
     scene t(how);
     sleeper a;
@@ -798,9 +909,9 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_in_a_later_sleep_counts)
     BOOST_TEST(a.owns());
 }
 
-BOOST_AUTO_TEST_CASE(a_cancellation_out_of_the_predicate_counts)
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_out_of_the_predicate_counts)
 {
-    scene t(path::handler);
+    scene t(how);
     for (const int evaluation : {1, 2})
     {
         sleeper a;
@@ -828,9 +939,9 @@ BOOST_AUTO_TEST_CASE(a_predicate_may_be_move_only)
     a.guard = t.lock();
     auto value = std::make_unique<int>(0);
     int& number = *value;
-    t.changed.async_wait(
-        a.guard, [v = std::move(value)] { return *v == 1; },
-        receiver<void>(a.wait, t.context.get_executor(), true));
+    auto is_one = [v = std::move(value)] { return *v == 1; };
+    t.changed.async_wait(a.guard, std::ref(is_one),
+                         receiver<void>(a.wait, t.context.get_executor(), true));
     drain(t.context);
     t.changed.notify_one();
     drain(t.context);
@@ -841,9 +952,9 @@ BOOST_AUTO_TEST_CASE(a_predicate_may_be_move_only)
     BOOST_TEST(a.state() == "done");
 }
 
-// --- limited in time --------------------------------------------------------------------------
+// --- time limits ------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_sleeper_that_is_notified_in_time)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_waiter_that_is_notified_in_time)
 {
     scene t(how);
     timed_sleeper a;
@@ -861,7 +972,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_sleeper_that_is_notified_in_time)
     BOOST_TEST(a.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_sleeper_wakes_at_its_deadline_owning_the_lock)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_waiter_ends_at_its_deadline_holding_the_lock)
 {
     scene t(how);
     timed_sleeper a;
@@ -874,7 +985,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_sleeper_wakes_at_its_deadline_owning_the_lock)
     BOOST_TEST(t.mutex.is_locked());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_sleeper_waits_for_the_lock_even_after_its_deadline)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_waiter_waits_for_the_lock_even_after_its_deadline)
 {
     scene t(how);
     timed_sleeper a;
@@ -901,7 +1012,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_sleeper_waits_for_the_lock_even_after_its_dead
     BOOST_TEST(b.owns());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_signal_in_time_counts_even_if_the_lock_comes_late)
+TURNSTILE_TEST_BOTH_PATHS(a_notification_in_time_counts_even_if_the_lock_is_granted_late)
 {
     scene t(how);
     timed_sleeper a;
@@ -917,7 +1028,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_signal_in_time_counts_even_if_the_lock_comes_late)
     BOOST_TEST((a.wait.value() == std::cv_status::no_timeout));
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_sleeper_whose_time_is_up_eats_no_signal)
+TURNSTILE_TEST_BOTH_PATHS(a_waiter_that_times_out_loses_no_notification)
 {
     scene t(how);
     timed_sleeper a;
@@ -1034,7 +1145,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_is_false_at_the_deadline)
     BOOST_TEST(t.evaluations == 2);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_holds_at_the_deadline_without_a_signal)
+TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_holds_at_the_deadline_without_a_notification)
 {
     scene t(how);
     predicate_sleeper a;
@@ -1046,7 +1157,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_holds_at_the_deadline_without_a_signa
     BOOST_TEST(a.wait.value());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_sleeps_again_keeps_the_deadline)
+TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_keeps_its_deadline)
 {
     scene t(how);
     predicate_sleeper a;
@@ -1065,7 +1176,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_sleeps_again_keeps_the_deadline)
     BOOST_TEST(t.evaluations == 6);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancelled_timed_sleeper_has_no_time_limit_any_more)
+TURNSTILE_TEST_BOTH_PATHS(a_cancelled_timed_wait_has_no_time_limit)
 {
     scene t(how);
     timed_sleeper a;

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What becomes of signals and locks when contexts, mutexes and conditions die, in whatever order.
+// Tests notifications and locks after contexts, mutexes and conditions are destroyed, in every order.
 
 #include <algorithm>
 #include <array>
@@ -32,7 +32,7 @@ namespace {
 using guard_type = async_mutex::guard_type;
 using condition_type = condition<async_mutex>;
 
-/// Somebody who sleeps in one of the possible ways.
+/// A waiter of one of the kinds.
 struct sleeper
 {
     sleeper() = default;
@@ -65,7 +65,7 @@ struct sleeper
     attempt<bool> timed_predicate;
 };
 
-/// The ways to sleep. The predicates look at scene::ready.
+/// The kinds of waits. The predicates read scene::ready.
 enum class sleep_kind
 {
     plain,
@@ -77,7 +77,7 @@ enum class sleep_kind
 constexpr sleep_kind each_sleep[] = {sleep_kind::plain, sleep_kind::timed, sleep_kind::predicate,
                                      sleep_kind::timed_predicate};
 
-/// Two contexts, a mutex and a condition that can die.
+/// Two contexts, a mutex and a condition, each of which can be destroyed.
 struct scene
 {
     explicit scene(path p)
@@ -87,7 +87,7 @@ struct scene
 
     [[nodiscard]] guard_type lock() { return std::move(*mutex->try_lock()); }
 
-    /// Puts somebody to sleep in a context.
+    /// Starts a wait in a context.
     void put(std::size_t context, sleeper& s, sleep_kind kind = sleep_kind::plain)
     {
         s.guard = lock();
@@ -117,7 +117,7 @@ struct scene
         }
     }
 
-    /// Runs the contexts that are left, until nothing is ready.
+    /// Runs the remaining contexts until no handler is ready.
     void drain_all()
     {
         for (int i = 0; i < 2; ++i)
@@ -137,18 +137,18 @@ struct scene
 
 // --- all orders -------------------------------------------------------------------------------
 
-/// What a context has to do with the condition when it dies.
+/// What a context contains when it is destroyed.
 enum class role
 {
     nothing,
     sleeps,
     sleeps_timed,
     sleeps_for_predicate,
-    /// Notified, and on the way to the lock.
+    /// Notified, and waiting for the lock.
     notified,
     notified_timed,
     notified_for_predicate,
-    /// Cancelled, and on the way to the lock.
+    /// Cancelled, and waiting for the lock.
     cancelled,
 };
 
@@ -184,7 +184,7 @@ enum death : std::size_t
     of_condition,
 };
 
-/// What the living contexts run after each death.
+/// The handlers that remaining contexts run after each destruction.
 enum class pace
 {
     nothing,
@@ -192,7 +192,7 @@ enum class pace
     everything,
 };
 
-/// One of the cases that all_orders() generates.
+/// One of the cases of all_orders().
 class funeral
 {
 public:
@@ -200,7 +200,7 @@ public:
         : t_(how)
         , pace_(p)
     {
-        // Those who are to be notified sleep first.
+        // The waiters to be notified wait first.
         for (const bool notified : {true, false})
             for (std::size_t i = 0; i < 2; ++i)
                 if (roles[i] != role::nothing && is_notified(roles[i]) == notified)
@@ -210,7 +210,7 @@ public:
             act(i, roles[i]);
     }
 
-    /// The first of those on their way gets the lock.
+    /// Grants the lock to the first attempt.
     void release_lock() { held_ = guard_type(); }
 
     void bury(death what)
@@ -224,7 +224,7 @@ public:
         run();
     }
 
-    /// Nobody waits any more, and nobody was told twice.
+    /// No operation waits, and none has completed twice.
     void check_end() const
     {
         for (const sleeper& each : sleepers_)
@@ -245,7 +245,7 @@ private:
             return;
         sleepers_[i].cancel();
         if (t_.how == path::coroutine)
-            t_.contexts[i]->poll_one();  // the cancellation takes a way of its own
+            t_.contexts[i]->poll_one();  // the cancellation needs a handler of its own
     }
 
     void run()
@@ -260,7 +260,7 @@ private:
             else
                 drain(*each);
         }
-        // Whoever got the lock gives it back.
+        // Each holder releases the lock.
         for (sleeper& each : sleepers_)
             if (each.state() != "waiting")
                 each.guard = guard_type();
@@ -272,8 +272,8 @@ private:
     pace pace_;
 };
 
-/// Every order of {context 1, context 2, mutex, condition}, with every combination of roles, with the
-/// lock held by somebody else or on its way.
+/// Every order of {context 1, context 2, mutex, condition}, with every combination of roles, with the lock
+/// held elsewhere or undelivered.
 void all_orders(path how, pace p)
 {
     std::array<death, 4> order = {of_context_0, of_context_1, of_mutex, of_condition};
@@ -312,9 +312,9 @@ TURNSTILE_TEST_BOTH_PATHS(every_order_of_destruction_with_time_in_between)
     all_orders(how, pace::everything);
 }
 
-// --- contexts that die ------------------------------------------------------------------------
+// --- destroyed contexts -----------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(the_signal_of_a_sleeper_that_dies_on_its_way_to_the_lock_goes_to_the_next)
+TURNSTILE_TEST_BOTH_PATHS(a_notification_lost_on_the_way_to_the_lock_goes_to_the_next)
 {
     for (const sleep_kind kind : each_sleep)
     {
@@ -354,7 +354,7 @@ TURNSTILE_TEST_BOTH_PATHS(
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(the_signal_of_a_timed_sleeper_whose_timer_has_not_ended_goes_to_the_next)
+TURNSTILE_TEST_BOTH_PATHS(a_notification_lost_before_the_timer_has_ended_goes_to_the_next)
 {
     for (const sleep_kind kind : {sleep_kind::timed, sleep_kind::timed_predicate})
     {
@@ -374,7 +374,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_signal_of_a_timed_sleeper_whose_timer_has_not_ende
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_signal_skips_all_sleepers_of_a_dead_context)
+TURNSTILE_TEST_BOTH_PATHS(a_notification_skips_all_waiters_of_a_destroyed_context)
 {
     scene t(how);
     sleeper a, b, c;
@@ -389,7 +389,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_signal_skips_all_sleepers_of_a_dead_context)
     BOOST_TEST(c.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(each_signal_of_a_dead_context_goes_to_another)
+TURNSTILE_TEST_BOTH_PATHS(each_notification_of_a_destroyed_context_goes_to_another_waiter)
 {
     scene t(how);
     sleeper a, b, c(t.told, 'c'), d(t.told, 'd'), e(t.told, 'e');
@@ -410,7 +410,7 @@ TURNSTILE_TEST_BOTH_PATHS(each_signal_of_a_dead_context_goes_to_another)
     BOOST_TEST(e.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(sleepers_of_a_dead_context_had_no_signal_to_pass_on)
+TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_context_had_no_notification)
 {
     scene t(how);
     sleeper a, b;
@@ -425,7 +425,7 @@ TURNSTILE_TEST_BOTH_PATHS(sleepers_of_a_dead_context_had_no_signal_to_pass_on)
     BOOST_TEST(b.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancelled_sleeper_of_a_dead_context_had_no_signal_to_pass_on)
+TURNSTILE_TEST_BOTH_PATHS(a_cancelled_waiter_of_a_destroyed_context_had_no_notification)
 {
     for (const bool held : {true, false})
     {
@@ -448,7 +448,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_sleeper_of_a_dead_context_had_no_signal_to
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_signal_that_reaches_nobody_is_not_remembered)
+TURNSTILE_TEST_BOTH_PATHS(a_notification_without_a_receiver_is_not_remembered)
 {
     scene t(how);
     sleeper a, b;
@@ -459,7 +459,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_signal_that_reaches_nobody_is_not_remembered)
     BOOST_TEST(b.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(after_notify_all_no_signal_is_left_over)
+TURNSTILE_TEST_BOTH_PATHS(notify_all_leaves_no_notification_behind)
 {
     scene t(how);
     sleeper a, b, late;
@@ -474,11 +474,11 @@ TURNSTILE_TEST_BOTH_PATHS(after_notify_all_no_signal_is_left_over)
     BOOST_TEST(late.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_signal_survives_a_strand_that_is_shut_down_first)
+TURNSTILE_TEST_BOTH_PATHS(a_notification_survives_a_strand_that_is_shut_down_first)
 {
     scene t(how);
     sleeper early, a, b, c;
-    t.put(0, early);  // hence the strands of this context are shut down first
+    t.put(0, early);  // so the strands of this context are shut down first
     t.changed->notify_one();
     drain(*t.contexts[0]);
     early.guard.unlock();
@@ -500,7 +500,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_signal_survives_a_strand_that_is_shut_down_first)
     BOOST_TEST(c.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_completion_that_is_never_run_leaves_the_lock_with_its_guard)
+TURNSTILE_TEST_BOTH_PATHS(a_completion_that_never_runs_leaves_the_lock_with_its_guard)
 {
     scene t(how);
     t.ready = true;
@@ -515,9 +515,9 @@ TURNSTILE_TEST_BOTH_PATHS(a_completion_that_is_never_run_leaves_the_lock_with_it
     BOOST_TEST(!t.mutex->is_locked());
 }
 
-// --- conditions that die ----------------------------------------------------------------------
+// --- destroyed conditions ---------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(sleepers_of_a_dead_condition_are_aborted_owning_the_lock)
+TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_condition_are_aborted_holding_the_lock)
 {
     scene t(how);
     std::array<sleeper, 4> sleepers;
@@ -536,7 +536,7 @@ TURNSTILE_TEST_BOTH_PATHS(sleepers_of_a_dead_condition_are_aborted_owning_the_lo
     BOOST_TEST(!t.mutex->is_locked());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(sleepers_of_a_dead_condition_wait_for_the_lock)
+TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_condition_wait_for_the_lock)
 {
     scene t(how);
     sleeper a, b;
@@ -556,7 +556,7 @@ TURNSTILE_TEST_BOTH_PATHS(sleepers_of_a_dead_condition_wait_for_the_lock)
     BOOST_TEST(b.state() == "aborted");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_signal_that_was_sent_outlives_its_condition)
+TURNSTILE_TEST_BOTH_PATHS(a_sent_notification_outlives_its_condition)
 {
     for (const sleep_kind kind : each_sleep)
     {
@@ -572,7 +572,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_signal_that_was_sent_outlives_its_condition)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_would_sleep_again_on_a_dead_condition_is_aborted_owning_the_lock)
+TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_on_a_destroyed_condition_is_aborted_holding_the_lock)
 {
     for (const sleep_kind kind : {sleep_kind::predicate, sleep_kind::timed_predicate})
     {
@@ -589,7 +589,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_would_sleep_again_on_a_dead_condition_is_aborted_o
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_signal_of_a_dead_condition_wakes_nobody_else)
+TURNSTILE_TEST_BOTH_PATHS(a_notification_of_a_destroyed_condition_resumes_no_other_waiter)
 {
     scene t(how);
     condition_type other(*t.mutex);
@@ -622,7 +622,7 @@ BOOST_AUTO_TEST_CASE(a_predicate_wait_that_was_never_started_holds_nothing)
     BOOST_TEST(!guard.valid());
 }
 
-BOOST_AUTO_TEST_CASE(a_condition_may_die_in_the_handler_that_it_wakes)
+BOOST_AUTO_TEST_CASE(a_handler_may_destroy_the_condition_that_notified_it)
 {
     scene t(path::handler);
     sleeper behind;
@@ -644,9 +644,9 @@ BOOST_AUTO_TEST_CASE(a_condition_may_die_in_the_handler_that_it_wakes)
     BOOST_TEST(!behind.owns());
 }
 
-// --- mutexes that die -------------------------------------------------------------------------
+// --- destroyed mutexes ------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(sleepers_of_a_dead_mutex_are_aborted_without_the_lock)
+TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_mutex_are_aborted_without_the_lock)
 {
     for (const bool condition_first : {true, false})
         for (const sleep_kind kind : each_sleep)
@@ -664,7 +664,7 @@ TURNSTILE_TEST_BOTH_PATHS(sleepers_of_a_dead_mutex_are_aborted_without_the_lock)
         }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(notified_sleepers_of_a_dead_mutex_are_aborted_without_the_lock)
+TURNSTILE_TEST_BOTH_PATHS(notified_waiters_of_a_destroyed_mutex_are_aborted_without_the_lock)
 {
     for (const bool held : {true, false})
         for (const sleep_kind kind : each_sleep)
@@ -716,7 +716,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiting_with_a_guard_that_outlived_the_mutex_is_aborte
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_late_cancellation_finds_a_dead_mutex)
+TURNSTILE_TEST_BOTH_PATHS(a_late_cancellation_after_the_mutex_is_harmless)
 {
     for (const sleep_kind kind : each_sleep)
     {
@@ -733,7 +733,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_late_cancellation_finds_a_dead_mutex)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_mutex_in_a_frame_dies_with_its_context)
+TURNSTILE_TEST_BOTH_PATHS(a_mutex_in_a_frame_is_destroyed_with_its_context)
 {
     scene t(how);
     async_mutex* inner_mutex = nullptr;
@@ -763,6 +763,6 @@ TURNSTILE_TEST_BOTH_PATHS(a_mutex_in_a_frame_dies_with_its_context)
     drain(*t.contexts[1]);
     BOOST_TEST(same.state() == "dropped");
     BOOST_TEST(other.state() == "aborted");
-    // The condition died before the mutex, in the frame; but nobody ran in between.
+    // The frame destroyed the condition before the mutex, and no handler ran in between.
     BOOST_TEST(!other.owns());
 }

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Schedules of a condition: random ones on one thread against a model, and those that several threads
-// make of it.
+// Tests schedules of a condition: random ones on one thread, compared with a model, and those of
+// several threads.
 
 #include <array>
 #include <atomic>
@@ -47,7 +47,7 @@ class schedule
     using world_type = condition_world<Mutex>;
 
 public:
-    /// @param deaths whether contexts, conditions and the mutex may die.
+    /// @param deaths whether contexts, conditions and the mutex may be destroyed.
     schedule(std::uint64_t seed, bool deaths)
         : random_(seed)
         , deaths_(deaths)
@@ -188,13 +188,13 @@ BOOST_AUTO_TEST_CASE(random_schedules_of_an_unsynchronized_mutex_do_as_the_model
               [](std::uint64_t seed) { schedule<unsynchronized_async_mutex>(seed, true).run(); });
 }
 
-// --- several threads --------------------------------------------------------------------------
+// --- threads ----------------------------------------------------------------------------------
 
 namespace {
 
 using guard_type = async_mutex::guard_type;
 
-/// A context that a thread of its own runs.
+/// A context with its own thread.
 class worker
 {
 public:
@@ -206,7 +206,7 @@ public:
     worker(const worker&) = delete;
     worker& operator=(const worker&) = delete;
 
-    /// Waits until nothing is left to do.
+    /// Waits until no work is left.
     ~worker() { join(); }
 
     void join()
@@ -223,7 +223,7 @@ private:
     std::thread thread_;
 };
 
-/// A bounded queue of numbers, as it is in every book.
+/// The textbook's bounded queue of numbers.
 struct store
 {
     explicit store(asio::io_context& context)
@@ -288,7 +288,7 @@ BOOST_AUTO_TEST_CASE(producers_and_consumers_on_several_threads)
 
 namespace {
 
-/// Tickets that can be had one by one, and a count of those who got one.
+/// Tickets that are given one by one, and the number of takers.
 struct counter
 {
     explicit counter(asio::io_context& context)
@@ -305,7 +305,7 @@ struct counter
         ++taken;
     }
 
-    /// Waits for a ticket, but gives up at once now and then.
+    /// Waits for a ticket with a short time limit, and tries again after a time-out.
     asio::awaitable<void> take_impatiently()
     {
         for (;;)
@@ -324,7 +324,7 @@ struct counter
         }
     }
 
-    /// Hands out a ticket, with or without the lock while it notifies.
+    /// Adds a ticket, and notifies with or without the lock.
     asio::awaitable<void> give(bool locked)
     {
         guard_type guard = co_await mutex.async_lock();
@@ -348,7 +348,7 @@ asio::awaitable<void> give_all(counter& c, int times)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_time_limit_that_races_a_signal_loses_none)
+BOOST_AUTO_TEST_CASE(a_time_out_that_races_a_notification_loses_none)
 {
     constexpr int times = 400;
     worker workers[2];
@@ -375,7 +375,7 @@ BOOST_AUTO_TEST_CASE(a_time_limit_that_races_a_signal_loses_none)
 
 namespace {
 
-/// Sleepers of which half are cancelled on their own context while another thread notifies.
+/// Waiters half of which are cancelled on their own context while another thread notifies.
 class race
 {
 public:
@@ -392,7 +392,7 @@ public:
         asio::post(worker_.context, [this] { start_all(); });
         wait_until([this] { return started_.load(); });
         asio::post(worker_.context, [this] { cancel_half(); });
-        // There are as many sleepers that are not cancelled. If a signal was eaten by one that is, a
+        // One ticket for each waiter that is not cancelled. If a cancelled waiter lost a notification, a
         // ticket stays here for ever.
         give(pairs);
         wait_until([this] { return done_ == pairs && ended_of_cancelled_ == pairs; });
@@ -425,8 +425,7 @@ private:
     void tell(bool cancelled, bool failed)
     {
         ++(failed ? aborted_ : done_);
-        // Behind the other count, which is looked at when this one is complete. Without it, the test may be
-        // over by now.
+        // After the other count, because the test ends when both counts are complete.
         if (cancelled)
             ++ended_of_cancelled_;
     }
@@ -455,7 +454,7 @@ private:
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_cancellation_that_races_a_signal_loses_none)
+BOOST_AUTO_TEST_CASE(a_cancellation_that_races_a_notification_loses_none)
 {
     worker w;
     for (int i = 0; i < 300; ++i)
@@ -467,7 +466,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_that_races_a_signal_loses_none)
     }
 }
 
-BOOST_AUTO_TEST_CASE(signals_survive_contexts_that_die_while_another_thread_notifies)
+BOOST_AUTO_TEST_CASE(notifications_survive_contexts_destroyed_while_another_thread_notifies)
 {
     constexpr int tickets = 600;
     worker survivor, giver;
@@ -492,7 +491,7 @@ BOOST_AUTO_TEST_CASE(signals_survive_contexts_that_die_while_another_thread_noti
             asio::co_spawn(mortal, c.take(), rethrower{});
         for (int j = 0; j < 7; ++j)
             mortal.poll_one();
-        // If a signal died with a context, the survivor sleeps, and this never holds.
+        // If a notification was destroyed with a context, the other waiter waits, and this never holds.
         if (const auto guard = c.mutex.try_lock())
             all_taken = c.taken == tickets;
     }
@@ -504,7 +503,7 @@ BOOST_AUTO_TEST_CASE(signals_survive_contexts_that_die_while_another_thread_noti
     BOOST_TEST(!c.mutex.is_locked());
 }
 
-BOOST_AUTO_TEST_CASE(a_condition_and_its_mutex_die_while_another_thread_sleeps)
+BOOST_AUTO_TEST_CASE(a_condition_and_its_mutex_are_destroyed_while_another_thread_waits)
 {
     worker w;
     int aborted = 0;

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What event does on one thread, on each of the two paths on which one can wait.
+// Tests event on one thread, with both ways to wait.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -40,7 +40,7 @@ constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
                                                  asio::cancellation_type::partial,
                                                  asio::cancellation_type::terminal};
 
-/// An event, and a context for everybody who waits for it.
+/// An event, and a context for all operations.
 struct scene
 {
     explicit scene(path p, event_reset reset = event_reset::manual, bool is_set = false)
@@ -65,7 +65,7 @@ struct scene
         drain(context);
     }
 
-    /// Lets time pass, and lets everybody notice.
+    /// Advances the clock, and runs the context.
     void advance(manual_clock::duration by)
     {
         manual_clock::advance(by);
@@ -78,7 +78,7 @@ struct scene
     event flag;
 };
 
-/// What a wait that is limited in time came to.
+/// The result of a timed wait.
 std::string fate_of(timed_passage& a)
 {
     if (a.state() != "done")
@@ -90,7 +90,7 @@ std::string fate_of(timed_passage& a)
 
 // --- construction -----------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(an_event_is_not_set_at_first_unless_told_so)
+BOOST_AUTO_TEST_CASE(an_event_is_initially_set_only_on_request)
 {
     asio::io_context context;
     const event plain(context), of_executor(context.get_executor());
@@ -130,7 +130,7 @@ TURNSTILE_TEST_BOTH_PATHS(setting_lets_all_through_in_order)
         BOOST_TEST(each->state() == "waiting");
     }
     t.flag.set();
-    // Decided at once, told later.
+    // Undelivered.
     BOOST_TEST(t.told == "");
     drain(t.context);
     BOOST_TEST(t.told == "abc");
@@ -151,7 +151,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_manual_event_stays_set)
     BOOST_TEST(t.flag.is_set());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_comes_after_the_reset_waits_again)
+TURNSTILE_TEST_BOTH_PATHS(a_newcomer_after_the_reset_waits_again)
 {
     scene t(how, event_reset::manual, true);
     passage first, second;
@@ -165,7 +165,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_comes_after_the_reset_waits_again)
     BOOST_TEST(second.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_reset_does_not_call_back_who_was_let_through)
+TURNSTILE_TEST_BOTH_PATHS(a_reset_does_not_revoke_a_passage)
 {
     scene t(how);
     passage a, late;
@@ -177,7 +177,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_reset_does_not_call_back_who_was_let_through)
     BOOST_TEST(late.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_reset_of_what_is_not_set_changes_nothing)
+TURNSTILE_TEST_BOTH_PATHS(a_reset_of_an_event_that_is_not_set_changes_nothing)
 {
     scene t(how);
     passage a;
@@ -209,7 +209,7 @@ TURNSTILE_TEST_BOTH_PATHS(setting_an_automatic_event_lets_the_first_through)
     BOOST_TEST(!t.flag.is_set());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(an_automatic_event_waits_for_the_one_whom_it_lets_through)
+TURNSTILE_TEST_BOTH_PATHS(a_set_automatic_event_lets_the_next_wait_through)
 {
     scene t(how, event_reset::automatic);
     passage first, second;
@@ -245,14 +245,14 @@ TURNSTILE_TEST_BOTH_PATHS(sets_do_not_add_up)
     BOOST_TEST(second.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(each_set_counts_for_those_who_wait_already)
+TURNSTILE_TEST_BOTH_PATHS(each_set_lets_one_current_waiter_through)
 {
     scene t(how, event_reset::automatic);
     passage a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
     t.wait(a);
     t.wait(b);
     t.wait(c);
-    // Nobody has been told in between.
+    // Nothing is delivered between the two calls.
     t.flag.set();
     t.flag.set();
     BOOST_TEST(!t.flag.is_set());
@@ -261,7 +261,7 @@ TURNSTILE_TEST_BOTH_PATHS(each_set_counts_for_those_who_wait_already)
     BOOST_TEST(c.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_reset_takes_back_what_nobody_has_used)
+TURNSTILE_TEST_BOTH_PATHS(a_reset_clears_an_unused_set)
 {
     scene t(how, event_reset::automatic, true);
     passage a;
@@ -270,7 +270,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_reset_takes_back_what_nobody_has_used)
     BOOST_TEST(a.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_one_who_was_not_told_yet)
+TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_an_undelivered_grant)
 {
     scene t(how, event_reset::automatic);
     passage first, newcomer;
@@ -283,7 +283,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_one_who_was_not_told_yet)
 
 BOOST_AUTO_TEST_CASE(a_coroutine_that_need_not_wait_is_not_suspended)
 {
-    // Counts the handlers that a coroutine with so many passages needs.
+    // The number of handlers that a coroutine with this number of passages needs.
     const auto handlers = [](event_reset reset, int passages)
     {
         asio::io_context context;
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_need_not_wait_is_not_suspended)
         BOOST_TEST(handlers(reset, 10) == handlers(reset, 0));
 }
 
-// --- limited in time --------------------------------------------------------------------------
+// --- time limits ------------------------------------------------------------------------------
 
 TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_passes_at_once_if_the_event_is_set)
 {
@@ -333,7 +333,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_passes_if_the_event_is_set_in_time)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_gives_up_at_its_deadline)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_times_out_at_its_deadline)
 {
     for (const event_reset reset : each_reset)
     {
@@ -347,7 +347,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_gives_up_at_its_deadline)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_gave_up_uses_nothing_up)
+TURNSTILE_TEST_BOTH_PATHS(a_withdrawn_wait_does_not_use_up_the_event)
 {
     scene t(how, event_reset::automatic);
     timed_passage a;
@@ -408,7 +408,7 @@ TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_ends_the_waiting)
             BOOST_TEST(plain.state() == "aborted");
             BOOST_TEST(fate_of(timed) == "aborted");
             BOOST_TEST(other.state() == "waiting");
-            // Nobody who was cancelled has used anything up.
+            // The cancelled waiter has not used up the event.
             t.set();
             BOOST_TEST(other.state() == "done");
         }
@@ -444,9 +444,9 @@ BOOST_AUTO_TEST_CASE(a_cancellation_of_no_type_does_nothing)
     BOOST_TEST(a.state() == "waiting");
 }
 
-// --- the end ----------------------------------------------------------------------------------
+// --- destruction ------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(who_waits_is_told_when_the_event_ends)
+TURNSTILE_TEST_BOTH_PATHS(waiters_are_aborted_when_the_event_is_destroyed)
 {
     for (const event_reset reset : each_reset)
     {
@@ -480,7 +480,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_passage_before_the_end_counts)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_passage_that_can_not_be_told_any_more_sets_an_automatic_event_again)
+TURNSTILE_TEST_BOTH_PATHS(an_undeliverable_passage_sets_an_automatic_event_again)
 {
     asio::io_context mine;
     event flag(mine, event_reset::automatic);
@@ -495,7 +495,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_passage_that_can_not_be_told_any_more_sets_an_automa
     BOOST_TEST(flag.is_set());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_passage_that_can_not_be_told_any_more_goes_to_the_next)
+TURNSTILE_TEST_BOTH_PATHS(an_undeliverable_passage_goes_to_the_next)
 {
     asio::io_context mine;
     event flag(mine, event_reset::automatic);
@@ -515,9 +515,9 @@ TURNSTILE_TEST_BOTH_PATHS(a_passage_that_can_not_be_told_any_more_goes_to_the_ne
     BOOST_TEST(!flag.is_set());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_passage_that_can_not_be_told_any_more_is_not_lost)
+TURNSTILE_TEST_BOTH_PATHS(an_undeliverable_timed_passage_is_not_lost)
 {
-    // Once before the delivery, once between it and the end of the timer.
+    // Once before the delivery, once between the delivery and the end of the timer.
     for (const int handlers : {0, 1})
     {
         asio::io_context mine;
@@ -537,7 +537,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_passage_that_can_not_be_told_any_more_is_not_l
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_passage_at_once_that_can_not_be_told_any_more_sets_an_automatic_event_again)
+BOOST_AUTO_TEST_CASE(an_undeliverable_immediate_passage_sets_an_automatic_event_again)
 {
     asio::io_context mine;
     event flag(mine, event_reset::automatic, true);
@@ -559,7 +559,7 @@ BOOST_AUTO_TEST_CASE(a_passage_at_once_that_can_not_be_told_any_more_sets_an_aut
     BOOST_TEST(flag.is_set());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_passage_that_can_not_be_told_any_more_leaves_a_manual_event_as_it_is)
+TURNSTILE_TEST_BOTH_PATHS(an_undeliverable_passage_leaves_a_manual_event_unchanged)
 {
     asio::io_context mine;
     event flag(mine);
@@ -576,7 +576,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_passage_that_can_not_be_told_any_more_leaves_a_manua
     BOOST_TEST(late.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_a_context_dies_those_of_another_wait_on)
+TURNSTILE_TEST_BOTH_PATHS(when_a_context_is_destroyed_waiters_of_another_keep_waiting)
 {
     asio::io_context mine;
     event flag(mine, event_reset::automatic);
@@ -663,7 +663,7 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_event)
             told += !error;
             BOOST_TEST(t.context.get_executor().running_in_this_thread());
         });
-    // Who waits is work of the context.
+    // A waiter is work of the context.
     t.context.poll();
     BOOST_TEST(!t.context.stopped());
     t.flag.set();
@@ -672,14 +672,14 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_event)
     BOOST_TEST(told == 1);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
+TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
 {
     scene t(how);
     const auto strand = asio::make_strand(t.context);
     passage a;
     test::start(how, asio::any_io_executor(strand), a, [&] { return t.flag.async_wait(); });
     drain(t.context);
-    // The strand is busy while its handler runs, hence a is told only afterwards.
+    // The strand is busy while its handler runs, so a completes afterwards.
     asio::post(strand,
                [&]
                {
@@ -691,7 +691,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
     BOOST_TEST(a.state() == "done");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_over_at_once_uses_the_immediate_executor)
+BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
 {
     scene t(path::handler, event_reset::manual, true);
     int told = 0;

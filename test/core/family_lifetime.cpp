@@ -2,9 +2,9 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Contexts, object and guard die in every order, in every state that a shared_mutex, event, latch, barrier
-// or monitor can be in. Each handler is called once at most; that nothing is leaked or used too late is
-// seen by the sanitizers. What has no guard is set, counted down or dropped out of instead.
+// Destroys contexts, object and guard in every order, in every state of a shared_mutex, event, latch,
+// barrier or monitor. Each handler is called at most once; the sanitizers find leaks and late uses. For
+// objects without a guard, an event is set, a latch counted down, or a participant drops out instead.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -38,14 +38,14 @@ using namespace turnstile::test;
 
 namespace {
 
-/// Until the context dies.
+/// Waits until the context is destroyed.
 asio::awaitable<void> sleep_for_ever()
 {
     manual_timer timer(co_await asio::this_coro::executor, manual_clock::time_point::max());
     co_await timer.async_wait(asio::deferred);
 }
 
-/// Lets a coroutine begin that was started, before anything else runs: it needs the object for that.
+/// Lets a coroutine begin before anything else runs, because it needs the object for that.
 template <class World>
 void begin(World& w, int c)
 {
@@ -53,7 +53,7 @@ void begin(World& w, int c)
         w.step(c);
 }
 
-/// Cancels, and lets a coroutine notice; it has not been told afterwards.
+/// Cancels, and lets a coroutine receive the signal. The result is still undelivered.
 template <class World, class T>
 void cancel(World& w, int c, attempt<T>& a)
 {
@@ -95,7 +95,7 @@ attempt<read_guard>& read_in_time(shared_world& w, int c)
     return w.start<read_guard>(c, [&w] { return w.object->async_try_lock_shared_for(1h); });
 }
 
-/// Some of each kind, in turn of two contexts.
+/// Some waiters of each kind, alternating between two contexts.
 void queue_all(shared_world& w)
 {
     for (const int c : {0, 1})
@@ -110,7 +110,7 @@ void queue_all(shared_world& w)
     }
 }
 
-/// Holds the guard of a coroutine in its frame, and upgrades if it can.
+/// Holds the guard of a coroutine in its frame, and upgrades it if possible.
 template <class Guard>
 asio::awaitable<void> hold_in_frame(shared_world& w, Guard guard)
 {
@@ -122,7 +122,7 @@ asio::awaitable<void> hold_in_frame(shared_world& w, Guard guard)
     co_await sleep_for_ever();
 }
 
-/// A coroutine of its own that has nobody to tell but the one who counts its lives.
+/// A separate coroutine. Only the counter of its lives observes it.
 template <class Guard>
 void spawn_holder(shared_world& w, int c, Guard guard)
 {
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(a_shared_mutex_with_shared_grants_on_their_way)
 
 BOOST_AUTO_TEST_CASE(a_shared_mutex_with_shared_grants_half_delivered)
 {
-    // What waits with a timer is told after two handlers.
+    // A timed attempt completes after two handlers.
     destroy_shared_mutex(
         [](shared_world& w)
         {
@@ -345,7 +345,7 @@ BOOST_AUTO_TEST_CASE(a_shared_mutex_that_was_downgraded)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_shared_mutex_whose_waiters_run_out_of_time)
+BOOST_AUTO_TEST_CASE(a_shared_mutex_whose_waiters_time_out)
 {
     destroy_shared_mutex(
         [](shared_world& w)
@@ -369,7 +369,7 @@ namespace {
 
 using event_world = doomed_world<event>;
 
-/// Two of each kind, in turn of two contexts.
+/// Two waiters of each kind, alternating between two contexts.
 void wait(event_world& w)
 {
     for (const int c : {0, 1, 0, 1})
@@ -462,7 +462,7 @@ BOOST_AUTO_TEST_CASE(an_event_with_abortions_on_their_way)
         });
 }
 
-BOOST_AUTO_TEST_CASE(an_event_whose_waiters_run_out_of_time)
+BOOST_AUTO_TEST_CASE(an_event_whose_waiters_time_out)
 {
     destroy_event(
         [](event_world& w)
@@ -482,7 +482,7 @@ namespace {
 
 using latch_world = doomed_world<latch>;
 
-/// Waiters of each kind; one arrival is missing in the end.
+/// Waiters of each kind; one arrival is missing.
 void wait(latch_world& w)
 {
     for (const int c : {0, 1})
@@ -584,7 +584,7 @@ attempt<>& arrive(barrier_world& w, int c)
     return w.start(c, [&w] { return w.object->async_arrive_and_wait(); });
 }
 
-/// All but one arrive.
+/// All participants but one arrive.
 void arrive_all_but_one(barrier_world& w)
 {
     for (const int c : {0, 1, 1})
@@ -660,12 +660,12 @@ BOOST_AUTO_TEST_CASE(a_barrier_with_abortions_on_their_way)
         });
 }
 
-// --- signals that come too late ---------------------------------------------------------------
+// --- late signals -----------------------------------------------------------------------------
 
 namespace {
 
-/// Waits with a handler, is let through, and is cancelled on the way, when the object is gone already: the
-/// canceller is still in the slot, and has to find something that says that it is too late.
+/// A wait with a handler is let through, and cancelled before its delivery, when the object is already
+/// destroyed. The canceller is still in the slot, and has to find out that it is too late.
 template <class T = void, class Make, class Wait, class Open>
 void cancel_on_the_way(Make make, Wait wait, Open open)
 {
@@ -726,7 +726,8 @@ BOOST_AUTO_TEST_CASE(a_passage_through_a_barrier_is_cancelled_when_the_barrier_i
 
 namespace {
 
-/// Fails, because of a signal or with the object, and is cancelled once more on the way.
+/// A wait fails by a signal or by the destruction of the object, and is cancelled again before
+/// its delivery.
 template <class T = void, class Make, class Wait>
 void cancel_what_has_failed(Make make, Wait wait)
 {
@@ -773,20 +774,20 @@ using condition_type = monitor<int>::condition_type;
 using condition_pointer = std::unique_ptr<condition_type>;
 using body = std::function<asio::awaitable<void>(section&)>;
 using plain = std::function<void(section&)>;
-using predicate = std::function<bool(const int&)>;
+using predicate = bool (*)(const int&);
 
-/// Starts a section. A coroutine is born when its context runs.
+/// Starts a critical section. A coroutine begins when its context runs.
 template <class Body>
 attempt<>& run(monitor_world& w, int c, Body f, bool ends = true)
 {
     attempt<>& a = w.add(c, ends);
     monitor<int>& m = *w.object;
-    // A body is a coroutine on either path, and a signal must not keep its strand.
+    // A body is a coroutine with both ways to wait, and a signal must not keep its strand alive.
     const bool is_cancellable = w.how().on == manner_of_waiting::executor::plain;
     section_receiver<void> receiver(a, w.executor(c), is_cancellable);
     if (w.how().how == path::handler)
     {
-        m.async_with(std::move(f), std::move(receiver));
+        m.async_with(f, std::move(receiver));
         return a;
     }
     const auto make = [&m, f] { return m.async_with(f); };
@@ -797,7 +798,7 @@ attempt<>& run(monitor_world& w, int c, Body f, bool ends = true)
     return a;
 }
 
-/// Waits for the condition, if it still exists when the section begins.
+/// Waits for the condition, if it still exists when the critical section begins.
 body waiting_for(const condition_pointer& condition)
 {
     return [&condition](section& s) -> asio::awaitable<void>
@@ -809,7 +810,7 @@ body waiting_for(const condition_pointer& condition)
     };
 }
 
-/// The same, with a limit.
+/// The same with a time limit.
 body waiting_in_time_for(const condition_pointer& condition)
 {
     return [&condition](section& s) -> asio::awaitable<void>
@@ -826,7 +827,7 @@ body sleeping()
     return [](section&) -> asio::awaitable<void> { co_await sleep_for_ever(); };
 }
 
-/// The condition is what is destroyed in place of a guard.
+/// Destroys the condition in place of a guard.
 template <class State>
 void destroy_monitor(State state)
 {
@@ -852,18 +853,17 @@ void wait(monitor_world& w, const condition_pointer& condition)
     }
 }
 
-/// Changes the state, and tells all who wait for it: in a context of its own, so that nobody else runs.
+/// Changes the state, and notifies all waiters, on a separate context, so that no other handler runs.
 void set(monitor_world& w, const condition_pointer& condition)
 {
     asio::io_context mine;
     bool done = false;
     w.object->async_with(
-        plain(
-            [&](section& s)
-            {
-                *s = 2;
-                s.notify_all(*condition);
-            }),
+        [&](section& s)
+        {
+            *s = 2;
+            s.notify_all(*condition);
+        },
         asio::bind_executor(mine, [&](const std::exception_ptr& error) { done = !error; }));
     drain(mine);
     BOOST_TEST(done);

@@ -2,9 +2,9 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The family between threads. What is guarded is not atomic, so that the thread sanitizer would see two who
-// should have been kept apart; what is counted has to be exact; and of the several ends that a race has,
-// each has to be a good one.
+// Tests the other primitives between threads. The protected data are not atomic, so that the thread
+// sanitizer finds two concurrent holders. Counts have to be exact. A race may end in several ways, and each
+// has to be correct.
 
 #include <array>
 #include <atomic>
@@ -52,7 +52,7 @@ using namespace turnstile::test;
 
 namespace {
 
-/// Some threads of which each runs a context, and one context that two of them run.
+/// Some threads, each of which runs a context, and one context that two of them run.
 class crew
 {
 public:
@@ -81,7 +81,7 @@ public:
                        });
     }
 
-    /// Waits until all is done.
+    /// Waits until no work is left.
     void finish()
     {
         first_.finish();
@@ -97,7 +97,7 @@ private:
     running_context shared_{2};
 };
 
-/// Lets others run, and perhaps another thread go on.
+/// Lets other coroutines run, perhaps on another thread.
 asio::awaitable<void> yield()
 {
     co_await asio::post(co_await asio::this_coro::executor, asio::deferred);
@@ -125,7 +125,7 @@ void race(F f, G g)
 
 namespace {
 
-/// Two numbers that are always the same for whoever may look.
+/// Two numbers that are equal for every reader.
 struct twins
 {
     void change()
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(an_upgrade_races_its_cancellation)
         const auto told = [&](error_code error, shared_mutex::guard_type writer)
         {
             done = true;
-            // Exactly one of the two owns something.
+            // Exactly one of both guards holds a lock.
             BOOST_TEST(writer.owns_lock() == !error);
             BOOST_TEST(upgrader.owns_lock() == static_cast<bool>(error));
             (error ? kept : upgraded) += 1;
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(an_upgrade_races_its_cancellation)
     BOOST_TEST(upgraded + kept == 200);
 }
 
-BOOST_AUTO_TEST_CASE(a_context_dies_while_its_readers_are_let_in)
+BOOST_AUTO_TEST_CASE(a_context_is_destroyed_while_its_readers_are_granted)
 {
     running_context mine;
     for (int i = 0; i < 100; ++i)
@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(a_context_dies_while_its_readers_are_let_in)
 
 // --- event ------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(an_automatic_event_keeps_workers_apart)
+BOOST_AUTO_TEST_CASE(an_automatic_event_excludes_concurrent_workers)
 {
     constexpr int workers = 6, times = 300;
     crew threads;
@@ -362,13 +362,13 @@ BOOST_AUTO_TEST_CASE(a_passage_races_its_cancellation)
              });
         settle(waiting.get_executor());
         settle(waiting.get_executor());
-        // Whoever did not go through has left the event as it was set.
+        // A waiter that did not pass has left the event set.
         BOOST_TEST(flag.is_set() == (passed == before));
     }
     BOOST_TEST(passed + aborted == 300);
 }
 
-BOOST_AUTO_TEST_CASE(a_context_dies_while_an_event_is_set)
+BOOST_AUTO_TEST_CASE(a_context_is_destroyed_while_an_event_is_set)
 {
     for (int i = 0; i < 100; ++i)
     {
@@ -378,7 +378,7 @@ BOOST_AUTO_TEST_CASE(a_context_dies_while_an_event_is_set)
         std::atomic<int> told = 0;
         flag.async_wait(asio::bind_executor(context->get_executor(), [&](error_code) { ++told; }));
         race([&] { flag.set(); }, [&] { context.reset(); });
-        // The passage was told, or is still to be had.
+        // The waiter passed, or the event is still set.
         BOOST_TEST(told + (flag.is_set() ? 1 : 0) == 1);
     }
 }
@@ -447,7 +447,7 @@ BOOST_AUTO_TEST_CASE(a_barrier_separates_the_rounds)
             co_await meeting.async_arrive_and_wait();
             wrong += sum == workers * round ? 0 : 1;
             wrong += steps == 2 * round - 1 ? 0 : 1;
-            // Nobody begins the next round while others still look.
+            // No worker begins the next round while others still check this one.
             co_await meeting.async_arrive_and_wait();
         }
     };
@@ -467,7 +467,7 @@ BOOST_AUTO_TEST_CASE(participants_drop_out_while_others_meet)
     barrier meeting(threads.executor(0), workers, [&] { ++steps; });
     const auto body = [&](int i) -> asio::awaitable<void>
     {
-        // Each stays longer than the one before; the last one is alone for a while.
+        // Each worker stays longer than the one before; the last one is alone for a while.
         for (int round = 0; round < rounds * (i + 1); ++round, ++met)
             co_await meeting.async_arrive_and_wait();
         co_await meeting.async_arrive_and_drop();
@@ -513,7 +513,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_races_its_cancellation)
         BOOST_TEST(steps == first_met);
         if (first_aborted != 0)
         {
-            // The other one still waits for somebody.
+            // The other waiter needs another arrival.
             arrive();
             settle(waiting.get_executor());
             settle(waiting.get_executor());
@@ -622,7 +622,7 @@ BOOST_AUTO_TEST_CASE(a_section_that_waits_races_its_cancellation)
         std::promise<int> left;
         m.async_with([](auto& s) { return *s; },
                      [&](const std::exception_ptr&, int n) { left.set_value(n); });
-        // What was not taken is still there.
+        // An item that was not taken is still there.
         BOOST_TEST(left.get_future().get() == (taken ? 0 : 1));
         settle(waiting.get_executor());
     }
@@ -688,7 +688,7 @@ BOOST_AUTO_TEST_CASE(the_begin_of_a_section_races_its_cancellation)
              });
         settle(waiting.get_executor());
         settle(waiting.get_executor());
-        // A body ran if, and only if, its section was successful.
+        // A body ran if and only if its critical section succeeded.
         BOOST_TEST(ran == done);
         BOOST_TEST(!m.is_locked());
     }

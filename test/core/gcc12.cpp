@@ -2,13 +2,13 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The forms that GCC 12 compiles correctly. It destroys the captures of a lambda twice if they are not
-// trivial and the lambda is a temporary inside of a co_await expression:
+// Tests the forms that GCC 12 compiles correctly. It destroys the captures of a lambda twice if they are not
+// trivial and the lambda is a temporary inside a co_await expression:
 //
-//   co_await with_lock(mutex, [kept](auto&) { … });  // wrong with GCC 12 if kept is a shared_ptr
+//   co_await with_lock(mutex, [kept](auto&) { … });  // does not compile with g++ 12 if kept is a shared_ptr
 //
-// Captures by reference are trivial; a named lambda that is moved in is no temporary. What is counted here
-// comes out wrong, or the address sanitizer stops the program, if one of these forms is not safe.
+// Captures by reference are trivial, and a named lambda is not a temporary. If one of these forms were unsafe,
+// a count would be wrong, or the address sanitizer would stop the program.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <support/expect.hpp>
@@ -38,7 +39,7 @@ namespace {
 
 using text = std::shared_ptr<std::string>;
 
-/// Runs a test with something that has to be referred to once in the end, by the test alone.
+/// Runs a test with a shared object. At the end, only the test may refer to it.
 template <class Test>
 void check_count(Test test)
 {
@@ -55,7 +56,7 @@ void check_count(Test test)
     BOOST_TEST(!mutex.is_locked());
 }
 
-/// Lets go of the stack, on which an operation that has just ended may still stand.
+/// Leaves the stack, which may still contain an operation that has just ended.
 asio::awaitable<void> suspend()
 {
     co_await asio::post(asio::deferred);
@@ -144,7 +145,7 @@ BOOST_AUTO_TEST_CASE(async_wait_may_be_given_a_predicate_that_captures_by_refere
                                         [&](const int& n) { return n > 0 && local != nullptr; });
             *local += '.';
         };
-        asio::co_spawn(mutex.get_executor(), m.async_with(std::move(waiting), asio::use_awaitable),
+        asio::co_spawn(mutex.get_executor(), m.async_with(waiting, asio::use_awaitable),
                        [](const std::exception_ptr& error) { BOOST_TEST(!error); });
         co_await suspend();
         co_await m.async_with(
@@ -164,7 +165,7 @@ BOOST_AUTO_TEST_CASE(async_wait_may_be_given_a_predicate_that_captures_by_refere
     check_count(test);
 }
 
-// --- a named lambda that is moved in ----------------------------------------------------------
+// --- a named lambda ---------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(with_lock_may_be_given_a_named_lambda)
 {
@@ -173,21 +174,21 @@ BOOST_AUTO_TEST_CASE(with_lock_may_be_given_a_named_lambda)
         auto awaited = [kept](auto&) -> asio::awaitable<void>
         {
             co_await suspend();
-            BOOST_TEST(kept.use_count() == 2);
+            BOOST_TEST(kept.use_count() == 3);
             *kept += '.';
         };
-        co_await with_lock(mutex, std::move(awaited));
-        BOOST_TEST(kept.use_count() == 1);
+        co_await with_lock(mutex, awaited);
+        BOOST_TEST(kept.use_count() == 2);
         auto plain = [kept](auto&)
         {
-            BOOST_TEST(kept.use_count() == 2);
+            BOOST_TEST(kept.use_count() == 4);
             *kept += '.';
             return kept;
         };
-        const text result = co_await with_lock(mutex, std::move(plain));
+        const text result = co_await with_lock(mutex, plain);
         BOOST_TEST(*result == "kept..");
         co_await suspend();
-        BOOST_TEST(kept.use_count() == 2);
+        BOOST_TEST(kept.use_count() == 4);
     };
     check_count(test);
 }
@@ -209,8 +210,8 @@ BOOST_AUTO_TEST_CASE(with_lock_may_be_given_a_named_lambda_that_has_to_wait)
             co_await suspend();
             co_return kept;
         };
-        const text result = co_await with_lock(mutex, std::move(awaited));
-        BOOST_TEST(kept.use_count() == 2);
+        const text result = co_await with_lock(mutex, std::ref(awaited));
+        BOOST_TEST(kept.use_count() == 3);
     };
     check_count(test);
 }
@@ -227,25 +228,25 @@ BOOST_AUTO_TEST_CASE(with_lock_may_be_given_a_named_lambda_that_throws)
         int caught = 0;
         try
         {
-            co_await with_lock(mutex, std::move(awaited));
+            co_await with_lock(mutex, std::ref(awaited));
         }
         catch (const text&)
         {
             ++caught;
         }
         co_await suspend();
-        BOOST_TEST(kept.use_count() == 1);
+        BOOST_TEST(kept.use_count() == 2);
         auto plain = [kept](auto&) { throw kept; };
         try
         {
-            co_await with_lock(mutex, std::move(plain));
+            co_await with_lock(mutex, std::ref(plain));
         }
         catch (const text&)
         {
             ++caught;
         }
         co_await suspend();
-        BOOST_TEST(kept.use_count() == 1);
+        BOOST_TEST(kept.use_count() == 3);
         BOOST_TEST(caught == 2);
     };
     check_count(test);
@@ -261,12 +262,12 @@ BOOST_AUTO_TEST_CASE(with_permit_may_be_given_a_named_lambda)
             co_await suspend();
             BOOST_TEST(kept.use_count() == 2);
         };
-        co_await with_permit(semaphore, 2, std::move(awaited));
-        BOOST_TEST(kept.use_count() == 1);
+        co_await with_permit(semaphore, 2, std::ref(awaited));
+        BOOST_TEST(kept.use_count() == 2);
         auto plain = [kept](auto&) { return kept.use_count(); };
-        BOOST_TEST(co_await with_permit(semaphore, 1, std::move(plain)) == 2);
+        BOOST_TEST(co_await with_permit(semaphore, 1, std::ref(plain)) == 3);
         co_await suspend();
-        BOOST_TEST(kept.use_count() == 1);
+        BOOST_TEST(kept.use_count() == 3);
     };
     check_count(test);
 }
@@ -281,13 +282,13 @@ BOOST_AUTO_TEST_CASE(async_with_may_be_given_a_named_lambda)
             co_await suspend();
             *section = static_cast<int>(kept.use_count());
         };
-        co_await m.async_with(std::move(awaited));
-        BOOST_TEST(kept.use_count() == 1);
+        co_await m.async_with(std::ref(awaited));
+        BOOST_TEST(kept.use_count() == 2);
         auto plain = [kept](auto& section)
         { return *section + static_cast<int>(kept.use_count()); };
-        BOOST_TEST(co_await m.async_with(std::move(plain)) == 4);
+        BOOST_TEST(co_await m.async_with(std::ref(plain)) == 5);
         co_await suspend();
-        BOOST_TEST(kept.use_count() == 1);
+        BOOST_TEST(kept.use_count() == 3);
     };
     check_count(test);
 }
@@ -299,32 +300,32 @@ BOOST_AUTO_TEST_CASE(async_wait_may_be_given_a_named_predicate)
         condition sleepers(mutex);
         auto guard = co_await mutex.async_lock();
         auto holds = [kept] { return kept.use_count() >= 2; };
-        co_await sleepers.async_wait(guard, std::move(holds));
+        co_await sleepers.async_wait(guard, std::ref(holds));
         co_await suspend();
-        BOOST_TEST(kept.use_count() == 1);
+        BOOST_TEST(kept.use_count() == 2);
         auto never = [kept] { return false; };
         const bool held =
-            co_await sleepers.async_wait_for(guard, std::chrono::seconds(0), std::move(never));
+            co_await sleepers.async_wait_for(guard, std::chrono::seconds(0), std::ref(never));
         BOOST_TEST(!held);
         co_await suspend();
-        BOOST_TEST(kept.use_count() == 1);
+        BOOST_TEST(kept.use_count() == 3);
     };
     check_count(test);
 }
 
-// --- an operation that is kept first ----------------------------------------------------------
+// --- a stored operation -----------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(an_operation_may_be_named_and_moved)
 {
     const auto test = [](async_mutex& mutex, text& kept) -> asio::awaitable<void>
     {
-        auto operation = with_lock(mutex,
-                                   [kept](auto&) -> asio::awaitable<void>
-                                   {
-                                       co_await suspend();
-                                       BOOST_TEST(kept.use_count() == 2);
-                                   });
-        BOOST_TEST(kept.use_count() == 2);
+        auto body = [kept](auto&) -> asio::awaitable<void>
+        {
+            co_await suspend();
+            BOOST_TEST(kept.use_count() == 3);
+        };
+        auto operation = with_lock(mutex, body);
+        BOOST_TEST(kept.use_count() == 3);
         co_await std::move(operation);
     };
     check_count(test);

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What latch does on one thread, on each of the two paths on which one can wait.
+// Tests latch on one thread, with both ways to wait.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -46,7 +46,7 @@ constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
                                                  asio::cancellation_type::partial,
                                                  asio::cancellation_type::terminal};
 
-/// A latch, and a context for everybody who waits for it.
+/// A latch, and a context for all operations.
 struct scene
 {
     scene(path p, std::ptrdiff_t count)
@@ -75,14 +75,14 @@ struct scene
         test::start(how, context, a, [this, n] { return gate.async_count_down(n); });
     }
 
-    /// Opens the latch if @p n arrivals are missing.
+    /// Counts down @p n arrivals, and runs the context.
     void arrive(std::ptrdiff_t n = 1)
     {
         gate.count_down(n);
         drain(context);
     }
 
-    /// Lets time pass, and lets everybody notice.
+    /// Advances the clock, and runs the context.
     void advance(manual_clock::duration by)
     {
         manual_clock::advance(by);
@@ -95,7 +95,7 @@ struct scene
     latch gate;
 };
 
-/// What a wait that is limited in time came to.
+/// The result of a timed wait.
 std::string fate_of(timed_passage& a)
 {
     if (a.state() != "done")
@@ -103,7 +103,7 @@ std::string fate_of(timed_passage& a)
     return a.value() == std::cv_status::timeout ? "timed out" : "passed";
 }
 
-/// How many arrivals are missing; opens the latch.
+/// The number of missing arrivals; opens the latch.
 std::ptrdiff_t missing(latch& gate)
 {
     std::ptrdiff_t n = 0;
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(less_than_one_can_not_arrive)
         BOOST_TEST(contains(text, "count_down by " + std::to_string(n)));
     }
     BOOST_TEST(missing(t.gate) == 2);
-    // Nor can they if it is open.
+    // Nor if the latch is open.
     text_of(errc::invalid_count, [&] { t.gate.count_down(0); });
 }
 
@@ -259,7 +259,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_last_arrival_lets_all_through_in_order)
     BOOST_TEST(t.told == "");
     BOOST_TEST(a.state() == "waiting");
     t.gate.count_down();
-    // Decided at once, told later.
+    // Undelivered.
     BOOST_TEST(t.gate.try_wait());
     BOOST_TEST(t.told == "");
     drain(t.context);
@@ -283,7 +283,7 @@ TURNSTILE_TEST_BOTH_PATHS(an_open_latch_stays_open)
 
 BOOST_AUTO_TEST_CASE(a_coroutine_that_need_not_wait_is_not_suspended)
 {
-    // Counts the handlers that a coroutine with so many passages needs.
+    // The number of handlers that a coroutine with this number of passages needs.
     const auto handlers = [](int passages)
     {
         asio::io_context context;
@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_need_not_wait_is_not_suspended)
 
 // --- arriving and waiting ---------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(who_arrives_can_wait_for_the_others)
+TURNSTILE_TEST_BOTH_PATHS(arriving_can_wait_for_the_others)
 {
     scene t(how, 3);
     passage a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
@@ -321,7 +321,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_arrives_can_wait_for_the_others)
     BOOST_TEST(t.told.size() == 3U);
 }
 
-BOOST_AUTO_TEST_CASE(who_arrives_last_is_not_suspended)
+BOOST_AUTO_TEST_CASE(the_last_arrival_is_not_suspended)
 {
     asio::io_context context;
     latch gate(context, 2);
@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(who_arrives_last_is_not_suspended)
     asio::co_spawn(context, body('a'), rethrower{});
     drain(context);
     asio::co_spawn(context, body('b'), rethrower{});
-    // One handler starts b, which does not stop before its end.
+    // One handler runs b from its start to its end, without suspension.
     context.restart();
     context.poll_one();
     BOOST_TEST(story == "b");
@@ -369,7 +369,7 @@ BOOST_AUTO_TEST_CASE(a_lazy_arrival_counts_when_it_is_awaited)
     run(context, body());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(nobody_arrives_at_an_open_latch)
+TURNSTILE_TEST_BOTH_PATHS(an_open_latch_rejects_arrivals)
 {
     scene t(how, 0);
     passage a;
@@ -378,7 +378,7 @@ TURNSTILE_TEST_BOTH_PATHS(nobody_arrives_at_an_open_latch)
     BOOST_TEST(t.gate.try_wait());
 }
 
-BOOST_AUTO_TEST_CASE(an_arrival_too_many_is_told_in_the_words_of_a_latch)
+BOOST_AUTO_TEST_CASE(a_surplus_arrival_names_the_rule_of_a_latch)
 {
     asio::io_context context;
     latch gate(context, 2);
@@ -406,7 +406,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_too_many_is_told_in_the_words_of_a_latch)
     run(context, body());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancelled_wait_does_not_take_the_arrival_back)
+TURNSTILE_TEST_BOTH_PATHS(a_cancelled_wait_does_not_withdraw_the_arrival)
 {
     for (const asio::cancellation_type type : each_type)
     {
@@ -422,7 +422,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_wait_does_not_take_the_arrival_back)
     }
 }
 
-// --- limited in time --------------------------------------------------------------------------
+// --- time limits ------------------------------------------------------------------------------
 
 TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_passes_an_open_latch_at_once)
 {
@@ -443,7 +443,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_passes_if_all_arrive_in_time)
     BOOST_TEST(fate_of(a) == "passed");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_gives_up_at_its_deadline)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_times_out_at_its_deadline)
 {
     scene t(how, 1);
     timed_passage a;
@@ -481,7 +481,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_duration_may_be_short_long_or_negative)
     BOOST_TEST(fate_of(most) == "passed");
 }
 
-// --- cancellation, the end --------------------------------------------------------------------
+// --- cancellation, destruction ----------------------------------------------------------------
 
 TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_ends_the_waiting)
 {
@@ -522,7 +522,7 @@ TURNSTILE_TEST_BOTH_PATHS(an_opening_that_was_faster_than_the_cancellation_count
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_waits_is_told_when_the_latch_ends)
+TURNSTILE_TEST_BOTH_PATHS(waiters_are_aborted_when_the_latch_is_destroyed)
 {
     asio::io_context context;
     std::optional<latch> gate(std::in_place, context, 1);
@@ -548,7 +548,7 @@ TURNSTILE_TEST_BOTH_PATHS(an_opening_before_the_end_counts)
     BOOST_TEST(a.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_a_context_dies_those_of_another_wait_on)
+TURNSTILE_TEST_BOTH_PATHS(when_a_context_is_destroyed_waiters_of_another_keep_waiting)
 {
     asio::io_context mine;
     latch gate(mine, 2);
@@ -567,7 +567,7 @@ TURNSTILE_TEST_BOTH_PATHS(when_a_context_dies_those_of_another_wait_on)
     BOOST_TEST(b.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(an_opening_that_can_not_be_told_any_more_hurts_nobody)
+TURNSTILE_TEST_BOTH_PATHS(an_undeliverable_opening_has_no_effect_on_others)
 {
     asio::io_context mine;
     latch gate(mine, 1);
@@ -620,14 +620,14 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_latch)
     BOOST_TEST(told == 3);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
+TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
 {
     scene t(how, 1);
     const auto strand = asio::make_strand(t.context);
     passage a;
     test::start(how, asio::any_io_executor(strand), a, [&] { return t.gate.async_wait(); });
     drain(t.context);
-    // The strand is busy while its handler runs, hence a is told only afterwards.
+    // The strand is busy while its handler runs, so a completes afterwards.
     asio::post(strand,
                [&]
                {
@@ -639,7 +639,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
     BOOST_TEST(a.state() == "done");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_over_at_once_uses_the_immediate_executor)
+BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
 {
     scene t(path::handler, 2);
     int told = 0;

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The guard: a value that owns a lock or nothing.
+// Tests the guard: a value that holds a lock or nothing.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -52,10 +52,10 @@ static_assert(noexcept(std::declval<guard_type&>().lost()));
 static_assert(noexcept(std::declval<guard_type&>().release()));
 static_assert(noexcept(std::declval<guard_type&>().swap(std::declval<guard_type&>())));
 static_assert(sizeof(guard_type) <= 2 * sizeof(void*));
-// A local lock is no lease: nothing says that it could end by itself.
+// A local lock has no lease: no member suggests that it could expire.
 static_assert(guard_of_lock<guard_type> && !guard_of_lease<guard_type>);
 
-/// Checks that a guard owns nothing.
+/// Checks that a guard is empty.
 void check_empty(const guard_type& guard)
 {
     BOOST_TEST(!guard.owns_lock());
@@ -64,7 +64,7 @@ void check_empty(const guard_type& guard)
     BOOST_TEST(guard.fencing_token() == 0u);
 }
 
-/// What happens to `guard.unlock()`.
+/// The error of `guard.unlock()`.
 error_code error_of_unlock(guard_type& guard)
 {
     try
@@ -80,13 +80,13 @@ error_code error_of_unlock(guard_type& guard)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_new_guard_owns_nothing)
+BOOST_AUTO_TEST_CASE(a_new_guard_is_empty)
 {
     const guard_type guard;
     check_empty(guard);
 }
 
-BOOST_AUTO_TEST_CASE(a_guard_owns_a_lock_until_it_is_destroyed)
+BOOST_AUTO_TEST_CASE(a_guard_holds_its_lock_until_it_is_destroyed)
 {
     scene s;
     {
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_destroyed_guard_serves_the_next_one)
     BOOST_TEST(next.state() == "done");
 }
 
-BOOST_AUTO_TEST_CASE(moving_a_guard_moves_the_ownership)
+BOOST_AUTO_TEST_CASE(moving_a_guard_moves_the_lock)
 {
     scene s;
     guard_type from = s.hold();
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(moving_a_guard_moves_the_ownership)
     BOOST_TEST(!s.mutex.is_locked());
 }
 
-BOOST_AUTO_TEST_CASE(assigning_a_guard_gives_back_what_it_owned)
+BOOST_AUTO_TEST_CASE(assigning_a_guard_releases_its_former_lock)
 {
     scene one, other;
     guard_type guard = one.hold();
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(swapping_a_guard_with_itself_changes_nothing)
     BOOST_TEST(s.mutex.is_locked());
 }
 
-BOOST_AUTO_TEST_CASE(unlock_gives_the_lock_back)
+BOOST_AUTO_TEST_CASE(unlock_releases_the_lock)
 {
     scene s;
     guard_type guard = s.hold();
@@ -232,11 +232,11 @@ TURNSTILE_TEST_BOTH_PATHS(an_empty_guard_cannot_be_unlocked_asynchronously_eithe
     BOOST_TEST(unlocking.state() == "empty guard");
 }
 
-BOOST_AUTO_TEST_CASE(who_has_no_executor_is_told_about_an_empty_guard_as_well)
+BOOST_AUTO_TEST_CASE(a_handler_without_executor_receives_the_error_of_an_empty_guard)
 {
     guard_type guard;
-    // The error as a value: of an exception that crosses threads, the thread sanitizer does not see how the
-    // standard library counts the references.
+    // The error as a value: the thread sanitizer does not see how the standard library counts the
+    // references to an exception.
     auto told = guard.async_unlock(asio::as_tuple(asio::use_future));
     BOOST_TEST((std::get<0>(told.get()) == errc::empty_guard));
 }
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(a_local_lock_is_never_lost)
 
 // --- guard and token --------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_guard_can_part_with_the_lock)
+BOOST_AUTO_TEST_CASE(a_guard_can_return_its_lock_as_a_token)
 {
     scene s;
     owner_token token;
@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(a_guard_can_part_with_the_lock)
     BOOST_TEST(!s.mutex.is_locked());
 }
 
-BOOST_AUTO_TEST_CASE(a_guard_can_part_with_a_lock_that_others_wait_for)
+BOOST_AUTO_TEST_CASE(a_guard_can_return_a_token_while_others_wait)
 {
     scene s;
     guard_type guard = s.hold();
@@ -292,13 +292,13 @@ BOOST_AUTO_TEST_CASE(a_guard_can_part_with_a_lock_that_others_wait_for)
     BOOST_TEST(next.state() == "done");
 }
 
-BOOST_AUTO_TEST_CASE(an_empty_guard_parts_with_nothing)
+BOOST_AUTO_TEST_CASE(release_of_an_empty_guard_returns_no_token)
 {
     guard_type guard;
     BOOST_TEST(!guard.release());
 }
 
-BOOST_AUTO_TEST_CASE(a_guard_adopts_what_a_token_owns)
+BOOST_AUTO_TEST_CASE(a_guard_adopts_the_lock_of_a_token)
 {
     scene s;
     mutex_scene::entering entering;
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(a_token_cannot_be_adopted_twice)
     s.lock(next);
     const owner_token token = guard.release();
     guard_type first(s.mutex, token, adopt_lock);
-    BOOST_CHECK_THROW(guard_type(s.mutex, token, adopt_lock), owner_mismatch);
+    BOOST_CHECK_THROW(static_cast<void>(guard_type(s.mutex, token, adopt_lock)), owner_mismatch);
     BOOST_CHECK_THROW(s.mutex.leave(token), owner_mismatch);
     drain(s.context);
     BOOST_TEST(next.state() == "waiting");
@@ -329,7 +329,7 @@ BOOST_AUTO_TEST_CASE(a_token_cannot_be_adopted_twice)
     BOOST_TEST(next.state() == "done");
 }
 
-BOOST_AUTO_TEST_CASE(ownership_can_go_to_and_fro)
+BOOST_AUTO_TEST_CASE(a_lock_can_move_between_guard_and_token)
 {
     scene s;
     guard_type guard = s.hold();
@@ -344,7 +344,7 @@ BOOST_AUTO_TEST_CASE(ownership_can_go_to_and_fro)
 
 namespace {
 
-/// A guard whose mutex is gone.
+/// A guard whose mutex is destroyed.
 guard_type orphan(asio::io_context& context)
 {
     async_mutex mutex(context);
@@ -384,7 +384,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_guard_that_outlives_its_mutex_can_be_unlocked_asynch
     check_empty(guard);
 }
 
-BOOST_AUTO_TEST_CASE(a_guard_that_outlives_its_mutex_parts_with_nothing)
+BOOST_AUTO_TEST_CASE(release_of_a_guard_without_mutex_returns_no_token)
 {
     asio::io_context context;
     guard_type guard = orphan(context);

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What monitor does on one thread, with a handler and in a coroutine, with bodies that are coroutines and
-// with plain ones.
+// Tests monitor on one thread, with a handler and in a coroutine, with bodies that are coroutines and with
+// plain functions.
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -50,17 +50,17 @@ namespace {
 
 using number = monitor<int>;
 using section = number::section;
-// Erased, so that each kind is compiled once.
+// Type-erased, so that each kind is compiled once.
 using body = std::function<asio::awaitable<void>(section&)>;
 using body_int = std::function<asio::awaitable<int>(section&)>;
 using plain = std::function<void(section&)>;
 using plain_int = std::function<int(section&)>;
-using predicate = std::function<bool(const int&)>;
+using predicate = bool (*)(const int&);
 constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
                                                  asio::cancellation_type::partial,
                                                  asio::cancellation_type::terminal};
 
-/// A number that is guarded, two conditions on it, and a context for everybody.
+/// A protected number, two conditions, and a context for all operations.
 struct scene
 {
     explicit scene(path p, int value = 0)
@@ -83,12 +83,12 @@ struct scene
     void run_plain(attempt<>& a, const plain& f) { launch(a, f); }
     void run_plain(attempt<int>& a, const plain_int& f) { launch(a, f); }
 
-    /// What the number is now, seen by a section of its own; nothing if the lock is held.
+    /// The current number; empty if the lock is held.
     std::optional<int> look()
     {
         attempt<int> a;
-        start_section(path::handler, context, a, [this]
-                      { return guarded.async_with(plain_int([](section& s) { return *s; })); });
+        start_section(path::handler, context, a,
+                      [this] { return guarded.async_with([](section& s) { return *s; }); });
         if (a.state() == "done")
             return a.value();
         a.cancel();
@@ -96,7 +96,7 @@ struct scene
         return {};
     }
 
-    /// Sets the number, and notifies all who wait for the condition.
+    /// Sets the number, and notifies all waiters.
     void set(int value)
     {
         attempt<> a;
@@ -108,13 +108,13 @@ struct scene
                   });
     }
 
-    /// A body that waits until the number is at least so much, and takes so much of it.
+    /// A body that waits until the number is at least @p much, and subtracts it.
     body taking(int much, char name = '.')
     {
         return [this, much, name](section& s) -> asio::awaitable<void>
         {
             story += '(';
-            co_await s.async_wait(changed, predicate([=](const int& n) { return n >= much; }));
+            co_await s.async_wait(changed, [=](const int& n) { return n >= much; });
             *s -= much;
             story += name;
         };
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_monitor_has_a_name_a_value_and_an_executor)
     const auto read = [&](number& m)
     {
         int result = -1;
-        m.async_with(plain_int([](section& s) { return *s; }),
+        m.async_with([](section& s) { return *s; },
                      [&](const std::exception_ptr&, int value) { result = value; });
         drain(context);
         return result;
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_monitor_has_a_name_a_value_and_an_executor)
 
 BOOST_AUTO_TEST_CASE(a_section_can_not_be_kept)
 {
-    // Whoever could copy it could reach the state without the lock.
+    // A copy would give access to the state without the lock.
     BOOST_TEST(!std::is_copy_constructible_v<section>);
     BOOST_TEST(!std::is_copy_assignable_v<section>);
     BOOST_TEST(!std::is_default_constructible_v<section>);
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(any_type_can_be_guarded)
     BOOST_TEST(result.get() == 4);
 }
 
-// --- sections ---------------------------------------------------------------------------------
+// --- critical sections ------------------------------------------------------------------------
 
 TURNSTILE_TEST_BOTH_PATHS(the_state_lives_from_section_to_section)
 {
@@ -246,7 +246,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_numbers_of_the_sections_rise)
     BOOST_TEST(second > first);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_body_that_throws_gives_the_lock_back)
+TURNSTILE_TEST_BOTH_PATHS(a_body_that_throws_releases_the_lock)
 {
     scene t(how);
     attempt<> awaited, short_one;
@@ -284,7 +284,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_body_that_throws_gives_the_lock_back)
     check(short_one);
     check(result);
     check(plain_result);
-    // What was done before stays done.
+    // Earlier changes remain.
     BOOST_TEST(*t.look() == 4);
 }
 
@@ -299,8 +299,7 @@ BOOST_AUTO_TEST_CASE(the_body_is_stored_by_value)
             co_await t.go.async_wait();
             *s = ++*kept;
         };
-        t.guarded.async_with(std::move(counting),
-                             section_receiver<void>(a, t.context.get_executor()));
+        t.guarded.async_with(counting, section_receiver<void>(a, t.context.get_executor()));
     }
     BOOST_TEST(kept.use_count() == 2);
     drain(t.context);
@@ -313,7 +312,7 @@ BOOST_AUTO_TEST_CASE(the_body_is_stored_by_value)
 BOOST_AUTO_TEST_CASE(a_section_that_was_not_started_does_nothing)
 {
     scene t(path::handler);
-    auto operation = t.guarded.async_with(plain([](section& s) { ++*s; }));
+    auto operation = t.guarded.async_with([](section& s) { ++*s; });
     BOOST_TEST(*t.look() == 0);
     attempt<> a;
     std::move(operation)(section_receiver<void>(a, t.context.get_executor()));
@@ -324,7 +323,7 @@ BOOST_AUTO_TEST_CASE(a_section_that_was_not_started_does_nothing)
 
 // --- waiting for the state --------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(who_finds_the_state_right_does_not_wait)
+TURNSTILE_TEST_BOTH_PATHS(a_wait_returns_at_once_if_the_predicate_holds)
 {
     scene t(how, 5);
     attempt<> a;
@@ -334,7 +333,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_finds_the_state_right_does_not_wait)
     BOOST_TEST(*t.look() == 2);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_waits_gives_the_lock_back_meanwhile)
+TURNSTILE_TEST_BOTH_PATHS(a_wait_for_the_state_releases_the_lock)
 {
     scene t(how);
     attempt<> a;
@@ -346,7 +345,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_waits_gives_the_lock_back_meanwhile)
     BOOST_TEST(*t.look() == 1);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_state_that_is_not_right_yet_is_waited_for_on)
+TURNSTILE_TEST_BOTH_PATHS(a_wait_continues_while_the_predicate_is_false)
 {
     scene t(how);
     attempt<> a;
@@ -360,7 +359,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_state_that_is_not_right_yet_is_waited_for_on)
     BOOST_TEST(*t.look() == 0);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_change_without_a_notification_wakes_nobody)
+TURNSTILE_TEST_BOTH_PATHS(a_change_without_a_notification_resumes_no_waiter)
 {
     scene t(how);
     attempt<> a, silent, wrong;
@@ -373,7 +372,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_change_without_a_notification_wakes_nobody)
     BOOST_TEST(a.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_notification_is_not_kept_for_those_who_come_later)
+TURNSTILE_TEST_BOTH_PATHS(a_notification_is_not_kept_for_later_waiters)
 {
     scene t(how);
     attempt<> a, b;
@@ -382,7 +381,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_is_not_kept_for_those_who_come_later)
     BOOST_TEST(b.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(notifying_one_wakes_the_first)
+TURNSTILE_TEST_BOTH_PATHS(notifying_one_resumes_the_first)
 {
     scene t(how);
     attempt<> a, b, c;
@@ -399,7 +398,7 @@ TURNSTILE_TEST_BOTH_PATHS(notifying_one_wakes_the_first)
     BOOST_TEST(*t.look() == 4);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(notifying_all_wakes_them_in_their_order)
+TURNSTILE_TEST_BOTH_PATHS(notifying_all_resumes_them_in_their_order)
 {
     scene t(how);
     attempt<> a, b, c;
@@ -407,13 +406,13 @@ TURNSTILE_TEST_BOTH_PATHS(notifying_all_wakes_them_in_their_order)
     t.run(b, t.taking(2, 'b'));
     t.run(c, t.taking(1, 'c'));
     t.set(2);
-    // There was nothing left for b.
+    // Nothing was left for b.
     BOOST_TEST(t.story == "(((ac");
     BOOST_TEST(b.state() == "waiting");
     BOOST_TEST(*t.look() == 0);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_is_notified_goes_on_after_the_section)
+TURNSTILE_TEST_BOTH_PATHS(a_notified_waiter_continues_after_the_section)
 {
     scene t(how);
     attempt<> a, b;
@@ -442,13 +441,13 @@ TURNSTILE_TEST_BOTH_PATHS(the_predicate_is_evaluated_under_the_lock)
     t.run(a,
           [&](section& s) -> asio::awaitable<void>
           {
-              co_await s.async_wait(t.changed, predicate(
-                                                   [&](const int& n)
-                                                   {
-                                                       ++evaluations;
-                                                       BOOST_TEST(!inside);
-                                                       return n != 0;
-                                                   }));
+              co_await s.async_wait(t.changed,
+                                    [&](const int& n)
+                                    {
+                                        ++evaluations;
+                                        BOOST_TEST(!inside);
+                                        return n != 0;
+                                    });
           });
     BOOST_TEST(evaluations == 1);
     t.run(b,
@@ -467,7 +466,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_predicate_is_evaluated_under_the_lock)
     BOOST_TEST(a.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(each_condition_has_its_own_sleepers)
+TURNSTILE_TEST_BOTH_PATHS(each_condition_has_its_own_waiters)
 {
     scene t(how);
     attempt<> a, b, c;
@@ -509,7 +508,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_condition_of_another_monitor_is_an_error)
     BOOST_TEST(*t.look() == 0);
 }
 
-// --- limited in time --------------------------------------------------------------------------
+// --- time limits ------------------------------------------------------------------------------
 
 TURNSTILE_TEST_BOTH_PATHS(waiting_for_the_state_can_be_limited_in_time)
 {
@@ -520,9 +519,9 @@ TURNSTILE_TEST_BOTH_PATHS(waiting_for_the_state_can_be_limited_in_time)
     {
         return [&, much](section& s) -> asio::awaitable<int>
         {
-            const bool holds = co_await s.async_wait_until(
-                t.changed, deadline, predicate([=](const int& n) { return n >= much; }));
-            // The lock is owned in both cases.
+            const bool holds = co_await s.async_wait_until(t.changed, deadline,
+                                                           [=](const int& n) { return n >= much; });
+            // The lock is held in both cases.
             ++*s;
             co_return holds ? 1 : 0;
         };
@@ -534,7 +533,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiting_for_the_state_can_be_limited_in_time)
     t.set(3);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(a.value() == 1);
-    // It was woken as well, and found what a has made of it.
+    // It was notified as well, and saw the state that a left.
     BOOST_TEST(b.state() == "done");
     BOOST_TEST(b.value() == 1);
 
@@ -624,7 +623,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_section_that_waits_for_the_lock_can_be_cancelled)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_is_cancelled_while_he_waits_for_the_state_has_the_lock_again)
+TURNSTILE_TEST_BOTH_PATHS(a_cancelled_wait_for_the_state_holds_the_lock_again)
 {
     for (const asio::cancellation_type type : each_type)
     {
@@ -695,11 +694,11 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_reaches_the_body)
     }
 }
 
-// --- the end ----------------------------------------------------------------------------------
+// --- destruction ------------------------------------------------------------------------------
 
 namespace {
 
-/// A value that knows how many there are of it.
+/// A value that counts its instances.
 struct counted
 {
     counted() { ++alive; }
@@ -731,7 +730,7 @@ TURNSTILE_TEST_BOTH_PATHS(sections_that_wait_for_the_lock_end_with_the_monitor)
     {
         ++begun;
         co_await go.async_wait();
-        // The state is still there.
+        // The state still exists.
         s->n = 7;
         BOOST_TEST(counted::alive == 1);
     };
@@ -820,7 +819,7 @@ TURNSTILE_TEST_BOTH_PATHS(sections_that_wait_for_a_condition_end_with_it)
     BOOST_TEST(*t.look() == 7);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_the_context_of_a_sleeper_dies_its_notification_goes_to_the_next)
+TURNSTILE_TEST_BOTH_PATHS(the_notification_of_a_waiter_of_a_destroyed_context_goes_to_the_next)
 {
     scene t(how);
     attempt<> a, b, c;
@@ -843,7 +842,7 @@ TURNSTILE_TEST_BOTH_PATHS(when_the_context_of_a_sleeper_dies_its_notification_go
     BOOST_TEST(*t.look() == 0);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_the_context_of_a_section_dies_the_next_goes_on)
+TURNSTILE_TEST_BOTH_PATHS(a_section_destroyed_with_its_context_lets_the_next_run)
 {
     scene t(how);
     attempt<> running, waiting, next;
@@ -938,7 +937,7 @@ struct room
     int writes = 0;
 };
 
-/// Readers and writers as in the textbook: writers first.
+/// The textbook's readers and writers with preference for writers.
 struct library
 {
     explicit library(asio::io_context& context)
@@ -1053,12 +1052,12 @@ BOOST_AUTO_TEST_CASE(the_body_runs_on_the_executor_of_the_handler)
     const body f = [&](section& s) -> asio::awaitable<void>
     {
         where('a');
-        co_await s.async_wait(changed, predicate(
-                                           [&](const int& n)
-                                           {
-                                               where('p');
-                                               return n > 0;
-                                           }));
+        co_await s.async_wait(changed,
+                              [&](const int& n)
+                              {
+                                  where('p');
+                                  return n > 0;
+                              });
         where('b');
     };
     const plain set = [&](section& s)
@@ -1104,13 +1103,13 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
     };
     run(t.context, test());
     auto result = t.guarded.async_with(waiting, asio::use_future);
-    auto set = t.guarded.async_with(plain(
-                                        [&](section& s)
-                                        {
-                                            *s = 9;
-                                            s.notify_one(t.changed);
-                                        }),
-                                    asio::use_future);
+    auto set = t.guarded.async_with(
+        [&](section& s)
+        {
+            *s = 9;
+            s.notify_one(t.changed);
+        },
+        asio::use_future);
     t.context.restart();
     t.context.run();
     set.get();

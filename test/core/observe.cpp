@@ -2,12 +2,13 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Snapshots, counters, hooks and reports, with a handler and in a coroutine.
+// Tests snapshots, counters, hooks and reports, with a handler and in a coroutine.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +21,7 @@
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/async_semaphore.hpp>
 #include <turnstile/observe.hpp>
+#include <turnstile/shared_mutex.hpp>
 #include <utility>
 #include <vector>
 
@@ -33,7 +35,7 @@ namespace {
 using guard_type = async_mutex::guard_type;
 using permit_type = async_semaphore::permit_type;
 
-/// Writes down what the hooks are told: "orders +1" for a grant with the number 1, "?" for a wait, "-" for
+/// Records the calls of the hooks: "orders +1" for a grant with the number 1, "?" for a wait, "-" for
 /// a release.
 struct recorder
 {
@@ -54,7 +56,7 @@ struct recorder
         };
     }
 
-    /// What was told since the last call.
+    /// The records since the last call.
     std::string told() { return std::exchange(text, {}); }
 
     std::string text;
@@ -94,7 +96,7 @@ std::chrono::nanoseconds let_time_pass()
     return now - before;
 }
 
-/// How often things happened, in the order of the counters.
+/// The counters, in their order.
 std::vector<std::uint64_t> counts(const lock_watch& watch)
 {
     const lock_counters c = watch.counters();
@@ -184,9 +186,76 @@ TURNSTILE_TEST_BOTH_PATHS(a_snapshot_of_a_semaphore)
     BOOST_TEST(watch->deadlock_report(0ns).empty());
 }
 
+TURNSTILE_TEST_BOTH_PATHS(a_snapshot_of_a_shared_mutex_that_is_not_watched)
+{
+    asio::io_context context;
+    shared_mutex m(context, "room");
+    BOOST_TEST(m.snapshot().name == "room");
+    BOOST_TEST(m.snapshot().available == 1u);
+    const auto one = m.try_lock_shared();
+    const auto other = m.try_lock_shared();
+    BOOST_TEST(m.snapshot().available == 0u);
+    BOOST_TEST(!m.snapshot().holder.has_value());
+    auto upgradable = m.try_lock_upgrade();
+    attempt<shared_mutex::guard_type> writer, upgraded;
+    attempt<shared_mutex::shared_guard_type> reader;
+    start(how, context, writer, [&] { return m.async_lock(); });
+    start(how, context, reader, [&] { return m.async_lock_shared(); });
+    start(how, context, upgraded, [&] { return m.async_upgrade(*upgradable); });
+    const lock_snapshot now = m.snapshot();
+    BOOST_REQUIRE(now.holder.has_value());
+    BOOST_TEST((now.holder->mode == lock_mode::upgrade));
+    BOOST_TEST(!now.holder->held_for.has_value());
+    BOOST_REQUIRE(now.readers.size() == 2u);
+    for (const lock_holder& each : now.readers)
+    {
+        BOOST_TEST((each.mode == lock_mode::shared));
+        BOOST_TEST(!each.where.has_value());
+    }
+    // The upgrade is first.
+    BOOST_REQUIRE(now.waiters.size() == 3u);
+    BOOST_TEST((now.waiters[0].mode == lock_mode::exclusive));
+    BOOST_TEST((now.waiters[1].mode == lock_mode::exclusive));
+    BOOST_TEST((now.waiters[2].mode == lock_mode::shared));
+    BOOST_TEST(!now.waiters[0].waiting_for.has_value());
+    BOOST_TEST(now.waiters[0].where.line() > now.waiters[1].where.line());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_snapshot_of_a_shared_mutex_that_is_watched)
+{
+    scene t(how);
+    shared_mutex m(t.context, "room", t.watch);
+    const auto line = std::source_location::current().line() + 1;
+    auto one = m.try_lock_shared();
+    auto other = m.try_lock_shared();
+    const auto upgradable = m.try_lock_upgrade();
+    const auto passed = let_time_pass();
+    attempt<shared_mutex::guard_type> writer;
+    start(how, t.context, writer, [&] { return m.async_lock(); });
+    lock_snapshot now = m.snapshot();
+    BOOST_REQUIRE(now.readers.size() == 2u);
+    for (const std::size_t i : {0u, 1u})
+    {
+        BOOST_TEST(now.readers[i].number == i + 1);
+        BOOST_TEST((now.readers[i].held_for.value_or(0ns) >= passed));
+        BOOST_TEST(now.readers[i].where.value_or(std::source_location()).line() == line + i);
+    }
+    const lock_holder holder = now.holder.value_or(lock_holder());
+    BOOST_TEST(holder.number == 3u);
+    BOOST_TEST((holder.mode == lock_mode::upgrade));
+    BOOST_TEST(holder.where.value_or(std::source_location()).line() == line + 2);
+    BOOST_REQUIRE(now.waiters.size() == 1u);
+    BOOST_TEST(now.waiters[0].waiting_for.has_value());
+
+    one.reset();
+    now = m.snapshot();
+    BOOST_REQUIRE(now.readers.size() == 1u);
+    BOOST_TEST(now.readers[0].number == 2u);
+}
+
 // --- counters and hooks -----------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_watch_is_told_of_each_grant_wait_and_release)
+TURNSTILE_TEST_BOTH_PATHS(a_watch_receives_each_grant_wait_and_release)
 {
     scene t(how);
     BOOST_TEST((counts(*t.watch) == numbers{0, 0, 0}));
@@ -204,7 +273,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_watch_is_told_of_each_grant_wait_and_release)
     BOOST_TEST((counts(*t.watch) == numbers{2, 1, 2}));
 }
 
-BOOST_AUTO_TEST_CASE(a_watch_is_told_of_what_is_synchronous)
+BOOST_AUTO_TEST_CASE(a_watch_receives_synchronous_operations)
 {
     scene t(path::handler);
     auto held = t.orders.try_lock();
@@ -245,7 +314,7 @@ BOOST_AUTO_TEST_CASE(a_release_tells_how_long_and_where_the_lock_was_held)
     BOOST_TEST(t.record.last.where.line() == line);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_is_cancelled_was_granted_nothing)
+TURNSTILE_TEST_BOTH_PATHS(a_cancelled_attempt_was_not_granted)
 {
     scene t(how);
     const auto held = t.orders.try_lock();
@@ -273,7 +342,73 @@ TURNSTILE_TEST_BOTH_PATHS(a_watched_semaphore)
     BOOST_TEST((counts(*watch) == numbers{2, 1, 1}));
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_watch_is_told_who_goes_on_because_a_context_died)
+TURNSTILE_TEST_BOTH_PATHS(a_watched_shared_mutex)
+{
+    asio::io_context context;
+    recorder record;
+    const auto watch = std::make_shared<lock_watch>(record.hooks());
+    shared_mutex m(context, "room", watch);
+    auto reader = m.try_lock_shared();
+    auto upgradable = m.try_lock_upgrade();
+    BOOST_TEST(record.told() == "room +1\nroom +2\n");
+    attempt<shared_mutex::guard_type> writer, upgraded;
+    start(how, context, writer, [&] { return m.async_lock(); });
+    start(how, context, upgraded, [&] { return m.async_upgrade(*upgradable); });
+    BOOST_TEST(record.told() == "room ?0\nroom ?0\n");
+    reader.reset();
+    BOOST_TEST(record.told() == "room -1\nroom -2\nroom +3\n");
+    drain(context);
+
+    // A downgrade keeps the grant.
+    auto reading = m.downgrade(std::move(upgraded.value()));
+    BOOST_TEST(record.told() == "");
+    BOOST_REQUIRE(m.snapshot().readers.size() == 1u);
+    BOOST_TEST(m.snapshot().readers[0].number == 3u);
+    reading.unlock();
+    BOOST_TEST(record.told() == "room -3\nroom +4\n");
+    drain(context);
+    BOOST_TEST(m.snapshot().holder.value_or(lock_holder()).number == 4u);
+    writer.value().unlock();
+    BOOST_TEST(record.told() == "room -4\n");
+    BOOST_TEST(!m.snapshot().holder.has_value());
+
+    // An upgrade without a wait.
+    upgradable = m.try_lock_upgrade();
+    attempt<shared_mutex::guard_type> at_once;
+    start(how, context, at_once, [&] { return m.async_upgrade(*upgradable); });
+    drain(context);
+    at_once.value().unlock();
+    BOOST_TEST(record.told() == "room +5\nroom -5\nroom +6\nroom -6\n");
+    BOOST_TEST((counts(*watch) == numbers{6, 2, 6}));
+}
+
+TURNSTILE_TEST_BOTH_PATHS(an_upgrade_destroyed_with_its_context_holds_nothing)
+{
+    asio::io_context context;
+    recorder record;
+    shared_mutex m(context, "room", std::make_shared<lock_watch>(record.hooks()));
+    auto reader = m.try_lock_shared();
+    auto upgradable = m.try_lock_upgrade();
+    attempt<shared_mutex::guard_type> dead, upgraded;
+    {
+        asio::io_context mortal;
+        start(how, mortal, dead, [&] { return m.async_upgrade(*upgradable); });
+        BOOST_TEST(m.snapshot().holder.has_value());
+    }
+    const lock_snapshot now = m.snapshot();
+    BOOST_TEST(!now.holder.has_value());
+    BOOST_TEST(now.waiters.empty());
+    BOOST_TEST(now.readers.size() == 1u);
+    reader.reset();
+    record.told();
+
+    // The next one that upgrades releases its own hold.
+    auto next = m.try_lock_upgrade();
+    start(how, context, upgraded, [&] { return m.async_upgrade(*next); });
+    BOOST_TEST(record.told() == "room +3\nroom -3\nroom +4\n");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_watch_receives_grants_after_a_context_was_destroyed)
 {
     asio::io_context context;
     recorder record;
@@ -317,7 +452,7 @@ TURNSTILE_TEST_BOTH_PATHS(hooks_run_outside_of_every_lock)
 
 // --- reports ----------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_report_has_the_locks_that_are_held_for_too_long_while_somebody_waits)
+TURNSTILE_TEST_BOTH_PATHS(a_report_has_locks_that_are_held_too_long_and_have_waiters)
 {
     scene t(how);
     async_mutex idle(t.context, "idle", t.watch), free(t.context, "free", t.watch);
@@ -329,6 +464,19 @@ TURNSTILE_TEST_BOTH_PATHS(a_report_has_the_locks_that_are_held_for_too_long_whil
     attempt<guard_type> a;
     t.lock(a);
     BOOST_TEST(names(t.watch->deadlock_report(0ns)) == "orders ");
+    BOOST_TEST(names(t.watch->deadlock_report(1h)) == "");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_report_has_readers_that_hold_a_mutex_for_too_long)
+{
+    scene t(how);
+    shared_mutex m(t.context, "room", t.watch);
+    const auto reader = m.try_lock_shared();
+    let_time_pass();
+    BOOST_TEST(names(t.watch->deadlock_report(0ns)) == "");
+    attempt<shared_mutex::guard_type> writer;
+    start(how, t.context, writer, [&] { return m.async_lock(); });
+    BOOST_TEST(names(t.watch->deadlock_report(0ns)) == "room ");
     BOOST_TEST(names(t.watch->deadlock_report(1h)) == "");
 }
 
@@ -348,7 +496,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_report_shows_a_circle)
         BOOST_TEST(each.waiters.size() == 1u);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_lock_that_is_gone_is_not_looked_at)
+TURNSTILE_TEST_BOTH_PATHS(a_report_ignores_destroyed_locks)
 {
     scene t(how);
     auto mortal = std::make_unique<async_mutex>(t.context, "mortal", t.watch);
@@ -359,7 +507,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_lock_that_is_gone_is_not_looked_at)
     BOOST_TEST(names(t.watch->deadlock_report(0ns)) == "mortal ");
     mortal.reset();
     BOOST_TEST(names(t.watch->deadlock_report(0ns)) == "");
-    // The guard and the waiter keep the state, until they are gone as well.
+    // The guard and the waiter keep the state until they are destroyed as well.
     held.reset();
     drain(t.context);
     BOOST_TEST(a.state() == "aborted");

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What can be done with units that one owns.
+// Tests the operations on a permit.
 
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/bind_immediate_executor.hpp>
@@ -58,7 +58,7 @@ struct scene
 
 // --- owning -----------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(an_empty_permit_owns_nothing)
+BOOST_AUTO_TEST_CASE(an_empty_permit_has_no_units)
 {
     permit_type p;
     BOOST_TEST(p.count() == 0);
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(an_empty_permit_owns_nothing)
     BOOST_TEST(p.count() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_permit_knows_what_it_owns)
+BOOST_AUTO_TEST_CASE(a_permit_knows_its_units)
 {
     scene t;
     const permit_type p = t.take(3);
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(moving_moves_the_units)
     BOOST_TEST(t.available() == 10);
 }
 
-BOOST_AUTO_TEST_CASE(assigning_returns_what_was_owned_before)
+BOOST_AUTO_TEST_CASE(assigning_a_permit_releases_its_former_units)
 {
     scene t;
     permit_type a = t.take(3), b = t.take(4);
@@ -178,14 +178,14 @@ TURNSTILE_TEST_BOTH_PATHS(async_release_of_an_empty_permit_is_an_error)
     BOOST_TEST(t.available() == 10);
 }
 
-BOOST_AUTO_TEST_CASE(async_release_runs_where_it_is_told_to)
+BOOST_AUTO_TEST_CASE(async_release_completes_on_the_associated_executor)
 {
     scene t;
     permit_type first = t.take(3), second = t.take(3);
     asio::io_context other;
     int told = 0;
     first.async_release(asio::bind_executor(other, [&](error_code) { ++told; }));
-    // The units are back before the handler runs.
+    // The units are released before the handler runs.
     BOOST_TEST(t.available() == 7);
     second.async_release([&](error_code) { told += 10; });
     BOOST_TEST(told == 0);
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(async_release_that_was_not_started_keeps_the_units)
     BOOST_TEST(t.available() == 10);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(each_way_of_returning_serves_those_who_wait)
+TURNSTILE_TEST_BOTH_PATHS(every_way_to_release_units_serves_waiters)
 {
     scene t;
     for (int way = 0; way < 5; ++way)
@@ -252,7 +252,7 @@ TURNSTILE_TEST_BOTH_PATHS(each_way_of_returning_serves_those_who_wait)
 
 // --- splitting --------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(split_parts_with_some_units)
+BOOST_AUTO_TEST_CASE(split_moves_some_units_to_another_permit)
 {
     scene t;
     permit_type whole = t.take(5);
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(a_permit_can_be_split_into_single_units)
     }
 }
 
-BOOST_AUTO_TEST_CASE(splitting_off_what_is_not_there_is_an_error)
+BOOST_AUTO_TEST_CASE(splitting_off_too_many_units_is_an_error)
 {
     scene t;
     permit_type p = t.take(5), none;
@@ -372,7 +372,7 @@ BOOST_AUTO_TEST_CASE(merging_permits_of_different_semaphores_is_an_error)
     BOOST_TEST(b.count() == 4);  // NOLINT(bugprone-use-after-move)
     BOOST_TEST(t.available() == 7);
     BOOST_TEST(other.available() == 6);
-    // An empty permit belongs to nobody.
+    // An empty permit belongs to no semaphore.
     b.release();
     b.merge(std::move(a));
     BOOST_TEST(b.count() == 3);
@@ -400,7 +400,7 @@ BOOST_AUTO_TEST_CASE(a_split_permit_can_be_merged_again)
 
 // --- forgetting -------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(forgotten_units_do_not_come_back_by_themselves)
+BOOST_AUTO_TEST_CASE(forgotten_units_are_not_released)
 {
     scene t;
     {
@@ -427,7 +427,7 @@ BOOST_AUTO_TEST_CASE(a_part_can_be_forgotten)
 
 // --- a permit that outlives its semaphore -----------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_permit_of_a_dead_semaphore_is_not_valid)
+BOOST_AUTO_TEST_CASE(a_permit_of_a_destroyed_semaphore_is_not_valid)
 {
     scene t;
     permit_type p = t.take(5);
@@ -439,7 +439,7 @@ BOOST_AUTO_TEST_CASE(a_permit_of_a_dead_semaphore_is_not_valid)
     BOOST_TEST(p.count() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_permit_of_a_dead_semaphore_can_be_split_merged_and_moved)
+BOOST_AUTO_TEST_CASE(a_permit_of_a_destroyed_semaphore_can_be_split_merged_and_moved)
 {
     scene t;
     permit_type p = t.take(5), q = t.take(2);
@@ -457,7 +457,7 @@ BOOST_AUTO_TEST_CASE(a_permit_of_a_dead_semaphore_can_be_split_merged_and_moved)
     BOOST_CHECK_THROW((void)part.split(5), system_error);
 }
 
-BOOST_AUTO_TEST_CASE(each_end_of_a_permit_of_a_dead_semaphore)
+BOOST_AUTO_TEST_CASE(every_release_of_a_permit_of_a_destroyed_semaphore_is_harmless)
 {
     for (int end = 0; end < 4; ++end)
     {
@@ -480,7 +480,7 @@ BOOST_AUTO_TEST_CASE(each_end_of_a_permit_of_a_dead_semaphore)
     }
 }
 
-BOOST_AUTO_TEST_CASE(permits_of_a_dead_and_of_a_living_semaphore_do_not_merge)
+BOOST_AUTO_TEST_CASE(permits_of_a_destroyed_and_of_another_semaphore_do_not_merge)
 {
     scene t, other;
     permit_type dead = t.take(5), living = other.take(1);

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What shared_mutex does on one thread, on each of the two paths on which one can wait. To see one of the
-// random schedules at the end again:
+// Tests shared_mutex on one thread, with both ways to wait. To repeat one of the random schedules at
+// the end:
 //
 //   TURNSTILE_SEED=<seed> TURNSTILE_RANDOM_RUNS=1 test_shared_mutex
 
@@ -52,7 +52,7 @@ constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
                                                  asio::cancellation_type::partial,
                                                  asio::cancellation_type::terminal};
 
-/// A mutex, and a context for everybody who wants something of it.
+/// A mutex, and a context for all operations.
 struct scene
 {
     explicit scene(path p)
@@ -61,7 +61,7 @@ struct scene
     {
     }
 
-    /// Launches the operation that @p make returns, and runs what that makes ready.
+    /// Launches the operation that @p make returns, and runs all ready handlers.
     template <class T, class Make>
     void start(attempt<T>& a, Make make)
     {
@@ -88,14 +88,14 @@ struct scene
         start(a, [this, &guard] { return mutex.async_upgrade(guard); });
     }
 
-    /// Lets time pass, and lets everybody notice.
+    /// Advances the clock, and runs the context.
     void advance(manual_clock::duration by)
     {
         manual_clock::advance(by);
         drain(context);
     }
 
-    // What holds the mutex until it is destroyed.
+    // Guards that hold the mutex until they are destroyed.
 
     [[nodiscard]] read_guard reader() { return taken(mutex.try_lock_shared()); }
     [[nodiscard]] write_guard writer() { return taken(mutex.try_lock()); }
@@ -108,7 +108,7 @@ struct scene
         return std::move(*guard);
     }
 
-    // What a newcomer finds.
+    // What the mutex grants to a newcomer at once.
 
     [[nodiscard]] bool is_free() { return mutex.try_lock().has_value(); }
     [[nodiscard]] bool admits_readers() { return mutex.try_lock_shared().has_value(); }
@@ -120,7 +120,7 @@ struct scene
     shared_mutex mutex;
 };
 
-/// Gives back what a guard owns, and runs what that makes ready.
+/// Releases a guard, and runs all ready handlers.
 template <class Guard>
 void release(scene& t, Guard& guard)
 {
@@ -132,7 +132,7 @@ void release(scene& t, Guard& guard)
 
 // --- construction -----------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(nobody_holds_a_new_mutex)
+BOOST_AUTO_TEST_CASE(a_new_mutex_is_free)
 {
     scene t(path::handler);
     BOOST_TEST(t.is_free());
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_mutex_has_a_name_and_an_executor)
     BOOST_CHECK(b.get_executor() == context.get_executor());
 }
 
-BOOST_AUTO_TEST_CASE(a_local_mutex_says_what_it_is)
+BOOST_AUTO_TEST_CASE(a_local_mutex_has_the_traits_of_a_local_lock)
 {
     static_assert(!shared_mutex::is_leased);
     static_assert(!shared_mutex::can_be_lost);
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_local_mutex_says_what_it_is)
     BOOST_TEST(true);
 }
 
-// --- who goes with whom -----------------------------------------------------------------------
+// --- compatible modes -------------------------------------------------------------------------
 
 TURNSTILE_TEST_BOTH_PATHS(readers_hold_the_mutex_together)
 {
@@ -206,7 +206,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_writer_waits_for_every_reader)
     BOOST_TEST(writer.state() == "waiting");
     release(t, first);
     BOOST_TEST(writer.state() == "waiting");
-    // Handed over at once, told later.
+    // The grant is undelivered.
     second.unlock();
     BOOST_TEST(!t.admits_readers());
     BOOST_TEST(writer.state() == "waiting");
@@ -214,7 +214,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_writer_waits_for_every_reader)
     BOOST_TEST(writer.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(one_who_may_upgrade_goes_with_readers)
+TURNSTILE_TEST_BOTH_PATHS(an_upgradable_reader_is_compatible_with_readers)
 {
     scene t(how);
     preparing upgrader;
@@ -240,7 +240,7 @@ TURNSTILE_TEST_BOTH_PATHS(only_one_may_upgrade_at_a_time)
     BOOST_TEST(second.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_writer_waits_for_the_one_who_may_upgrade)
+TURNSTILE_TEST_BOTH_PATHS(a_writer_waits_for_the_upgradable_reader)
 {
     scene t(how);
     upgrade_guard held = t.upgrader();
@@ -271,7 +271,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_mutex_is_free_when_all_have_left)
 
 BOOST_AUTO_TEST_CASE(a_coroutine_that_need_not_wait_is_not_suspended)
 {
-    // Counts the handlers that a coroutine with so many locks needs.
+    // The number of handlers that a coroutine with this number of locks needs.
     const auto handlers = [](int locks)
     {
         asio::io_context context;
@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_need_not_wait_is_not_suspended)
 
 // --- order ------------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_reader_does_not_overtake_a_writer_who_waits)
+TURNSTILE_TEST_BOTH_PATHS(a_reader_does_not_overtake_a_waiting_writer)
 {
     scene t(how);
     read_guard held = t.reader();
@@ -320,7 +320,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_reader_does_not_overtake_a_writer_who_waits)
     BOOST_TEST(t.told == "wr");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(one_who_may_upgrade_does_not_overtake_a_writer_who_waits)
+TURNSTILE_TEST_BOTH_PATHS(an_upgradable_reader_does_not_overtake_a_waiting_writer)
 {
     scene t(how);
     const read_guard held = t.reader();
@@ -331,7 +331,7 @@ TURNSTILE_TEST_BOTH_PATHS(one_who_may_upgrade_does_not_overtake_a_writer_who_wai
     BOOST_TEST(upgrader.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_reader_does_not_overtake_one_who_waits_to_be_the_upgrader)
+TURNSTILE_TEST_BOTH_PATHS(a_reader_does_not_overtake_a_waiting_upgradable_reader)
 {
     scene t(how);
     upgrade_guard held = t.upgrader();
@@ -398,7 +398,7 @@ TURNSTILE_TEST_BOTH_PATHS(first_come_first_served)
     BOOST_TEST(t.is_free());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_one_who_was_not_told_yet)
+TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_an_undelivered_grant)
 {
     scene t(how);
     read_guard held = t.reader();
@@ -411,7 +411,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_one_who_was_not_told_yet)
     BOOST_TEST(writer.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_a_writer_gives_up_the_readers_behind_go_on)
+TURNSTILE_TEST_BOTH_PATHS(after_a_withdrawn_writer_the_readers_behind_it_are_served)
 {
     scene t(how);
     const read_guard held = t.reader();
@@ -440,7 +440,7 @@ TURNSTILE_TEST_BOTH_PATHS(when_the_time_of_a_writer_is_up_the_readers_behind_go_
     BOOST_TEST(reader.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_a_reader_gives_up_the_writer_behind_goes_on_in_his_turn)
+TURNSTILE_TEST_BOTH_PATHS(after_a_withdrawn_reader_the_writer_behind_it_is_served_in_its_turn)
 {
     scene t(how);
     write_guard held = t.writer();
@@ -458,7 +458,7 @@ TURNSTILE_TEST_BOTH_PATHS(when_a_reader_gives_up_the_writer_behind_goes_on_in_hi
 
 // --- trying -----------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(trying_agrees_with_who_goes_with_whom)
+BOOST_AUTO_TEST_CASE(try_operations_follow_the_compatibility_of_modes)
 {
     scene t(path::handler);
     {
@@ -482,7 +482,7 @@ BOOST_AUTO_TEST_CASE(trying_agrees_with_who_goes_with_whom)
     BOOST_TEST(t.is_free());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(trying_takes_what_is_free)
+TURNSTILE_TEST_BOTH_PATHS(try_operations_acquire_a_free_lock)
 {
     scene t(how);
     reading reader;
@@ -515,7 +515,7 @@ TURNSTILE_TEST_BOTH_PATHS(trying_does_not_wait)
     BOOST_TEST(writer.state() == "timed out");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(trying_does_not_overtake_those_who_wait)
+TURNSTILE_TEST_BOTH_PATHS(try_operations_do_not_overtake_waiters)
 {
     scene t(how);
     const read_guard held = t.reader();
@@ -531,9 +531,9 @@ TURNSTILE_TEST_BOTH_PATHS(trying_does_not_overtake_those_who_wait)
     BOOST_TEST(!t.admits_upgrader());
 }
 
-// --- limited in time --------------------------------------------------------------------------
+// --- time limits ------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_takes_at_once_what_is_free)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_granted_free_locks_at_once)
 {
     scene t(how);
     reading reader;
@@ -549,7 +549,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_takes_at_once_what_is_free)
     BOOST_TEST(writer.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_gets_what_comes_in_time)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_granted_units_that_are_released_in_time)
 {
     scene t(how);
     write_guard held = t.writer();
@@ -571,7 +571,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_gets_what_comes_in_time)
     BOOST_TEST(writer.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_gives_up_at_its_deadline)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_times_out_at_its_deadline)
 {
     scene t(how);
     write_guard held = t.writer();
@@ -606,7 +606,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_grant_that_was_faster_than_the_time_limit_counts)
     BOOST_TEST(!t.is_free());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_duration_that_is_up_is_no_error)
+TURNSTILE_TEST_BOTH_PATHS(an_expired_duration_is_not_an_error)
 {
     scene t(how);
     write_guard held = t.writer();
@@ -674,7 +674,7 @@ TURNSTILE_TEST_BOTH_PATHS(no_new_reader_is_let_in_during_an_upgrade)
     BOOST_TEST(t.told == "ur");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_upgrades_goes_before_writers_who_wait)
+TURNSTILE_TEST_BOTH_PATHS(an_upgrade_overtakes_waiting_writers)
 {
     scene t(how);
     read_guard held = t.reader();
@@ -688,7 +688,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_upgrades_goes_before_writers_who_wait)
     BOOST_TEST(t.told == "uw");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_upgrades_passes_a_writer_who_waits_for_him)
+TURNSTILE_TEST_BOTH_PATHS(an_upgrade_overtakes_a_writer_that_waits_for_it)
 {
     scene t(how);
     upgrade_guard guard = t.upgrader();
@@ -718,7 +718,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_upgrade_leaves_the_guard_as_it_was)
         BOOST_TEST(guard.owns_lock());
         BOOST_TEST(guard.valid());
         BOOST_TEST(guard.fencing_token() == number);
-        // It is still the one who may.
+        // It still holds the right to upgrade.
         BOOST_TEST(!t.admits_upgrader());
         BOOST_TEST(t.admits_readers());
         held.unlock();
@@ -764,7 +764,7 @@ TURNSTILE_TEST_BOTH_PATHS(an_upgrade_that_was_faster_than_the_cancellation_count
     BOOST_TEST(t.is_free());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(an_upgrade_needs_a_guard_that_owns_this_mutex)
+TURNSTILE_TEST_BOTH_PATHS(an_upgrade_needs_a_guard_that_holds_this_mutex)
 {
     scene t(how), other(how);
     const read_guard held = t.reader();
@@ -797,13 +797,13 @@ TURNSTILE_TEST_BOTH_PATHS(a_guard_that_was_upgraded_can_not_be_upgraded_again)
     BOOST_TEST(first.value().valid());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_the_context_of_an_upgrade_dies_the_hold_is_given_back)
+TURNSTILE_TEST_BOTH_PATHS(an_upgrade_destroyed_with_its_context_releases_its_hold)
 {
     asio::io_context mine;
     shared_mutex m(mine);
     read_guard held = *m.try_lock_shared();
     writing upgrade, writer;
-    // The coroutine keeps the guard where it can not be used any more.
+    // The coroutine's frame keeps the guard, which is then unusable.
     auto guard = std::make_unique<upgrade_guard>(*m.try_lock_upgrade());
     {
         asio::io_context context;
@@ -824,7 +824,7 @@ TURNSTILE_TEST_BOTH_PATHS(when_the_context_of_an_upgrade_dies_the_hold_is_given_
     BOOST_TEST(writer.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_the_context_of_an_upgrade_dies_those_behind_go_on)
+TURNSTILE_TEST_BOTH_PATHS(after_an_upgrade_of_a_destroyed_context_waiters_behind_it_are_served)
 {
     asio::io_context mine;
     shared_mutex m(mine);
@@ -847,7 +847,7 @@ TURNSTILE_TEST_BOTH_PATHS(when_the_context_of_an_upgrade_dies_those_behind_go_on
     BOOST_TEST(next.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(an_upgrade_that_can_not_be_told_any_more_is_given_back)
+TURNSTILE_TEST_BOTH_PATHS(an_undeliverable_upgrade_is_released)
 {
     asio::io_context mine;
     shared_mutex m(mine);
@@ -868,7 +868,7 @@ TURNSTILE_TEST_BOTH_PATHS(an_upgrade_that_can_not_be_told_any_more_is_given_back
     BOOST_TEST(writer.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancelled_upgrade_that_can_not_be_told_any_more_is_given_back)
+TURNSTILE_TEST_BOTH_PATHS(an_undeliverable_cancelled_upgrade_releases_its_hold)
 {
     asio::io_context mine;
     shared_mutex m(mine);
@@ -899,13 +899,13 @@ TURNSTILE_TEST_BOTH_PATHS(an_upgrade_ends_when_the_mutex_does)
     m.reset();
     drain(context);
     BOOST_TEST(upgrade.state() == "aborted");
-    // The guard has got back what it owned, for what it is worth.
+    // The guard has got its hold back, which is invalid now.
     BOOST_TEST(guard.owns_lock());
     BOOST_TEST(!guard.valid());
     BOOST_TEST(!held.valid());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(an_upgrade_that_was_not_told_before_the_mutex_ended_is_aborted)
+TURNSTILE_TEST_BOTH_PATHS(an_undelivered_upgrade_of_a_destroyed_mutex_is_aborted)
 {
     asio::io_context context;
     std::optional<shared_mutex> m(context);
@@ -946,7 +946,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_writer_can_become_a_reader)
     BOOST_TEST(t.told == "abw");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(no_writer_gets_in_while_a_writer_becomes_a_reader)
+TURNSTILE_TEST_BOTH_PATHS(no_writer_is_granted_during_a_downgrade)
 {
     scene t(how);
     write_guard writer = t.writer();
@@ -957,7 +957,7 @@ TURNSTILE_TEST_BOTH_PATHS(no_writer_gets_in_while_a_writer_becomes_a_reader)
     BOOST_TEST(next.state() == "waiting");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(one_who_may_upgrade_can_become_a_reader)
+TURNSTILE_TEST_BOTH_PATHS(an_upgradable_reader_can_become_a_reader)
 {
     scene t(how);
     upgrade_guard upgrader = t.upgrader();
@@ -976,7 +976,7 @@ TURNSTILE_TEST_BOTH_PATHS(one_who_may_upgrade_can_become_a_reader)
     BOOST_TEST(t.told == "uw");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_writer_can_become_the_one_who_may_upgrade)
+TURNSTILE_TEST_BOTH_PATHS(a_writer_can_become_the_upgradable_reader)
 {
     scene t(how);
     write_guard writer = t.writer();
@@ -1000,7 +1000,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_writer_can_become_the_one_who_may_upgrade)
     BOOST_TEST(t.told == "raow");
 }
 
-BOOST_AUTO_TEST_CASE(a_downgrade_needs_a_guard_that_owns_this_mutex)
+BOOST_AUTO_TEST_CASE(a_downgrade_needs_a_guard_that_holds_this_mutex)
 {
     scene t(path::handler), other(path::handler);
     write_guard foreign = other.writer(), empty;
@@ -1057,7 +1057,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_numbers_of_the_grants_rise)
     }
 }
 
-BOOST_AUTO_TEST_CASE(an_upgrade_at_once_has_a_new_number_and_a_downgrade_none_that_is_lower)
+BOOST_AUTO_TEST_CASE(an_immediate_upgrade_has_a_new_number_and_a_downgrade_no_lower_one)
 {
     scene t(path::handler);
     upgrade_guard upgrader = t.upgrader();
@@ -1073,7 +1073,7 @@ BOOST_AUTO_TEST_CASE(an_upgrade_at_once_has_a_new_number_and_a_downgrade_none_th
     BOOST_TEST(upgrader.fencing_token() == 0U);  // NOLINT(bugprone-use-after-move)
 }
 
-BOOST_AUTO_TEST_CASE(a_guard_gives_back_exactly_what_it_owns)
+BOOST_AUTO_TEST_CASE(a_guard_releases_exactly_what_it_holds)
 {
     scene t(path::handler);
     read_guard first = t.reader(), second = t.reader();
@@ -1091,7 +1091,7 @@ BOOST_AUTO_TEST_CASE(a_guard_gives_back_exactly_what_it_owns)
     BOOST_TEST(t.is_free());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_guard_can_be_given_back_with_an_operation)
+TURNSTILE_TEST_BOTH_PATHS(a_guard_can_be_released_with_an_operation)
 {
     scene t(how);
     read_guard reader = t.reader();
@@ -1141,7 +1141,7 @@ BOOST_AUTO_TEST_CASE(guards_outlive_their_mutex)
     BOOST_TEST(!writer.owns_lock());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(who_waits_is_told_when_the_mutex_ends)
+TURNSTILE_TEST_BOTH_PATHS(waiters_are_aborted_when_the_mutex_is_destroyed)
 {
     asio::io_context context;
     std::optional<shared_mutex> m(context);
@@ -1162,7 +1162,7 @@ TURNSTILE_TEST_BOTH_PATHS(who_waits_is_told_when_the_mutex_ends)
     BOOST_TEST(writer.state() == "aborted");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_grant_that_was_not_told_before_the_mutex_ended_is_aborted)
+TURNSTILE_TEST_BOTH_PATHS(an_undelivered_grant_of_a_destroyed_mutex_is_aborted)
 {
     asio::io_context context;
     std::optional<shared_mutex> m(context);
@@ -1178,7 +1178,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_grant_that_was_not_told_before_the_mutex_ended_is_ab
     BOOST_TEST(b.state() == "aborted");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_a_context_dies_those_of_another_go_on)
+TURNSTILE_TEST_BOTH_PATHS(when_a_context_is_destroyed_waiters_of_another_are_served)
 {
     asio::io_context mine;
     shared_mutex m(mine);
@@ -1201,7 +1201,7 @@ TURNSTILE_TEST_BOTH_PATHS(when_a_context_dies_those_of_another_go_on)
     BOOST_TEST(m.try_lock().has_value());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(grants_that_can_not_be_told_any_more_are_given_back)
+TURNSTILE_TEST_BOTH_PATHS(undeliverable_grants_are_released)
 {
     asio::io_context mine;
     shared_mutex m(mine);
@@ -1318,7 +1318,7 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_mutex)
     BOOST_TEST(told == 3);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
+TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
 {
     scene t(how);
     write_guard held = t.writer();
@@ -1326,7 +1326,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
     reading reader;
     start(how, strand, reader, [&] { return t.mutex.async_lock_shared(); });
     drain(t.context);
-    // The strand is busy while its handler runs, hence the reader is told only afterwards.
+    // The strand is busy while its handler runs, so the reader completes afterwards.
     asio::post(strand,
                [&]
                {
@@ -1338,7 +1338,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_told_on_its_strand)
     BOOST_TEST(reader.state() == "done");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_over_at_once_uses_the_immediate_executor)
+BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
 {
     scene t(path::handler);
     int told = 0;
@@ -1388,7 +1388,8 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
         BOOST_TEST(late == asio::error::operation_aborted);
         BOOST_TEST(!none.owns_lock());
         error_code error;
-        co_await m.async_upgrade(upgrader, asio::cancel_after(1ms, asio::redirect_error(error)));
+        static_cast<void>(co_await m.async_upgrade(
+            upgrader, asio::cancel_after(1ms, asio::redirect_error(error))));
         BOOST_TEST(error == asio::error::operation_aborted);
         BOOST_TEST(upgrader.owns_lock());
         auto timed = co_await m.async_try_lock_for(1ms, asio::use_awaitable);
@@ -1407,7 +1408,7 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
     context.run();
     BOOST_TEST(first.get().owns_lock());
     BOOST_TEST(!trying.get().has_value());
-    BOOST_CHECK_THROW(wrong.get(), system_error);
+    BOOST_CHECK_THROW(static_cast<void>(wrong.get()), system_error);
 }
 
 BOOST_AUTO_TEST_CASE(an_operation_that_was_not_started_is_a_value)

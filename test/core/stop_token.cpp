@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Operations that a std::stop_token cancels.
+// Tests operations that a std::stop_token cancels.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
@@ -41,7 +41,7 @@ namespace {
 using guard_type = mutex_scene::guard_type;
 using locking = mutex_scene::locking;
 
-/// A mutex that is waited for until a stop is requested.
+/// A mutex, and an attempt that waits until a stop is requested.
 struct scene : mutex_scene
 {
     using mutex_scene::mutex_scene;
@@ -66,7 +66,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_stop_request_ends_the_waiting)
     s.lock(a);
     s.mutex_scene::lock(b);
     s.source.request_stop();
-    // Nothing happens inside of the request.
+    // The request itself completes nothing.
     BOOST_TEST(a.state() == "waiting");
     drain(s.context);
     BOOST_TEST(a.state() == "aborted");
@@ -99,7 +99,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_stop_that_was_requested_before_ends_the_waiting)
     BOOST_TEST(a.state() == "aborted");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_stop_that_was_requested_before_does_not_keep_from_what_is_free)
+TURNSTILE_TEST_BOTH_PATHS(an_earlier_stop_request_does_not_prevent_an_immediate_grant)
 {
     scene s(how);
     s.source.request_stop();
@@ -109,7 +109,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_stop_that_was_requested_before_does_not_keep_from_wh
     BOOST_TEST(a.value().valid());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(one_request_stops_all_who_wait)
+TURNSTILE_TEST_BOTH_PATHS(one_stop_request_cancels_all_waiters)
 {
     scene s(how);
     const auto holder = s.hold();
@@ -135,7 +135,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_grant_that_was_faster_than_the_stop_counts)
     BOOST_TEST(a.value().valid());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_stop_that_is_requested_late_does_nothing)
+TURNSTILE_TEST_BOTH_PATHS(a_late_stop_request_does_nothing)
 {
     scene s(how);
     locking a, b;
@@ -176,7 +176,7 @@ TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_still_reaches_the_operation)
         a.cancel(type);
         drain(s.context);
         BOOST_TEST(a.state() == "aborted");
-        // Both at once are one.
+        // A signal and a stop request together have one effect.
         locking b;
         s.lock(b);
         b.cancel(type);
@@ -294,7 +294,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_stop_may_be_requested_when_the_context_is_gone)
     BOOST_TEST(a.state() == "dropped");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_stop_request_on_its_way_dies_with_its_context)
+TURNSTILE_TEST_BOTH_PATHS(an_undelivered_stop_request_is_destroyed_with_its_context)
 {
     std::stop_source source;
     auto context = std::make_unique<asio::io_context>();

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What transactions do to a local state, of any type; the rest is tested for all monitors.
+// Tests transactions on a local state of any type. The conformance suite of monitors tests the rest.
 
 #include <boost/asio/io_context.hpp>
 #include <boost/describe/class.hpp>
@@ -29,7 +29,7 @@ struct counted
     int inherited = 0;
 };
 
-/// It is not described.
+/// This state is not described.
 struct numbers : counted
 {
     std::int8_t tiny = 0;
@@ -53,7 +53,7 @@ using change = transaction<numbers>;
 template <class T>
 struct scene
 {
-    /// Carries a transaction out, and says whether it was; or what was wrong.
+    /// Executes a transaction. Returns "done", "not done" or the text of the error.
     template <class... Steps>
     std::string transact(const transaction<T, Steps...>& what)
     {
@@ -94,7 +94,7 @@ struct scene
     void run()
     {
         context.restart();
-        // Not run(): that would wait for those who wait.
+        // Not run(), which would wait for all waiters.
         context.poll();
     }
 
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(all_is_changed_or_nothing)
     BOOST_TEST(before.inherited == 0);
     BOOST_TEST(before.tiny == 0);
     BOOST_TEST(before.names.empty());
-    // It is a value, and was not used up.
+    // A transaction is a value that can be executed again.
     BOOST_TEST(s.transact(change().add(&numbers::natural, 1)) == "done");
     BOOST_TEST(s.transact(what) == "done");
     const numbers after = s.look();
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(anything_can_be_compared)
     BOOST_TEST(s.transact(change().require(&numbers::letter, std::greater_equal(), 'a')) == "done");
 }
 
-BOOST_AUTO_TEST_CASE(requirements_look_at_what_was_before)
+BOOST_AUTO_TEST_CASE(requirements_are_checked_before_the_changes)
 {
     scene<numbers> s;
     const auto once = change()
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(requirements_look_at_what_was_before)
     BOOST_TEST(s.transact(once) == "not done");
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_is_notified_by_transactions)
+BOOST_AUTO_TEST_CASE(transactions_notify_waiters)
 {
     scene<numbers> s;
     auto positive = s.guarded.make_condition("positive");

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What with_lock and with_permit do on one thread, with a handler and in a coroutine, with bodies that are
-// coroutines and with plain ones, and with a lock that can be lost.
+// Tests with_lock and with_permit on one thread, with a handler and in a coroutine, with bodies that are
+// coroutines and with plain functions, and with a lock that can be lost.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -54,7 +54,7 @@ constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
                                                  asio::cancellation_type::partial,
                                                  asio::cancellation_type::terminal};
 
-/// What the bodies of one kind of ownership look like. Erased, so that each kind is compiled once.
+/// The bodies for a kind of guard. Type-erased, so that each kind is compiled once.
 template <class Ownership>
 struct bodies
 {
@@ -67,7 +67,7 @@ struct bodies
 using handler = std::function<void(std::exception_ptr)>;
 using int_handler = std::function<void(std::exception_ptr, int)>;
 
-/// A mutex, a context for everybody, and an event that lets a body go on.
+/// A mutex, a context for all operations, and an event for which bodies wait.
 template <class Mutex>
 struct basic_scene
 {
@@ -95,14 +95,14 @@ struct basic_scene
     void run_plain(attempt<>& a, plain f) { launch(a, std::move(f)); }
     void run_plain(attempt<int>& a, plain_int f) { launch(a, std::move(f)); }
 
-    // With a handler of the test's own.
+    // With a handler of the test.
 
-    void call(body f, handler h) { with_lock(mutex, std::move(f), std::move(h)); }
-    void call(body_int f, int_handler h) { with_lock(mutex, std::move(f), std::move(h)); }
-    void call_plain(plain f, handler h) { with_lock(mutex, std::move(f), std::move(h)); }
-    void call_plain(plain_int f, int_handler h) { with_lock(mutex, std::move(f), std::move(h)); }
+    void call(const body& f, handler h) { with_lock(mutex, f, std::move(h)); }
+    void call(const body_int& f, int_handler h) { with_lock(mutex, f, std::move(h)); }
+    void call_plain(const plain& f, handler h) { with_lock(mutex, f, std::move(h)); }
+    void call_plain(const plain_int& f, int_handler h) { with_lock(mutex, f, std::move(h)); }
 
-    /// A body that waits until it may go on, and writes down what it sees.
+    /// A body that waits for the event, and records what it sees.
     body pausing()
     {
         return [this](guard_type&) -> asio::awaitable<void>
@@ -134,11 +134,11 @@ struct basic_scene
 using scene = basic_scene<async_mutex>;
 using leased_scene = basic_scene<leased_mutex>;
 
-/// Cancels an attempt so that the signal finds a grant on its way.
+/// Cancels an attempt whose grant is undelivered.
 template <class T, class Release>
 void cancel_behind_the_grant(scene& t, attempt<T>& a, asio::cancellation_type type, Release release)
 {
-    // The signal for a coroutine goes through its executor; it would come after the grant.
+    // The signal for a coroutine goes through its executor, and would arrive after the grant.
     if (t.how == path::coroutine)
         a.cancel(type);
     release();
@@ -235,7 +235,7 @@ TURNSTILE_TEST_BOTH_PATHS(bodies_take_turns)
     BOOST_TEST(!t.mutex.is_locked());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_body_may_give_the_lock_back_early)
+TURNSTILE_TEST_BOTH_PATHS(a_body_may_release_the_lock_early)
 {
     scene t(how);
     attempt<> a, b;
@@ -250,7 +250,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_body_may_give_the_lock_back_early)
     BOOST_TEST(other.state() == "done");
     t.let_go_on();
     BOOST_TEST(a.state() == "done");
-    // What is somebody else's now was not given back.
+    // The lock of another holder was not released.
     BOOST_TEST(t.mutex.is_locked());
     other.value().unlock();
     t.run_plain(b, [](guard_type& guard) { guard.unlock(); });
@@ -304,7 +304,7 @@ TURNSTILE_TEST_BOTH_PATHS(sections_of_several_mutexes_can_be_nested)
 
 // --- the body fails ---------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(what_the_body_throws_arrives_after_the_lock_was_given_back)
+TURNSTILE_TEST_BOTH_PATHS(an_exception_of_the_body_is_delivered_after_the_release)
 {
     scene t(how);
     attempt<> a, early;
@@ -409,7 +409,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_throw_anything)
 
 // --- completion -------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_handler_is_called_after_the_lock_was_given_back)
+BOOST_AUTO_TEST_CASE(a_handler_is_called_after_the_release)
 {
     scene t(path::handler);
     int told = 0;
@@ -453,7 +453,8 @@ TURNSTILE_TEST_BOTH_PATHS(the_lock_was_handed_on_before_the_section_completes)
         test::start(how, t.context, next, [&] { return t.mutex.async_lock(); });
         held.unlock();
         t.go.set();
-        // At the moment at which a is told, the lock is the next one's: it can not give up any more.
+        // When a completes, the lock has already been granted to the next waiter, which cannot be cancelled
+        // any more.
         t.context.restart();
         while (!a.is_told() && t.context.poll_one() != 0)
         {
@@ -512,7 +513,7 @@ BOOST_AUTO_TEST_CASE(a_section_that_was_not_started_does_nothing)
 {
     scene t(path::handler);
     int runs = 0;
-    auto operation = with_lock(t.mutex, scene::plain([&](guard_type&) { ++runs; }));
+    auto operation = with_lock(t.mutex, [&](guard_type&) { ++runs; });
     drain(t.context);
     BOOST_TEST(runs == 0);
     BOOST_TEST(!t.mutex.is_locked());
@@ -523,7 +524,7 @@ BOOST_AUTO_TEST_CASE(a_section_that_was_not_started_does_nothing)
     BOOST_TEST(a.state() == "done");
 }
 
-// --- cancellation before the lock is owned ----------------------------------------------------
+// --- cancellation before the grant ------------------------------------------------------------
 
 TURNSTILE_TEST_BOTH_PATHS(a_section_that_waits_for_its_lock_can_be_cancelled)
 {
@@ -684,7 +685,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_the_end_does_nothing)
     BOOST_TEST(b.state() == "waiting");
 }
 
-// --- the end ----------------------------------------------------------------------------------
+// --- destruction ------------------------------------------------------------------------------
 
 TURNSTILE_TEST_BOTH_PATHS(a_body_outlives_its_mutex)
 {
@@ -705,7 +706,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_body_outlives_its_mutex)
     BOOST_TEST(a.value() == 2);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_the_context_of_a_section_dies_its_lock_is_given_back)
+TURNSTILE_TEST_BOTH_PATHS(a_section_destroyed_with_its_context_releases_its_lock)
 {
     asio::io_context mine;
     async_mutex mutex(mine);
@@ -732,7 +733,7 @@ TURNSTILE_TEST_BOTH_PATHS(when_the_context_of_a_section_dies_its_lock_is_given_b
     BOOST_TEST(ended == 0);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(when_the_context_dies_before_the_body_begins_the_lock_is_given_back)
+TURNSTILE_TEST_BOTH_PATHS(a_context_destroyed_before_the_body_begins_releases_the_lock)
 {
     for (const bool plain : {false, true})
     {
@@ -813,7 +814,7 @@ BOOST_AUTO_TEST_CASE(the_body_of_a_handler_without_an_executor_runs_on_that_of_t
     BOOST_TEST(here == 4);
 }
 
-// --- what the body consists of ----------------------------------------------------------------
+// --- kinds of bodies --------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(the_body_is_stored_by_value)
 {
@@ -856,7 +857,7 @@ BOOST_AUTO_TEST_CASE(a_body_that_never_ran_is_destroyed)
     BOOST_TEST(*kept == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_body_may_own_what_can_only_be_moved)
+BOOST_AUTO_TEST_CASE(a_body_may_own_a_move_only_value)
 {
     scene t(path::handler);
     int told = 0;
@@ -867,8 +868,8 @@ BOOST_AUTO_TEST_CASE(a_body_may_own_what_can_only_be_moved)
         co_return *owned;
     };
     const auto add = [&](const std::exception_ptr&, int result) { told = told * 10 + result; };
-    with_lock(t.mutex, std::move(plain), add);
-    with_lock(t.mutex, std::move(awaited), add);
+    with_lock(t.mutex, std::ref(plain), add);
+    with_lock(t.mutex, std::ref(awaited), add);
     drain(t.context);
     BOOST_TEST(told == 34);
     auto again =
@@ -876,7 +877,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_own_what_can_only_be_moved)
     { co_return std::make_unique<int>(*owned); };
     const auto test = [&]() -> asio::awaitable<void>
     {
-        const auto result = co_await with_lock(t.mutex, std::move(again));
+        const auto result = co_await with_lock(t.mutex, std::ref(again));
         told = *result;
     };
     run(t.context, test());
@@ -895,7 +896,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_change_itself)
 
 // --- tokens -----------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_future_can_be_asked_for)
+BOOST_AUTO_TEST_CASE(each_operation_can_return_a_future)
 {
     scene t(path::handler);
     const scene::body_int awaited = [](guard_type&) -> asio::awaitable<int> { co_return 7; };
@@ -932,13 +933,13 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
             co_await with_lock(t.mutex, body, asio::as_tuple(asio::use_awaitable));
         BOOST_TEST(!failure);
         BOOST_TEST(result == 7);
-        // The body is too slow.
+        // The body exceeds the time limit.
         const auto [late, none] = co_await with_lock(
             t.mutex, body, asio::cancel_after(1ms, asio::as_tuple(asio::deferred)));
         text_of(asio::error::operation_aborted,
                 [&, failed = late] { std::rethrow_exception(failed); });
         BOOST_TEST(none == 0);
-        // So is the one who has the lock.
+        // So does the wait for a held lock.
         guard_type held = co_await t.mutex.async_lock();
         const auto [later, nothing] = co_await with_lock(
             t.mutex, body, asio::cancel_after(1ms, asio::as_tuple(asio::deferred)));
@@ -1029,7 +1030,7 @@ struct permit_scene
         launch(a, units, std::move(f));
     }
 
-    /// A body that waits until it may go on, and returns what it owns.
+    /// A body that waits for the event, and returns the number of its units.
     bodies<permit_type>::coroutine_int pausing()
     {
         return [this](permit_type& permit) -> asio::awaitable<int>
@@ -1049,7 +1050,7 @@ struct permit_scene
 
 }  // namespace
 
-TURNSTILE_TEST_BOTH_PATHS(units_are_owned_while_the_body_runs)
+TURNSTILE_TEST_BOTH_PATHS(units_are_held_while_the_body_runs)
 {
     permit_scene t(how);
     attempt<int> a, b;
@@ -1072,7 +1073,7 @@ TURNSTILE_TEST_BOTH_PATHS(units_are_owned_while_the_body_runs)
     BOOST_TEST(t.semaphore.available() == 3);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(units_come_back_if_the_body_throws)
+TURNSTILE_TEST_BOTH_PATHS(a_body_that_throws_releases_its_units)
 {
     permit_scene t(how);
     attempt<int> a;
@@ -1142,7 +1143,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_that_meets_the_units_keeps_the_body_from_bei
     BOOST_TEST(t.semaphore.available() == 3);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancellation_reaches_the_body_that_owns_units)
+TURNSTILE_TEST_BOTH_PATHS(a_cancellation_reaches_the_body_that_holds_units)
 {
     permit_scene t(how);
     attempt<int> a;
@@ -1154,7 +1155,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_reaches_the_body_that_owns_units)
     BOOST_TEST(t.semaphore.available() == 3);
 }
 
-BOOST_AUTO_TEST_CASE(a_body_may_give_units_back_early)
+BOOST_AUTO_TEST_CASE(a_body_may_release_units_early)
 {
     permit_scene t(path::handler);
     attempt<int> a;
@@ -1252,7 +1253,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_body_that_ignores_the_loss_has_lost_all_the_same)
     BOOST_TEST(a.value() == 0);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_body_that_keeps_a_lost_lock_has_lost)
+TURNSTILE_TEST_BOTH_PATHS(a_body_that_keeps_a_lost_lock_reports_the_loss)
 {
     leased_scene t(how);
     leased_mutex::guard_type kept;
@@ -1267,13 +1268,13 @@ TURNSTILE_TEST_BOTH_PATHS(a_body_that_keeps_a_lost_lock_has_lost)
           });
     t.mutex.lose();
     t.let_go_on();
-    // Not because it could not be given back: it was not.
+    // The lock was not released, because the body kept the guard.
     BOOST_TEST(t.mutex.is_locked());
     BOOST_TEST(a.state() == "lost");
     BOOST_TEST(a.value() == 0);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_body_that_gives_a_lost_lock_back_has_lost)
+TURNSTILE_TEST_BOTH_PATHS(a_body_that_releases_a_lost_lock_reports_the_loss)
 {
     leased_scene t(how);
     attempt<int> a;
@@ -1292,7 +1293,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_body_that_gives_a_lost_lock_back_has_lost)
     BOOST_TEST(a.value() == 0);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_body_may_give_a_lease_back_early)
+TURNSTILE_TEST_BOTH_PATHS(a_body_may_release_a_lease_early)
 {
     leased_scene t(how);
     attempt<int> a;
@@ -1362,7 +1363,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_loss_after_a_cancellation_is_a_loss)
     BOOST_TEST(a.state() == "lost");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(what_is_thrown_without_a_loss_is_the_result)
+TURNSTILE_TEST_BOTH_PATHS(an_exception_without_a_loss_is_the_result)
 {
     leased_scene t(how);
     attempt<> a;
@@ -1396,7 +1397,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_section_completes_after_a_slow_release)
             co_return;
         };
         start_section(how, asio::any_io_executor(t.context.get_executor()), a,
-                      [&] { return with_lock(t.mutex, leased_scene::body(body)); });
+                      [&] { return with_lock(t.mutex, body); });
         t.context.restart();
         while (t.mutex.unlocks() == before)
         {
@@ -1450,7 +1451,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_section_that_waits_for_a_lease_can_be_cancelled)
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_lock_that_is_lost_already_can_not_be_worked_with)
+BOOST_AUTO_TEST_CASE(a_body_does_not_start_with_a_lost_lock)
 {
     for (const bool plain : {false, true})
     {

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Looks through all the files that a source includes for those that no public header may bring along.
+# Checks that no file that a source includes directly or indirectly is forbidden in public headers.
 set -euo pipefail
 compiler=$1 include=$2 boost=$3 source=$4
 
 files=$("$compiler" -std=c++20 -I"$include" -isystem "$boost" -M "$source" | tr -s ' \\' '\n')
-# Else nothing would be found in nothing.
+# Detects an empty list of files.
 grep -q '/turnstile/redis/config.hpp$' <<< "$files" || { echo "config.hpp is not included" && exit 1; }
 
 if heavy=$(grep -E '/boost/(redis|json)[/.]|/openssl/|/asio/ssl' <<< "$files"); then

@@ -2,5 +2,5 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What is tested here is that the program links.
+// The test is that the program links.
 int main() {}

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// States of which one member, or they themselves, cannot be stored. refused_states.sh compiles this once for
-// each, and looks at what the compiler says.
+// States that cannot be stored, or have such a member. refused_states.sh compiles this once for each of
+// them, and checks the compiler's message.
 
 #include <boost/describe/class.hpp>
 #include <memory>

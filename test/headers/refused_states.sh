@@ -1,5 +1,5 @@
 #!/bin/bash
-# A state that cannot be stored does not compile, and the compiler says what to do about it.
+# Checks that a state that cannot be stored does not compile, and that the compiler names the remedy.
 set -euo pipefail
 compiler=$1 include=$2 boost=$3 source=$4
 
@@ -19,7 +19,7 @@ expect_refusal() {
   fi
 }
 
-# Else they might not compile for another reason.
+# Otherwise they might fail for another reason.
 compile || { echo 'what can be stored does not compile' && exit 1; }
 
 expect_refusal WITH_POINTER 'A pointer means nothing to another process'

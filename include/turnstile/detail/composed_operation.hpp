@@ -8,13 +8,15 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/compose.hpp>
+#include <turnstile/detail/executor_context.hpp>
+#include <turnstile/detail/rerouted_handler.hpp>
 #include <type_traits>
 #include <utility>
 
 namespace turnstile::detail {
 
-/// Starts a composed operation. Unlike async_compose() alone, it keeps work on the executor of the
-/// handler only: the context of the object may be gone before the operation is over.
+/// Starts a composed operation. Unlike async_compose() alone, it holds work only on the handler's
+/// executor, since the context of the object may be destroyed before the operation ends.
 template <class Signature, class Executor>
 class initiate_composed
 {
@@ -31,8 +33,8 @@ public:
     template <class Handler, class Implementation>
     void operator()(Handler&& handler, Implementation implementation) const
     {
-        using handler_type = std::decay_t<Handler>;
-        handler_type own(std::forward<Handler>(handler));
+        auto own = routed<can_post>(std::forward<Handler>(handler), executor_);
+        using handler_type = decltype(own);
         const auto executor = boost::asio::get_associated_executor(own, executor_);
         boost::asio::async_compose<handler_type, Signature>(std::move(implementation), own,
                                                             executor);

@@ -20,13 +20,13 @@
 #include <type_traits>
 #include <utility>
 
-// The requests (see wait_operation.hpp) that a condition understands, and the sleep (see
-// predicate_wait.hpp) that is made of them.
+// The requests (see wait_operation.hpp) to a condition, and the single wait from which
+// predicate_wait.hpp composes a wait for a predicate.
 
 namespace turnstile::detail {
 
-/// Gives the lock back, sleeps, and takes the lock again. @p Result is void, or std::cv_status if
-/// the sleep is limited in time.
+/// Releases the lock, waits for a notification, and acquires the lock again. @p Result is void, or
+/// std::cv_status for a timed wait.
 template <class State, class Guard, class Result = void>
 class condition_request : public state_request<State>
 {
@@ -45,10 +45,10 @@ public:
     {
     }
 
-    /// The one of the condition: the mutex may be gone.
+    /// The executor of the condition, since the mutex may have been destroyed.
     [[nodiscard]] const executor_type& executor() const noexcept { return *executor_; }
 
-    /// What is wrong with the guard, if anything.
+    /// Whether the guard is usable, and if not, why.
     [[nodiscard]] outcome check() const noexcept
     {
         if (!*guard_)
@@ -65,7 +65,8 @@ public:
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {
-        // Empty before the lock is given back: the waiter may be resumed on another thread at once.
+        // The guard is emptied before the lock is released, since another thread may resume the
+        // waiter then.
         const std::uint64_t grant = guard_access::grant(*guard_).detach();
         try
         {
@@ -132,7 +133,7 @@ private:
     Guard* guard_;
 };
 
-/// Signals one sleeper of a condition, or all.
+/// Notifies the first waiter of a condition, or all.
 template <class State>
 class notify_request
 {
@@ -174,7 +175,7 @@ private:
     bool all_;
 };
 
-/// The sleep of a wait for a predicate. It may outlive the condition, which then ends it.
+/// A single wait of a wait for a predicate. If the condition is destroyed, the wait ends.
 template <class Request, class Limit>
 class local_sleep
 {
@@ -197,8 +198,8 @@ public:
     template <class Self>
     void start(Self& self) const
     {
-        // The members move away together with the handler. The condition may be gone by now, but
-        // the handler has an executor.
+        // Copies, since the members are moved together with the handler. The condition may have
+        // been destroyed, but the handler has an executor.
         const Request request = request_;
         const auto executor = self.get_executor();
         if constexpr (is_timed)

@@ -13,24 +13,28 @@
 #include <mutex>
 #include <turnstile/detail/waiter.hpp>
 #include <turnstile/detail/watch_log.hpp>
+#include <utility>
 #include <vector>
 
 // Which contexts have waiters in which queues.
 //
-// A context may die while coroutines of its own are parked in the queue of an object that lives on,
-// perhaps on another context and in use by other threads. Asio tells services of the context, so
-// one service per context knows every queue that its waiters have ever stood in: a `context_link`
-// stands for such a pair. It is made when the first waiter of the context parks, so that a parked
-// waiter costs no more than a comparison of pointers.
+// A context may be destroyed while its coroutines are parked in the queue of an object that lives
+// on, perhaps used by other contexts and threads. Asio notifies the services of the context. So
+// each context has one service that knows every queue in which its waiters have been parked. A
+// `context_link` represents one such pair. It is created when the context parks its first waiter in
+// the queue; each later waiter costs a comparison of pointers.
 //
-// One mutex guards all links of the process. It is taken when a pair meets for the first time and
-// when a queue or a context dies, never in between. Lock order: registry mutex, then queue.
+// The service also notifies its guests, the executors that objects store, of the shutdown.
+//
+// One mutex guards all links and guests of the process. It is locked when a link is created, when a
+// guest is added or removed, and when a queue or a context is destroyed. Lock order: registry
+// mutex, then queue lock.
 
 namespace turnstile::detail {
 
 class context_registry;
 
-/// Counts the threads that are handing waiters to one context.
+/// Counts the threads that are posting waiters to one context.
 class gate
 {
 public:
@@ -47,7 +51,7 @@ private:
     std::atomic<std::uint32_t> inside_{0};
 };
 
-/// One queue and one context whose waiters have stood in it.
+/// A pair of a queue and a context that has parked waiters in it.
 struct context_link
 {
     boost::asio::execution_context* context;
@@ -56,13 +60,13 @@ struct context_link
     context_link* next_of_queue = nullptr;
     context_link* next_of_context = nullptr;
     context_link* prev_of_context = nullptr;
-    /// A thread that grants enters it under the lock of the queue and leaves it after the waiter
-    /// was posted; the context does not finish its shutdown, nor the queue its destruction, before
-    /// that.
+    /// A granting thread enters the gate under the queue lock, and leaves it after it has posted
+    /// the waiter. Until then, neither the shutdown of the context nor the destruction of the queue
+    /// completes.
     gate posting{};
 };
 
-/// What a thread that completes waiters has still to do.
+/// The remaining work of a thread that completes waiters.
 struct delivery_in_progress
 {
     waiter_chain* waiters = nullptr;
@@ -75,18 +79,18 @@ struct delivery_in_progress
     }
 };
 
-/// What the registry and the cancellers need to know of a queue.
+/// The interface of a queue for the registry and the cancellers.
 class wait_queue_base
 {
 public:
-    /// Ends the wait with @p o, unless it has been decided already.
+    /// Ends the wait with @p o, unless its end is decided already.
     virtual void withdraw(waiter& w, outcome o) noexcept = 0;
 
     /// Drops a reference that kept the state alive.
     virtual void release_reference() noexcept = 0;
 
-    /// Deletes the state, to which nobody refers any more: at once, or when this thread has completed
-    /// the waiters that it is completing.
+    /// Deletes a state without references: at once, or after the waiters that this thread is
+    /// completing.
     void destroy_when_possible() noexcept
     {
         delivery_in_progress& progress = delivery_in_progress::of_this_thread();
@@ -107,20 +111,19 @@ protected:
 
     virtual void destroy() noexcept = 0;
 
-    /// Removes the link and all waiters that came through it, each with a reference that it keeps
-    /// until it was discarded. Grants that this makes possible go to @p ready, what is to be told of
-    /// them to @p logs.
+    /// Removes the link and dequeues its waiters, each with a reference until it is discarded.
+    /// Appends the waiters that can now be granted to @p ready, and logs to @p logs.
     virtual void evict(context_link& link, waiter_chain& evicted, waiter_chain& ready,
                        std::vector<watch_log>& logs) noexcept = 0;
 
-    /// The links of this queue; changed under the registry's mutex and the queue's lock.
+    /// The links of this queue; changed under the registry's mutex and the queue lock.
     context_link* links_ = nullptr;
 
 private:
     wait_queue_base* next_dead_ = nullptr;
 };
 
-/// What a cancellation slot holds while a waiter is parked.
+/// The handler in the cancellation slot of a waiter.
 struct canceller
 {
     waiter* target;
@@ -132,11 +135,12 @@ struct canceller
     }
 };
 
-/// Completes the waiters, which have left their queues. No lock is held.
+/// Completes dequeued waiters. No lock is held.
 ///
-/// An executor that is shutting down may destroy a completion while it is posted. That gives the grant
-/// to the next waiter, and so on, or ends the life of the state. Such nested calls leave waiters and
-/// states to the outermost one: the stack stays flat, and no state dies while its gate is passed.
+/// An executor that shuts down may destroy a completion while it is posted. The destructor then
+/// grants to the next waiter, and so on, or drops the last reference to the state. Such nested
+/// calls append their waiters and states to those of the thread's outermost call. So the stack does
+/// not grow, and no state is deleted while a thread is in its gate.
 inline void deliver(waiter_chain& ready) noexcept
 {
     if (ready.empty())
@@ -150,7 +154,7 @@ inline void deliver(waiter_chain& ready) noexcept
     progress.waiters = &ready;
     while (waiter* w = ready.pop_front())
     {
-        // The waiter may run, and be gone, before complete() returns.
+        // The waiter may be resumed and destroyed before complete() returns.
         context_link* link = w->gated ? w->home : nullptr;
         w->how->complete(*w);
         if (link != nullptr)
@@ -164,7 +168,48 @@ inline void deliver(waiter_chain& ready) noexcept
     }
 }
 
-/// The service that a context tells when it shuts down.
+/// The remains of a guest whose context shuts down. Destroyed while no lock is held.
+struct context_remains
+{
+    context_remains() = default;
+    context_remains(const context_remains&) = delete;
+    context_remains& operator=(const context_remains&) = delete;
+    virtual ~context_remains() = default;
+
+    context_remains* next = nullptr;
+};
+
+/// An object that is notified of the shutdown of a context.
+class context_guest
+{
+public:
+    context_guest(const context_guest&) = delete;
+    context_guest& operator=(const context_guest&) = delete;
+
+protected:
+    context_guest() = default;
+    ~context_guest() = default;
+
+    /// Registers for the shutdown of a context.
+    inline void enter(boost::asio::execution_context& context);
+
+    /// Unregisters. After the return, context_ends() neither runs nor will be called.
+    inline void leave() noexcept;
+
+private:
+    friend class context_registry;
+
+    /// Called when the context shuts down, under the mutex of the registry.
+    virtual context_remains* context_ends() noexcept = 0;
+
+    /// Null before enter(). The mutex of the registry guards the other members.
+    context_registry* registry_ = nullptr;
+    bool is_inside_ = false;
+    context_guest* next_ = nullptr;
+    context_guest* prev_ = nullptr;
+};
+
+/// The service of a context that evicts the context's waiters at its shutdown.
 class context_registry final : public boost::asio::execution_context::service
 {
 public:
@@ -181,14 +226,14 @@ public:
 
     ~context_registry() override { evict_all(); }
 
-    /// Makes the link of a pair. The caller holds no lock and has seen that there is none yet.
+    /// Creates a link. The caller holds no lock, and has seen that the pair has none.
     static context_link* make_link(wait_queue_base& queue, boost::asio::execution_context& context)
     {
         auto& registry = boost::asio::use_service<context_registry>(context);
         return new context_link{&context, &queue, &registry};
     }
 
-    /// Registers a link with its context, and lets @p add_to_queue register it with its queue.
+    /// Adds a link to its context if @p add_to_queue adds it to its queue.
     template <class F>
     static void attach(context_link& link, F add_to_queue)
     {
@@ -210,6 +255,24 @@ public:
         }
     }
 
+    void enter(context_guest& guest)
+    {
+        const std::lock_guard hold(mutex());
+        guest.next_ = guests_;
+        if (guests_ != nullptr)
+            guests_->prev_ = &guest;
+        guests_ = &guest;
+        guest.is_inside_ = true;
+    }
+
+    /// The registry may have been destroyed if the guest was removed before.
+    static void leave(context_guest& guest) noexcept
+    {
+        const std::lock_guard hold(mutex());
+        if (guest.is_inside_)
+            guest.registry_->remove(guest);
+    }
+
 private:
     static std::mutex& mutex() noexcept
     {
@@ -224,6 +287,7 @@ private:
         waiter_chain evicted;
         waiter_chain ready;
         std::vector<watch_log> logs;
+        context_remains* remains = nullptr;
         {
             const std::lock_guard hold(mutex());
             while (context_link* link = first_)
@@ -231,16 +295,34 @@ private:
                 link->queue->evict(*link, evicted, ready, logs);
                 destroy(*link);
             }
+            while (context_guest* guest = guests_)
+            {
+                remove(*guest);
+                context_remains* left = guest->context_ends();
+                left->next = std::exchange(remains, left);
+            }
         }
         logs.clear();
         deliver(ready);
-        // Runs destructors of handlers, so of arbitrary code.
+        while (remains != nullptr)
+            delete std::exchange(remains, remains->next);
+        // Destroys handlers, which is user code.
         while (waiter* w = evicted.pop_front())
         {
             wait_queue_base& queue = *w->queue;
             w->how->discard(*w);
             queue.release_reference();
         }
+    }
+
+    void remove(context_guest& guest) noexcept
+    {
+        (guest.prev_ != nullptr ? guest.prev_->next_ : guests_) = guest.next_;
+        if (guest.next_ != nullptr)
+            guest.next_->prev_ = guest.prev_;
+        guest.next_ = nullptr;
+        guest.prev_ = nullptr;
+        guest.is_inside_ = false;
     }
 
     void push(context_link& link) noexcept
@@ -262,7 +344,20 @@ private:
     }
 
     context_link* first_ = nullptr;
+    context_guest* guests_ = nullptr;
 };
+
+void context_guest::enter(boost::asio::execution_context& context)
+{
+    registry_ = &boost::asio::use_service<context_registry>(context);
+    registry_->enter(*this);
+}
+
+void context_guest::leave() noexcept
+{
+    if (registry_ != nullptr)
+        context_registry::leave(*this);
+}
 
 }  // namespace turnstile::detail
 

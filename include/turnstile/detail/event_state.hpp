@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-// States of the objects that are waited for but not owned: event, latch, barrier.
+// States of the objects that grant nothing to hold: event, latch, barrier.
 
 namespace turnstile::detail {
 
@@ -41,7 +41,7 @@ public:
 
     [[nodiscard]] bool is_set() const noexcept { return (word_.load() & is_set_bit) != 0; }
 
-    /// Goes through if the event is set; resets it if that is its way.
+    /// Passes if the event is set. An automatic event is reset.
     bool try_wait() noexcept
     {
         if (!resets_itself_)
@@ -79,10 +79,10 @@ public:
         queue::update([](std::uint64_t word) noexcept { return word & ~is_set_bit; });
     }
 
-    /// Whether a passage takes something that somebody else could have had.
+    /// Whether a passage resets the event, so that an undelivered passage has to set it again.
     [[nodiscard]] bool uses_something_up() const noexcept { return resets_itself_; }
 
-    /// Somebody went through but can never be told.
+    /// A waiter passed, but cannot be delivered: an automatic event lets the next waiter pass.
     void passage_undelivered() noexcept
     {
         if (resets_itself_)
@@ -117,7 +117,7 @@ private:
     bool resets_itself_;
 };
 
-/// State of a latch. From bit 4 on, the word is the number of arrivals that are missing.
+/// State of a latch. From bit 4 on, the word contains the number of missing arrivals.
 template <class Synchronization>
 class latch_state : public wait_queue<Synchronization>
 {
@@ -184,7 +184,7 @@ private:
     }
 };
 
-/// State of a cyclic barrier. Everything stands under the lock of the queue.
+/// State of a cyclic barrier. The queue lock guards all of it.
 template <class Synchronization>
 class barrier_state : public wait_queue<Synchronization>
 {
@@ -199,7 +199,7 @@ public:
     {
     }
 
-    /// Arrives, if that ends the phase or is an error; else does nothing.
+    /// Arrives if this ends the phase. Returns true then, or if there are no participants.
     bool try_arrive(ticket& attempt) noexcept
     {
         const std::uint64_t word = queue::lock_queue();
@@ -234,7 +234,7 @@ public:
         return over;
     }
 
-    /// Arrives and leaves for good. Returns false if there is nobody left who could.
+    /// Arrives and leaves for good. Returns false if there are no participants.
     bool arrive_and_drop() noexcept
     {
         const std::uint64_t word = queue::lock_queue();
@@ -254,8 +254,9 @@ public:
     static void passage_undelivered() noexcept {}
 
 private:
-    /// Runs the completion step without the lock, then lets everybody go. All have arrived, so
-    /// nobody can interfere, except that those who wait must not withdraw any more. Returns true.
+    /// Runs the completion step without the queue lock, then completes all waiters. All
+    /// participants have arrived, so only withdrawals could interfere; pinning prevents them.
+    /// Returns true.
     bool end_phase(std::uint64_t word) noexcept
     {
         for (waiter* w = parked_.front(); w != nullptr; w = w->next)
@@ -278,6 +279,16 @@ private:
         queue::take_out(w, o, ready);
     }
 
+    /// Undoes the arrivals of a context that shuts down.
+    void evict_waiters(context_link& link, waiter_chain& evicted) noexcept override
+    {
+        const waiter* before = evicted.back();
+        queue::evict_waiters(link, evicted);
+        for (const waiter* w = before != nullptr ? before->next : evicted.front(); w != nullptr;
+             w = w->next)
+            --arrived_;
+    }
+
     std::uint64_t settle(std::uint64_t word, waiter_chain& /*ready*/) noexcept final
     {
         return word;
@@ -293,8 +304,7 @@ private:
     std::function<void()> completion_;
 };
 
-/// Waits for an event or a latch. @p Result is void, or std::cv_status if the wait is limited in
-/// time.
+/// Waits for an event or a latch. @p Result is void, or std::cv_status for a timed wait.
 template <class State, class Result = void>
 class passage_request : public state_request<State>
 {
@@ -330,7 +340,7 @@ public:
     }
 };
 
-/// Arrives at a latch, once and for all, and waits until it is open.
+/// Arrives at a latch once, and waits until it is open.
 template <class State>
 class latch_arrival_request : public passage_request<State>
 {
@@ -356,7 +366,7 @@ public:
     }
 };
 
-/// Arrives at a barrier and waits for the others.
+/// Arrives at a barrier and waits for the other participants.
 template <class State>
 class arrival_request : public passage_request<State>
 {
@@ -373,7 +383,7 @@ public:
     }
 };
 
-/// Calls a function of a state that never waits, as an operation.
+/// An operation that calls a function of the state and never waits.
 template <class State, class Call>
 class call_request
 {

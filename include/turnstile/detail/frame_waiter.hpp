@@ -15,23 +15,24 @@
 
 // co_await of a wait_operation in an awaitable<>.
 //
-// Asio would make a completion handler out of the coroutine, hand it to the initiating function,
-// and allocate an operation. Here the awaiter tries first, without suspending; and if it has to
-// wait, it is the waiter itself, in the frame of the coroutine, and nothing is allocated. What it
-// uses of Asio's insides is awaitable_frame_base (detach_thread, after_suspend) and the handler
-// that resumes a coroutine without a result, awaitable_async_op_handler<void(), Executor>.
+// Asio makes a completion handler from the coroutine, passes it to the initiating function, and
+// allocates an operation. This awaiter first tries without suspending. If it has to wait, it is the
+// waiter itself, in the coroutine frame, so nothing is allocated. It uses these internals of Asio:
+// awaitable_frame_base (detach_thread, after_suspend), and awaitable_async_op_handler<void(),
+// Executor>, the handler that resumes a coroutine without a result.
 
 namespace turnstile::detail {
 
 /// The awaiter of a request that never waits.
-template <class Request, class Executor>
+template <class Request, class Executor, class Report>
 class frame_attempt
 {
     using frame_type = boost::asio::detail::awaitable_frame_base<Executor>;
 
 public:
-    frame_attempt(const Request& request, frame_type* /*frame*/) noexcept
+    frame_attempt(const Request& request, frame_type* /*frame*/, const Report& report) noexcept
         : request_(request)
+        , report_(report)
     {
     }
 
@@ -39,15 +40,16 @@ public:
 
     static void await_suspend(boost::asio::detail::coroutine_handle<void>) noexcept {}
 
-    typename Request::result_type await_resume() { return result_of(request_, attempt_); }
+    awaited_t<Request, Report> await_resume() { return report_.result(request_, attempt_); }
 
 private:
     Request request_;
     ticket attempt_;
+    [[no_unique_address]] Report report_;
 };
 
 /// The awaiter of a request that may wait.
-template <class Request, class Executor>
+template <class Request, class Executor, class Report = throwing_report>
 class frame_waiter : private waiter
 {
     using frame_type = boost::asio::detail::awaitable_frame_base<Executor>;
@@ -56,9 +58,10 @@ class frame_waiter : private waiter
 public:
     using allocator_type = boost::asio::recycling_allocator<void>;
 
-    frame_waiter(const Request& request, frame_type* frame) noexcept
+    frame_waiter(const Request& request, frame_type* frame, const Report& report) noexcept
         : request_(request)
         , frame_(frame)
+        , report_(report)
     {
     }
 
@@ -69,12 +72,12 @@ public:
 
     void await_suspend(boost::asio::detail::coroutine_handle<void>) noexcept
     {
-        // Parking has to wait until the coroutine is suspended: it may be resumed by another
-        // thread.
+        // Parking has to follow the suspension, since another thread may resume a parked coroutine
+        // at once.
         frame_->after_suspend([](void* self) { static_cast<frame_waiter*>(self)->park(); }, this);
     }
 
-    typename Request::result_type await_resume() { return result_of(request_, *this); }
+    awaited_t<Request, Report> await_resume() { return report_.result(request_, *this); }
 
     [[nodiscard]] static allocator_type get_allocator() noexcept { return {}; }
 
@@ -128,7 +131,8 @@ private:
 
     static void discard(waiter& w) noexcept { static_cast<frame_waiter&>(w).take_resumer(); }
 
-    /// The resumer lives in the frame that it owns: it has to leave before it runs or dies.
+    /// The resumer lives in the frame that it owns, so it is moved out before it runs or is
+    /// destroyed.
     resumer take_resumer() noexcept
     {
         resumer taken(std::move(*resumer_));
@@ -139,32 +143,28 @@ private:
     Request request_;
     frame_type* frame_;
     std::optional<resumer> resumer_;
+    [[no_unique_address]] Report report_;
 };
 
-template <class Request, class Executor>
-using frame_awaiter = std::conditional_t<Request::never_waits, frame_attempt<Request, Executor>,
-                                         frame_waiter<Request, Executor>>;
-
-template <class Operation>
-inline constexpr bool is_wait_operation = false;
-
-template <class Request>
-inline constexpr bool is_wait_operation<wait_operation<Request>> = true;
+template <class Request, class Executor, class Report>
+using frame_awaiter =
+    std::conditional_t<Request::never_waits, frame_attempt<Request, Executor, Report>,
+                       frame_waiter<Request, Executor, Report>>;
 
 }  // namespace turnstile::detail
 
-template <class Signature, class Operation, class Executor>
-    requires turnstile::detail::is_wait_operation<Operation>
-class boost::asio::detail::awaitable_async_op<Signature, Operation, Executor>
-    : public turnstile::detail::frame_awaiter<typename Operation::request_type, Executor>
+template <class Signature, class Request, class Report, class Executor>
+class boost::asio::detail::awaitable_async_op<
+    Signature, turnstile::detail::wait_operation<Request, Report>, Executor>
+    : public turnstile::detail::frame_awaiter<Request, Executor, Report>
 {
 public:
     template <class... Location>
-    awaitable_async_op(const Operation& operation,
+    awaitable_async_op(const turnstile::detail::wait_operation<Request, Report>& operation,
                        boost::asio::detail::awaitable_frame_base<Executor>* frame,
                        const Location&...) noexcept
-        : turnstile::detail::frame_awaiter<typename Operation::request_type, Executor>(
-              operation.request(), frame)
+        : turnstile::detail::frame_awaiter<Request, Executor, Report>(operation.request(), frame,
+                                                                      operation.report())
     {
     }
 };

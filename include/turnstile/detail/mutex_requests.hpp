@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_DETAIL_MUTEX_REQUESTS_HPP
 #define TURNSTILE_DETAIL_MUTEX_REQUESTS_HPP
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/config.hpp>
@@ -13,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <source_location>
+#include <turnstile/detail/start_operation.hpp>
 #include <turnstile/detail/state_request.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
@@ -21,11 +21,11 @@
 #include <type_traits>
 #include <utility>
 
-// The requests (see wait_operation.hpp) that a mutex understands.
+// The requests (see wait_operation.hpp) to a mutex.
 
 namespace turnstile::detail {
 
-/// Gives the lock that a guard refers to back, and reports it as an operation.
+/// Releases the lock of a guard, as an operation.
 template <class Grant>
 class unlock_request
 {
@@ -38,7 +38,7 @@ public:
     {
     }
 
-    [[nodiscard]] boost::asio::any_io_executor executor() const { return grant_->executor(); }
+    [[nodiscard]] auto executor() const { return grant_->executor(); }
 
     bool try_start(ticket& attempt) noexcept
     {
@@ -56,7 +56,7 @@ private:
     Grant* grant_;
 };
 
-/// What a guard of a local mutex holds: one grant of one state, or nothing.
+/// The content of a local mutex's guard: a grant and its state, or nothing.
 template <class State>
 class local_grant
 {
@@ -114,18 +114,18 @@ public:
         return owner_token(State::number(grant_));
     }
 
-    /// Empties the grant without giving the lock back, and returns the word that stood for it.
+    /// Empties the grant without releasing the lock. Returns the word of the grant.
     [[nodiscard]] std::uint64_t detach() noexcept
     {
         state_ = nullptr;
         return grant_;
     }
 
-    [[nodiscard]] boost::asio::any_io_executor executor() const
+    [[nodiscard]] auto executor() const
     {
-        if (state_ == nullptr)
-            return boost::asio::system_executor();
-        return state_->executor_or_system();
+        using found_type = decltype(state_->executor_or_system());
+        return state_ != nullptr ? state_->executor_or_system()
+                                 : found_type(boost::asio::system_executor());
     }
 
     template <class CompletionToken>
@@ -139,7 +139,7 @@ private:
     std::uint64_t grant_ = 0;
 };
 
-/// Waits for the lock. @p Result is the guard, or an optional guard if the wait is limited in time.
+/// Waits for the lock. @p Result is the guard, or an optional guard for a timed wait.
 template <class State, class Guard, class Result = Guard>
 class lock_request : public state_request<State>
 {
@@ -171,7 +171,7 @@ public:
 
     result_type finish(ticket& attempt) noexcept
     {
-        // Without a time limit, an attempt that did not fail was granted.
+        // Without a time limit, an attempt without an error was granted.
         if (std::is_same_v<Result, Guard> || attempt.result == outcome::granted)
             return result_type(
                 guard_access::make<Guard>(local_grant<State>(*state_, attempt.value)));
@@ -185,7 +185,7 @@ public:
     }
 };
 
-/// Takes the lock if it is free.
+/// Acquires the lock if it is free.
 template <class State, class Guard>
 class try_lock_request : public lock_request<State, Guard, std::optional<Guard>>
 {
@@ -201,7 +201,7 @@ public:
     }
 };
 
-/// Waits for the lock, which a token will own.
+/// Waits for the lock, and yields an owner token.
 template <class State>
 class enter_request : public state_request<State>
 {
@@ -230,8 +230,8 @@ public:
         }
     }
 
-    /// Until here the grant belongs to the operation, which gives it back if it cannot be
-    /// delivered.
+    /// Until this call, the operation holds the grant as a guard would: an undelivered grant is
+    /// released.
     result_type finish(ticket& attempt) noexcept
     {
         const owner_token token(State::number(attempt.value));
@@ -246,7 +246,7 @@ public:
     }
 };
 
-/// Gives back what a token owns.
+/// Releases the grant of an owner token.
 template <class State>
 class leave_request
 {
@@ -265,16 +265,14 @@ public:
     bool try_start(ticket& attempt) noexcept
     {
         if (owner_token expected; !state_->leave(token_, expected))
-        {
-            attempt.value = expected.value();
             attempt.result = outcome::not_owner;
-        }
         return true;
     }
 
-    [[noreturn]] void throw_error(const error_code& /*error*/, const ticket& attempt) const
+    // The same type on every path: an error code cannot carry the tokens of an owner_mismatch.
+    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
     {
-        boost::throw_exception(owner_mismatch(owner_token(attempt.value), token_));
+        boost::throw_exception(system_error(error, "async_leave"));
     }
 
 private:

@@ -20,11 +20,11 @@
 namespace turnstile::detail {
 
 /**
- * @brief The sleepers of one condition.
+ * @brief The waiters of one condition.
  *
- * Guarded by the lock of the mutex that the condition is bound to, so that moving a sleeper to the
- * queue of the mutex is one step. Referred to by the condition, by each sleeper, by each waiter
- * that carries a signal and has not been delivered yet, and by each wait for a predicate.
+ * Guarded by the queue lock of the condition's mutex, so that moving a waiter to the queue of the
+ * mutex is one step. Referred to by the condition, by each of its waiters, by each undelivered
+ * waiter that it has notified, and by each wait for a predicate.
  */
 struct condition_core
 {
@@ -32,12 +32,11 @@ struct condition_core
     std::uint64_t references = 1;
     condition_core* next = nullptr;
     condition_core* prev = nullptr;
-    /// Whether the condition is gone.
+    /// Whether the public condition has been destroyed.
     bool closed = false;
 };
 
-/// Keeps a condition, and the state of its mutex, for as long as a composed operation refers to
-/// them.
+/// Keeps a condition and the state of its mutex alive during a composed operation.
 template <class State>
 class condition_reference
 {
@@ -69,13 +68,12 @@ private:
 };
 
 /**
- * @brief State of a mutex and of the conditions that are bound to it.
+ * @brief State of a mutex and of its conditions.
  *
- * The word: bit 4 `locked`; bit 5 `guarded`, set while a guard, or a grant on its way, refers to
- * the state; from bit 6 on the number of the last grant. A *grant* is the word as it was stored
- * when the lock was given, without the engine's bits. It is what a guard remembers: a release
- * succeeds only if the word still says so, hence a stale owner is recognised by the same
- * instruction that unlocks.
+ * The word: bit 4 `locked`; bit 5 `guarded`, set while a guard or an undelivered grant refers to
+ * the state; from bit 6 on the number of the last grant. A *grant* is the word at the time of the
+ * grant, without the engine's bits. A guard stores it, and a release succeeds only if the word
+ * still equals it. So the instruction that unlocks also recognizes a stale holder.
  */
 template <class Synchronization>
 class mutex_state : public wait_queue<Synchronization>
@@ -107,11 +105,11 @@ public:
 
     [[nodiscard]] bool is_locked() const noexcept { return (word_.peek() & locked) != 0; }
 
-    /// Takes the lock if it is free, for a guard. Writes the grant.
+    /// Acquires the lock for a guard if it is free. Writes the grant.
     BOOST_FORCEINLINE bool try_lock(std::uint64_t& grant,
                                     const std::source_location& location) noexcept
     {
-        // Looking first: a compare-and-swap that fails costs as much as one that succeeds.
+        // Reads first: a failed compare-and-swap costs as much as a successful one.
         const std::uint64_t word = word_.peek();
         if ((word & (engine_bits | held)) == 0) [[likely]]
         {
@@ -122,7 +120,7 @@ public:
         return (word_.peek() & locked) == 0 && try_lock_slowly(grant, location);
     }
 
-    /// Takes the lock or parks the waiter. Returns whether the attempt is over.
+    /// Acquires the lock or parks the waiter. Returns whether the attempt has ended.
     bool lock_or_park(waiter& w, boost::asio::execution_context* context)
     {
         watch_log log = queue::start_log();
@@ -137,7 +135,7 @@ public:
         return over;
     }
 
-    /// Gives back what a guard holds, and hands it to the first waiter.
+    /// Releases a guard's lock, and grants it to the first waiter.
     BOOST_FORCEINLINE void unlock(std::uint64_t grant) noexcept
     {
         if (word_.peek() == grant && word_.give(grant, grant & ~held)) [[likely]]
@@ -145,8 +143,8 @@ public:
         unlock_slowly(grant);
     }
 
-    /// Turns a grant that a guard refers to into one that only its number refers to. Returns false
-    /// if the mutex is gone.
+    /// Converts the grant of a guard into the grant of an owner token. Returns false if the mutex
+    /// has been destroyed.
     bool forget_guard(std::uint64_t grant) noexcept
     {
         if (word_.give(grant, grant & ~guarded))
@@ -161,8 +159,8 @@ public:
         return true;
     }
 
-    /// The reverse: a guard takes over what @p token owns. Writes the grant. On a mismatch returns
-    /// false and writes who owns the lock instead.
+    /// The reverse of forget_guard(): a guard takes over the grant of @p token, and @p grant is
+    /// written. On a mismatch, returns false and writes the holder's token to @p expected.
     bool adopt(owner_token token, std::uint64_t& grant, owner_token& expected) noexcept
     {
         std::uint64_t word = queue::lock_queue();
@@ -180,8 +178,8 @@ public:
         return owns;
     }
 
-    /// Gives back what a token owns. Returns false, and writes who owns the lock, if it owns
-    /// nothing.
+    /// Releases the grant of a token. If the token does not hold the lock, returns false and writes
+    /// the holder's token to @p expected.
     bool leave(owner_token token, owner_token& expected) noexcept
     {
         const std::uint64_t free = token.value() << number_shift;
@@ -215,7 +213,7 @@ public:
         return core;
     }
 
-    /// Aborts the sleepers, who still get the mutex back before they are told.
+    /// Aborts the condition's waiters, which acquire the mutex before they complete.
     void remove_condition(condition_core& core) noexcept
     {
         queue::update(
@@ -229,7 +227,7 @@ public:
         release(core);
     }
 
-    /// Keeps the condition, and the state, until release() is called.
+    /// Keeps the condition and the state alive until release() is called.
     void retain(condition_core& core) noexcept
     {
         const std::uint64_t word = queue::lock_queue();
@@ -245,8 +243,8 @@ public:
         queue::drop_reference(word);
     }
 
-    /// Gives the lock back and lets the waiter sleep, in one step. Returns whether the attempt is
-    /// over.
+    /// Releases the lock and enqueues the waiter at the condition, in one step. Returns whether the
+    /// attempt has ended.
     bool sleep(waiter& w, condition_core& core, boost::asio::execution_context* context,
                std::uint64_t grant)
     {
@@ -283,7 +281,7 @@ public:
         return false;
     }
 
-    /// Moves the first sleeper to the end of the queue of the mutex.
+    /// Moves the condition's first waiter to the end of the queue of the mutex.
     void notify_one(condition_core& core) noexcept
     {
         queue::update(
@@ -294,7 +292,7 @@ public:
             });
     }
 
-    /// Moves all sleepers to the end of the queue of the mutex, in their order.
+    /// Moves all waiters of the condition to the end of the queue of the mutex, in their order.
     void notify_all(condition_core& core) noexcept
     {
         queue::update(
@@ -306,7 +304,7 @@ public:
             });
     }
 
-    /// The signal that the waiter carries has reached it.
+    /// The waiter has been delivered, and with it its notification.
     void signal_received(waiter& w) noexcept
     {
         const std::uint64_t word = queue::lock_queue();
@@ -314,7 +312,7 @@ public:
         queue::unlock_queue(word);
     }
 
-    /// The signal that the waiter carries cannot reach it any more: the next sleeper gets it.
+    /// The notified waiter cannot be delivered: notifies the condition's next waiter instead.
     void signal_undelivered(waiter& w) noexcept
     {
         queue::update(
@@ -335,7 +333,7 @@ private:
         return true;
     }
 
-    /// Out of line, like all slow paths, so that the fast ones stay small.
+    /// Out of line, like all slow paths, so that the fast paths stay small.
     BOOST_NOINLINE bool try_lock_slowly(std::uint64_t& grant,
                                         const std::source_location& location) noexcept
     {
@@ -362,7 +360,7 @@ private:
         deliver(ready);
     }
 
-    /// Gives the lock back and lets the next one have it. The lock of the queue is held.
+    /// Releases the lock and grants it to the first waiter. The queue lock is held.
     std::uint64_t pass_on(std::uint64_t word, waiter_chain& ready, watch_log& log) noexcept
     {
         if (log.is_on())
@@ -394,7 +392,7 @@ private:
         if (next == nullptr || !take_if_free(word, next->value))
             return word;
         parked_.erase(*next);
-        // A waiter that comes from a condition brings along how its sleep ended.
+        // A waiter that comes from a condition is pinned, and its result is already set.
         if (!next->pinned)
             next->result = outcome::granted;
         queue::make_ready(*next, ready);
@@ -435,7 +433,7 @@ private:
             while (waiter* w = core->sleepers.front())
             {
                 core->sleepers.erase(*w);
-                // Not the last reference: as long as a condition has sleepers, it exists.
+                // Not the last reference: the condition exists as long as it has waiters.
                 forget_condition(*w);
                 queue::park(*w);
             }
@@ -467,7 +465,7 @@ private:
         }
     }
 
-    /// Moves a sleeper to the queue of the mutex because it gave up.
+    /// Moves a waiter from the condition to the queue of the mutex because of a withdrawal.
     void stop_sleeping(waiter& w, outcome o) noexcept
     {
         w.condition->sleepers.erase(w);
@@ -475,8 +473,8 @@ private:
         start_contending(w);
     }
 
-    /// Parks a waiter that has given up in the queue of the mutex, where it cannot give up any
-    /// more.
+    /// Parks a withdrawn or aborted waiter in the queue of the mutex, pinned: it must hold the lock
+    /// again before it completes.
     void start_contending(waiter& w) noexcept
     {
         forget_condition(w);
@@ -485,7 +483,7 @@ private:
         queue::park(w);
     }
 
-    /// Like stop_sleeping(), but the waiter stays tied to the condition: it carries a signal.
+    /// Notifies the first waiter. It stays registered with the condition until it is delivered.
     void signal(condition_core& core) noexcept
     {
         waiter* w = core.sleepers.front();

@@ -13,7 +13,7 @@
 
 namespace turnstile::detail {
 
-/// The name of a member; empty if Boost.Describe knows none.
+/// The name of a member; empty if Boost.Describe does not know the member.
 template <class T, class M>
 [[nodiscard]] std::string_view name_of_member(M T::* member) noexcept
 {

@@ -17,21 +17,24 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/throw_exception.hpp>
 #include <concepts>
 #include <exception>
 #include <memory>
 #include <optional>
+#include <turnstile/detail/executor_context.hpp>
+#include <turnstile/detail/rerouted_handler.hpp>
 #include <turnstile/error.hpp>
 #include <type_traits>
 #include <utility>
 #include <variant>
 
-// A body that runs while something is owned: what with_lock, with_permit and monitor have in
-// common.
+// The common part of with_lock, with_permit and monitor: a body that runs while a guard or permit,
+// its *ownership*, is held.
 //
-// The ownership (a guard or a permit) is acquired by an operation that is started in the initiating
-// function, so the object need only be alive there. Then the body runs on the handler's executor:
-// at once if it is a plain function, in a coroutine of its own if it returns an awaitable.
+// The initiating function starts the operation that acquires the ownership, so the object need
+// exist only then. The body then runs on the handler's executor: directly if it is a plain
+// function, in a coroutine of its own if it returns an awaitable.
 
 namespace turnstile::detail {
 
@@ -71,7 +74,17 @@ struct section_signature<void>
 template <class Body, class Ownership>
 using section_signature_t = typename section_signature<section_result_t<Body, Ownership>>::type;
 
-/// Gives back what is owned and waits until that is done.
+/// A body: a function with the ownership as its argument.
+template <class Body, class Ownership>
+concept section_body_for = std::invocable<std::decay_t<Body>&, Ownership&>;
+
+/// A completion token for a body.
+template <class CompletionToken, class Body, class Ownership>
+concept section_token_for =
+    boost::asio::completion_token_for<CompletionToken,
+                                      section_signature_t<std::decay_t<Body>, Ownership>>;
+
+/// Releases the ownership, and completes when this is done.
 template <class Ownership, class CompletionToken>
 auto async_give_back(Ownership& owned, CompletionToken&& token)
 {
@@ -81,8 +94,8 @@ auto async_give_back(Ownership& owned, CompletionToken&& token)
         return owned.async_release(std::forward<CompletionToken>(token));
 }
 
-/// Awaits the body, and cancels it if what is owned is lost meanwhile. A body that was overtaken by
-/// the loss is awaited to its end all the same, and fails even if it returned normally.
+/// Awaits the body, and cancels it if the ownership is lost. After such a loss, it waits for the
+/// body to end, and fails even if the body returned normally.
 template <class Ownership, class Body>
 boost::asio::awaitable<section_result_t<Body, Ownership>,
                        typename section_traits<Body, Ownership>::executor_type>
@@ -101,7 +114,8 @@ run_until_lost(Ownership& owned, Body& body)
     bool& lost = shared->lost;
     asio::cancellation_signal& stop = shared->stop;
     asio::cancellation_slot loss = owned.lost();
-    // A body may give away what it owns: the slot may be triggered after the end then, or be gone.
+    // A body may move the ownership away. Then the slot may be triggered after the section, or be
+    // destroyed.
     loss.assign(
         [weak = std::weak_ptr(shared)](asio::cancellation_type_t)
         {
@@ -126,10 +140,10 @@ run_until_lost(Ownership& owned, Body& body)
         if (owned.lost() == loss)
             loss.clear();
         if (lost || (owned && !owned.valid()))
-            throw system_error(errc::lost);
+            boost::throw_exception(system_error(errc::lost));
     };
     if (!owned.valid())
-        throw system_error(errc::lost);
+        boost::throw_exception(system_error(errc::lost));
     const auto executor = co_await asio::this_coro::executor;
     auto running = asio::co_spawn(executor, cancellable,
                                   asio::bind_cancellation_slot(stop.slot(), asio::deferred));
@@ -157,7 +171,7 @@ run_until_lost(Ownership& owned, Body& body)
     std::rethrow_exception(failure);
 }
 
-/// Runs a body that returns an awaitable, and gives back what is owned whatever happens.
+/// Runs a body that returns an awaitable, and always releases the ownership afterwards.
 template <class Ownership, class Body>
 boost::asio::awaitable<section_result_t<Body, Ownership>,
                        typename section_traits<Body, Ownership>::executor_type>
@@ -191,7 +205,7 @@ run_section(Ownership owned, Body body)
     {
         failure = std::current_exception();
     }
-    // Giving back must happen even if the section was cancelled.
+    // The release must also happen if the section was cancelled.
     co_await asio::this_coro::throw_if_cancelled(false);
     co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
     if (owned)
@@ -202,12 +216,12 @@ run_section(Ownership owned, Body body)
         co_return std::move(*result);
 }
 
-/// Whether what is owned can be given back without waiting for anything, and never be lost.
+/// Whether the ownership cannot be lost, and its release never waits.
 template <class Ownership>
 inline constexpr bool is_local = requires(Ownership& owned) { owned.unlock(); } ||
                                  requires(Ownership& owned) { owned.release(); };
 
-/// A plain body as one that returns an awaitable.
+/// Converts a plain body into one that returns an awaitable.
 template <class Body, class Ownership>
 class awaitable_body
 {
@@ -226,7 +240,7 @@ private:
     Body body_;
 };
 
-/// Waits for the ownership; then runs the body.
+/// Receives the ownership, then runs the body.
 template <class Handler, class Ownership, class Body, class Executor>
 class section_handler
 {
@@ -260,7 +274,7 @@ public:
 
     void operator()(error_code error, Ownership owned)
     {
-        // A cancellation that lost against the grant still keeps the body from being started.
+        // A cancellation after the grant still prevents the body from starting.
         if (!error && cancellation_.cancelled() != boost::asio::cancellation_type::none)
             error = boost::asio::error::operation_aborted;
         if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
@@ -283,7 +297,7 @@ public:
     }
 
 protected:
-    /// Completes with a result that was there without a section.
+    /// Completes without a section, with a result that is already known.
     template <std::same_as<result_type> Result>
     void complete(Result result)
     {
@@ -352,8 +366,9 @@ public:
     template <class Handler, class Acquire, class Body>
     void operator()(Handler&& handler, Acquire acquire, Body body) const
     {
-        acquire(section_handler<std::decay_t<Handler>, Ownership, Body, Executor>(
-            std::decay_t<Handler>(std::forward<Handler>(handler)), std::move(body), executor_));
+        auto own = routed<can_post>(std::forward<Handler>(handler), executor_);
+        acquire(section_handler<decltype(own), Ownership, Body, Executor>(
+            std::move(own), std::move(body), executor_));
     }
 
 private:

@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_DETAIL_SEMAPHORE_REQUESTS_HPP
 #define TURNSTILE_DETAIL_SEMAPHORE_REQUESTS_HPP
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/throw_exception.hpp>
@@ -14,17 +13,18 @@
 #include <optional>
 #include <source_location>
 #include <string>
+#include <turnstile/detail/start_operation.hpp>
 #include <turnstile/detail/state_request.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/lock_guard.hpp>
 #include <utility>
 
-// The requests (see wait_operation.hpp) that a semaphore understands.
+// The requests (see wait_operation.hpp) to a semaphore.
 
 namespace turnstile::detail {
 
-/// Returns what a permit owns, and reports it as an operation.
+/// Releases the units of a permit, as an operation.
 template <class Grant>
 class release_permit_request
 {
@@ -37,7 +37,7 @@ public:
     {
     }
 
-    [[nodiscard]] boost::asio::any_io_executor executor() const { return grant_->executor(); }
+    [[nodiscard]] auto executor() const { return grant_->executor(); }
 
     bool try_start(ticket& attempt) noexcept
     {
@@ -55,7 +55,7 @@ private:
     Grant* grant_;
 };
 
-/// What a permit of a local semaphore holds: some units of one state, or nothing.
+/// The content of a local semaphore's permit: units and their state, or nothing.
 template <class State>
 class local_permit_grant
 {
@@ -138,11 +138,11 @@ public:
 
     void release_now() noexcept { release(); }
 
-    [[nodiscard]] boost::asio::any_io_executor executor() const
+    [[nodiscard]] auto executor() const
     {
-        if (state_ == nullptr)
-            return boost::asio::system_executor();
-        return state_->executor_or_system();
+        using found_type = decltype(state_->executor_or_system());
+        return state_ != nullptr ? state_->executor_or_system()
+                                 : found_type(boost::asio::system_executor());
     }
 
     template <class CompletionToken>
@@ -157,7 +157,7 @@ private:
     std::uint64_t units_ = 0;
 };
 
-/// Waits for units. @p Result is the permit, or an optional permit if the wait is limited in time.
+/// Waits for units. @p Result is the permit, or an optional permit for a timed wait.
 template <class State, class Permit, class Result = Permit>
 class acquire_request : public state_request<State>
 {
@@ -210,7 +210,8 @@ public:
             state_->release_permit(attempt.value);
     }
 
-    /// The semaphore may be gone by now; a refused attempt has kept what was possible.
+    /// The semaphore may have been destroyed; a refused attempt contains the number that was
+    /// possible.
     [[noreturn]] void throw_error(const error_code& error, const ticket& attempt) const
     {
         if (error == errc::invalid_count)
@@ -239,7 +240,7 @@ private:
     std::ptrdiff_t units_;
 };
 
-/// Takes units if they are available and nobody waits for them.
+/// Acquires units if they are available and there are no waiters.
 template <class State, class Permit>
 class try_acquire_request : public acquire_request<State, Permit, std::optional<Permit>>
 {

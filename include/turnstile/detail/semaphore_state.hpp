@@ -23,12 +23,12 @@ namespace turnstile::detail {
 /**
  * @brief State of a counting semaphore.
  *
- * The word: from bit 4 on, 28 bits count the permits (and grants on their way) that refer to the
- * state; from bit 32 on stand the available units. A permit is taken and returned by one
- * compare-and-swap of both. The value of a waiter is the number of units that it asks for, or got.
+ * The word: from bit 4 on, 28 bits count the permits, including undelivered ones, that refer to the
+ * state; from bit 32 on, the available units. One compare-and-swap of both acquires or releases a
+ * permit. The value of a waiter is the number of units that it requests, or holds once granted.
  *
- * `slow` is set while the semaphore is closed, or owes units: the capacity was lowered below what
- * is taken, and what comes back is destroyed until the debt is paid.
+ * `slow` is set while the semaphore is closed or owes units. It owes units if the capacity was
+ * lowered below the units in use; released units then reduce this debt and do not become available.
  */
 template <class Synchronization>
 class semaphore_state : public wait_queue<Synchronization>
@@ -47,7 +47,7 @@ class semaphore_state : public wait_queue<Synchronization>
     static constexpr std::uint64_t permits_mask = one_unit - one_permit;
 
 public:
-    /// So that the permits, which hold a unit at least, can be counted in their 28 bits.
+    /// So that 28 bits can count the permits, since each holds at least one unit.
     static constexpr std::ptrdiff_t max_capacity = (1 << 28) - 1;
 
     semaphore_state(std::ptrdiff_t available, std::ptrdiff_t capacity, std::string name,
@@ -83,8 +83,8 @@ public:
         return closed;
     }
 
-    /// Takes units for a permit, if nobody waits and there are enough. Says "no" too often rather
-    /// than too seldom.
+    /// Acquires units for a permit if there are no waiters and enough units. May fail although it
+    /// is possible; try_acquire() does not.
     BOOST_FORCEINLINE bool try_acquire_quickly(std::uint64_t units) noexcept
     {
         std::uint64_t word = word_.peek();
@@ -97,7 +97,7 @@ public:
         return false;
     }
 
-    /// Takes units for a permit, or says exactly why not.
+    /// Acquires units for a permit, or returns why this is not possible.
     outcome try_acquire(std::uint64_t units, const std::source_location& location) noexcept
     {
         if (try_acquire_quickly(units))
@@ -120,7 +120,7 @@ public:
         return result;
     }
 
-    /// Takes units for a permit or parks the waiter. Returns whether the attempt is over.
+    /// Acquires units for a permit or parks the waiter. Returns whether the attempt has ended.
     bool acquire_or_park(waiter& w, std::uint64_t units, boost::asio::execution_context* context)
     {
         watch_log log = queue::start_log();
@@ -153,7 +153,7 @@ public:
         return over;
     }
 
-    /// Returns what a permit holds.
+    /// Releases the units of a permit.
     BOOST_FORCEINLINE void release_permit(std::uint64_t units) noexcept
     {
         std::uint64_t word = word_.peek();
@@ -166,8 +166,7 @@ public:
         release_permit_slowly(units);
     }
 
-    /// Adds units that no permit holds. Returns false, and adds nothing, if they had not been
-    /// taken.
+    /// Adds units that no permit holds. Returns false, and adds nothing, if they are not in use.
     bool release_units(std::uint64_t units) noexcept
     {
         watch_log log = queue::start_log();
@@ -181,7 +180,7 @@ public:
         return possible;
     }
 
-    /// One more permit refers to the state: a permit was split.
+    /// Counts the additional permit of a split.
     void add_permit() noexcept
     {
         const std::uint64_t word = queue::lock_queue();
@@ -190,8 +189,7 @@ public:
         queue::unlock_queue((word & orphaned) != 0 ? word : word + one_permit);
     }
 
-    /// One permit less refers to the state, and its units do not come back: it was merged or
-    /// forgotten.
+    /// Stops counting a permit that was merged or forgotten, without releasing its units.
     void remove_permit() noexcept
     {
         const std::uint64_t word = queue::lock_queue();
@@ -201,7 +199,7 @@ public:
             queue::unlock_queue(word - one_permit);
     }
 
-    /// Adds or removes units. Those who wait for more than there will ever be fail.
+    /// Adds or removes units. Waiters that request more than the new capacity fail.
     void set_capacity(std::ptrdiff_t capacity) noexcept
     {
         const auto wanted = static_cast<std::uint64_t>(capacity);
@@ -225,7 +223,7 @@ public:
         deliver(ready);
     }
 
-    /// Lets all waiters, and all who come later, fail.
+    /// All waiters fail, and so do later attempts.
     void close() noexcept
     {
         waiter_chain ready;
@@ -268,8 +266,8 @@ private:
         return parked_.empty() && available_in(word) >= units;
     }
 
-    /// Units that come back pay the debt first. More than the capacity is never there, even if
-    /// units of a permit have been released behind its back.
+    /// Released units pay the debt first. The available units never exceed the capacity, even if a
+    /// permit's units were also released by number.
     [[nodiscard]] std::uint64_t returned_to(std::uint64_t word, std::uint64_t units) noexcept
     {
         const std::uint64_t paid = std::min(debt_, units);
@@ -283,7 +281,7 @@ private:
         return closed_ || debt_ != 0 || queue::is_watched() ? word | slow : word & ~slow;
     }
 
-    /// Takes units back and lets those go on who now can. The lock is held.
+    /// Releases units and grants to waiters. The queue lock is held.
     std::uint64_t pass_on(std::uint64_t word, std::uint64_t units, waiter_chain& ready,
                           watch_log& log) noexcept
     {
@@ -298,7 +296,7 @@ private:
         log.acquired(units, waited, location);
     }
 
-    /// What is possible goes along with the error.
+    /// Stores the possible number of units, for the text of the error.
     void refuse(waiter& w) const noexcept { w.value = limit(); }
 
     void fail_impossible(waiter_chain& ready) noexcept
@@ -315,7 +313,8 @@ private:
 
     std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept final
     {
-        // The head waits until all that it needs is there; nobody behind it goes first.
+        // The first waiter waits until all of its units are available; no other waiter overtakes
+        // it.
         for (waiter* w = parked_.front(); w != nullptr && available_in(word) >= w->value;
              w = parked_.front())
         {

@@ -5,14 +5,20 @@
 #ifndef TURNSTILE_DETAIL_SHARED_MUTEX_STATE_HPP
 #define TURNSTILE_DETAIL_SHARED_MUTEX_STATE_HPP
 
+#include <algorithm>
 #include <boost/asio/execution_context.hpp>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <source_location>
 #include <string>
 #include <turnstile/detail/mutex_requests.hpp>
 #include <turnstile/detail/wait_queue.hpp>
+#include <turnstile/detail/watch_log.hpp>
+#include <turnstile/observe.hpp>
 #include <utility>
+#include <vector>
 
 namespace turnstile::detail {
 
@@ -20,7 +26,7 @@ namespace turnstile::detail {
 enum class access : std::uint8_t
 {
     shared,
-    /// Like shared, but only one at a time, and it can become exclusive.
+    /// Like shared, but for one holder at a time, which can make it exclusive.
     upgrade,
     exclusive,
 };
@@ -28,10 +34,10 @@ enum class access : std::uint8_t
 /**
  * @brief State of a reader-writer mutex.
  *
- * Everything stands under the lock of the queue. One queue holds all who wait, whatever they want;
- * who wants to upgrade waits apart and goes first, since it holds what the others wait for. A
- * *grant* is the number of the grant and, in its two lowest bits, how the mutex is held. The value
- * of a waiter is what it wants, and later its grant.
+ * The queue lock guards all of it. All modes wait in one queue. Only a holder that upgrades waits
+ * apart, and is granted first, since the other waiters wait for its release. A *grant* is the
+ * number of the grant and, in the two lowest bits, the mode. The value of a waiter is the requested
+ * mode, and later its grant.
  */
 template <class Synchronization>
 class shared_mutex_state : public wait_queue<Synchronization>
@@ -39,13 +45,14 @@ class shared_mutex_state : public wait_queue<Synchronization>
     using queue = wait_queue<Synchronization>;
     using queue::orphaned;
     using queue::parked_;
+    using queue::settle;
 
     static constexpr unsigned number_shift = 2;
     static constexpr std::uint64_t access_mask = 3;
 
 public:
-    explicit shared_mutex_state(std::string name)
-        : queue(0, std::move(name))
+    shared_mutex_state(std::string name, std::shared_ptr<lock_watch> watch)
+        : queue(0, std::move(name), std::move(watch))
     {
     }
 
@@ -54,40 +61,53 @@ public:
         return grant >> number_shift;
     }
 
-    bool try_lock(access wanted, std::uint64_t& grant) noexcept
+    bool try_lock(access wanted, std::uint64_t& grant,
+                  const std::source_location& location) noexcept
     {
+        watch_log log = queue::start_log();
         const std::uint64_t word = queue::lock_queue();
         const bool taken = nobody_waits() && take_if_free(wanted, grant);
+        if (log.is_on() && taken)
+            log_grant(log, grant, 0, location);
         queue::unlock_queue(word);
         return taken;
     }
 
-    /// Takes the mutex or parks the waiter. Returns whether the attempt is over.
+    /// Acquires the mutex or parks the waiter. Returns whether the attempt has ended.
     bool lock_or_park(access wanted, waiter& w, boost::asio::execution_context* context)
     {
+        watch_log log = queue::start_log();
         const std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
         w.value = static_cast<std::uint64_t>(wanted);
         const bool taken = nobody_waits() && take_if_free(wanted, w.value);
         const bool over = taken ? queue::take_at_once(w) : queue::park(w);
+        if (log.is_on() && taken)
+            log_grant(log, w.value, 0, w.location);
+        else if (log.is_on() && !over)
+            log.contended(0, w.location);
         queue::unlock_queue(word);
         return over;
     }
 
     void unlock(std::uint64_t grant) noexcept
     {
+        watch_log log = queue::start_log();
         std::uint64_t word = queue::lock_queue();
         if ((word & orphaned) != 0)
             return queue::drop_reference(word);
         leave(access_of(grant));
+        if (log.is_on())
+            log_release(log, grant);
         waiter_chain ready;
-        word = settle(word, ready);
+        word = settle(word, ready, log);
         queue::unlock_queue(word);
         deliver(ready);
     }
 
-    /// Turns the grant into one of another kind, and lets those go on who now can.
+    /// Changes the mode of a grant, and grants to the waiters for which this makes room.
     [[nodiscard]] std::uint64_t downgrade(std::uint64_t grant, access to) noexcept
     {
+        const std::uint64_t kept = (grant & ~access_mask) | static_cast<std::uint64_t>(to);
         queue::update(
             [&](std::uint64_t word) noexcept
             {
@@ -95,27 +115,33 @@ public:
                 {
                     leave(access_of(grant));
                     enter(to);
+                    if (queue::is_watched())
+                        find_hold(grant)->grant = kept;
                 }
                 return word;
             });
-        return (grant & ~access_mask) | static_cast<std::uint64_t>(to);
+        return kept;
     }
 
-    /// Makes an upgradable grant exclusive, if there are no readers.
-    bool try_upgrade(std::uint64_t& grant) noexcept
+    /// Makes an upgradable grant exclusive if there are no readers.
+    bool try_upgrade(std::uint64_t& grant, const std::source_location& location) noexcept
     {
+        watch_log log = queue::start_log();
         const std::uint64_t word = queue::lock_queue();
         const bool possible = (word & orphaned) == 0 && shared_ == 0;
         if (possible)
             become_exclusive(grant);
+        if (log.is_on() && possible)
+            log_grant(log, grant, 0, location);
         queue::unlock_queue(word);
         return possible;
     }
 
-    /// Waits until the readers are gone, with the upgradable grant in the waiter. Returns whether
-    /// the attempt is over.
+    /// Makes an upgradable grant exclusive, or parks the waiter until the readers have released
+    /// theirs. Returns whether the attempt has ended.
     bool upgrade_or_park(std::uint64_t grant, waiter& w, boost::asio::execution_context* context)
     {
+        watch_log log = queue::start_log();
         const std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
         w.value = grant;
         bool over = true;
@@ -127,16 +153,28 @@ public:
         {
             become_exclusive(w.value);
             queue::take_at_once(w);
+            if (log.is_on())
+                log_grant(log, w.value, 0, w.location);
         }
         else
         {
             over = queue::park_in(upgrading_, w);
+            if (log.is_on() && !over)
+                log.contended(0, w.location);
         }
         queue::unlock_queue(word);
         return over;
     }
 
 private:
+    /// A holder of the mutex; recorded only if it is watched.
+    struct hold
+    {
+        std::uint64_t grant;
+        std::int64_t since;
+        std::source_location where;
+    };
+
     static access access_of(std::uint64_t grant) noexcept
     {
         return static_cast<access>(grant & access_mask);
@@ -198,7 +236,7 @@ private:
                 become_exclusive(w->value);
                 grant_to(*w, ready);
             }
-            return word;  // the readers that it waits for must not be joined by others
+            return word;  // no new readers while an upgrade waits for the present ones
         }
         for (waiter* w = parked_.front();
              w != nullptr && take_if_free(static_cast<access>(w->value), w->value);
@@ -214,6 +252,69 @@ private:
     {
         w.result = outcome::granted;
         queue::make_ready(w, ready);
+    }
+
+    [[nodiscard]] auto find_hold(std::uint64_t grant) noexcept
+    {
+        return std::find_if(holds_.begin(), holds_.end(),
+                            [&](const hold& each) { return each.grant == grant; });
+    }
+
+    void log_grant(watch_log& log, std::uint64_t grant, std::int64_t waited,
+                   const std::source_location& location) noexcept override
+    {
+        // At an exclusive grant, only the grant from which it was upgraded can still be recorded.
+        if (access_of(grant) == access::exclusive && !holds_.empty())
+            log_release(log, holds_.front().grant);
+        holds_.push_back({grant, watch_log::now(), location});
+        log.acquired(number(grant), waited, location);
+    }
+
+    void log_release(watch_log& log, std::uint64_t grant) noexcept
+    {
+        const auto ended = find_hold(grant);
+        log.released(number(grant), watch_log::now() - ended->since, ended->where);
+        holds_.erase(ended);
+    }
+
+    static lock_mode mode_of(access kind) noexcept
+    {
+        return kind == access::shared    ? lock_mode::shared
+               : kind == access::upgrade ? lock_mode::upgrade
+                                         : lock_mode::exclusive;
+    }
+
+    [[nodiscard]] lock_mode mode_of(const waiter& w) const noexcept override
+    {
+        // The value of a waiter that upgrades is its grant.
+        return &w == upgrading_.front() ? lock_mode::exclusive
+                                        : mode_of(static_cast<access>(w.value));
+    }
+
+    [[nodiscard]] const waiter* first_of_all() const noexcept override
+    {
+        return upgrading_.front();
+    }
+
+    [[nodiscard]] std::size_t reader_count() const noexcept override { return shared_; }
+
+    void describe(std::uint64_t /*word*/, std::int64_t now, lock_snapshot& snapshot) const override
+    {
+        const bool has_holder = upgradable_ || exclusive_;
+        snapshot.available = shared_ == 0 && !has_holder ? 1 : 0;
+        if (has_holder)
+            snapshot.holder.emplace().mode =
+                mode_of(exclusive_ ? access::exclusive : access::upgrade);
+        snapshot.readers.resize(shared_, lock_holder{.mode = lock_mode::shared});
+        auto* reader = snapshot.readers.data();
+        for (const hold& each : holds_)
+        {
+            lock_holder& holder =
+                access_of(each.grant) == access::shared ? *reader++ : *snapshot.holder;
+            holder.number = number(each.grant);
+            holder.held_for = queue::age(each.since, now);
+            holder.where = each.where;
+        }
     }
 
     [[nodiscard]] std::uint64_t live_grants(std::uint64_t /*word*/) const noexcept override
@@ -240,10 +341,14 @@ private:
 
     void evict_waiters(context_link& link, waiter_chain& evicted) noexcept override
     {
-        const bool upgrading = !upgrading_.empty();
+        const waiter* upgrading = upgrading_.front();
         queue::evict_from(upgrading_, link, evicted);
-        if (upgrading && upgrading_.empty())
-            leave(access::upgrade);  // the grant died with the waiter that carried it
+        if (upgrading != nullptr && upgrading_.empty())
+        {
+            leave(access::upgrade);  // the destroyed waiter carried the grant
+            if (queue::is_watched())
+                holds_.erase(find_hold(upgrading->value));
+        }
         queue::evict_waiters(link, evicted);
     }
 
@@ -252,6 +357,8 @@ private:
     std::uint64_t last_number_ = 0;
     bool upgradable_ = false;
     bool exclusive_ = false;
+    /// In the order of their grants; empty unless the mutex is watched.
+    std::vector<hold> holds_;
 };
 
 /// Waits for a shared mutex.
@@ -265,7 +372,7 @@ public:
 
     bool try_start(ticket& attempt) noexcept
     {
-        return base::state_->try_lock(Access, attempt.value);
+        return base::state_->try_lock(Access, attempt.value, this->location_);
     }
 
     bool start(waiter& w, boost::asio::execution_context* context)
@@ -274,7 +381,7 @@ public:
     }
 };
 
-/// Takes a shared mutex if that is possible at once.
+/// Acquires a shared mutex if that is possible at once.
 template <class State, access Access, class Guard>
 class try_access_request : public access_request<State, Access, Guard, std::optional<Guard>>
 {
@@ -314,7 +421,7 @@ public:
             attempt.result = grant ? outcome::wrong_object : outcome::empty_guard;
             return true;
         }
-        if (!base::state_->try_upgrade(attempt.value))
+        if (!base::state_->try_upgrade(attempt.value, this->location_))
             return false;
         static_cast<void>(grant.detach());
         return true;
@@ -336,7 +443,7 @@ public:
 
     void arrive(waiter& w) noexcept
     {
-        // Who did not become exclusive is still the one who may.
+        // A failed upgrade keeps its upgradable grant.
         if (w.result == outcome::granted)
             base::arrive(w);
         else

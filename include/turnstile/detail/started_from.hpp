@@ -9,7 +9,7 @@
 #include <source_location>
 #include <utility>
 
-// How what is built on locks says where it was called from. Not every backend wants to know.
+// Passes the source location of the caller to a lock, if the lock's backend accepts one.
 
 namespace turnstile::detail {
 

@@ -12,7 +12,7 @@
 
 namespace turnstile::detail {
 
-/// What all requests to one state have in common.
+/// The common part of all requests to a state.
 template <class State>
 class state_request
 {

@@ -15,24 +15,24 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/recycling_allocator.hpp>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <memory>
-#include <turnstile/detail/frame_waiter.hpp>
+#include <turnstile/detail/start_operation.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <type_traits>
 #include <utility>
 
-// A wait that is limited in time.
+// A wait with a time limit.
 //
-// It tries before it arms anything, since arming a timer costs more than the lock. The timer runs
-// on the executor of the waiter, not on that of the object: the context of the object need not run.
-// Time-out and grant meet on the waiter's executor; whoever takes the waiter out of the queue wins.
+// It tries before it arms the timer, since arming costs more than acquiring a free lock. The timer
+// runs on the executor of the waiter, since the context of the object need not run. A time-out is a
+// withdrawal: it has no effect if the waiter has already been granted.
 
 namespace turnstile::detail {
 
-/// A parked attempt with a completion handler and a timer. Two completions are on their way, that
-/// of the wait and that of the timer; the last one to arrive frees the operation and invokes the
-/// handler.
+/// A parked attempt with a completion handler and a timer. It has two completions, that of the wait
+/// and that of the timer. The last one frees the operation and invokes the handler.
 template <class Request, class Handler, class Clock, class OwnExecutor>
 class timed_waiter final : public waiter
 {
@@ -63,7 +63,7 @@ public:
 
     [[nodiscard]] allocator_type get_allocator() const noexcept { return get_allocator(handler_); }
 
-    /// The wait is over.
+    /// The wait has ended.
     void deliver()
     {
         delivered_ = true;
@@ -71,7 +71,7 @@ public:
         part_ended();
     }
 
-    /// The wait is over, but its context will not run the completion any more.
+    /// The wait has ended, but its context will not run the completion.
     void abandon() noexcept
     {
         detail::abandon(request_, *this);
@@ -143,8 +143,8 @@ private:
         if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
             slot.is_connected())
             slot.template emplace<canceller>(canceller{this});
-        // The timer first: once the waiter is parked, the operation may end at any moment, and its
-        // end has to find the timer armed.
+        // The timer is armed first: the wait may end as soon as the waiter is parked, and then
+        // cancels it.
         timer_.async_wait(timer_completion(*this));
         try
         {
@@ -162,13 +162,14 @@ private:
 
     void timer_ended(const error_code& error)
     {
-        // The queue is alive: whatever ended the wait keeps it until finish().
+        // The queue still exists: until finish(), the waiter is parked, or holds a grant or a
+        // reference.
         if (!error)
             queue->withdraw(*this, outcome::timed_out);
         part_ended();
     }
 
-    /// Of the two completions, which may run on two threads, the last one finishes the operation.
+    /// The two completions may run on two threads. The last one finishes the operation.
     void part_ended()
     {
         if (parts_.fetch_sub(1, std::memory_order_acq_rel) == 1)
@@ -205,7 +206,7 @@ private:
 
     static void discard(waiter& w) noexcept { static_cast<timed_waiter&>(w).drop_part(); }
 
-    /// One of the two completions will never come: the handler will not be invoked.
+    /// Counts a completion that will never run. The handler will not be invoked.
     void drop_part() noexcept
     {
         dropped_ = true;
@@ -255,7 +256,7 @@ private:
     bool delivered_ = false;
 };
 
-/// The time limit "so much from the moment on at which the wait begins".
+/// A time limit relative to the start of the wait.
 class wait_for_limit
 {
 public:
@@ -283,14 +284,14 @@ private:
             return clock_type::duration::max();
         if (seconds(d) <= seconds::zero())
             return clock_type::duration::zero();
-        // Never earlier than asked for.
+        // Rounded up, so that the limit never expires early.
         return std::chrono::ceil<clock_type::duration>(d);
     }
 
     clock_type::duration duration_;
 };
 
-/// The time limit "until then", of any clock that Asio can wait for.
+/// An absolute time limit, of any clock for which Asio has timers.
 template <class Clock>
 class wait_until_limit
 {
@@ -317,7 +318,7 @@ private:
             return Clock::time_point::max();
         if (since_epoch <= wide(target::min()))
             return Clock::time_point::min();
-        // Never earlier than asked for.
+        // Rounded up, so that the limit never expires early.
         return std::chrono::ceil<target>(deadline);
     }
 
@@ -341,14 +342,12 @@ public:
     template <class Handler, class Request, class Limit>
     void operator()(Handler&& handler, Request request, Limit limit) const
     {
-        using handler_type = std::decay_t<Handler>;
-        // Users may pass handlers that are lvalues.
-        handler_type own(std::forward<Handler>(handler));
+        auto own = routed<can_time>(std::forward<Handler>(handler), executor_);
         ticket attempt;
         if (try_start_for_handler(request, attempt))
             complete_immediately(request, attempt, std::move(own), executor_);
         else
-            timed_waiter<Request, handler_type, typename Limit::clock_type, Executor>::start(
+            timed_waiter<Request, decltype(own), typename Limit::clock_type, Executor>::start(
                 request, std::move(own), limit.deadline(), executor_);
     }
 
@@ -356,60 +355,74 @@ private:
     Executor executor_;
 };
 
-/// A timed Asio operation that was not started yet; see wait_operation.
-template <class Request, class Limit>
-class timed_operation
+/// A timed operation that has not been started; see wait_operation.
+template <class Request, class Limit, class Report = throwing_report>
+class [[nodiscard("an operation does nothing until it is awaited or called with a completion "
+                  "token")]] timed_operation
 {
 public:
-    using request_type = Request;
-    using signature = wait_signature_t<Request>;
+    using awaited_type = awaited_t<Request, Report>;
 
-    timed_operation(const Request& request, const Limit& limit) noexcept
+    timed_operation(const Request& request, const Limit& limit,
+                    const Report& report = Report()) noexcept
         : request_(request)
         , limit_(limit)
+        , report_(report)
     {
     }
 
-    template <boost::asio::completion_token_for<signature> CompletionToken>
+    template <class CompletionToken>
+        requires boost::asio::completion_token_for<adapted_t<Report, CompletionToken>,
+                                                   wait_signature_t<Request>>
     auto operator()(CompletionToken&& token) const
     {
-        return boost::asio::async_initiate<CompletionToken, signature>(
-            initiate_timed_wait(request_.executor()), token, request_, limit_);
+        auto&& adapted = report_.adapt(std::forward<CompletionToken>(token));
+        return boost::asio::async_initiate<adapted_t<Report, CompletionToken>,
+                                           wait_signature_t<Request>>(
+            initiate_timed_wait(request_.executor()), adapted, request_, limit_);
     }
 
     [[nodiscard]] const Request& request() const noexcept { return request_; }
+    [[nodiscard]] const Report& report() const noexcept { return report_; }
+
+    /// The same operation with another report.
+    template <class Other>
+    [[nodiscard]] auto reporting(const Other& report) const noexcept
+        requires std::same_as<Report, throwing_report>
+    {
+        return timed_operation<Request, Limit, Other>(request_, limit_, report);
+    }
 
 private:
     Request request_;
     Limit limit_;
+    [[no_unique_address]] Report report_;
 };
 
-/// Starts a timed request with a token; with `deferred`, returns the operation.
+/// Starts a timed request with a token; returns the operation for `deferred`.
 template <class Request, class Limit, class CompletionToken>
 auto start_timed_with(const Request& request, const Limit& limit, CompletionToken&& token)
 {
-    timed_operation<Request, Limit> operation(request, limit);
-    if constexpr (std::is_same_v<std::decay_t<CompletionToken>, boost::asio::deferred_t>)
-        return operation;
-    else
-        return operation(std::forward<CompletionToken>(token));
+    return start_operation(timed_operation<Request, Limit>(request, limit),
+                           std::forward<CompletionToken>(token));
 }
 
 }  // namespace turnstile::detail
 
-template <class Request, class Limit>
-struct boost::asio::is_deferred<turnstile::detail::timed_operation<Request, Limit>> : std::true_type
+template <class Request, class Limit, class Report>
+struct boost::asio::is_deferred<turnstile::detail::timed_operation<Request, Limit, Report>>
+    : std::true_type
 {
 };
 
 #if TURNSTILE_HAS_AWAIT_FAST_PATH
 
-/// co_await of a timed operation: tries without suspending, else goes the way of every operation.
-template <class Signature, class Request, class Limit, class Executor>
+/// co_await of a timed operation: tries without suspending, else takes the ordinary way of Asio.
+template <class Signature, class Request, class Limit, class Report, class Executor>
 class boost::asio::detail::awaitable_async_op<
-    Signature, turnstile::detail::timed_operation<Request, Limit>, Executor>
+    Signature, turnstile::detail::timed_operation<Request, Limit, Report>, Executor>
 {
-    using operation_type = turnstile::detail::timed_operation<Request, Limit>;
+    using operation_type = turnstile::detail::timed_operation<Request, Limit, Report>;
     using handler_type = awaitable_async_op_handler<Signature, Executor>;
 
 public:
@@ -431,9 +444,9 @@ public:
                               this);
     }
 
-    typename Request::result_type await_resume()
+    typename operation_type::awaited_type await_resume()
     {
-        return over_ ? turnstile::detail::result_of(request_, attempt_)
+        return over_ ? operation_.report().result(request_, attempt_)
                      : handler_type::resume(result_);
     }
 

@@ -8,6 +8,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/system/errc.hpp>
+#include <boost/throw_exception.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -15,36 +16,38 @@
 #include <string_view>
 #include <tuple>
 #include <turnstile/detail/name_of_member.hpp>
+#include <turnstile/detail/stored_callable.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/transaction.hpp>
 #include <type_traits>
 #include <utility>
 
-// A transaction as the body of a section: what every monitor can do, and the local one does.
+// A transaction as the body of a section. Every monitor can execute transactions so; the local one
+// always does.
 
 namespace turnstile::detail {
 
-/// Says that a sum is no value of a member.
+/// Throws an error: the sum is not a value of the member's type.
 template <class T, class M>
 [[noreturn]] void refuse_sum(M T::* member, M before, std::int64_t amount)
 {
     const std::string_view name = name_of_member<T>(member);
-    throw system_error(
+    boost::throw_exception(system_error(
         make_error_code(boost::system::errc::result_out_of_range),
         (name.empty() ? "a member" : "member '" + std::string(name) + '\'') + ": " +
             std::to_string(before) + (amount < 0 ? " - " : " + ") +
             std::to_string(amount < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(amount)
                                       : static_cast<std::uint64_t>(amount)) +
             " is not between " + std::to_string(std::numeric_limits<M>::min()) + " and " +
-            std::to_string(std::numeric_limits<M>::max()));
+            std::to_string(std::numeric_limits<M>::max())));
 }
 
-/// What a member is after an addition.
+/// The value of a member after an addition.
 template <class T, class M>
 [[nodiscard]] M sum_of(const addition<T, M>& what, M before)
 {
     using wide = std::uint64_t;
-    // Differences of two numbers of 64 bits have 64 bits and no sign; the rest is arithmetic modulo 2^64.
+    // The difference of two 64-bit numbers fits in 64 bits without a sign; the rest is modulo 2^64.
     const bool falls = what.amount < 0;
     const wide amount =
         falls ? wide{0} - static_cast<wide>(what.amount) : static_cast<wide>(what.amount);
@@ -57,7 +60,7 @@ template <class T, class M>
                                 : static_cast<wide>(before) + amount);
 }
 
-/// One step of a transaction. Those that are not meant do nothing.
+/// The functions for one step of a transaction. For other kinds of steps they do nothing.
 template <class T, class M, class Compare>
 [[nodiscard]] bool does_hold(const requirement<T, M, Compare>& what, const T& state)
 {
@@ -95,7 +98,7 @@ void notify(const Other& /*what*/, Section& /*section*/)
 {
 }
 
-/// The condition that a transaction waits on; nullptr if it does not.
+/// The condition that a transaction waits for; nullptr if it does not wait.
 template <class... Steps>
 [[nodiscard]] auto waits_on(const std::tuple<Steps...>& steps) noexcept
 {
@@ -114,9 +117,9 @@ template <class... Steps>
         return nullptr;
 }
 
-/// The body of the section in which a transaction is carried out. Its result is whether it was.
+/// A body that executes a transaction. It returns whether the requirements held.
 template <class Transaction>
-class transaction_body
+class transaction_body : public made_by_library
 {
     using state_type = typename Transaction::value_type;
     using steps_type =
@@ -169,12 +172,12 @@ private:
     void carry_out(Section& section)
     {
         add<0>(*section);
-        // Nothing is wrong with it then, and it is not needed any more.
+        // The additions can fail, so they come first. After them, the steps can be moved from.
         std::apply([&](auto&... each) { (assign(each, *section), ...); }, steps_);
         std::apply([&](const auto&... each) { (notify(each, section), ...); }, steps_);
     }
 
-    /// Adds what is to be added, from a step on. If one can not be, none is.
+    /// Performs the additions from a step on. If one fails, none is performed.
     template <std::size_t index>
     void add(state_type& state)
     {

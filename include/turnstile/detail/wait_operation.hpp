@@ -14,42 +14,41 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/execution/allocator.hpp>
-#include <boost/asio/execution/context.hpp>
-#include <boost/asio/execution/executor.hpp>
-#include <boost/asio/execution/outstanding_work.hpp>
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/prefer.hpp>
-#include <boost/asio/query.hpp>
 #include <boost/asio/recycling_allocator.hpp>
 #include <boost/asio/require.hpp>
 #include <concepts>
 #include <memory>
+#include <turnstile/detail/bound_completion.hpp>
 #include <turnstile/detail/context_registry.hpp>
+#include <turnstile/detail/error_report.hpp>
+#include <turnstile/detail/executor_context.hpp>
+#include <turnstile/detail/rerouted_handler.hpp>
 #include <turnstile/detail/waiter.hpp>
+#include <turnstile/detail/work_executor.hpp>
 #include <type_traits>
 #include <utility>
 
-// From a request to an Asio operation.
+// Converts a request into an Asio operation.
 //
-// A request is a small value that says what is wanted of which state:
+// A request is a small value that names a state and an operation on it:
 //
-//   result_type                    what the operation yields besides an error; may be void
-//   executor()                     runs handlers that have no executor of their own
-//   queue()                        the queue it may have to wait in
-//   try_start(ticket&)             try without waiting; true if the attempt is over
-//   start(waiter&, context*)       try once more, else park the waiter; true if the attempt is over
+//   result_type                    the result besides an error; may be void
+//   executor()                     the fallback executor
+//   queue()                        the queue in which the attempt may be parked
+//   try_start(ticket&)             tries without waiting; true if the attempt has ended
+//   start(waiter&, context*)       tries, else parks the waiter; true if the attempt has ended
 //   arrive(waiter&)                the waiter is about to be delivered, on its executor
-//   finish(ticket&) -> result      makes the result of an attempt that ended without an error
-//   abandon(ticket&)               the attempt was completed but can never be delivered
-//   throw_error(error, ticket&)    throws what co_await throws if there is an error
+//   finish(ticket&) -> result      the result of an attempt that ended without an error
+//   abandon(ticket&)               the attempt has ended but can never be delivered
+//   throw_error(error, ticket&)    throws the exception of co_await for an error
 //   location()                     where the operation was started
-//   never_waits                    true if try_start() always ends the attempt: queue(), start(),
+//   never_waits                    true if try_start() always ends the attempt; queue(), start(),
 //                                  arrive() and location() are not needed then
 //
-// `wait_operation` is what the initiating functions return: an Asio operation that accepts any
-// completion token, and that an awaitable<> can co_await without the detour through a handler.
+// The initiating functions return a `wait_operation`: an Asio operation that accepts any completion
+// token. In an awaitable<>, co_await needs no completion handler for it.
 
 namespace turnstile::detail {
 
@@ -68,84 +67,8 @@ struct wait_signature<void>
 template <class Request>
 using wait_signature_t = typename wait_signature<typename Request::result_type>::type;
 
-template <class Executor>
-boost::asio::execution_context* context_of(const Executor& executor)
-{
-    if constexpr (boost::asio::can_query_v<const Executor&, boost::asio::execution::context_t>)
-        return std::addressof(static_cast<boost::asio::execution_context&>(
-            boost::asio::query(executor, boost::asio::execution::context)));
-    else
-        return nullptr;
-}
-
-/// The io_context, if that is all that the executor stands for.
-template <class Executor>
-boost::asio::io_context* plain_context_of(const Executor& executor) noexcept
-{
-    using plain_executor = boost::asio::io_context::executor_type;
-    if constexpr (std::is_same_v<Executor, plain_executor>)
-        return std::addressof(executor.context());
-    else if constexpr (std::is_same_v<Executor, boost::asio::any_io_executor>)
-    {
-        const auto* target = executor.template target<plain_executor>();
-        return target != nullptr ? std::addressof(target->context()) : nullptr;
-    }
-    else
-        return nullptr;
-}
-
-/// A nullary function that invokes a handler with its arguments, and associates the allocator of
-/// the handler but not its executor: it is submitted to the right one already.
-template <class Handler, class... Args>
-class bound_completion
-{
-public:
-    using allocator_type = boost::asio::associated_allocator_t<Handler>;
-
-    template <class... A>
-    explicit bound_completion(Handler&& handler, A&&... args)
-        : handler_(std::move(handler))
-        , args_(std::forward<A>(args)...)
-    {
-    }
-
-    [[nodiscard]] allocator_type get_allocator() const noexcept
-    {
-        return boost::asio::get_associated_allocator(handler_);
-    }
-
-    void operator()() { std::apply(std::move(handler_), std::move(args_)); }
-
-private:
-    Handler handler_;
-    std::tuple<Args...> args_;
-};
-
-/// Calls use(error, result) or use(error) with the result of an attempt that is over.
-template <class Request, class Use>
-void with_result(Request& request, ticket& attempt, Use use)
-{
-    const error_code error = to_error_code(attempt.result);
-    if constexpr (std::is_void_v<typename Request::result_type>)
-        use(error);
-    else if (error)
-        use(error, typename Request::result_type());
-    else
-        use(error, request.finish(attempt));
-}
-
-/// The result of an attempt that is over, as co_await and the synchronous functions yield it.
-template <class Request>
-typename Request::result_type result_of(Request& request, ticket& attempt)
-{
-    if (!is_success(attempt.result)) [[unlikely]]
-        request.throw_error(to_error_code(attempt.result), attempt);
-    if constexpr (!std::is_void_v<typename Request::result_type>)
-        return request.finish(attempt);
-}
-
-/// The completion of an attempt that is over before the initiating function returns. One that is
-/// destroyed instead of being run gives back what was granted.
+/// The completion of an attempt that ended inside the initiating function. If it is destroyed
+/// without being invoked, it releases the grant.
 template <class Request, class Handler>
 class immediate_completion
 {
@@ -196,8 +119,9 @@ private:
     Handler handler_;
 };
 
-/// Whether a handler has an immediate executor of its own. If not, asking for it yields one that is
-/// made of the executor in the question; so the question is put with one that nobody else has.
+/// Whether a handler has an immediate executor of its own. If not, Asio derives one from a
+/// fallback. So the trait passes a fallback that no handler uses, and checks whether the result is
+/// derived from it.
 template <class Handler>
 class has_immediate_executor
 {
@@ -214,7 +138,7 @@ public:
                         boost::asio::associated_immediate_executor_t<nothing, probe>>;
 };
 
-/// Completes an attempt that is over before the initiating function returns.
+/// Completes an attempt that ended inside the initiating function.
 template <class Request, class Handler, class Executor>
 void complete_immediately(const Request& request, const ticket& attempt, Handler&& handler,
                           const Executor& executor)
@@ -225,12 +149,13 @@ void complete_immediately(const Request& request, const ticket& attempt, Handler
         if (boost::asio::io_context* plain = plain_context_of(own))
             return boost::asio::post(plain->get_executor(),
                                      completion(request, attempt, std::forward<Handler>(handler)));
-    boost::asio::dispatch(boost::asio::get_associated_immediate_executor(handler, own),
-                          completion(request, attempt, std::forward<Handler>(handler)));
+    // Before the handler is moved.
+    const auto immediate = boost::asio::get_associated_immediate_executor(handler, own);
+    boost::asio::dispatch(immediate, completion(request, attempt, std::forward<Handler>(handler)));
 }
 
-/// Tries for a completion handler. A passage that uses something up, but whose completion holds
-/// nothing that could give it back, has to go through a waiter.
+/// Tries for a completion handler. A passage of an automatic event has to use a waiter instead: an
+/// undelivered waiter sets the event again.
 template <class Request>
 bool try_start_for_handler(Request& request, ticket& attempt)
 {
@@ -250,7 +175,7 @@ void post_to(const Executor& executor, const waiter& w, Completion&& completion)
         boost::asio::post(executor, std::forward<Completion>(completion));
 }
 
-/// What every waiter does first when it is delivered. Called on the waiter's executor.
+/// The first step of each delivery. Called on the waiter's executor.
 template <class Request>
 void arrive(Request& request, waiter& w) noexcept
 {
@@ -259,7 +184,7 @@ void arrive(Request& request, waiter& w) noexcept
         w.queue->release_reference();
 }
 
-/// What every waiter does that was completed, but whose context will never deliver it.
+/// Undoes the grant of a waiter whose context will never deliver it.
 template <class Request>
 void abandon(Request& request, waiter& w) noexcept
 {
@@ -268,8 +193,8 @@ void abandon(Request& request, waiter& w) noexcept
         w.queue->release_reference();
 }
 
-/// The posted completion of an operation, which it owns: one that is destroyed instead of being run
-/// gives back what was granted.
+/// The posted completion of an operation, which it owns. If it is destroyed without being invoked,
+/// it releases the grant.
 template <class Operation>
 class delivery
 {
@@ -303,34 +228,6 @@ public:
 
 private:
     Operation* operation_;
-};
-
-/// An executor that counts as outstanding work; half the size of an executor_work_guard.
-template <class Executor>
-class work_executor
-{
-    using tracked_type = std::decay_t<boost::asio::prefer_result_t<
-        Executor, boost::asio::execution::outstanding_work_t::tracked_t>>;
-
-public:
-    explicit work_executor(const Executor& executor)
-        : executor_(boost::asio::prefer(executor, boost::asio::execution::outstanding_work.tracked))
-    {
-    }
-
-    [[nodiscard]] const tracked_type& get_executor() const noexcept { return executor_; }
-
-private:
-    tracked_type executor_;
-};
-
-/// An executor of the kind that Asio had before its properties.
-template <class Executor>
-    requires(!boost::asio::execution::is_executor<Executor>::value)
-class work_executor<Executor> : public boost::asio::executor_work_guard<Executor>
-{
-public:
-    using boost::asio::executor_work_guard<Executor>::executor_work_guard;
 };
 
 /// A parked attempt with a completion handler; allocated with the handler's allocator.
@@ -370,7 +267,7 @@ public:
         with_result(request_, *this,
                     [this]<class... Args>(const error_code& error, Args&&... yield)
                     {
-                        // The memory is free for the next operation before the handler runs.
+                        // Frees the memory for the next operation before the handler runs.
                         [[maybe_unused]] const auto work = std::move(work_);
                         Handler handler(std::move(handler_));
                         std::tuple<std::decay_t<Args>...> kept(std::forward<Args>(yield)...);
@@ -405,7 +302,7 @@ private:
         auto slot = boost::asio::get_associated_cancellation_slot(handler_);
         try
         {
-            // Before parking: afterwards the handler may run, and be gone, at any moment.
+            // Before parking, since afterwards the handler may run and be destroyed at any moment.
             if (slot.is_connected())
                 slot.template emplace<canceller>(canceller{this});
             if (request_.start(*this, context_of(work_.get_executor())))
@@ -458,8 +355,7 @@ private:
     Handler handler_;
 };
 
-/// Starts a request for a completion handler. Named, and with an executor, as cancel_after wants
-/// it.
+/// Starts a request for a completion handler. A class with an executor, as cancel_after() requires.
 template <class Executor>
 class initiate_wait
 {
@@ -476,15 +372,13 @@ public:
     template <class Handler, class Request>
     void operator()(Handler&& handler, Request request) const
     {
-        using handler_type = std::decay_t<Handler>;
-        // Users may pass handlers that are lvalues.
-        handler_type own(std::forward<Handler>(handler));
+        auto own = routed<can_post>(std::forward<Handler>(handler), executor_);
         ticket attempt;
         if (try_start_for_handler(request, attempt))
             complete_immediately(request, attempt, std::move(own), executor_);
         else if constexpr (!Request::never_waits)
-            handler_waiter<Request, handler_type, Executor>::start(request, std::move(own),
-                                                                   executor_);
+            handler_waiter<Request, decltype(own), Executor>::start(request, std::move(own),
+                                                                    executor_);
     }
 
 private:
@@ -492,52 +386,58 @@ private:
 };
 
 /**
- * @brief An Asio operation that was not started yet.
+ * @brief An Asio operation that has not been started.
  *
- * Start it by awaiting it, or by calling it with a completion token. The object that it was made by
- * must be alive then.
+ * It is started by awaiting it, or by calling it with a completion token. The object that created
+ * it must still exist then.
  */
-template <class Request>
-class wait_operation
+template <class Request, class Report = throwing_report>
+class [[nodiscard("an operation does nothing until it is awaited or called with a completion "
+                  "token")]] wait_operation
 {
 public:
     using request_type = Request;
+    using report_type = Report;
+    using awaited_type = awaited_t<Request, Report>;
 
-    explicit wait_operation(const Request& request) noexcept
+    explicit wait_operation(const Request& request, const Report& report = Report()) noexcept
         : request_(request)
+        , report_(report)
     {
     }
 
-    template <boost::asio::completion_token_for<wait_signature_t<Request>> CompletionToken>
+    template <class CompletionToken>
+        requires boost::asio::completion_token_for<adapted_t<Report, CompletionToken>,
+                                                   wait_signature_t<Request>>
     auto operator()(CompletionToken&& token) const
     {
-        return boost::asio::async_initiate<CompletionToken, wait_signature_t<Request>>(
-            initiate_wait(request_.executor()), token, request_);
+        auto&& adapted = report_.adapt(std::forward<CompletionToken>(token));
+        return boost::asio::async_initiate<adapted_t<Report, CompletionToken>,
+                                           wait_signature_t<Request>>(
+            initiate_wait(request_.executor()), adapted, request_);
     }
 
     [[nodiscard]] const Request& request() const noexcept { return request_; }
+    [[nodiscard]] const Report& report() const noexcept { return report_; }
+
+    /// The same operation with another report.
+    template <class Other>
+    [[nodiscard]] auto reporting(const Other& report) const noexcept
+        requires std::same_as<Report, throwing_report>
+    {
+        return wait_operation<Request, Other>(request_, report);
+    }
 
 private:
     Request request_;
+    [[no_unique_address]] Report report_;
 };
-
-/// Starts a request with a token; with `deferred`, returns the operation, which co_await takes as
-/// it is.
-template <class Request, class CompletionToken>
-auto start_with(const Request& request, CompletionToken&& token)
-{
-    wait_operation<Request> operation(request);
-    if constexpr (std::is_same_v<std::decay_t<CompletionToken>, boost::asio::deferred_t>)
-        return operation;
-    else
-        return operation(std::forward<CompletionToken>(token));
-}
 
 }  // namespace turnstile::detail
 
-/// An operation composes with `boost::asio::deferred` like those of Asio itself.
-template <class Request>
-struct boost::asio::is_deferred<turnstile::detail::wait_operation<Request>> : std::true_type
+/// Composes with `boost::asio::deferred` like Asio's own operations.
+template <class Request, class Report>
+struct boost::asio::is_deferred<turnstile::detail::wait_operation<Request, Report>> : std::true_type
 {
 };
 

@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_DETAIL_WAIT_QUEUE_HPP
 #define TURNSTILE_DETAIL_WAIT_QUEUE_HPP
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/system_executor.hpp>
@@ -19,38 +18,41 @@
 #include <source_location>
 #include <string>
 #include <turnstile/detail/context_registry.hpp>
+#include <turnstile/detail/kept_executor.hpp>
 #include <turnstile/detail/waiter.hpp>
 #include <turnstile/detail/watch_log.hpp>
 #include <turnstile/observe.hpp>
 #include <utility>
 #include <vector>
 
-// THE engine of waiting. Every primitive is a class derived from wait_queue that adds its own state
-// and says, in settle(), who of those that wait can go on now.
+// The engine of waiting. Each primitive is a class that derives from wait_queue, adds its own
+// state, and implements settle(), which dequeues the waiters that can be granted now.
 //
-// One word. Its low four bits belong to the engine, the rest to the primitive, which can therefore
-// take and give without the queue by one compare-and-swap, as long as none of the four bits is set:
+// The word. The low four bits belong to the engine, the others to the primitive. While none of the
+// four bits is set, the primitive can acquire and release by one compare-and-swap, without the
+// queue:
 //
-//   queue_locked   somebody works on the queue. Whoever sets it owns all of the word until the word
-//                  is stored again, since every fast path expects a word without it.
-//   has_waiters    somebody waits; a free unit belongs to the queue, not to a newcomer.
-//   orphaned       the public object is gone; the state lives on for the guards that refer to it.
-//   slow           something wants to be looked at on each operation (observation, closing, ...).
+//   queue_locked   a thread works on the queue. It owns the whole word until it stores it again,
+//                  since every fast path expects a word without this bit.
+//   has_waiters    the queue has waiters, so newcomers must not acquire a free unit.
+//   orphaned       the public object has been destroyed; the guards keep the state alive.
+//   slow           each operation must take the slow path: the object is watched, closed, ...
 //
-// Fairness. Strictly first in, first out. A release hands what it releases to the head of the queue
-// in the same critical section, so nobody can overtake; there is no "wake up and try again".
+// Fairness. First in, first out. A release grants to the first waiter under the same queue lock, so
+// no newcomer can overtake, and no waiter has to try again.
 //
-// Hand-over. Those who can go on are taken out of the queue under the lock, and posted to their
-// executors after it was dropped. No user code runs under the lock or inside a release.
+// Hand-over. Granted waiters are dequeued under the queue lock, and posted to their executors after
+// it was released. No user code runs under the queue lock or inside a release.
 //
-// Races. A waiter leaves the queue exactly once, under the lock: by a grant, by being withdrawn
-// (cancellation, time-out), by eviction (its context dies) or by the end of the object. Whoever
-// takes it out decides how the wait ends; the others find `parked` false and do nothing.
+// Races. A waiter leaves the queue exactly once, under the queue lock: by a grant, a withdrawal
+// (cancellation, time-out), an eviction (its context shuts down) or the end of the object. The
+// thread that dequeues it decides how the wait ends; other threads see that `parked` is false and
+// do nothing.
 //
-// Lifetime. The state is on the heap. It is referred to by the public object, by everything that
-// `references_` counts, and by live grants (guards, permits, and grants on their way), which the
-// primitive counts in its word for nothing. When the object goes, live grants are converted into
-// references, and the last one deletes the state.
+// Lifetime. The state lives on the heap. It is kept alive by the public object, by the references
+// that `references_` counts, and by live grants: guards, permits, and undelivered grants. The
+// primitive counts live grants in its word, at no extra cost. When the public object is destroyed,
+// they become references. The last reference deletes the state.
 
 namespace turnstile::detail {
 
@@ -64,12 +66,12 @@ public:
     static constexpr std::uint64_t slow = 8;
     static constexpr std::uint64_t engine_bits = 15;
 
-    /// Whether the public object is gone.
+    /// Whether the public object has been destroyed.
     [[nodiscard]] bool is_orphaned() const noexcept { return (word_.load() & orphaned) != 0; }
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
-    /// Takes the lock of the queue and returns the word without the bit that locks it.
+    /// Locks the queue. Returns the word without queue_locked.
     std::uint64_t lock_queue() noexcept
     {
         for (unsigned spins = 0;; ++spins)
@@ -77,7 +79,7 @@ public:
             const std::uint64_t word = word_.peek();
             if ((word & queue_locked) == 0 && word_.take(word, word | queue_locked))
                 return word;
-            // The holder may have been preempted: do not burn its time slice.
+            // The holder may have been preempted: let it run.
             if (spins < 64)
                 boost::core::sp_thread_pause();
             else
@@ -85,13 +87,13 @@ public:
         }
     }
 
-    /// Drops the lock of the queue by storing the word.
+    /// Unlocks the queue by storing the word.
     void unlock_queue(std::uint64_t word) noexcept
     {
         word_.store(parked_.empty() ? word & ~has_waiters : word | has_waiters);
     }
 
-    /// Runs f(word) -> word under the lock, then grants whatever has become possible.
+    /// Replaces the word by f(word) under the queue lock, then grants to waiters.
     template <class F>
     void update(F f) noexcept
     {
@@ -102,8 +104,8 @@ public:
         deliver(ready);
     }
 
-    /// Finds out by which link @p w is reached if its context shuts down. Called and returns with
-    /// the lock held, but may drop it in between: the word is read again.
+    /// Sets the link through which @p w is evicted if its context shuts down. The queue lock is
+    /// held before and after, but may be released in between: returns the word as read last.
     std::uint64_t find_home(waiter& w, boost::asio::execution_context* context, std::uint64_t word)
     {
         if (context == nullptr)
@@ -119,11 +121,11 @@ public:
         return word;
     }
 
-    /// Parks a waiter at the end of the queue, unless it has been withdrawn before it got here.
-    /// Returns whether the attempt is over. The lock is held.
+    /// Parks a waiter at the end of the queue, unless it has been withdrawn already. Returns
+    /// whether the attempt has ended. The queue lock is held.
     bool park(waiter& w) noexcept { return park_in(parked_, w); }
 
-    /// The attempt succeeded after all, without being parked. Returns true: it is over.
+    /// Ends an unparked attempt with success. Returns true.
     static bool take_at_once(waiter& w) noexcept
     {
         w.result = outcome::granted;
@@ -131,7 +133,7 @@ public:
         return true;
     }
 
-    /// The attempt failed without being parked. Returns true: it is over. The lock is held.
+    /// Ends an unparked attempt with an error. Returns true. The queue lock is held.
     bool fail_at_once(waiter& w, outcome o) noexcept
     {
         w.result = o;
@@ -171,14 +173,13 @@ public:
         references_ += live_grants(word);
         waiter_chain ready;
         abort_all(ready);
-        forget_executor();
         unlock_queue(word | orphaned);
         deliver(ready);
         // Last, so that the state outlives the deliveries.
         release_reference();
     }
 
-    /// Who holds the object and who waits for it.
+    /// Describes the holder and the waiters.
     [[nodiscard]] lock_snapshot take_snapshot() override
     {
         lock_snapshot snapshot;
@@ -203,29 +204,41 @@ protected:
     {
     }
 
-    /// Called when the state is complete: from now on the watch may look at it.
+    /// Must be called when the state is complete, since the watch may read it from then on.
     void start_watching()
     {
         if (watch_ != nullptr)
             watch_access::add(*watch_, *this);
     }
 
-    /// What this operation will tell the watch. Made before the lock is taken, so that it is told
-    /// after.
+    /// The log of one operation. Created before the queue is locked, so that its destructor reports
+    /// after the queue was unlocked.
     [[nodiscard]] watch_log start_log() const { return watch_log(watch_, name_); }
 
     [[nodiscard]] bool is_watched() const noexcept { return watch_ != nullptr; }
 
-    /// Fills in the holder and the available units. The lock is held.
+    /// Adds the holder and the available units to a snapshot. The queue lock is held.
     virtual void describe(std::uint64_t /*word*/, std::int64_t /*now*/,
                           lock_snapshot& /*snapshot*/) const
     {
     }
 
-    /// The number of units that a parked waiter asks for.
+    /// The number of units that a parked waiter requests.
     [[nodiscard]] virtual std::uint64_t units_of(const waiter& /*w*/) const noexcept { return 1; }
 
-    /// How long ago that was, if the queue is watched.
+    /// The mode that a parked waiter requests.
+    [[nodiscard]] virtual lock_mode mode_of(const waiter& /*w*/) const noexcept
+    {
+        return lock_mode::exclusive;
+    }
+
+    /// A parked waiter that is granted before the queue; may be null.
+    [[nodiscard]] virtual const waiter* first_of_all() const noexcept { return nullptr; }
+
+    /// The number of readers that describe() will add.
+    [[nodiscard]] virtual std::size_t reader_count() const noexcept { return 0; }
+
+    /// The time since @p since; nothing if the queue is not watched.
     [[nodiscard]] std::optional<std::chrono::nanoseconds> age(std::int64_t since,
                                                               std::int64_t now) const noexcept
     {
@@ -234,14 +247,11 @@ protected:
         return std::chrono::nanoseconds(now - since);
     }
 
-    /// The executor of the public object is not needed any more, and may have to die before its
-    /// context. The lock is held.
-    virtual void forget_executor() noexcept = 0;
-
-    /// Takes those out of the queue who can go on; returns the word that results. The lock is held.
+    /// Dequeues the waiters that can be granted now, and returns the new word. The queue lock is
+    /// held.
     virtual std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept = 0;
 
-    /// Like the other overload; tells the watch of the grants.
+    /// The same, and logs the grants.
     std::uint64_t settle(std::uint64_t word, waiter_chain& ready, watch_log& log) noexcept
     {
         const waiter* before = ready.back();
@@ -253,16 +263,16 @@ protected:
         return word;
     }
 
-    /// Tells the watch that somebody was granted the object. The lock is held.
+    /// Logs a grant. The queue lock is held.
     virtual void log_grant(watch_log& /*log*/, std::uint64_t /*value*/, std::int64_t /*waited*/,
                            const std::source_location& /*location*/) noexcept
     {
     }
 
-    /// The number of guards, permits and grants on their way that refer to this state.
+    /// The number of guards, permits and undelivered grants that refer to this state.
     [[nodiscard]] virtual std::uint64_t live_grants(std::uint64_t word) const noexcept = 0;
 
-    /// Takes one parked waiter out because it no longer wants to wait. The lock is held.
+    /// Dequeues a waiter because of a withdrawal. The queue lock is held.
     virtual void take_out(waiter& w, outcome o, waiter_chain& ready) noexcept
     {
         parked_.erase(w);
@@ -271,16 +281,16 @@ protected:
         make_ready(w, ready);
     }
 
-    /// Takes all waiters of a link out without completing them. The lock is held.
+    /// Dequeues all waiters of a link without completing them. The queue lock is held.
     virtual void evict_waiters(context_link& link, waiter_chain& evicted) noexcept
     {
         evict_from(parked_, link, evicted);
     }
 
-    /// Aborts all waiters: the object is being destroyed. The lock is held.
+    /// Aborts all waiters, because the public object is being destroyed. The queue lock is held.
     virtual void abort_all(waiter_chain& ready) noexcept { fail_all(outcome::aborted, ready); }
 
-    /// Lets every parked waiter fail with @p o. The lock is held.
+    /// Ends the wait of every parked waiter with @p o. The queue lock is held.
     void fail_all(outcome o, waiter_chain& ready) noexcept
     {
         while (waiter* w = parked_.front())
@@ -318,21 +328,21 @@ protected:
         }
     }
 
-    /// Lets the waiter keep the state alive until it is delivered: its completion holds no grant.
+    /// Gives the waiter a reference until it is delivered, since its completion holds no grant.
     void refer(waiter& w) noexcept
     {
         w.referenced = true;
         ++references_;
     }
 
-    /// Moves a waiter that has left its list to those that will be completed. The lock is held.
+    /// Appends a dequeued waiter to those to be completed. The queue lock is held.
     void make_ready(waiter& w, waiter_chain& ready) noexcept
     {
         w.parked = false;
         w.pinned = true;
         if constexpr (Synchronization::is_thread_safe)
         {
-            // A context that runs this very thread cannot finish its shutdown meanwhile.
+            // No gate if this thread runs the context, which then cannot shut down meanwhile.
             if (w.home != nullptr && !(w.plain != nullptr && runs_here(*w.plain)))
             {
                 w.gated = true;
@@ -342,7 +352,7 @@ protected:
         ready.push_back(w);
     }
 
-    /// Drops a reference and the lock; the last reference deletes the state.
+    /// Drops a reference and unlocks the queue. The last reference deletes the state.
     void drop_reference(std::uint64_t word) noexcept
     {
         const bool last = --references_ == 0;
@@ -363,25 +373,44 @@ private:
         delete this;
     }
 
-    /// Returns false if there was too little room. Nothing is allocated while the lock is held.
+    /// Returns false if the capacity is too small: nothing is allocated under the queue lock.
     bool fill(lock_snapshot& snapshot)
     {
         const std::uint64_t word = lock_queue();
-        std::size_t count = 0;
-        for (const waiter* w = parked_.front(); w != nullptr; w = w->next)
-            ++count;
-        const bool fits = count <= snapshot.waiters.capacity();
+        std::size_t waiters = 0;
+        for_each_waiter([&](const waiter& /*w*/) { ++waiters; });
+        const std::size_t readers = reader_count();
+        const bool fits =
+            waiters <= snapshot.waiters.capacity() && readers <= snapshot.readers.capacity();
         if (fits)
         {
             const std::int64_t now = watch_ != nullptr ? watch_log::now() : 0;
             describe(word, now, snapshot);
-            for (const waiter* w = parked_.front(); w != nullptr; w = w->next)
-                snapshot.waiters.push_back({units_of(*w), age(w->since, now), w->location});
+            for_each_waiter(
+                [&](const waiter& w)
+                {
+                    snapshot.waiters.push_back(
+                        {units_of(w), age(w.since, now), w.location, mode_of(w)});
+                });
         }
         unlock_queue(word);
         if (!fits)
-            snapshot.waiters.reserve(count);
+        {
+            snapshot.waiters.reserve(waiters);
+            snapshot.readers.reserve(readers);
+        }
         return fits;
+    }
+
+    /// Calls f with each parked waiter, in the order in which they will be granted. The queue lock
+    /// is held.
+    template <class F>
+    void for_each_waiter(F f) const
+    {
+        if (const waiter* first = first_of_all())
+            f(*first);
+        for (const waiter* w = parked_.front(); w != nullptr; w = w->next)
+            f(*w);
     }
 
     static bool runs_here(boost::asio::io_context& context) noexcept
@@ -414,7 +443,7 @@ private:
                                      return added;
                                  });
         if (!added)
-            delete link;  // another thread was faster
+            delete link;  // another thread has added one
     }
 
     void evict(context_link& link, waiter_chain& evicted, waiter_chain& ready,
@@ -442,7 +471,7 @@ private:
     std::string name_;
 };
 
-/// A state together with the executor of its public object, for handlers that have none.
+/// A state with the executor of its public object, the fallback executor of its operations.
 template <class State, class Executor>
 class hosted final : public State
 {
@@ -457,27 +486,37 @@ public:
         State::start_watching();
     }
 
-    /// The executor; only as long as the public object exists.
-    [[nodiscard]] const executor_type& executor() const noexcept { return *executor_; }
+    /// The executor. The public object must exist.
+    [[nodiscard]] const executor_type& executor() const noexcept { return executor_.get(); }
 
-    /// The executor, or the system's if the public object is gone.
-    [[nodiscard]] boost::asio::any_io_executor executor_or_system() noexcept
+    /// The executor, or the system executor if the public object or the executor's context has been
+    /// destroyed.
+    [[nodiscard]] executor_or_system_t<Executor> executor_or_system() noexcept
     {
         const std::uint64_t word = State::lock_queue();
-        boost::asio::any_io_executor found = boost::asio::system_executor();
+        executor_or_system_t<Executor> found = boost::asio::system_executor();
         if (executor_)
-            found = *executor_;
+            found = executor_or_system_t<Executor>(executor_.get());
         State::unlock_queue(word);
         return found;
     }
 
-private:
-    void forget_executor() noexcept override { executor_.reset(); }
+    /// Called by the destructor of the public object.
+    void orphan() noexcept
+    {
+        executor_.unwatch();
+        const std::uint64_t word = State::lock_queue();
+        // Destroyed last and while no lock is held, since the executor may own its context.
+        [[maybe_unused]] const std::optional<Executor> last = executor_.take();
+        State::unlock_queue(word);
+        State::orphan();
+    }
 
-    std::optional<executor_type> executor_;
+private:
+    kept_executor<Executor> executor_;
 };
 
-/// How one part of the library reaches the state behind a public object of another part.
+/// Access to the state of a public object, for other parts of the library.
 struct state_access
 {
     template <class Object>
@@ -487,7 +526,7 @@ struct state_access
     }
 };
 
-/// Deleter of the state by its public object.
+/// Deleter with which a public object owns its state.
 struct orphan_state
 {
     template <class State>

@@ -6,13 +6,10 @@
 #define TURNSTILE_DETAIL_WAITER_HPP
 
 #include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
 #include <cstdint>
 #include <source_location>
 #include <turnstile/error.hpp>
-
-namespace boost::asio {
-class io_context;
-}
 
 namespace turnstile::detail {
 
@@ -20,7 +17,7 @@ class wait_queue_base;
 struct context_link;
 struct condition_core;
 
-/// How an attempt ended. Small, because it is stored in every waiter; error codes are made from it.
+/// How an attempt ended. One byte, since every waiter stores it; error codes are made from it.
 enum class outcome : std::uint8_t
 {
     granted,
@@ -35,7 +32,7 @@ enum class outcome : std::uint8_t
     no_participants,
 };
 
-/// A time limit that was reached is not an error: the result says so.
+/// A time-out is a result, not an error.
 [[nodiscard]] constexpr bool is_success(outcome o) noexcept
 {
     return o <= outcome::timed_out;
@@ -71,42 +68,40 @@ enum class outcome : std::uint8_t
 /// The part of an attempt that exists even if it never waits.
 struct ticket
 {
-    /// What is asked for while the attempt waits (units, mode), and what was granted afterwards.
+    /// The request (units, mode) while the attempt waits; the grant afterwards.
     std::uint64_t value = 0;
     outcome result = outcome::granted;
 };
 
 /**
- * @brief An attempt that may wait; an intrusive node of one queue at a time.
+ * @brief An attempt that may wait; an intrusive node of at most one queue.
  *
- * It lives in the frame of the awaiting coroutine or in the operation that holds the completion
- * handler. It is written under the lock of its queue until it is taken out of the queue, and
- * belongs to its own executor from then on. The thread that grants touches neither the cancellation
- * slot of the waiter nor its memory once `complete` was called.
+ * It lives in the frame of the awaiting coroutine, or in the operation that holds the completion
+ * handler. While it is in a queue, it is written under the queue lock. Once dequeued, it belongs to
+ * its own executor: the granting thread never touches its cancellation slot, nor its memory after
+ * the call of `complete`.
  *
- * From the moment it is taken out until it is delivered it keeps the state of its queue alive, by
- * the grant that it carries or by a reference, so a late cancellation finds a queue that tells it
- * so.
+ * Between dequeueing and delivery, the waiter keeps the state of its queue alive, by its grant or
+ * by a reference. So a late cancellation still finds the queue, which ignores it.
  */
 struct waiter : ticket
 {
-    /// What the kind of operation that embeds the waiter does with it.
+    /// How the operation that embeds the waiter ends.
     struct behaviour
     {
-        /// Hands the waiter to its executor.
+        /// Posts the completion to the waiter's executor.
         void (*complete)(waiter&) noexcept;
-        /// Destroys the operation without invoking anything: its context is shutting down.
+        /// Destroys the operation without invoking its handler, because its context shuts down.
         void (*discard)(waiter&) noexcept;
     };
 
-    /// Leaves the members below as they are, until prepare(): an attempt that succeeds at once does
-    /// not pay for them.
+    /// Initializes nothing before prepare(): an attempt that succeeds at once does not pay for it.
     waiter() noexcept {}  // NOLINT(modernize-use-equals-default): that one would zero them
 
     waiter(const waiter&) = delete;
     waiter& operator=(const waiter&) = delete;
 
-    /// Makes the waiter ready to be parked.
+    /// Must be called before the waiter is parked.
     void prepare(const behaviour& kind, wait_queue_base& where,
                  const std::source_location& from) noexcept
     {
@@ -122,17 +117,17 @@ struct waiter : ticket
         gated = false;
     }
 
-    // First, so that they fill the padding of the ticket.
+    // These fill the padding of the ticket.
 
-    /// Whether the waiter stands in a queue.
+    /// Whether the waiter is in a queue.
     bool parked;
-    /// Whether it is too late to withdraw.
+    /// Whether the waiter can no longer be cancelled.
     bool pinned;
     /// Whether the waiter was withdrawn before it was parked.
     bool withdrawn;
-    /// Whether the waiter keeps the state alive until it is delivered.
+    /// Whether the waiter holds a reference to the state until it is delivered.
     bool referenced;
-    /// Whether the granting thread passes the gate of the waiter's context.
+    /// Whether the granting thread has entered the gate of the waiter's context.
     bool gated;
 
     waiter* next;
@@ -140,16 +135,17 @@ struct waiter : ticket
     const behaviour* how;
     wait_queue_base* queue;
     context_link* home;
-    /// Set if the waiter's executor is the plain one of an io_context, which is cheaper to post to.
+    /// The io_context of the waiter's executor if the executor is a plain one, to which posting is
+    /// cheaper.
     boost::asio::io_context* plain;
-    /// The condition that the waiter sleeps on, or whose signal it carries.
+    /// The condition that the waiter waits for, or whose notification it has received.
     condition_core* condition;
-    /// Steady clock, in nanoseconds; written only if the queue is watched.
+    /// When the waiter was parked, in nanoseconds of the steady clock; written only if watched.
     std::int64_t since;
     std::source_location location;
 };
 
-/// Waiters in the order of their arrival, doubly linked so that any of them can leave in O(1).
+/// A first-in, first-out list of waiters, doubly linked so that any waiter can be removed in O(1).
 class waiter_list
 {
 public:
@@ -175,7 +171,7 @@ private:
     waiter* last_ = nullptr;
 };
 
-/// Waiters that have left their queue and are about to be completed, in order.
+/// Dequeued waiters that are about to be completed, in order.
 class waiter_chain
 {
 public:
@@ -183,7 +179,7 @@ public:
     [[nodiscard]] waiter* front() const noexcept { return first_; }
     [[nodiscard]] waiter* back() const noexcept { return last_; }
 
-    /// Moves the waiters of another chain to the end of this one.
+    /// Appends the waiters of another chain, and empties it.
     void append(waiter_chain& other) noexcept
     {
         if (other.empty())
@@ -200,7 +196,7 @@ public:
         last_ = &w;
     }
 
-    /// Removes the first waiter; null if there is none.
+    /// Returns null if there is none.
     [[nodiscard]] waiter* pop_front() noexcept
     {
         waiter* w = first_;

@@ -16,9 +16,9 @@
 
 namespace turnstile::detail {
 
-/// What one operation has to tell the watch of a lock: collected under the lock of the queue, told
-/// when the log is destroyed, after that lock was dropped. Does nothing for a lock that is not
-/// watched.
+/// The events of one operation for the watch of a lock. They are collected under the queue lock,
+/// and reported by the destructor, after the queue was unlocked. Does nothing for a lock without a
+/// watch.
 class watch_log
 {
 public:
@@ -44,7 +44,7 @@ public:
 
     [[nodiscard]] bool is_on() const noexcept { return details_ != nullptr; }
 
-    /// Steady clock, in nanoseconds.
+    /// The time of the steady clock, in nanoseconds.
     [[nodiscard]] static std::int64_t now() noexcept
     {
         return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
@@ -71,7 +71,7 @@ private:
     struct details
     {
         std::shared_ptr<lock_watch> watch;
-        // The lock may be gone when the log is told.
+        // A copy: the lock may be destroyed before the events are reported.
         std::string name;
         std::vector<std::pair<teller, lock_event>> events;
     };
