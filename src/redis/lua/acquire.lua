@@ -1,21 +1,52 @@
 -- Acquires a lock, or queues for it.
 --
--- KEYS       lock, queue, done (and the state, of a monitor)
--- ARGV       prefix, id, mode (queue, try), ticket (hint, 0: none), lease ms, claim ms, idle ms, seen fence,
---            grace (a time: until then a lock without memory is kept for who may have held it)
+-- KEYS       lock (and the state, of a monitor)
+-- ARGV       prefix, id, ticket (hint, 0: none; or try: does not queue), lease ms, claim ms, idle ms, seen fence
 -- returns    own | queued | busy | foreign | wrongtype; of a new waiter, the extra is its position, and of
 --            the owner of a monitor the state, see contents()
 -- repeated   answers what the first call did: the same grant, the same place
 -- wakes      the first of the queue, if nobody owned the lock
 -- complexity O(log waiters + fields)
 -- flags: none
-local id, state = ARGV[2], KEYS[4]
-if state and type(redis.pcall('HLEN', state)) == 'table' then return 'wrongtype' end
-local s, why = open(1, ARGV[6])
+local argv, call, format = ARGV, redis.call, string.format
+local time = call('TIME')
+local stamp = time[1] .. string.sub('00000' .. time[2], -6)  -- costs less than string.format
+local now = stamp + 0
+local key, id, state = KEYS[1], argv[2], KEYS[2]
+local packed = redis.pcall('HGET', key, 'state')
+if packed and not packed.err then
+  local owner, fence, clock, deadline, rest, keep, claim, flags, ticket = string.match(packed,
+    '^2 (%S+) (%d+) (%d+) (%d+) ((%d+) (%d+) 0 ([-w]) (%d+))')
+  if claim ~= argv[5] or clock + 0 > now or keep + 0 < now + (argv[4] + argv[6] / 2) * 1000 then
+  elseif owner == '-' and flags == '-' and fence + 0 < now and argv[7] + 0 < now then
+    local values = state and redis.pcall('HGETALL', state)
+    if not (values and values.err) then
+      local times = stamp .. ' ' .. stamp .. ' ' .. format('%d', now + claim * 1000)
+      call('HSET', key, 'state', '2 ' .. id .. ' ' .. times .. ' ' .. rest)
+      if not values then return 'own ' .. times end
+      for i, part in ipairs(values) do values[i] = #part .. ':' .. part end
+      return 'own ' .. times .. ' 0 0 ' .. table.concat(values)
+    end
+  elseif owner ~= '-' and owner ~= id and deadline + 0 > now and ticket + 0 < now and argv[3] == '0' and
+    not (state and type(redis.pcall('HLEN', state)) == 'table') then
+    local queue, position = key .. '{queue}', 0
+    if redis.pcall('ZADD', queue, 'NX', stamp, id) == 1 then
+      if flags == 'w' then position = call('ZCARD', queue) - 1 end
+      -- An operator may have deleted the queue.
+      if position == 0 then call('PEXPIRE', queue, math.ceil((keep - now) / 1000)) end
+      call('HSET', key, 'state', '2 ' .. owner .. ' ' .. fence .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. keep ..
+        ' ' .. claim .. ' 0 w ' .. stamp)
+      return 'queued ' .. stamp .. ' ' .. fence .. ' ' .. deadline .. ' ' .. stamp .. ' 0 ' .. position
+    end
+  end
+end
+-- the prologue stands here
+if state and is_of_another_type(redis.pcall('HLEN', state)) then return 'wrongtype' end
+local s, why = open(key, ARGV[5], now, packed)
 if not s then return why end
 s.state = state
 reap(s)
-if s.fresh and s.now < ARGV[9] + 0 then s.owner, s.deadline, s.leased = '?', ARGV[9], true end
+speak(s, id)
 -- An operator may have deleted the lock, and what it knows of its contributions.
 if s.fresh and state and redis.call('EXISTS', s.key .. '{bound}') == 1 then bind(s) end
 if s.owner == '' and s.bound then lapse(s) end
@@ -24,15 +55,15 @@ if s.owner == '' and s.waiting > 0 and ARGV[3] == 'try' then grant(s, id) end
 
 local position
 if s.owner == '' and s.waiting == 0 then
-  own(s, id, ARGV[8])
+  own(s, id, ARGV[7])
 elseif s.owner ~= id and not redis.call('ZSCORE', s.queue, id) then
   if ARGV[3] == 'try' then
-    save(s, ARGV[5], ARGV[7])
+    save(s, ARGV[4], ARGV[6])
     return answer(s, 'busy')
   end
   position = s.waiting
-  enqueue(s, id, ticket(s, ARGV[4] + 0))
+  enqueue(s, id, ticket(s, ARGV[3] + 0))
 end
 if s.owner == '' then grant(s, id) end
-save(s, ARGV[5], ARGV[7])
+save(s, ARGV[4], ARGV[6])
 return answer(s, nil, id, state and s.owner == id and contents(state) or position)

@@ -1,7 +1,7 @@
 -- Takes a waiter out of the queue; if it owns the lock already, hands the lock on. If it was signalled, the
 -- next sleeper is.
 --
--- KEYS       lock, queue, done
+-- KEYS       lock
 -- ARGV       prefix, ids (all that the waiter may be known by, with commas), lease ms, claim ms, idle ms,
 --            condition (that it may sleep on, or empty; and of a transaction, slot and seen fence, as of transact)
 -- returns    cancelled | released (it was carried out; the extra is its fence) | foreign | wrongtype
@@ -9,11 +9,12 @@
 -- wakes      the first of the queue, if nobody owns the lock now
 -- complexity O(log waiters)
 -- flags: allow-oom
-local s, why = open(1, ARGV[4])
+local s, why = open(KEYS[1], ARGV[4])
 if not s then return why end
 reap(s)
+speak(s, string.match(ARGV[2], '[^,]*$'))
 for id in string.gmatch(ARGV[2], '[^,]+') do
-  redis.call('ZREM', s.queue, id)
+  s.waiting = s.waiting - redis.call('ZREM', s.queue, id)
   if ARGV[6] ~= '' then redis.call('ZREM', sleepers(s, ARGV[6]), id) end
   plan_of(s, id)
   if s.owner == id then s.owner, s.deadline = '', '0' end

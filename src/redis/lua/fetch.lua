@@ -1,20 +1,39 @@
 -- Confirms a grant of a monitor, and reads the state, if the message did not carry it.
 --
--- KEYS       lock, queue, done, state
+-- KEYS       lock, state
 -- ARGV       prefix, id, fence, lease ms, claim ms, idle ms
 -- returns    own | lost | unknown | foreign | wrongtype; the extra is the state, see contents()
 -- repeated   extends the lease again
 -- wakes      the first of the queue, if nobody owns the lock
 -- complexity O(fields + log waiters)
 -- flags: allow-oom
-local id, fence, lease, state = ARGV[2], ARGV[3], ARGV[4], KEYS[4]
-if type(redis.pcall('HLEN', state)) == 'table' then return 'wrongtype' end
-local s, why = open(1, ARGV[5])
+local argv, call, format = ARGV, redis.call, string.format
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+local key, id, fence, lease, state = KEYS[1], argv[2], argv[3], argv[4], KEYS[2]
+local packed = redis.pcall('HGET', key, 'state')
+if packed and not packed.err then
+  local owner, granted, clock, deadline, rest, keep, claim = string.match(packed,
+    '^2 (%S+) (%d+) (%d+) (%d+) ((%d+) (%d+) 0 [-w] %d+)')
+  local values = owner == id and granted == fence and claim == argv[5] and clock + 0 <= now and deadline + 0 > now and
+    keep + 0 >= now + (lease + argv[6] / 2) * 1000 and redis.pcall('HGETALL', state)
+  if values and not values.err then
+    local times = format('%d %d', now, math.max(deadline, now + lease * 1000))
+    local stamp, ends = string.match(times, '^(%d+) (%d+)$')
+    call('HSET', key, 'state', '2 ' .. id .. ' ' .. fence .. ' ' .. times .. ' ' .. rest)
+    for i, part in ipairs(values) do values[i] = #part .. ':' .. part end
+    return 'own ' .. stamp .. ' ' .. fence .. ' ' .. ends .. ' 0 0 ' .. table.concat(values)
+  end
+end
+-- the prologue stands here
+if is_of_another_type(redis.pcall('HLEN', state)) then return 'wrongtype' end
+local s, why = open(key, ARGV[5], now, packed)
 if not s then return why end
 s.state = state
 reap(s)
-local mine = s.owner == id and s.fence == fence
-if mine then s.deadline, s.leased = format('%d', math.max(s.deadline, s.now + lease * 1000)), true end
+speak(s, id)
+local mine = holds(s, id, fence)
+if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
 if s.owner == '' and s.waiting > 0 then grant(s) end
 save(s, lease, ARGV[6])
 return mine and answer(s, nil, id, contents(state)) or ended(s, fence + 0, '')

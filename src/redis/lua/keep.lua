@@ -1,18 +1,17 @@
 -- Extends the leases of contributions to the states of monitors, or ends them.
 --
--- KEYS       lock, queue, done; for each contribution
+-- KEYS       lock; for each contribution
 -- ARGV       prefix; for each contribution: contribution, span ms (for how long; 0: no longer), lease ms, claim ms,
 --            idle ms
--- returns    {own | lost | foreign | wrongtype, …}; the deadline is the contribution's
+-- returns    {own | lost | foreign | wrongtype | damaged, …}; the deadline is the contribution's
 -- repeated   extends again
 -- wakes      those who sleep on its condition, if it ends and nobody owns the lock; the first of the queue
 -- complexity O(contributions log waiters)
 -- flags: allow-oom
-local answers = {}
-for i = 0, #KEYS / 3 - 1 do
+return each(function(key, i)
   local a = 2 + 5 * i
   local record, span, lease, idle = ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
-  local s, told = open(1 + 3 * i, ARGV[a + 3])
+  local s, told = open(key, ARGV[a + 3])
   if s then
     reap(s)
     local ends = redis.call('ZSCORE', s.key .. '{bound}', record)
@@ -28,6 +27,5 @@ for i = 0, #KEYS / 3 - 1 do
     s.deadline = mine and ends or '0'
     told = answer(s, mine and 'own' or 'lost')
   end
-  answers[i + 1] = told
-end
-return answers
+  return told
+end)

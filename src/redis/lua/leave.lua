@@ -1,6 +1,6 @@
 -- Ends a section that has changed something: commits, signals, perhaps goes to sleep, and hands the lock on.
 --
--- KEYS       lock, queue, done (and the state, of a monitor)
+-- KEYS       lock (and the state, of a monitor)
 -- ARGV       prefix, id, fence, slot, lease ms, claim ms, idle ms, sleeper (the id by which the caller sleeps
 --            then, or empty), condition (the sleeper's), words (how many there are. Of each, a condition, and
 --            one or all; or a contribution to the state, and bind or free; behind them, of each field of the
@@ -12,16 +12,39 @@
 -- wakes      those who are signalled; the first of the queue
 -- complexity O((signalled + 1) log waiters + fields)
 -- flags: none
-local id, fence, slot, sleeper, condition = ARGV[2], ARGV[3], ARGV[4], ARGV[8], ARGV[9]
-local state, fields, stands = KEYS[4], 11 + 2 * ARGV[10], true
+local argv, call, format = ARGV, redis.call, string.format
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+local key, id, fence, slot, sleeper, state = KEYS[1], argv[2], argv[3], argv[4], argv[8], KEYS[2]
+local packed = redis.pcall('HGET', key, 'state')
+if packed and not packed.err and state and slot ~= '' and sleeper == '' and argv[10] == '0' then
+  local owner, granted, clock, rest, keep, claim = string.match(packed,
+    '^2 (%S+) (%d+) (%d+) %d+ ((%d+) (%d+) 0 %- %d+)')
+  if owner == id and granted == fence and claim == argv[6] and clock + 0 <= now and
+    keep + 0 >= now + (argv[5] + argv[7] / 2) * 1000 then
+    -- Should it be something else, this is an error before anything has changed.
+    if argv[11] then call('HLEN', state) end
+    local done, stamp = key .. '{done}', format('%d', now)
+    if call('ZADD', done, fence, slot) == 1 then call('PEXPIRE', done, math.ceil((keep - now) / 1000)) end
+    if now % 64 == 0 then call('ZREMRANGEBYSCORE', done, '-inf', now - 3600000000) end
+    for i = 11, #argv, 2 do
+      if argv[i + 1] == '' then call('HDEL', state, argv[i])
+      else call('HSET', state, argv[i], string.sub(argv[i + 1], 2)) end
+    end
+    call('HSET', key, 'state', '2 - ' .. fence .. ' ' .. stamp .. ' 0 ' .. rest)
+    return 'released ' .. stamp .. ' ' .. fence .. ' 0'
+  end
+end
+-- the prologue stands here
+local condition, fields, stands = ARGV[9], 11 + 2 * ARGV[10], true
 local writes = state and ARGV[fields]
-local s, why = open(1, ARGV[6])
+local s, why = open(key, ARGV[6], now, packed)
 if not s then return why end
 s.state = state
 -- Should it be something else, this is an error before anything has changed.
 if writes then redis.call('HLEN', state) end
 -- Who holds on to a lock that the server has forgotten has read another state than there is now.
-if writes and not s.fresh and redis.call('HGET', s.key, 'born') + 0 > fence + 0 then stands = false end
+if writes and s.reclaimed then stands = false end
 -- Who takes back what is undone already would do it twice: then nothing of all this counts.
 for i = 11, fields - 1, 2 do
   if ARGV[i + 1] == 'free' and not redis.call('ZSCORE', s.key .. '{bound}', ARGV[i]) then stands = false end
@@ -44,6 +67,7 @@ if parted and stands then
 elseif not parted then
   reap(s)
 end
+speak(s, id)
 if s.owner == '' then grant(s) end
 save(s, ARGV[5], ARGV[7])
 return parted and stands and answer(s, 'released', nil, place) or ended(s, fence + 0, slot)

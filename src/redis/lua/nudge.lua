@@ -1,6 +1,6 @@
 -- Lets a lock go on whose owner's lease has ended, and tells a client how things stand.
 --
--- KEYS       lock, queue, done (and the state, of a monitor)
+-- KEYS       lock (and the state, of a monitor)
 -- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms, channel
 --            (the client's), condition (that the waiter may sleep on, or empty)
 -- returns    own | queued | asleep | gone | foreign | wrongtype; the extra is the owner, if it is of the
@@ -10,10 +10,11 @@
 -- complexity O(log waiters)
 -- flags: allow-oom
 local id = ARGV[2]
-local s, why = open(1, ARGV[4])
+local s, why = open(KEYS[1], ARGV[4])
 if not s then return why end
-s.state = KEYS[4]
+s.state = KEYS[2]
 reap(s)
+speak(s, string.sub(ARGV[6], #ARGV[1] + 1))
 if s.owner == '' then grant(s, id) end
 save(s, ARGV[3], ARGV[5])
 local mine = s.owner ~= '' and s.owner ~= id and channel(s.owner) == ARGV[6]

@@ -1,30 +1,33 @@
 -- What every script of a lock begins with.
 --
--- A lock is three keys: a hash (the state), a sorted set (the queue: waiter by ticket) and a sorted set
--- (what was given back last: fence by slot). ARGV[1] is the prefix of the wake channels. Times are
--- microseconds, spans in ARGV milliseconds. Invariant after each script: the lock has an owner, or
--- nobody waits, or the answer says that there is more to do.
+-- A lock has one key in KEYS, the hash of its state; the names of its other keys begin with that name and lie in the
+-- same slot: KEY{queue}, a sorted set (waiter by ticket), and KEY{done}, a sorted set (the fence of the last release by
+-- slot). ARGV[1] is the prefix of the wake channels. Times are microseconds, spans in ARGV milliseconds. Invariant after
+-- each script: the lock has an owner, or nobody waits, or the answer says that there is more to do.
 --
--- If somebody sleeps on a condition of the lock, or did, there are more keys, whose names begin with that of
--- the lock: for each condition a sorted set (the sleepers: waiter by ticket), and one of all conditions. Who
--- was signalled has a mark in the hash, the name of the condition, until its section has ended. A monitor has
--- its state in a hash of its own, which only the scripts get that read or write it. It does not expire.
+-- The field `state` of the hash is `2 OWNER FENCE CLOCK DEADLINE UNTIL CLAIM SKEW FLAGS TICKET`, see docs/protocol.md. The
+-- scripts of the ordinary path read and write it with one command each, without this prologue.
+--
+-- A lock with conditions has more keys: KEY{sleepers}CONDITION for each, a sorted set (sleeper by ticket), and
+-- KEY{conditions}. A waiter that was signalled has a mark in the hash, the name of the condition, until its section has
+-- ended. A monitor has its state in a hash of its own, a second key for the scripts that read or write it. It does not
+-- expire.
 --
 -- The id of a transaction ends with a plus. As long as it waits, in the queue or on a condition, the hash says what
 -- it wants, its plan; so whoever sets the lock free can carry it out, if the script has the state.
 --
--- What a process has contributed to that state for as long as it lives is recorded in one more sorted set: by
+-- What a process has contributed to that state for as long as it lives is recorded in KEY{bound}, a sorted set: by
 -- when its lease ends, 'ID AMOUNT FIELD CONDITION STATE': what undoes it (the amount that is added to the field
 -- of the hash), and who is told then. If the amount is the word rest, nothing is undone, and those are still to be told
--- who slept with a ticket up to that in the place of the field. The layout says whether there are such records; as long as there are, the
--- lock does not expire.
+-- who slept with a ticket up to that in the place of the field. As long as there are such records, the lock does not
+-- expire.
 --
--- The server runs all of this for each call. What costs most there are fields that are read and written,
--- functions that are made, and numbers that become text or are made of it. So numbers of the state stay the
--- texts that they are stored as, until something is computed; `+ 0` makes a number of one.
+-- The server runs all of this for each call. What costs most there are fields that are read and written, functions that
+-- are made, and numbers that become text or are made of it. So numbers of the state stay the texts that they are stored
+-- as, until something is computed; `+ 0` makes a number of one.
 local memory = 3600 * 1000000  -- how long it is remembered what was given back
-local wall = redis.call('TIME')
-wall = wall[1] * 1000000 + wall[2]
+local retry = 60 * 1000000  -- how long after a failure a script tries again to undo a contribution
+local wall  -- what the server's clock shows
 
 -- redis.call and `..` would write numbers out much slower, and the latter with 14 digits only.
 local format = string.format
@@ -34,48 +37,126 @@ local function channel(id)
   return ARGV[1] .. string.match(id, '^[^.]*')
 end
 
--- Reads the lock whose keys are the triple that begins at KEYS[first]; nil and why if it is not ours. Every
--- grant is at first for the longest claim lease, in ms, that any client of the lock asked for.
-local function open(first, claim)
-  local key, queue = KEYS[first], KEYS[first + 1]
-  local v = redis.pcall('HMGET', key, 'owner', 'fence', 'clock', 'until', 'layout')
-  local waiting = redis.pcall('ZCARD', queue)
-  if v.err or waiting ~= 0 and type(waiting) == 'table' then return nil, 'wrongtype' end
-  local now, fresh, changed, conditions = wall, not v[5], false, ''
-  if fresh then
-    v, changed = {'', '0', 0, 0}, true
-  elseif v[5] ~= '1 ' .. claim .. ' 0' then
-    -- Not as it is nearly always: another layout, another claim lease, a skew, conditions, or contributions.
-    local longest, ahead
-    longest, ahead, conditions = string.match(v[5], '^1 (%d+) (%d+)( ?c?b?)$')
-    if not longest then return nil, 'foreign' end
-    if longest + 0 < claim + 0 then changed = true else claim = longest end
-    now = wall + ahead
+-- A connection is silent once it has let a lease end, and until it speaks again: the claim of each of its waiters would
+-- cost the others as much. So its waiters are dropped like those of a broken connection, and come back to their places.
+local function is_silent(s, id)
+  return s.silent and string.find(s.silent, ' ' .. string.match(id, '^[^.]*') .. ' ', 1, true)
+end
+
+-- Notes that a connection is silent: the last 16 of those that stand are remembered.
+local function fall_silent(s, id)
+  local names = {string.match(id, '^[^.]*')}
+  for name in string.gmatch(s.silent or '', '%S+') do
+    if name ~= names[1] and #names < 16 and redis.call('PUBSUB', 'NUMSUB', ARGV[1] .. name)[2] > 0 then
+      names[#names + 1] = name
+    end
   end
-  -- The clock of a lock never goes back: if the server's did, the lock's goes on from where it was.
-  if now < v[3] + 0 then
-    now, changed = v[3] + 0, true
+  s.silent = ' ' .. table.concat(names, ' ') .. ' '
+  redis.call('HSET', s.key, 'silent', s.silent)
+end
+
+-- A connection has spoken.
+local function speak(s, id)
+  local first = is_silent(s, id)
+  if not first then return end
+  s.silent = string.sub(s.silent, 1, first) .. string.gsub(string.sub(s.silent, first + 1), '^%S+ ', '')
+  if s.silent ~= ' ' then redis.call('HSET', s.key, 'silent', s.silent) return end
+  s.silent = nil
+  redis.call('HDEL', s.key, 'silent')
+end
+
+-- Whether a reply says that a key is of another type. Any other error is for the client to report, such as a missing
+-- permission.
+local function is_of_another_type(reply)
+  if type(reply) ~= 'table' or not reply.err then return false end
+  return string.find(reply.err, '^WRONGTYPE') and true or error(reply)
+end
+
+-- Reads a lock; nil and why if it is not ours. A script that has read the time and the state already passes them. Every
+-- grant is at first for the longest claim lease, in ms, that any client of the lock asked for. During a grace, two
+-- times of the server's clock follow the claim lease: when the server started or took over, and when the grace ends.
+-- A state older than that may be outdated, so its owner is in doubt (a question mark and the owner, if there was one)
+-- until the grace ends: somebody else may hold the lock.
+local function open(key, claim, time, state)
+  if not (time or wall) then
+    time = redis.call('TIME')
+    time = time[1] * 1000000 + time[2]
   end
-  local s = {key = key, queue = queue, done = KEYS[first + 2], waiting = waiting, owner = v[1], fence = v[2],
-    deadline = '0', now = now, stamp = format('%d', now), keep = v[4] + 0, claim = claim}
-  if conditions ~= '' then s.conditions = true end
-  if conditions == ' cb' then s.bound = key .. '{bound}' end
-  if changed then s.fresh, s.changed = fresh, true end
+  wall = time or wall
+  if state == nil then state = redis.pcall('HGET', key, 'state') end
+  local waiting = redis.pcall('ZCARD', key .. '{queue}')
+  if is_of_another_type(state) or is_of_another_type(waiting) then return nil, 'wrongtype' end
+  local fresh = not state
+  -- Scripts of layout 1 refuse the lock by the same field.
+  if fresh and (redis.call('HGET', key, 'layout') or '2') ~= '2' then return nil, 'foreign' end
+  if fresh then state = '2 - 0 0 0 0 0 0 - 0' end
+  local owner, fence, clock, deadline, keep, longest, ahead, flags, newest = string.match(state,
+    '^2 (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+)')
+  if not owner and string.sub(state, 1, 2) ~= '2 ' then return nil, 'foreign' end
+  local since, ends
+  claim, since, ends = string.match(claim, '^(%d+) ?(%d*) ?(%d*)$')
+  if longest + 0 > claim + 0 then claim = longest end
+  local now = wall + ahead
+  -- The clock of a lock never goes back: if the server's did, the lock's goes on from where it was. Nor can it be told
+  -- then how old the state is.
+  local outdated = fresh or clock - ahead < (tonumber(since) or 0)
+  if now < clock + 0 then
+    now, outdated = clock + 0, true
+  end
+  local function has(flag) return string.find(flags, flag, 1, true) end
+  local s = {key = key, queue = key .. '{queue}', done = key .. '{done}', waiting = waiting, fresh = fresh,
+    owner = owner == '-' and '' or owner, fence = fence, deadline = deadline, now = now, stamp = format('%d', now),
+    keep = keep + 0, claim = claim, ticket = newest, reclaimed = has('r'), conditions = has('c'),
+    bound = has('b') and key .. '{bound}', silent = has('s') and redis.call('HGET', key, 'silent')}
+  if outdated and ends ~= '' and wall < ends + 0 then
+    s.owner, s.deadline = '?' .. string.gsub(s.owner, '^%?', ''), format('%d', ends + now - wall)
+    -- Extensions of these leases may be missing, too.
+    for _, record in ipairs(s.bound and redis.call('ZRANGEBYSCORE', s.bound, '-inf', s.deadline, 'LIMIT', 0, 100000) or {}) do
+      redis.call('ZADD', s.bound, s.deadline, record)
+    end
+  end
   return s
+end
+
+-- Serves each lock of a batch. A lock with damaged keys gets an answer that says so: what cannot
+-- be computed with raises an error. The others are served all the same.
+local function each(serve)
+  local answers = {}
+  for i, key in ipairs(KEYS) do
+    local served, told = pcall(serve, key, i - 1)
+    if not served then
+      -- Redis makes a text of an error that pcall has caught.
+      local text = type(told) == 'table' and told.err or told
+      local damaged
+      for _, sign in ipairs({': attempt to ', ': bad argument #', ' arguments must be strings or integers'}) do
+        damaged = damaged or string.find(text, sign, 1, true)
+      end
+      told = damaged and 'damaged' or string.find(text, '^WRONGTYPE') and 'wrongtype' or error({err = text})
+    end
+    answers[i] = told
+  end
+  return answers
 end
 
 -- The sorted set of those who sleep on a condition. No name of a lock has braces.
 local function sleepers(s, condition) return s.key .. '{sleepers}' .. condition end
 
--- The keys that there may be.
-local function keys_of(s)
-  local keys = {s.key, s.queue, s.done}
-  if not s.conditions then return keys end
-  keys[4] = s.key .. '{conditions}'
-  for _, condition in ipairs(redis.call('ZRANGE', keys[4], 0, -1)) do
-    keys[#keys + 1] = sleepers(s, condition)
+-- Prolongs the sleepers of at most 64 conditions, beginning with those that expire first, and forgets conditions on
+-- which nobody sleeps. Returns whether all that expire with the lock were prolonged. The score of a condition is the
+-- time until which its sleepers live at least.
+local function prolong_sleepers(s, ttl)
+  local names = s.key .. '{conditions}'
+  local due = redis.call('ZRANGEBYSCORE', names, '-inf', format('%d', s.keep), 'LIMIT', 0, 64)
+  for _, condition in ipairs(due) do
+    local key = sleepers(s, condition)
+    if redis.call('EXISTS', key) == 1 then
+      if redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
+      redis.call('ZADD', names, format('%d', s.now + ttl * 1000), condition)
+    else
+      redis.call('ZREM', names, condition)
+    end
   end
-  return keys
+  return #due < 64
 end
 
 -- Of a key that may be a new one, nothing says yet how long it is to live.
@@ -87,51 +168,51 @@ end
 -- Writes the state, unless there is nothing to be kept. Lets all keys live for a lease and at least half of
 -- the idle time more; by that half it saves most of the commands.
 local function save(s, lease, idle)
-  if s.fresh and s.owner == '' and s.waiting == 0 and not (s.leased or s.new or s.bound) then return end
-  if s.leased or s.fresh then
-    redis.call('HSET', s.key, 'owner', s.owner, 'fence', s.fence, 'clock', s.stamp, 'deadline', s.deadline)
+  if s.fresh and s.owner == '' and s.waiting == 0 and s.fence == '0' and not (s.new or s.bound) then return end
+  local ttl, renews = lease + idle, s.keep < s.now + (lease + idle / 2) * 1000
+  if renews then
+    for _, key in ipairs({s.key, s.queue, s.done, s.conditions and s.key .. '{conditions}' or nil}) do note(s, key) end
+    -- If sleepers are left, the next script goes on with them.
+    if s.conditions and not prolong_sleepers(s, ttl) then s.more = true else s.keep = s.now + ttl * 1000 end
   else
-    redis.call('HSET', s.key, 'owner', s.owner, 'clock', s.stamp)
+    -- What is new lives as long as the lock: it is believed to remember all that there was since it was born.
+    ttl = math.ceil((s.keep - s.now) / 1000)
   end
-  local renewed = s.keep < s.now + (lease + idle / 2) * 1000
-  if not (renewed or s.changed or s.new) then return end
-  local ttl = lease + idle
-  if renewed then s.keep = s.now + ttl * 1000 end
-  -- What is new lives as long as the lock: it is believed to remember all that there was since it was born.
-  ttl = format('%d', math.max(ttl, math.ceil((s.keep - s.now) / 1000)))
-  redis.call('HSET', s.key, 'until', s.keep, 'layout',
-    format(s.bound and '1 %d %d cb' or s.conditions and '1 %d %d c' or '1 %d %d', s.claim, s.now - wall))
-  if s.fresh then redis.call('HSET', s.key, 'born', wall) end
-  for _, key in ipairs(renewed and keys_of(s) or s.new or {}) do
-    if redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
+  local flags = (s.waiting > 0 and 'w' or '') .. (s.conditions and 'c' or '') .. (s.bound and 'b' or '') ..
+    (s.silent and 's' or '') .. (s.reclaimed and 'r' or '')
+  redis.call('HSET', s.key, 'state', format('2 %s %s %s %s %d %s %d %s %s', s.owner == '' and '-' or s.owner, s.fence,
+    s.stamp, s.deadline, s.keep, s.claim, s.now - wall, flags == '' and '-' or flags, s.ticket))
+  if s.fresh then redis.call('HSET', s.key, 'layout', '2', 'born', wall) end
+  ttl = format('%d', ttl)
+  for _, key in ipairs(s.new or {}) do
+    if not renews then redis.call('PEXPIRE', key, ttl)
+    elseif redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
   end
-  -- A process may be dead for long before anybody asks. What was given back is remembered as long: who comes late
-  -- with a transaction would find a lock that seems to know everything.
-  if s.bound then redis.call('PERSIST', s.key) redis.call('PERSIST', s.done) end
+  -- A process may be dead for long before anybody asks. What was given back is remembered as long: a transaction that
+  -- comes late would find a lock that seems to know everything.
+  if s.bound and s.new then redis.call('PERSIST', s.key) redis.call('PERSIST', s.done) end
 end
 
 local function own(s, id, seen)
   local last = s.fence + 0
   if seen + 0 > last then last = seen + 0 end
   s.owner, s.fence = id, last < s.now and s.stamp or format('%d', last + 1)
-  s.deadline, s.leased = format('%d', s.now + s.claim * 1000), true
+  s.deadline, s.reclaimed = format('%d', s.now + s.claim * 1000), nil
 end
 
 -- The place at the end of the queue, or of the sleepers. A hint is the place of one that was there before; it
 -- must not be of a queue that is yet to come.
 local function ticket(s, hint)
-  local newest = (redis.call('HGET', s.key, 'ticket') or 0) + 0
+  local newest = s.ticket + 0
   local last = math.max(newest, s.now)
   local place = hint > 0 and hint <= last and hint or math.max(newest + 1, s.now)
-  redis.call('HSET', s.key, 'ticket', format('%d', math.max(newest, place)))
+  s.ticket = format('%d', math.max(newest, place))
   return format('%d', place)
 end
 
 local function enqueue(s, id, place)
-  redis.call('ZADD', s.queue, place, id)
-  -- With conditions, all who waited may have been found dead, and others come now.
-  if s.waiting == 0 or s.conditions then note(s, s.queue) end
-  s.waiting = s.waiting + 1
+  if s.waiting == 0 then note(s, s.queue) end
+  s.waiting = s.waiting + redis.call('ZADD', s.queue, place, id)
 end
 
 -- The mark of one who was signalled, whatever connection it has.
@@ -165,8 +246,8 @@ end
 local function fall_asleep(s, id, condition)
   local place = ticket(s, 0)
   redis.call('ZADD', sleepers(s, condition), place, id)
-  redis.call('ZADD', s.key .. '{conditions}', 0, condition)
-  s.changed, s.conditions = s.changed or not s.conditions, true
+  redis.call('ZADD', s.key .. '{conditions}', s.stamp, condition)
+  s.conditions = true
   note(s, sleepers(s, condition))
   note(s, s.key .. '{conditions}')
   return place
@@ -182,8 +263,10 @@ local function signal(s, condition, all, newest)
     if newest and not redis.call('ZRANGEBYSCORE', key, '-inf', newest, 'LIMIT', 0, 1)[1] then return false end
     local id = redis.call('ZPOPMIN', key)[1]
     if not id then return false end
-    if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 then
-      s.changed, s.conditions = s.changed or not s.conditions, true
+    -- A transaction is no claim.
+    local skipped = is_silent(s, id) and string.byte(id, -1) ~= 43
+    if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 and not skipped then
+      s.conditions = true
       enqueue(s, id, ticket(s, 0))
       redis.call('HSET', s.key, mark(id), condition)
       moved = moved + 1
@@ -191,7 +274,7 @@ local function signal(s, condition, all, newest)
       plan_of(s, id)
     end
   until moved == (all and 512 or 1)
-  if all then s.newest = redis.call('HGET', s.key, 'ticket') end
+  if all then s.newest = s.ticket end
   return all
 end
 
@@ -203,20 +286,21 @@ local function pass_on(s, id)
   signal(s, condition, false)
 end
 
--- Takes the lock away from its owner, if the lease has ended or at once, and tells it.
-local function reap(s, at_once)
+-- Takes the lock away from its owner, if the lease has ended or at once, and tells it; perhaps also the reason.
+local function reap(s, at_once, reason)
   if s.owner == '' then return end
-  -- Not read before, since who finds the lock free, or gives it back, need not know it.
-  s.deadline = redis.call('HGET', s.key, 'deadline')
   if s.deadline + 0 > s.now and not at_once then return end
-  redis.pcall('PUBLISH', channel(s.owner), 'lost ' .. s.owner .. ' ' .. s.fence .. ' ' .. s.stamp)
-  pass_on(s, s.owner)
+  local owner = string.gsub(s.owner, '^%?', '')
+  if owner == s.owner and not at_once then fall_silent(s, owner) end
+  redis.pcall('PUBLISH', channel(owner), 'lost ' .. owner .. ' ' .. s.fence .. ' ' .. s.stamp .. (reason or ''))
+  pass_on(s, owner)
   s.owner, s.deadline = '', '0'
 end
 
 -- From now on there are contributions to the state of the lock.
 local function bind(s)
-  s.bound, s.conditions, s.changed = s.key .. '{bound}', true, true
+  s.bound, s.conditions = s.key .. '{bound}', true
+  note(s, s.key)
 end
 
 -- Undoes the contributions whose leases have ended, 64 at once. Only while nobody owns the lock: an owner would
@@ -225,19 +309,32 @@ local function lapse(s)
   local over = redis.call('ZRANGEBYSCORE', s.bound, '-inf', s.stamp, 'LIMIT', 0, 64)
   for _, record in ipairs(over) do
     local id, amount, field, condition, state = string.match(record, '^(%S+) (%S+) (%S+) (%S+) (.*)$')
-    -- If somebody has spoiled or deleted the state, there is nothing to undo.
-    if redis.pcall('HEXISTS', state, field) == 1 then redis.pcall('HINCRBY', state, field, amount) end
-    redis.call('ZREM', s.bound, record)
-    local newest = amount == 'rest' and field
-    if signal(s, condition, true, newest) then
+    local newest, failed = amount == 'rest' and field, not state
+    -- If somebody has deleted the state or the field, there is nothing to undo.
+    if state and not newest then
+      local there = redis.pcall('HEXISTS', state, field)
+      failed = there ~= 0 and (there ~= 1 or type(redis.pcall('HINCRBY', state, field, amount)) == 'table')
+    end
+    if failed then
+      -- Somebody has spoiled the field. The answer reports that; a later script tries again.
+      redis.call('ZADD', s.bound, format('%d', s.now + retry), record)
+      s.spoiled = field or '?'
+    else
+      redis.call('ZREM', s.bound, record)
+    end
+    if not failed and signal(s, condition, true, newest) then
       -- What is still to be signalled is left to the next call: a record that undoes nothing.
       redis.call('ZADD', s.bound, s.stamp, format('%s rest %s %s %s', id, newest or s.newest, condition, state))
       s.more = true
     end
   end
   if #over == 64 then s.more = true end
-  -- With the last of them, the lock may expire again.
-  if redis.call('ZCARD', s.bound) == 0 then s.bound, s.changed, s.keep = nil, true, 0 end
+  if redis.call('ZCARD', s.bound) == 0 then
+    s.bound = nil
+    -- The keys that did not expire do again.
+    note(s, s.key)
+    note(s, s.done)
+  end
 end
 
 -- The state of a monitor, as answers and messages carry it: of each name and value, the length, a colon, and what
@@ -249,15 +346,27 @@ local function contents(key)
   return table.concat(parts)
 end
 
+-- Whether the lock is held with this id and fence. An owner in doubt that says so is in doubt no more: nobody was granted
+-- the lock after a holder whose lease has not ended.
+local function holds(s, id, fence)
+  if s.fence ~= fence then return false end
+  if s.owner == '?' .. id then s.owner, s.deadline = id, '0' end
+  return s.owner == id
+end
+
 -- Gives the lock back, if its owner is the one who was granted it with the fence. The slot remembers that; with
 -- none, the section did not end well. The last fence is that of a cohort's last section, if it has passed the
 -- lock on; what is granted next is above it.
 local function part(s, id, fence, slot, last)
+  -- An owner in doubt may have released the lock before, in what the server has forgotten, and another one holds it.
+  local doubt = s.owner ~= id and string.match(s.owner, '^%?') or ''
+  local owner = doubt == '' and s.owner or string.sub(s.owner, 2)
   -- The incarnation of the id may have changed since, the rest has not.
-  local known = s.owner == id or string.gsub(s.owner, '#%d+', '', 1) == string.gsub(id, '#%d+', '', 1)
-  if s.owner == '' or s.fence ~= fence or not known then return false end
-  s.owner = ''
-  if last then s.fence, s.leased = last, true end
+  local known = owner == id or string.gsub(owner, '#%d+', '', 1) == string.gsub(id, '#%d+', '', 1)
+  if owner == '' or s.fence ~= fence or not known then return false end
+  s.owner = doubt
+  if doubt == '' then s.deadline = '0' end
+  if last then s.fence = last end
   if slot == '' then pass_on(s, id) return true end
   if redis.call('ZADD', s.done, fence, slot) == 1 then note(s, s.done) end
   if s.now % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
@@ -304,7 +413,6 @@ local function carry_out(s, id, plan, at)
   own(s, id, plan[at + 1])
   local fence = s.fence
   part(s, id, fence, plan[at])
-  s.deadline = '0'
   for field, value in pairs(values) do
     if value == '' then redis.call('HDEL', state, field)
     else redis.call('HSET', state, field, string.sub(value, 2)) end
@@ -329,7 +437,8 @@ local function grant(s, caller)
   if s.waiting == 0 then return end
   for _ = 1, 64 do
     local id = redis.call('ZPOPMIN', s.queue)[1]
-    if not id then s.waiting = 0 return end
+    if not id then return end
+    s.waiting = s.waiting - 1
     local plan = plan_of(s, id)
     if id == caller and not (plan and s.state) then return own(s, id, 0) end
     -- Whether anybody listens to the waiter's connection. What PUBLISH returns would not tell.
@@ -347,6 +456,8 @@ local function grant(s, caller)
         redis.pcall('PUBLISH', channel(id), told .. ' ' .. id .. ' ' .. (fence or s.fence) .. ' ' .. s.stamp)
         -- It may have woken very many.
         if s.more then return end
+      elseif is_silent(s, id) then
+        pass_on(s, id)
       else
         own(s, id, 0)
         local message, state = 'grant ' .. id .. ' ' .. s.fence .. ' ' .. s.deadline .. ' ' .. s.stamp, nil
@@ -361,8 +472,9 @@ local function grant(s, caller)
 end
 
 -- What is to be said of a lock: 'status now fence deadline', and perhaps 'ticket more extra'. If the status is
--- not given, it is that of a waiter: own, queued, asleep (on the condition) or gone. Behind the deadline, and a
--- comma, stands when the next contribution lapses, if there are any.
+-- not given, it is that of a waiter: own, queued, asleep (on the condition) or gone. If there are contributions, the
+-- deadline is followed by a comma and when the next one lapses; and if the script could not undo one, by another comma
+-- and the field of the state.
 local function answer(s, status, id, extra, condition)
   local place
   if not status and s.owner == id then
@@ -377,6 +489,7 @@ local function answer(s, status, id, extra, condition)
   end
   local told = status .. ' ' .. s.stamp .. ' ' .. s.fence .. ' ' .. s.deadline
   if s.bound then told = told .. ',' .. (redis.call('ZRANGE', s.bound, 0, 0, 'WITHSCORES')[2] or 0) end
+  if s.spoiled then told = told .. ',' .. s.spoiled end
   if not (place or extra) and not s.more then return told end
   return told .. ' ' .. (place or s.newest or 0) .. (s.more and ' 1 ' or ' 0 ') .. (extra or '')
 end

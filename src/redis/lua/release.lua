@@ -1,6 +1,6 @@
 -- Gives a lock back, or refuses a grant, and hands the lock on.
 --
--- KEYS       lock, queue, done (and the state, of a monitor)
+-- KEYS       lock (and the state, of a monitor)
 -- ARGV       prefix, id, fence, slot (empty: nothing is remembered, and who was signalled passes that on),
 --            lease ms, claim ms, idle ms (and the last fence, if a cohort has passed the lock on)
 -- returns    released | lost | unknown | foreign | wrongtype
@@ -8,12 +8,49 @@
 -- wakes      the first of the queue
 -- complexity O(log waiters)
 -- flags: allow-oom
-local id, fence, slot = ARGV[2], ARGV[3], ARGV[4]
-local s, why = open(1, ARGV[6])
+local argv, call, format = ARGV, redis.call, string.format
+local time = call('TIME')
+local stamp = time[1] .. string.sub('00000' .. time[2], -6)  -- costs less than string.format
+local now = stamp + 0
+local key, id, fence, slot, state = KEYS[1], argv[2], argv[3], argv[4], KEYS[2]
+local packed = redis.pcall('HGET', key, 'state')
+if packed and not packed.err then
+  local owner, granted, clock, rest, keep, claim, flags, ticket = string.match(packed,
+    '^2 (%S+) (%d+) (%d+) %d+ ((%d+) (%d+) 0 ([-w]) (%d+))')
+  if owner == id and granted == fence and claim == argv[6] and clock + 0 <= now and slot ~= '' and not argv[8] and
+    keep + 0 >= now + (argv[5] + argv[7] / 2) * 1000 then
+    local queue, next, other, channel
+    if flags == 'w' and not state and fence + 0 < now then
+      queue = key .. '{queue}'
+      local waiting = redis.pcall('ZRANGE', queue, '0', '1')
+      next, other = waiting[1], waiting[2]
+      -- A waiter that is not connected is dropped below.
+      channel = next and argv[1] .. string.match(next, '^[^.]*')
+    end
+    if flags == '-' or channel and call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
+      local done = key .. '{done}'
+      if call('ZADD', done, fence, slot) == 1 then call('PEXPIRE', done, math.ceil((keep - now) / 1000)) end
+      if now % 64 == 0 then call('ZREMRANGEBYSCORE', done, '-inf', now - 3600000000) end
+      if not next then
+        call('HSET', key, 'state', '2 - ' .. fence .. ' ' .. stamp .. ' 0 ' .. rest)
+        return 'released ' .. stamp .. ' ' .. fence .. ' 0'
+      end
+      local deadline = format('%d', now + claim * 1000)
+      call('ZPOPMIN', queue)
+      redis.pcall('PUBLISH', channel, 'grant ' .. next .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. stamp)
+      call('HSET', key, 'state', '2 ' .. next .. ' ' .. stamp .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. keep .. ' ' ..
+        claim .. ' 0 ' .. (other and 'w ' or '- ') .. ticket)
+      return 'released ' .. stamp .. ' ' .. stamp .. ' ' .. deadline
+    end
+  end
+end
+-- the prologue stands here
+local s, why = open(key, ARGV[6], now, packed)
 if not s then return why end
-s.state = KEYS[4]
+s.state = state
 local parted = part(s, id, fence, slot, ARGV[8])
 if not parted then reap(s) end
+speak(s, id)
 if s.owner == '' then grant(s) end
 save(s, ARGV[5], ARGV[7])
 return parted and answer(s, 'released') or ended(s, fence + 0, slot)

@@ -1,15 +1,15 @@
 -- Signals those who sleep on a condition. Who calls need not own the lock.
 --
--- KEYS       lock, queue, done (and the state, of a monitor)
+-- KEYS       lock (and the state, of a monitor)
 -- ARGV       prefix, condition, one | all, lease ms, claim ms, idle ms, newest (a ticket, as of signal(); or empty)
 -- returns    ok | foreign | wrongtype; if not all were signalled, the ticket is the newest that there is
 -- repeated   signals again
 -- wakes      the first of the queue, if nobody owns the lock
 -- complexity O((signalled + 1) log waiters)
 -- flags: none
-local s, why = open(1, ARGV[5])
+local s, why = open(KEYS[1], ARGV[5])
 if not s then return why end
-s.state = KEYS[4]
+s.state = KEYS[2]
 reap(s)
 s.more = signal(s, ARGV[2], ARGV[3] == 'all', ARGV[7] ~= '' and ARGV[7])
 if s.owner == '' and s.waiting > 0 then grant(s) end

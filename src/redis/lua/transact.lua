@@ -1,8 +1,8 @@
 -- Changes the state of a monitor without a section. If somebody owns the lock or waits for it, that is done in its turn
 -- by whoever sets the lock free; what can not be decided here is left to the client, which is granted the lock.
 --
--- KEYS       lock, queue, done, state
--- ARGV       prefix, id, tries (how often it was sent before), lease ms, claim ms, idle ms, grace (as of acquire),
+-- KEYS       lock, state
+-- ARGV       prefix, id, tries (how often it was sent before), lease ms, claim ms, idle ms,
 --            since (a time, when it was sent first, or known to wait; 0: nothing is to be done), ticket (as of
 --            acquire), slot, seen fence (when it was sent first), condition (to wait on if a requirement does not hold, or
 --            empty), signals (as of leave. Behind them, of each step: a comparison, add or set; the field; '=' and
@@ -15,10 +15,10 @@
 -- wakes      those who are signalled; the first of the queue
 -- complexity O(steps + (signalled + 1) log waiters + fields), and the same for each transaction that waits
 -- flags: none
-local id, tries, lease, slot, seen, condition = ARGV[2], ARGV[3], ARGV[4], ARGV[10], ARGV[11], ARGV[12]
-local state, size, since = KEYS[4], redis.pcall('HLEN', KEYS[4]), ARGV[8] + 0
-if type(size) == 'table' then return 'wrongtype' end
-local s, why = open(1, ARGV[5])
+local id, tries, lease, slot, seen, condition = ARGV[2], ARGV[3], ARGV[4], ARGV[9], ARGV[10], ARGV[11]
+local state, size, since = KEYS[2], redis.pcall('HLEN', KEYS[2]), ARGV[7] + 0
+if is_of_another_type(size) then return 'wrongtype' end
+local s, why = open(KEYS[1], ARGV[5])
 if not s then return why end
 s.state, s.size = state, size
 local mark = (redis.call('ZSCORE', s.done, slot) or 0) + 0
@@ -39,7 +39,7 @@ if former then
   pass_on(s, id)
 end
 reap(s)
-if s.fresh and s.now < ARGV[7] + 0 then s.owner, s.deadline, s.leased = '?', ARGV[7], true end
+speak(s, id)
 if s.fresh and redis.call('EXISTS', s.key .. '{bound}') == 1 then bind(s) end
 if s.owner == '' and s.bound then lapse(s) end
 if s.owner == '' and s.waiting > 0 then grant(s) end
@@ -47,13 +47,13 @@ if s.owner == '' and s.waiting > 0 then grant(s) end
 local told, extra
 if s.owner ~= '' or s.waiting > 0 then
   extra = s.waiting
-  enqueue(s, id, ticket(s, ARGV[9] + 0))
-  plan_of(s, id, ARGV, 10)
+  enqueue(s, id, ticket(s, ARGV[8] + 0))
+  plan_of(s, id, ARGV, 9)
 else
-  told, extra = carry_out(s, id, ARGV, 10)
+  told, extra = carry_out(s, id, ARGV, 9)
   if told == 'unmet' and condition ~= '' then
     told, extra = 'asleep', fall_asleep(s, id, condition)
-    plan_of(s, id, ARGV, 10)
+    plan_of(s, id, ARGV, 9)
   elseif not told then
     own(s, id, seen)
     extra = contents(state)

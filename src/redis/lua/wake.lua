@@ -1,6 +1,6 @@
 -- Lets one who sleeps on a condition wait for the lock, although nobody has signalled it.
 --
--- KEYS       lock, queue, done
+-- KEYS       lock
 -- ARGV       prefix, ids (all that the sleeper may be known by, with commas), id, lease ms, claim ms, idle ms,
 --            condition
 -- returns    own | queued | gone | foreign | wrongtype; the extra is 1 if it slept until now
@@ -9,9 +9,10 @@
 -- complexity O(log waiters)
 -- flags: none
 local id = ARGV[3]
-local s, why = open(1, ARGV[5])
+local s, why = open(KEYS[1], ARGV[5])
 if not s then return why end
 reap(s)
+speak(s, id)
 local slept
 for old in string.gmatch(ARGV[2], '[^,]+') do
   if redis.call('ZREM', sleepers(s, ARGV[7]), old) == 1 then

@@ -23,12 +23,19 @@ local function prolong(key, ttl)
   if redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
 end
 
+-- Whether a reply says that a key is of another type. Any other error is for the client to report, such as a missing
+-- permission.
+local function is_of_another_type(reply)
+  if type(reply) ~= 'table' or not reply.err then return false end
+  return string.find(reply.err, '^WRONGTYPE') and true or error(reply)
+end
+
 -- Reads the gate; nil and why if it is not ours. One that does not exist has the number that the caller names.
 local function open(number)
   local v = redis.pcall('HMGET', KEYS[1], 'layout', 'number', 'origin', 'generation', 'clock', 'skew')
-  if v.err then return nil, 'wrongtype' end
+  if is_of_another_type(v) then return nil, 'wrongtype' end
   for i = 2, #KEYS do
-    if type(redis.pcall('ZCARD', KEYS[i])) == 'table' then return nil, 'wrongtype' end
+    if is_of_another_type(redis.pcall('ZCARD', KEYS[i])) then return nil, 'wrongtype' end
   end
   number = tonumber(number)
   if not v[1] then return {number = number, origin = number, generation = 0, skew = 0, now = wall, fresh = true} end

@@ -1,24 +1,56 @@
 -- Acquires units of a pool, or queues for them.
 --
--- KEYS       pool, queue, done, holders, units
+-- KEYS       pool
 -- ARGV       prefix, id, mode (queue, try), ticket (hint, 0: none), lease ms, claim ms, idle ms, capacity,
---            units outside (both of a new pool), seen fence, units, whether it is a taker (take, or empty),
---            what is remembered of one that has heard of its units (may be empty)
--- returns    own | queued | busy | impossible | foreign | wrongtype; of a new waiter, the extra is its
---            position
--- repeated   answers what the first call did: the same grant, the same place; to a taker also if the id has
---            another incarnation
+--            units outside (both of a new pool), seen fence, units, whether the client accepts another capacity
+--            (adopt, agreed, or empty)
+-- returns    own | queued | busy | impossible | mismatch | foreign | wrongtype; of a new waiter, the extra is
+--            its position; of a mismatch, the capacity of the pool
+-- repeated   answers what the first call did: the same grant, the same place
 -- wakes      the first of the queue, as long as it fits
 -- complexity O(log waiters + log holders)
 -- flags: none
-local id, hint, lease, units = ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[11])
-local takes = ARGV[12] == 'take'
-local s, why = open(1, ARGV[6], ARGV[8], ARGV[9])
+local time = redis.call('TIME')
+local wall = time[1] * 1000000 + time[2]
+local key, id, lease, units = KEYS[1], ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[11])
+local state = redis.pcall('HGET', key, 'state')
+
+-- The ordinary path needs no function of the prologue: the units are available, no waiter and no silent connection is
+-- known, no grace is in force, no lease has expired, the clock has not gone back, and the keys live long enough.
+local held, fence, clock, rest, outside, keep, claim, skew, capacity, origin = string.match(
+  type(state) == 'string' and state or '',
+  '^2 (%d+) (%d+) %d+ (%d+) ((%d+) (%d+) (%d+) (%d+) 0 %- (%d+) (%-?%d+) .*)$')
+local now = wall + (skew or 0)
+if held and capacity == ARGV[8] and (claim == ARGV[6] or claim + 0 >= (tonumber(ARGV[6]) or 1 / 0)) and
+  clock + 0 <= now and fence + 0 < now and ARGV[10] + 0 < now and keep + 0 >= now + (lease + ARGV[7] / 2) * 1000 then
+  held, capacity = held + 0, capacity + 0
+  local special, holders = 2 ^ 30, key .. '{holders}'
+  if held % special + outside + units % special <= capacity % special and held + units <= capacity and
+    (held == 0 or (redis.call('ZRANGE', holders, 0, 0, 'WITHSCORES')[2] or 0) + 0 > now) then
+    local time, deadline = string.format('%d', now), string.format('%d', now + claim * 1000)
+    if redis.call('ZADD', holders, 'NX', deadline, id) == 1 then
+      if held == 0 and outside == origin then
+        redis.call('PEXPIRE', holders, math.min(math.ceil((keep - now) / 1000), 2 ^ 53))
+      end
+      redis.call('HSET', key, 'h ' .. id, ARGV[11] .. ' ' .. time .. ' 0', 'state',
+        '2 ' .. string.format('%d', held + units) .. ' ' .. time .. ' ' .. time .. ' ' .. time .. ' ' .. rest)
+      return 'own ' .. time .. ' ' .. time .. ' ' .. deadline
+    end
+  end
+end
+
+-- the prologue stands here
+local hint = tonumber(ARGV[4])
+local s, why = open(key, wall, ARGV[6], ARGV[8], ARGV[9], state)
 if not s then return why end
+-- A command that is repeated was accepted before.
+if not agrees(s, tonumber(ARGV[8]), ARGV[12]) and not holding(s, id) and not wanted(s, id) then
+  return answer(s, 'mismatch', 0, nil, text(s.capacity))
+end
 if not possible(s, units) then return answer(s, 'impossible') end
 reap(s)
-if ARGV[13] ~= '' then redis.call('ZREM', s.done, ARGV[13]) end
-local known = redis.call('HEXISTS', s.units, id) == 1 or takes and served(s, id)
+speak(s, id)
+local known = holding(s, id) or wanted(s, id) and redis.call('ZSCORE', s.queue, id)
 -- Who waits may come in front of all others: it enters the queue before anybody is granted anything.
 if s.head and ARGV[3] == 'try' then grant(s, id) end
 
@@ -26,7 +58,7 @@ local position
 if known then
   -- It has its place, or its units.
 elseif not s.head and fits(s, units) then
-  own(s, id, units, tonumber(ARGV[10]), takes)
+  own(s, id, units, tonumber(ARGV[10]))
 elseif ARGV[3] == 'try' then
   save(s, lease, ARGV[7])
   return answer(s, 'busy')
@@ -36,8 +68,8 @@ else
   s.ticket = math.max(s.ticket, ticket)
   position = redis.call('ZCARD', s.queue)
   redis.call('ZADD', s.queue, text(ticket), id)
-  redis.call('HSET', s.units, id, text(units) .. (takes and ' take' or ''))
-  s.added = not s.head
+  redis.call('HSET', s.key, 'w ' .. id, text(units))
+  if not s.head then s.new[#s.new + 1] = s.queue end
   s.head = s.head or id
 end
 if s.head then grant(s, id) end

@@ -1,23 +1,21 @@
 -- Takes a waiter out of the queue; if it holds units already, takes them back.
 --
--- KEYS       pool, queue, done, holders, units
+-- KEYS       pool
 -- ARGV       prefix, ids (all that the waiter may be known by, with commas), lease ms, claim ms, idle ms,
---            capacity, units outside, how many it was to take as a taker (else 0),
---            whether a former connection of a taker may still ask for units (again, or empty)
+--            capacity, units outside
 -- returns    cancelled | foreign | wrongtype
 -- repeated   does nothing
 -- wakes      the first of the queue, as long as it fits
 -- complexity O(log waiters + log holders)
 -- flags: allow-oom
-local s, why = open(1, ARGV[4], ARGV[6], ARGV[7])
+local s, why = open(KEYS[1], read_clock(), ARGV[4], ARGV[6], ARGV[7])
 if not s then return why end
 for id in string.gmatch(ARGV[2], '[^,]+') do
   local units = holding(s, id)
   if units then drop(s, id, units) else leave(s, id) end
 end
-local units = tonumber(ARGV[8])
-if units > 0 then put_back(s, string.match(ARGV[2], '^[^,]+'), units, ARGV[9] == 'again') end
 reap(s)
+speak(s, string.match(ARGV[2], '[^,]*$'))
 grant(s)
 save(s, tonumber(ARGV[3]), ARGV[5])
 return answer(s, 'cancelled')

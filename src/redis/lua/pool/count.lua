@@ -1,21 +1,51 @@
--- Adds units that no permit holds, creates a pool, or reads how many units are available. Of an automatic
--- event, add says how many signals are to be available: 1 sets it, 0 resets it.
+-- Adds units that no permit holds, creates a pool, sets its capacity, or reads how many units are available.
+-- Of an automatic event, add says how many signals are to be available: 1 sets it, 0 resets it.
 --
--- KEYS       pool, queue, done, holders, units
--- ARGV       prefix, what (add, create, read), number (of add), name (of the call), name of the call before
---            it in its slot (both empty but of add), lease ms, claim ms, idle ms, capacity, units outside
--- returns    ok | excess | exists | foreign | wrongtype; the extra is how many are available
--- repeated   adds nothing, and answers ok, as long as the slot has not added anything else
--- wakes      the first of the queue, as long as it fits
--- complexity O(log waiters + log holders)
+-- KEYS       pool
+-- ARGV       prefix, what (add, create, read, resize), number (of add and resize), name (of the call), name of
+--            the call before it in its slot (both empty but of add and resize), lease ms, claim ms, idle ms,
+--            capacity, units outside, whether the client accepts another capacity (adopt, agreed, or empty)
+-- returns    ok | excess | exists | mismatch | foreign | wrongtype; the extra is how many are available, or of a
+--            mismatch, the capacity of the pool
+-- repeated   adds or sets nothing, and answers ok, as long as the slot has not added or set anything else
+-- wakes      the first of the queue, as long as it fits; of resize, also waiters that never will
+-- complexity O(log waiters + log holders); of resize, O(waiters)
 -- flags: allow-oom
 local what, number, lease = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[6])
-local s, why = open(1, ARGV[7], ARGV[9], ARGV[10])
+local s, why = open(KEYS[1], read_clock(), ARGV[7], ARGV[9], ARGV[10])
 if not s then return why end
+if what ~= 'resize' and not agrees(s, tonumber(ARGV[9]), ARGV[11]) then
+  return answer(s, 'mismatch', 0, nil, text(s.capacity))
+end
+
+local function remember_call()
+  if ARGV[5] ~= '' then redis.call('ZREM', s.done, ARGV[5]) end
+  redis.call('ZADD', s.done, text(s.now), ARGV[4])
+  redis.call('ZREMRANGEBYSCORE', s.done, '-inf', text(s.now - memory))
+  s.moved = true
+end
+
+-- Sets the capacity. Waiters for more units than that leave the queue.
+local function resize()
+  if s.origin >= 0 then s.origin = -s.capacity end
+  s.capacity = number
+  for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, -1)) do
+    local units = wanted(s, id)
+    if units and not possible(s, units) then
+      leave(s, id)
+      redis.pcall('PUBLISH', channel(id), 'impossible ' .. id .. ' 0 ' .. text(s.now))
+    end
+  end
+  s.head = redis.call('ZRANGE', s.queue, 0, 0)[1]
+end
+
 reap(s)
 local result = 'ok'
 if what == 'create' then
   if s.fresh then s.created = true else result = 'exists' end
+elseif what == 'resize' and not redis.call('ZSCORE', s.done, ARGV[4]) then
+  resize()
+  remember_call()
 elseif what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4]) then
   if s.capacity == signals then
     -- A signal that came back from who died goes to the next one; this is another one.
@@ -26,11 +56,9 @@ elseif what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4]) then
     result = 'excess'
   else
     move(s, -number)
-    if ARGV[5] ~= '' then redis.call('ZREM', s.done, ARGV[5]) end
-    redis.call('ZADD', s.done, text(s.now), ARGV[4])
-    redis.call('ZREMRANGEBYSCORE', s.done, '-inf', text(s.now - memory))
+    remember_call()
   end
 end
 if s.head then grant(s) end
 save(s, lease, ARGV[8])
-return answer(s, result, 0, 0, text(s.capacity % special - s.outside - s.held % special))
+return answer(s, result, 0, 0, text(math.max(s.capacity % special - s.outside - s.held % special, 0)))

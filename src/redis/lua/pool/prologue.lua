@@ -1,22 +1,32 @@
--- What every script of a pool begins with.
+-- What every script of a pool needs.
 --
--- A pool has units, of which holders have leases. It is five keys: a hash (the state), a sorted set (the
--- queue: waiter by ticket), a sorted set (what was given back last: fence by slot), a sorted set (the
--- holders: deadline by id) and a hash (of a waiter, what it wants; of a holder, 'units fence outside'). A
--- number of units is two in one: so many ordinary ones, and so many times `special` ones, which a semaphore
--- does not have. ARGV[1] is the prefix of the wake channels. Times are microseconds, spans in ARGV
--- milliseconds. Invariant after each script: the first of the queue does not fit, or the answer says that
--- there is more to do.
+-- A pool has units, of which holders have leases. Its only declared key is a hash; the others are named after it, so they
+-- lie in its slot:
 --
--- A taker wants units that are outside as soon as they are granted. That it was is remembered among what was given
--- back, until its client says that it has heard of it.
-local layout = '1'
+--   KEY           `layout`: 2; `state`, see below; `h ID`: what a holder has, 'UNITS FENCE OUTSIDE'; `w ID`: how many units
+--                 a waiter wants; `silent`: see is_silent()
+--   KEY{queue}    sorted set, the waiters by ticket
+--   KEY{holders}  sorted set, the holders by the end of the lease
+--   KEY{done}     sorted set, the released fences by slot, and when calls were executed by their names
+--
+-- The state is text: 2 HELD FENCE GIVEN CLOCK OUTSIDE UNTIL CLAIM SKEW GRACE FLAGS CAPACITY ORIGIN BORN TICKET. Words behind
+-- these are kept as they are. GRACE is 0 if there is none. FLAGS has a w if somebody may wait, an s if a connection is
+-- silent, or is a hyphen. ORIGIN is how many units were outside at first; or, once a capacity was set, the first capacity,
+-- negative: such a pool is kept for ever.
+--
+-- A number of units is two in one: so many ordinary ones, and so many times `special` ones, which a semaphore does not have.
+-- ARGV[1] is the prefix of the wake channels. Times are microseconds, spans in ARGV milliseconds. Invariant after each
+-- script: the first of the queue does not fit, or the answer says that there is more to do.
+local layout = '2'
 local memory = 3600 * 1000000  -- how long it is remembered what was given back
 local special = 2 ^ 30
 local signals = 2 ^ 28  -- the capacity of an automatic event, which no semaphore has: see merge()
 local at_once = 64  -- how many are granted or reaped by one script
-local wall = redis.call('TIME')
-wall = wall[1] * 1000000 + wall[2]
+
+local function read_clock()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
 
 -- redis.call would write numbers out much slower.
 local function text(number)
@@ -33,58 +43,124 @@ local function alive(id)
   return redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0
 end
 
--- Lets a key that may be new live for at least ttl more milliseconds.
-local function prolong(key, ttl)
-  if redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
+-- A connection is silent once it has let a lease end, and until it speaks again: the claim of each of its waiters would
+-- cost the others as much. So its waiters are dropped like those of a broken connection, and come back to their places.
+local function is_silent(s, id)
+  return s.silent and string.find(s.silent, ' ' .. string.match(id, '^[^.]*') .. ' ', 1, true)
+end
+
+-- Notes that a connection is silent: the last 16 of those that stand are remembered.
+local function fall_silent(s, id)
+  local names = {string.match(id, '^[^.]*')}
+  for name in string.gmatch(s.silent or '', '%S+') do
+    if name ~= names[1] and #names < 16 and redis.call('PUBSUB', 'NUMSUB', ARGV[1] .. name)[2] > 0 then
+      names[#names + 1] = name
+    end
+  end
+  s.silent = ' ' .. table.concat(names, ' ') .. ' '
+  redis.call('HSET', s.key, 'silent', s.silent)
+end
+
+-- A connection has spoken.
+local function speak(s, id)
+  local first = is_silent(s, id)
+  if not first then return end
+  s.silent = string.sub(s.silent, 1, first) .. string.gsub(string.sub(s.silent, first + 1), '^%S+ ', '')
+  if s.silent ~= ' ' then redis.call('HSET', s.key, 'silent', s.silent) return end
+  s.silent = nil
+  redis.call('HDEL', s.key, 'silent')
 end
 
 -- What is known of a holder: its units, its fence, how many of its units it has left outside, and when its
 -- lease ends. Who is in one of the two keys only is no holder: somebody has deleted the other.
 local function holding(s, id)
   local deadline = redis.call('ZSCORE', s.holders, id)
-  local entry = deadline and redis.call('HGET', s.units, id)
+  local entry = deadline and redis.call('HGET', s.key, 'h ' .. id)
   local units, fence, left = string.match(entry or '', '^(%d+) (%d+) (%d+)$')
   if units then return tonumber(units), tonumber(fence), tonumber(left), tonumber(deadline) end
 end
 
--- Reads the pool whose five keys begin at KEYS[first]; nil and why if it is not ours. A pool that does not
--- exist has the capacity and the units outside of permits that the caller names.
-local function open(first, claim, capacity, outside)
-  local key, queue, holders = KEYS[first], KEYS[first + 1], KEYS[first + 3]
-  local v = redis.pcall('HMGET', key, 'layout', 'held', 'outside', 'fence', 'clock', 'ticket', 'given', 'skew',
-    'claim', 'born', 'until', 'capacity', 'origin')
-  local head = redis.pcall('ZRANGE', queue, 0, 0)
-  if v.err or head.err then return nil, 'wrongtype' end
-  local s = {key = key, queue = queue, done = KEYS[first + 2], holders = holders, units = KEYS[first + 4],
-    head = head[1], claim = tonumber(claim), more = 0, deadline = 0}
-  if not v[1] then
+-- How many units a waiter wants.
+local function wanted(s, id)
+  return tonumber(redis.call('HGET', s.key, 'w ' .. id) or nil)
+end
+
+-- Serves each pool of a batch. One with damaged keys gets an answer that says so; the others are served all the same.
+local function each(serve)
+  local answers = {}
+  for i = 0, #KEYS - 1 do
+    local served, told = pcall(serve, i)
+    if not served then
+      -- Redis makes a text of an error that pcall has caught.
+      local text = type(told) == 'table' and told.err or told
+      local damaged
+      for _, sign in ipairs({': attempt to ', ': bad argument #', ' arguments must be strings or integers'}) do
+        damaged = damaged or string.find(text, sign, 1, true)
+      end
+      told = damaged and 'damaged' or string.find(text, '^WRONGTYPE') and 'wrongtype' or error({err = text})
+    end
+    answers[i + 1] = told
+  end
+  return answers
+end
+
+-- Whether a reply says that a key is of another type. Any other error is for the client to report, such as a missing
+-- permission.
+local function is_of_another_type(reply)
+  if type(reply) ~= 'table' or not reply.err then return false end
+  return string.find(reply.err, '^WRONGTYPE') and true or error(reply)
+end
+
+-- Reads a pool; nil and why if it is not ours. Its state may have been read before. A pool that does not exist has the
+-- capacity and the units outside of permits that the caller names. During a grace, two times of the server's clock follow
+-- the claim lease, as for a lock. While a state may be outdated, nobody is granted units, and no lease ends: holders that
+-- the server does not know come back meanwhile.
+local function open(key, wall, claim, capacity, outside, state)
+  local s = {key = key, queue = key .. '{queue}', holders = key .. '{holders}', done = key .. '{done}', new = {}, more = 0,
+    deadline = 0}
+  if state == nil then state = redis.pcall('HGET', key, 'state') end
+  local head = redis.pcall('ZRANGE', s.queue, 0, 0)
+  if is_of_another_type(state) or is_of_another_type(head) then return nil, 'wrongtype' end
+  local version = state and string.match(state, '^%S*') or redis.call('HGET', key, 'layout')
+  if version and version ~= layout then return nil, 'foreign' end
+  local since, ends
+  if not tonumber(claim) then
+    claim, since, ends = string.match(claim, '^(%d+) (%d+) (%d+)$')
+    if wall >= ends + 0 then ends = nil end
+  end
+  s.head, s.claim = head[1], tonumber(claim)
+  if not version then
     -- Here or never: what is somebody else's must not be written to, nor get an end.
-    for _, size in ipairs({redis.pcall('ZCARD', s.done), redis.pcall('ZCARD', holders),
-      redis.pcall('HEXISTS', s.units, '')}) do
-      if type(size) == 'table' then return nil, 'wrongtype' end
+    for _, size in ipairs({redis.pcall('ZCARD', s.done), redis.pcall('ZCARD', s.holders)}) do
+      if is_of_another_type(size) then return nil, 'wrongtype' end
     end
-    s.held, s.outside, s.fence, s.ticket, s.given, s.skew, s.keep = 0, tonumber(outside), 0, 0, 0, 0, 0
+    s.held, s.given, s.outside, s.keep, s.skew, s.ticket, s.rest = 0, 0, tonumber(outside), 0, 0, 0, ''
     s.capacity, s.origin = tonumber(capacity), s.outside
-    s.now, s.born, s.fresh, s.changed = wall, wall, true, true
-    -- Somebody has deleted the state alone.
-    for _, id in ipairs(redis.call('ZRANGE', holders, 0, -1)) do
-      local units, fence = holding(s, id)
-      s.held, s.fence = s.held + (units or 0), math.max(s.fence, fence or 0)
-    end
+    s.now, s.born, s.fresh = wall, wall, true
+    s.grace = s.capacity ~= signals and ends and ends + 0 or nil
+    -- Somebody has deleted the hash alone: the fences of those who held units were below the ends of their leases.
+    s.fence = tonumber(redis.call('ZRANGE', s.holders, -1, -1, 'WITHSCORES')[2] or 0)
     return s
   end
-  if v[1] ~= layout then return nil, 'foreign' end
-  s.held, s.outside, s.fence, s.ticket = tonumber(v[2]), tonumber(v[3]), tonumber(v[4]), tonumber(v[6])
-  s.given, s.skew, s.born, s.keep = tonumber(v[7]), tonumber(v[8]), tonumber(v[10]), tonumber(v[11])
-  s.capacity, s.origin = tonumber(v[12]), tonumber(v[13])
-  -- Or the holders alone.
-  if s.held > 0 and redis.call('EXISTS', holders) == 0 then s.held = 0 end
-  if s.claim <= tonumber(v[9]) then s.claim = tonumber(v[9]) else s.changed = true end
-  s.now = wall + s.skew
-  if s.now < tonumber(v[5]) then
-    s.now = tonumber(v[5])
-    s.skew, s.changed = s.now - wall, true
+  local clock, longest, grace, flags
+  s.held, s.fence, s.given, clock, s.outside, s.keep, longest, s.skew, grace, flags, s.capacity, s.origin, s.born, s.ticket,
+    s.rest = string.match(state, '^2 (%d+) (%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%-?%d+) (%d+) (%d+)(.*)$')
+  for _, word in ipairs({'held', 'fence', 'given', 'outside', 'keep', 'skew', 'capacity', 'origin', 'born', 'ticket'}) do
+    s[word] = s[word] + 0
   end
+  if string.find(flags, 's', 1, true) then s.silent = redis.call('HGET', key, 'silent') end
+  -- Or the holders alone.
+  if s.held > 0 and redis.call('EXISTS', s.holders) == 0 then s.held = 0 end
+  s.claim, s.grace = math.max(s.claim, longest), grace ~= '0' and grace + 0 or nil
+  s.now = wall + s.skew
+  local outdated = ends and clock - s.skew < since + 0
+  if s.now < clock + 0 then
+    s.now = clock + 0
+    s.skew, outdated = s.now - wall, true
+  end
+  -- The signals of an event are nobody's.
+  if outdated and ends and s.capacity ~= signals then s.grace = ends + s.skew end
+  if s.grace and s.grace <= s.now then s.grace = nil end
   return s
 end
 
@@ -95,39 +171,39 @@ local function merge(s)
   if s.capacity == signals and not s.head and available > 1 then s.outside = s.outside + available - 1 end
 end
 
--- Writes the state. A pool with other units outside than it began with is kept for ever: they are not a
--- lease that would come back.
+-- Writes the state. A pool with other units outside than it began with is kept for ever: they are not a lease that would
+-- come back. So are its waiters and holders, or the hash would say for ever what those wanted and had that have expired.
 local function save(s, lease, idle)
   merge(s)
   if s.fresh and s.held == 0 and s.outside == s.origin and not s.head and not s.created then return end
-  local ttl = lease + idle
-  redis.call('HSET', s.key, 'held', text(s.held), 'outside', text(s.outside), 'fence', text(s.fence), 'clock',
-    text(s.now), 'ticket', text(s.ticket), 'given', text(s.given))
-  local forever = s.outside ~= s.origin
+  local ttl, forever = lease + idle, s.outside ~= s.origin
   local renewed = s.keep < s.now + (ttl - idle / 2) * 1000
-  if renewed then s.keep, s.changed = s.now + ttl * 1000, true end
-  if s.changed then
-    redis.call('HSET', s.key, 'layout', layout, 'skew', text(s.skew), 'claim', text(s.claim), 'born', text(s.born),
-      'until', text(s.keep), 'capacity', text(s.capacity), 'origin', text(s.origin))
-  end
-  if renewed or s.added then
-    for _, key in ipairs({s.queue, s.done, s.holders, s.units}) do prolong(key, ttl) end
+  if renewed then s.keep = s.now + ttl * 1000 end
+  local flags = (s.head and 'w' or '') .. (s.silent and 's' or '')
+  if s.fresh then redis.call('HSET', s.key, 'layout', layout) end
+  redis.call('HSET', s.key, 'state', string.format('2 %d %d %d %d %d %d %d %d %d %s %d %d %d %d%s', s.held, s.fence, s.given,
+    s.now, s.outside, s.keep, s.claim, s.skew, s.grace or 0, flags ~= '' and flags or '-', s.capacity, s.origin, s.born,
+    s.ticket, s.rest))
+  local span = math.min(math.ceil((s.keep - s.now) / 1000), 2 ^ 53)  -- a damaged state may say anything
+  for _, key in ipairs((renewed or s.moved) and {s.key, s.queue, s.holders} or s.new) do
+    if forever then redis.call('PERSIST', key) else redis.call('PEXPIRE', key, span) end
   end
   -- What was taken or added must not be taken or added again by who comes back late.
-  if s.moved then prolong(s.done, memory / 1000) end
-  if forever then redis.call('PERSIST', s.key)
-  elseif renewed or s.moved then redis.call('PEXPIRE', s.key, math.max(ttl, math.ceil((s.keep - s.now) / 1000))) end
+  if s.moved then span = math.max(span, memory / 1000) end
+  if (renewed or s.moved or s.noted) and redis.call('PEXPIRE', s.done, span, 'GT') == 0 then
+    redis.call('PEXPIRE', s.done, span, 'NX')
+  end
 end
 
 local function hold(s, id, units, fence, left, deadline)
-  redis.call('HSET', s.units, id, text(units) .. ' ' .. text(fence) .. ' ' .. text(left))
+  redis.call('HSET', s.key, 'h ' .. id, string.format('%d %d %d', units, fence, left))
   redis.call('ZADD', s.holders, text(deadline), id)
 end
 
 -- Whether units of both kinds are there.
 local function fits(s, units)
-  return s.held % special + s.outside + units % special <= s.capacity % special and
-    math.floor(s.held / special) + math.floor(units / special) <= math.floor(s.capacity / special)
+  return not s.grace and s.held % special + s.outside + units % special <= s.capacity % special and
+    s.held + units <= s.capacity
 end
 
 -- Whether so many can ever be there.
@@ -135,68 +211,34 @@ local function possible(s, units)
   return units % special <= s.capacity % special and units <= s.capacity
 end
 
--- Counts units that nobody holds any more, or that are back.
-local function move(s, number)
-  if number ~= 0 then s.outside, s.moved = s.outside + number, true end
+-- Whether a client that names a capacity may use the pool. It may also name the one with which the pool was made;
+-- and once it has used the pool (agreed), whatever is set later.
+local function agrees(s, capacity, how)
+  return s.capacity == capacity or how == 'adopt' or s.origin < 0 and (how == 'agreed' or s.origin == -capacity)
 end
 
--- Remembers what was given back, or taken, with which fence. Whether that is something new.
-local function remember(s, what, fence)
-  if fence % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
-  return redis.call('ZADD', s.done, text(fence), what) == 1
-end
-
--- What a taker is remembered by, whatever connection it has: a command of a former one may come late, and must
--- not take anything again.
-local function taker(id)
-  return (string.gsub(id, '#%d+%.', '#0-', 1))
-end
-
--- The fence with which a taker was granted its units.
-local function served(s, id)
-  return tonumber(redis.call('ZSCORE', s.done, taker(id)) or nil)
-end
-
-local function own(s, id, units, seen, takes)
+local function own(s, id, units, seen)
   s.fence = math.max(s.fence + 1, s.now, seen + 1)
-  s.given = s.fence
-  if takes then
-    remember(s, taker(id), s.fence)
-    move(s, units)
-    return
-  end
-  -- The keys of holders may be new.
-  if s.held == 0 then s.added = true end
-  s.held = s.held + units
+  if s.held == 0 then s.new[#s.new + 1] = s.holders end
+  s.given, s.held = s.fence, s.held + units
   hold(s, id, units, s.fence, 0, s.now + s.claim * 1000)
-end
-
--- A taker is not interested any more: what it was granted is back, unless somebody has added it meanwhile. If a
--- former connection of it may still ask for units, it counts as served.
-local function put_back(s, id, units, again)
-  local name = taker(id)
-  local undone = name .. ' back'
-  if served(s, id) and not redis.call('ZSCORE', s.done, undone) then move(s, -math.min(units, s.outside)) end
-  redis.call('ZREM', s.done, name)
-  if not again then return end
-  remember(s, name, s.now)
-  remember(s, undone, s.now)
-  s.moved = true
 end
 
 -- Takes a holder's units back.
 local function drop(s, id, units)
   redis.call('ZREM', s.holders, id)
-  redis.call('HDEL', s.units, id)
+  redis.call('HDEL', s.key, 'h ' .. id)
   s.held = s.held - units
 end
 
 -- Takes back the units of those whose lease has ended, and tells them.
 local function reap(s)
+  if s.grace then return end
   local over = redis.call('ZRANGEBYSCORE', s.holders, '-inf', text(s.now), 'LIMIT', 0, at_once)
   for _, id in ipairs(over) do
     local units, fence = holding(s, id)
     drop(s, id, units or 0)
+    if units and not s.fresh then fall_silent(s, id) end
     if units then redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now)) end
   end
   if #over == at_once then s.more = 1 end
@@ -205,7 +247,7 @@ end
 
 local function leave(s, id)
   redis.call('ZREM', s.queue, id)
-  redis.call('HDEL', s.units, id)
+  redis.call('HDEL', s.key, 'w ' .. id)
 end
 
 -- Serves the queue for as long as its first fits; who is dead is left out. The message is the grant. The
@@ -215,23 +257,22 @@ local function grant(s, caller)
     local id = redis.call('ZRANGE', s.queue, 0, 0)[1]
     s.head = id
     if not id then return end
-    local units, takes = string.match(redis.call('HGET', s.units, id) or '', '^(%d+)( ?%a*)$')
-    units, takes = tonumber(units or nil), takes == ' take'
-    local lives = units and (id == caller or alive(id))
-    -- A taker that was served under the id of another connection is told so again.
-    local fence = lives and takes and served(s, id)
-    if lives and not fence and not fits(s, units) then return end
+    local units = wanted(s, id)
+    local lives = units and (id == caller or alive(id) and not is_silent(s, id))
+    if lives and not fits(s, units) then return end
     leave(s, id)
-    if lives and not fence then
-      own(s, id, units, 0, takes)
-      fence = s.fence
-    end
+    if lives then own(s, id, units, 0) end
     if lives and id ~= caller then
-      redis.pcall('PUBLISH', channel(id), 'grant ' .. id .. ' ' .. text(fence) .. ' ' ..
+      redis.pcall('PUBLISH', channel(id), 'grant ' .. id .. ' ' .. text(s.fence) .. ' ' ..
         text(s.now + s.claim * 1000) .. ' ' .. text(s.now))
     end
   end
   s.more = 1
+end
+
+-- Counts units that nobody holds any more, or that are back.
+local function move(s, number)
+  if number ~= 0 then s.outside, s.moved = s.outside + number, true end
 end
 
 -- What is to be said: 'status now fence deadline', and perhaps 'ticket more extra'.
@@ -250,9 +291,7 @@ local function standing(s, id, lease, extra)
     return answer(s, 'own', fence, nil, extra)
   end
   local first = redis.call('ZRANGE', s.holders, 0, 0, 'WITHSCORES')[2]
-  s.deadline = math.min(tonumber(first or s.now + lease * 1000), s.now + lease * 1000)
-  fence = id ~= '' and served(s, id)
-  if fence then return answer(s, 'own', fence, nil, extra) end
+  s.deadline = math.min(s.grace or tonumber(first or s.now + lease * 1000), s.now + lease * 1000)
   local ticket = id ~= '' and redis.call('ZSCORE', s.queue, id)
   if ticket then return answer(s, 'queued', 0, ticket, extra) end
   return answer(s, 'gone', 0, nil, extra)

@@ -1,6 +1,6 @@
 -- Gives back what a holder has, or refuses a grant, and lets those go on who can.
 --
--- KEYS       pool, queue, done, holders, units
+-- KEYS       pool
 -- ARGV       prefix, ids (all that the holder may be known by, with commas), fence, slot (empty: nothing is
 --            remembered), lease ms, claim ms, idle ms, capacity, units outside, units that the holder leaves
 --            outside
@@ -9,21 +9,52 @@
 -- wakes      the first of the queue, as long as it fits
 -- complexity O(log waiters + log holders)
 -- flags: allow-oom
-local fence, slot, lease = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
-local s, why = open(1, ARGV[6], ARGV[8], ARGV[9])
+local time = redis.call('TIME')
+local wall = time[1] * 1000000 + time[2]
+local key, id, slot, lease = KEYS[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
+local read = redis.pcall('HMGET', key, 'state', 'h ' .. id)
+
+-- The ordinary path, see acquire.lua. The slot is known, no units are left outside, and the pool is not that of an event,
+-- see merge().
+local units, its = string.match(read[2] or '', '^(%d+) (%d+) 0$')
+local held, fences, clock, rest, keep, claim, skew, capacity = string.match(read[1] or '',
+  '^2 (%d+) (%d+ %d+) (%d+) (%-?%d+ (%d+) (%d+) (%d+) 0 %- (%d+) .*)$')
+local now = wall + (skew or 0)
+if held and its == ARGV[3] and ARGV[10] == '0' and capacity ~= '268435456' and its % 64 ~= 0 and
+  (claim == ARGV[6] or claim + 0 >= (tonumber(ARGV[6]) or 1 / 0)) and clock + 0 <= now and
+  keep + 0 >= now + (lease + ARGV[7] / 2) * 1000 then
+  local holders = key .. '{holders}'
+  local first = redis.call('ZRANGE', holders, 0, 0, 'WITHSCORES')
+  if (first[2] or 0) + 0 > now and (first[1] == id or redis.call('ZSCORE', holders, id)) and
+    redis.call('ZADD', key .. '{done}', 'XX', 'CH', its, slot) == 1 then
+    redis.call('ZREM', holders, id)
+    redis.call('HDEL', key, 'h ' .. id)
+    local time = string.format('%d', now)
+    redis.call('HSET', key, 'state', '2 ' .. string.format('%d', held - units) .. ' ' .. fences .. ' ' .. time .. ' ' .. rest)
+    return 'released ' .. time .. ' 0 0'
+  end
+end
+
+-- the prologue stands here
+local fence = tonumber(ARGV[3])
+local s, why = open(key, wall, ARGV[6], ARGV[8], ARGV[9], read[1])
 if not s then return why end
 local result
 for id in string.gmatch(ARGV[2], '[^,]+') do
   local units, its, left = holding(s, id)
   if its == fence then
     -- First what can fail, if somebody has put something else there.
-    if slot ~= '' and remember(s, slot, fence) then s.added = true end
+    if slot ~= '' then
+      if redis.call('ZADD', s.done, text(fence), slot) == 1 then s.noted = true end
+      if fence % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
+    end
     drop(s, id, units)
     move(s, tonumber(ARGV[10]) - left)
     result = 'released'
   end
 end
 reap(s)
+speak(s, string.match(ARGV[2], '[^,]*$'))
 if s.head then grant(s) end
 save(s, lease, ARGV[7])
 return result and answer(s, result) or ended(s, fence, slot)

@@ -1,22 +1,23 @@
 -- Extends leases; confirms grants; takes back a part of what somebody holds.
 --
--- KEYS       pool, queue, done, holders, units; for each lease
+-- KEYS       pool; for each lease
 -- ARGV       prefix; for each lease: id, fence, units that are still held, units that the holder leaves
 --            outside, lease ms, claim ms, idle ms, capacity, units outside
--- returns    {own | lost | unknown | foreign | wrongtype, …}
+-- returns    {own | lost | unknown | foreign | wrongtype | damaged, …}
 -- repeated   extends again
 -- wakes      the first of a queue, as long as it fits
 -- complexity O(leases (log waiters + log holders))
 -- flags: allow-oom
-local answers = {}
-for i = 0, #KEYS / 5 - 1 do
+local wall = read_clock()
+return each(function(i)
   local a = 2 + 9 * i
   local id, fence, lease = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 4])
-  local s, why = open(1 + 5 * i, ARGV[a + 5], ARGV[a + 7], ARGV[a + 8])
+  local s, why = open(KEYS[1 + i], wall, ARGV[a + 5], ARGV[a + 7], ARGV[a + 8])
   if not s then
-    answers[i + 1] = why
+    return why
   else
     reap(s)
+    speak(s, id)
     local units, its, left, ends = holding(s, id)
     local mine = its == fence
     if mine then
@@ -27,7 +28,6 @@ for i = 0, #KEYS / 5 - 1 do
     end
     if s.head then grant(s) end
     save(s, lease, ARGV[a + 6])
-    answers[i + 1] = mine and standing(s, id, lease) or ended(s, fence, '')
+    return mine and standing(s, id, lease) or ended(s, fence, '')
   end
-end
-return answers
+end)

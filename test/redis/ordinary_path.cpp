@@ -1,0 +1,243 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/random_runs.hpp"
+#include "support/script_scene.hpp"
+#include "support/weakened_scripts.hpp"
+
+// The scripts of the ordinary path do what the same scripts do without it: random sequences of calls get the same
+// answers, send the same messages and leave the same keys. TURNSTILE_RANDOM_RUNS says how many sequences there are.
+
+namespace turnstile::test {
+namespace {
+
+using words = script_scene::words;
+
+/// The scripts end with an error where their ordinary path ends.
+without::patches nothing_but_ordinary_paths()
+{
+    without::patches result;
+    for (const char* script : {"acquire", "release", "leave", "fetch"})
+        result.push_back({script, "-- the prologue stands here\n", "error('not ordinary')\n"});
+    return result;
+}
+
+/// Calls as clients make them, and a few that they do not make.
+class calls
+{
+public:
+    calls(std::uint64_t seed, bool has_state)
+        : dice_(seed)
+        , has_state_(has_state)
+    {
+        // Some sequences are more ordinary than others.
+        rare_ = dice_.coin() ? 12 : 200;
+    }
+
+    struct call
+    {
+        std::string script;
+        words arguments;
+    };
+
+    /// Time, faults and subscriptions.
+    void disturb(redis_store& store)
+    {
+        store.clock += dice_.below(8) == 0 ? 0 : 1 + dice_.below(3000);
+        if (is_rare())
+            store.clock += 1'000'000 * dice_.below(20);
+        if (is_rare() && is_rare())
+            store.clock -= 1'000'000 * dice_.below(3);
+        if (is_rare())
+            store.subscribers["w:b#1"] = 1 - store.subscribers["w:b#1"];
+        if (is_rare() && is_rare())
+        {
+            const words keys{"lock", "lock{queue}", "lock{done}", "state"};
+            const std::string& key = dice_.one_of(keys);
+            store.run(words{"DEL", key});
+            // The ordinary path does not look at a queue in which nobody waits.
+            if (key != "lock{queue}" && dice_.coin())
+                store.run(words{"SET", key, "x"});
+        }
+    }
+
+    call next(const redis_store& store)
+    {
+        const std::string owner = lock_field(store, "lock", "owner");
+        const std::string fence =
+            is_rare() ? std::to_string(store.clock - 7) : lock_field(store, "lock", "fence");
+        const bool by_owner = !owner.empty() && !is_rare();
+        const std::string who = by_owner ? owner : id();
+        const std::string slot = is_rare() ? "" : "slot " + who.substr(0, 1);
+        words options{is_rare() ? "5000" : "15000", is_rare() ? "2000" : "4000",
+                      is_rare() ? "600000" : "60000"};
+        if (is_rare() && is_rare())
+            options[1] +=
+                " " + std::to_string(store.clock) + " " + std::to_string(store.clock + 3'000'000);
+        const unsigned which = dice_.below(is_rare() ? 14 : 9);
+        switch (which)
+        {
+        case 0:
+        case 1:
+        case 2:
+        {
+            const words tickets{"try", std::to_string(store.clock - 5)};
+            const std::string ticket = dice_.below(6) == 0 ? dice_.one_of(tickets) : "0";
+            return with({"acquire", {"w:", is_rare() ? who : id(), ticket}}, options,
+                        {is_rare() ? std::to_string(store.clock + 5) : "0"});
+        }
+        case 3:
+        case 4:
+            return with({"release", {"w:", who, fence, slot}}, options,
+                        is_rare() ? words{std::to_string(store.clock - 3)} : words{});
+        case 5:
+        case 6:
+        case 7:
+            return leave(with({"leave", {"w:", who, fence, slot}}, options, {}));
+        case 8:
+            return with({"fetch", {"w:", who, fence}}, options, {});
+        case 9:
+            return with({"cancel", {"w:", id()}}, options, {"c"});
+        case 10:
+            return with({"nudge", {"w:", id()}}, options, {"w:a#1", "c"});
+        case 11:
+            return with({"resync", {"w:", who + "," + id(), id(), dice_.coin() ? "0" : fence}},
+                        options, {"c"});
+        case 12:
+            return with({"signal", {"w:", "c", dice_.coin() ? "one" : "all"}}, options, {""});
+        default:
+            return with({"transact", {"w:", id() + "+", "0"}}, options,
+                        {std::to_string(store.clock), "0", "slot t", "0", "c", "0", "add", "n",
+                         "=1", "=0", "-100", "100"});
+        }
+    }
+
+private:
+    bool is_rare() { return dice_.below(rare_) == 0; }
+
+    std::string id()
+    {
+        const words connections{"a#1.", "b#1.", "c#1.", "d#1."};
+        return dice_.one_of(connections) + std::to_string(1 + dice_.below(3));
+    }
+
+    static call with(call result, const words& options, const words& last)
+    {
+        result.arguments.insert(result.arguments.end(), options.begin(), options.end());
+        result.arguments.insert(result.arguments.end(), last.begin(), last.end());
+        return result;
+    }
+
+    call leave(call result)
+    {
+        const bool sleeps = is_rare();
+        const bool signals = is_rare();
+        words last{sleeps ? id() : "", sleeps ? "c" : "", signals ? "1" : "0"};
+        if (signals)
+            last.insert(last.end(), {"c", "one"});
+        for (const char* field : {"n", "m"})
+            if (has_state_ && dice_.coin())
+                last.insert(last.end(),
+                            {field, is_rare() ? "" : "=" + std::to_string(dice_.below(50))});
+        return with(std::move(result), {}, last);
+    }
+
+    dice dice_;
+    bool has_state_ = false;
+    unsigned rare_ = 12;
+};
+
+/// If somebody has deleted the queue, the flag that says that there are waiters may be wrong for a while.
+redis_store without_stale_flag(redis_store store)
+{
+    if (!store.exists("lock{queue}") && lock_field(store, "lock", "flags") == "w")
+        store.run(words{"HSET", "lock", "state",
+                        with_packed_word(store.hash("lock")->at("state"), "flags", "-")});
+    return store;
+}
+
+/// What a test that fails shows.
+std::string contents(redis_store store)
+{
+    std::ostringstream text;
+    for (const char* key : {"lock", "lock{queue}", "lock{done}", "state"})
+    {
+        text << "; " << key << " for " << store.run(words{"PTTL", key}).number << ':';
+        if (const auto* fields = store.hash(key))
+            for (const auto& [name, value] : *fields)
+                text << ' ' << name << '=' << value;
+        if (const auto* set = store.zset(key))
+            for (const auto& [score, member] : set->order)
+                text << ' ' << member << '=' << static_cast<std::int64_t>(score);
+    }
+    for (const auto& [channel, message] : store.published)
+        text << "; " << channel << ": " << message;
+    return text.str();
+}
+
+BOOST_AUTO_TEST_CASE(the_ordinary_path_does_what_the_full_one_does)
+{
+    script_engine with_path;
+    script_engine without_path(without::ordinary_paths());
+    script_engine path_alone(nothing_but_ordinary_paths());
+    std::map<std::string, unsigned> ordinary;
+    std::map<std::string, unsigned> in_full;
+    run_seeds(500,
+              [&](std::uint64_t seed)
+              {
+                  redis_store store;
+                  store.clock = script_scene::start;
+                  for (const char* each : {"w:a#1", "w:b#1", "w:c#1", "w:d#1"})
+                      store.subscribers[each] = 1;
+                  // A monitor, or a mutex.
+                  const words keys = seed % 3 == 0 ? words{"lock"} : words{"lock", "state"};
+                  calls next(seed, keys.size() == 2U);
+                  for (int i = 0; i < 120 && all_is_well(); ++i)
+                  {
+                      next.disturb(store);
+                      const calls::call ask = next.next(store);
+                      const bool needs_state = ask.script == "fetch" || ask.script == "transact";
+                      if (needs_state && keys.size() == 1U)
+                          continue;
+                      const words its_keys = ask.script == "resync" ? words{"lock"} : keys;
+                      store.published.clear();
+                      redis_store other = store;
+                      redis_store third = store;
+                      const redis_reply told =
+                          with_path.run(store, ask.script, its_keys, ask.arguments);
+                      const redis_reply same =
+                          without_path.run(other, ask.script, its_keys, ask.arguments);
+                      ++(path_alone.run(third, ask.script, its_keys, ask.arguments).is_error()
+                             ? in_full
+                             : ordinary)[ask.script];
+                      BOOST_TEST_CONTEXT(ask.script << " in call " << i)
+                      {
+                          BOOST_TEST(told.is_error() == same.is_error());
+                          if (!told.is_error())
+                              BOOST_TEST(to_string(told) == to_string(same));
+                          BOOST_TEST((without_stale_flag(store) == without_stale_flag(other)),
+                                     contents(store) << " and in full " << contents(other));
+                      }
+                  }
+              });
+    for (const char* each : {"acquire", "release", "leave", "fetch"})
+    {
+        BOOST_TEST_MESSAGE(each << ": " << ordinary[each] << " ordinary, " << in_full[each]
+                                << " in full");
+        BOOST_TEST(ordinary[each] > 0U, each);
+        BOOST_TEST(in_full[each] > 0U, each);
+    }
+}
+
+}  // namespace
+}  // namespace turnstile::test
