@@ -83,7 +83,7 @@ void grant::arrive() const noexcept
 
 void grant::unlock() noexcept
 {
-    // Of an upgraded one there are two.
+    // An upgraded grant has two locks.
     for (auto held = std::exchange(held_, nullptr); held; held = held->base)
         if (held->end())
             held->lock->core->post([held](session_engine& engine)
@@ -98,10 +98,10 @@ owner_token grant::disown() noexcept
 
 namespace {
 
-/// Gives back what was taken from a guard or a token, and tells a handler how that went.
+/// Releases a lock that a guard or a token held, and reports the result to a handler.
 void give_back(const std::shared_ptr<held_lock>& held, const listener& done)
 {
-    // What was upgraded goes first, so that all is there when the handler is told.
+    // The base of an upgrade is released first, so that both are released when the handler runs.
     (void)grant(held->base);
     if (!held->end())
         done->complete(turnstile::errc::lost);
@@ -169,11 +169,12 @@ std::string text(milliseconds value)
 }  // namespace
 
 detail::lease_options detail::lease_of(const config& settings, const mutex_options& options,
-                                       std::uint32_t max_cohort)
+                                       std::uint32_t max_cohort, bool has_capacity)
 {
     detail::lease_options result;
     result.lease = options.lease().value_or(settings.lease);
-    result.claim = options.claim_lease().value_or(std::min(settings.claim_lease, result.lease));
+    result.claim =
+        options.claim_lease().value_or(std::min(settings.effective_claim_lease(), result.lease));
     result.idle = settings.idle_time;
     result.renew = options.renew();
     result.cohort = options.cohort();
@@ -191,6 +192,9 @@ detail::lease_options detail::lease_of(const config& settings, const mutex_optio
             "the cohort is " + std::to_string(result.cohort) + ", but has to be at most " +
                 std::to_string(max_cohort) +
                 (max_cohort == 0 ? ": only mutexes without durability have one" : ""));
+    if (options.adopt_capacity() && !has_capacity)
+        throw redis_error(errc::invalid_config,
+                          "adopt_capacity is set, but only semaphores have a capacity");
     return result;
 }
 
@@ -223,7 +227,7 @@ detail::durability_options detail::durability_of(const mutex_options& options)
         throw redis_error(errc::invalid_config,
                           "the durability is " + std::to_string(options.replicas()) +
                               " replicas within " + text(options.replica_timeout()) +
-                              ", but has to be at least 0 and 1 ms");
+                              ", but has to be at least 0 replicas and 1 ms");
     return {options.replicas(), options.replica_timeout()};
 }
 
@@ -235,7 +239,7 @@ std::shared_ptr<detail::lock_handle> make_lock(const session& owner, std::string
     detail::check_name(name);
     const auto& core = detail::session_access::core(owner);
     auto keys = detail::mutex_keys(core->settings.prefix, name);
-    // The key comes first: it is the same by whatever name a server is known.
+    // The key comes first, because the server may be known by several names.
     std::string order = keys[0] + ' ' + core->settings.server_name();
     const detail::durability_options durability = detail::durability_of(options);
     const detail::lease_options lease = detail::lease_of(

@@ -19,7 +19,7 @@ namespace detail {
 
 // --- permits ------------------------------------------------------------------------------------
 
-/// What a permit owns: units of one grant, or, if permits were merged, of several.
+/// The units of a permit: of one grant, or of several if permits were merged.
 class permit_share final : public loss_watcher, public std::enable_shared_from_this<permit_share>
 {
 public:
@@ -40,7 +40,7 @@ public:
         parts_.push_back(std::move(what));
     }
 
-    /// Parts with units, the last ones first.
+    /// Moves units to a new share, the last parts first.
     [[nodiscard]] std::shared_ptr<permit_share> split(std::int64_t units)
     {
         auto result = std::make_shared<permit_share>(executor_);
@@ -85,7 +85,7 @@ private:
 
 namespace {
 
-/// Gives up a part of what was granted, or the rest of it, and tells a handler how that went.
+/// Releases a part, or makes it permanently unavailable, and reports the result to a handler.
 void give_up(const permit_share::part& part, bool leaves_outside, const listener& done)
 {
     const std::shared_ptr<held_lock>& held = part.held;
@@ -104,7 +104,7 @@ void give_up(const permit_share::part& part, bool leaves_outside, const listener
                                : make_error_code(turnstile::errc::lost));
 }
 
-/// Completes a handler when several parts have been given back, with the first error.
+/// Completes a handler with the first error after all parts have been released.
 class joint_release
 {
 public:
@@ -115,7 +115,7 @@ public:
     {
     }
 
-    /// What is told of one of the parts.
+    /// The listener for one of the parts.
     static listener part_of(const std::shared_ptr<joint_release>& whole)
     {
         return std::make_shared<completion<error_code>>(leave_handler(
@@ -245,7 +245,7 @@ void permit_grant::start_release(const std::shared_ptr<permit_share>& share,
 // --- operations ---------------------------------------------------------------------------------
 
 void start_acquire(const std::shared_ptr<lock_handle>& pool, patience patience, std::int64_t units,
-                   std::optional<take_mode> takes, lock_handler handler)
+                   bool takes, lock_handler handler)
 {
     demand what;
     what.units = units;
@@ -271,13 +271,13 @@ void start_call(const std::shared_ptr<lock_handle>& pool, inquiry what, std::int
         done->complete(errc::session_closed, 0);
 }
 
-void start_change(const std::shared_ptr<lock_handle>& pool, std::int64_t number,
+void start_change(const std::shared_ptr<lock_handle>& pool, inquiry what, std::int64_t number,
                   leave_handler handler)
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
     const auto executor = executor_of(*pool);
     start_call(
-        pool, inquiry::add, number,
+        pool, what, number,
         {[done](const error_code& error, std::int64_t) { done->complete(error); }, executor});
 }
 
@@ -288,12 +288,21 @@ void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, lea
     if (units < 1)
         completion<error_code>(std::move(handler)).complete(turnstile::errc::invalid_count);
     else
-        start_change(pool, units, std::move(handler));
+        start_change(pool, inquiry::add, units, std::move(handler));
+}
+
+void start_resize(const std::shared_ptr<lock_handle>& pool, std::int64_t capacity,
+                  leave_handler handler)
+{
+    if (capacity < 1 || capacity > async_semaphore::max_capacity)
+        completion<error_code>(std::move(handler)).complete(turnstile::errc::invalid_count);
+    else
+        start_change(pool, inquiry::resize, capacity, std::move(handler));
 }
 
 void start_signal(const std::shared_ptr<lock_handle>& signals, bool is_set, leave_handler handler)
 {
-    start_change(signals, is_set ? 1 : 0, std::move(handler));
+    start_change(signals, inquiry::add, is_set ? 1 : 0, std::move(handler));
 }
 
 void start_create(const std::shared_ptr<lock_handle>& pool, count_handler handler)
@@ -324,11 +333,12 @@ std::shared_ptr<detail::lock_handle> make_pool(const session& owner, std::string
             "a semaphore with " + std::to_string(available) + " of " + std::to_string(capacity) +
                 " units; there have to be 1 to " + std::to_string(async_semaphore::max_capacity)));
     const auto& core = detail::session_access::core(owner);
-    detail::lease_options lease = detail::lease_of(core->settings, options);
+    detail::lease_options lease = detail::lease_of(core->settings, options, 0, true);
     lease.pool = detail::pool_shape{capacity, capacity - available};
+    lease.adopts = options.adopt_capacity();
     return std::make_shared<detail::lock_handle>(
-        core, std::string(name), detail::pool_keys(core->settings.prefix, "semaphore", name),
-        lease);
+        core, std::string(name), detail::pool_keys(core->settings.prefix, "semaphore", name), lease,
+        detail::durability_of(options));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace turnstile::redis {
 
 namespace {
 
-// What the scripts can count exactly.
+// The largest number that the scripts can count exactly.
 constexpr std::ptrdiff_t most = (std::ptrdiff_t(1) << 52U) - 1;
 
 std::int64_t checked(std::ptrdiff_t participants)

@@ -16,7 +16,7 @@
 
 namespace turnstile::redis::detail {
 
-/// What a contribution stores. Any thread may look at it.
+/// The state of a contribution object. Accessible from any thread.
 class bond_handle final : public std::enable_shared_from_this<bond_handle>
 {
 public:
@@ -31,9 +31,10 @@ public:
     const std::shared_ptr<lock_handle> lock;
     const bond_terms terms;
 
-    /// What the client calls it; the id is 0 until a section says that it is made. Belongs to the session's strand.
+    /// The client's name of the contribution; its id is 0 until a section has committed it. Belongs to the
+    /// session's strand.
     bond_name name;
-    /// Whether nobody wants it any more. Belongs to the session's strand.
+    /// Whether the contribution object is destroyed. Belongs to the session's strand.
     bool is_dropped = false;
 
     [[nodiscard]] bool valid() const noexcept
@@ -47,10 +48,10 @@ public:
         expires_.store(expires.count(), std::memory_order_relaxed);
     }
 
-    /// It does not count any more. Whether it did until now.
+    /// Marks the contribution as ended. Returns whether it counted until now.
     bool end() noexcept { return !is_over_.exchange(true, std::memory_order_acq_rel); }
 
-    /// Belongs to the executor of the section that made it.
+    /// Belongs to the executor of the section that made the contribution.
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
 
     /// Triggers the slot, on that executor.
@@ -60,7 +61,7 @@ private:
     friend class held_lock;
 
     const std::shared_ptr<mortal_executor> executor_;
-    // Long ago, until the server has confirmed it.
+    // In the past, until the server has confirmed the contribution.
     std::atomic<std::int64_t> expires_{0};
     std::atomic<bool> is_over_{false};
     boost::asio::cancellation_signal lost_;

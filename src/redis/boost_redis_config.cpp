@@ -8,13 +8,16 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
 #include <string_view>
 #include <tuple>
 #include <turnstile/redis/error.hpp>
 #include <utility>
 #include <vector>
 
+#include "identity.hpp"
 #include "redact.hpp"
 #include "scripts.hpp"
 
@@ -31,16 +34,15 @@ void push_hello(boost::redis::request& to, const config& settings)
 {
     to.clear();
     if (settings.username.empty() && settings.password.empty())
-        to.hello_setname(settings.client_name);
+        to.hello_setname(client_name_of(settings));
     else
         to.hello_setname(settings.username.empty() ? "default" : settings.username,
-                         settings.password, settings.client_name);
+                         settings.password, client_name_of(settings));
 }
 
-/// SUBSCRIBE has no reply of its own in RESP3. A refused one has, and that would be taken for the reply
-/// to the next command, and so on, for as long as the connection lasts. Hence the commands behind it,
-/// which have replies: there the refusal ends the set-up. They also spare every script its first
-/// NOSCRIPT.
+/// In RESP3, SUBSCRIBE has no reply, but a refused SUBSCRIBE has one. It would be taken for the reply to the
+/// next command, and shift all later replies of the connection. So commands with replies follow, which end
+/// the set-up at the refusal. They also load the scripts, and so prevent NOSCRIPT errors.
 void push_setup(boost::redis::request& to, const config& settings, const std::string& channel)
 {
     push_hello(to, settings);
@@ -67,8 +69,8 @@ void set_sentinels(boost::redis::sentinel_config& to, const config& settings)
         settings.connect_timeout;
 }
 
-/// Whether a text begins like an error of a server, with a word in capitals: else the reason why a set-up
-/// failed is one of ours, such as a broken connection.
+/// Whether a text begins like a server's error, with a word in capitals. Otherwise the set-up failed for a
+/// local reason, such as a broken connection.
 bool is_server_error(std::string_view text)
 {
     const std::string_view word = text.substr(0, text.find(' '));
@@ -76,14 +78,14 @@ bool is_server_error(std::string_view text)
            std::ranges::all_of(word, [](char c) { return c >= 'A' && c <= 'Z'; });
 }
 
-/// The host in a text such as `host:6379 (TLS enabled)`; an address of IPv6 has no brackets there.
+/// The host in a text such as `host:6379 (TLS enabled)`, where an IPv6 address has no brackets.
 std::string host_in(std::string_view text)
 {
     return std::string(text.substr(0, text.rfind(':')));
 }
 
-/// For which names the certificate of the server that is contacted first may be: with sentinels, whichever of
-/// them that is.
+/// The names that the certificate of the first contacted server may contain; with sentinels, those of any
+/// sentinel.
 std::vector<std::string> names_of(const config& settings)
 {
     if (!settings.tls_name.empty())
@@ -95,6 +97,40 @@ std::vector<std::string> names_of(const config& settings)
     for (const host_and_port& each : settings.sentinels)
         names.push_back(each.host);
     return names;
+}
+
+/// Loads the certificate for servers that ask for one.
+void use_certificate(boost::asio::ssl::context& context, const config& settings)
+{
+    if (settings.tls_cert_file.empty())
+        return;
+    error_code error;
+    std::ignore = context.use_certificate_chain_file(settings.tls_cert_file, error);
+    if (error)
+        throw redis_error(errc::invalid_config,
+                          fmt::format("cert_file={}: cannot be read as a certificate ({})",
+                                      settings.tls_cert_file, error.message()));
+    std::ignore =
+        context.use_private_key_file(settings.tls_key_file, boost::asio::ssl::context::pem, error);
+    if (error)
+        throw redis_error(
+            errc::invalid_config,
+            fmt::format("key_file={}: cannot be read as the private key of cert_file={} ({})",
+                        settings.tls_key_file, settings.tls_cert_file, error.message()));
+}
+
+/// The reason why OpenSSL does not trust a certificate.
+std::string mistrust_of(boost::asio::ssl::verify_context& certificate)
+{
+    const int why = X509_STORE_CTX_get_error(certificate.native_handle());
+    const bool is_unknown = why == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT ||
+                            why == X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN ||
+                            why == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT ||
+                            why == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY ||
+                            why == X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE;
+    return fmt::format(
+        "the server's certificate is not trusted ({}){}", X509_verify_cert_error_string(why),
+        is_unknown ? "; name the certificate of the CA that signed it as ca_file" : "");
 }
 
 log_level level_of(boost::redis::logger::level level)
@@ -111,11 +147,11 @@ boost::redis::config make_redis_config(const config& settings, const std::string
     to.unix_socket = settings.unix_socket;
     to.use_ssl = settings.tls;
     to.resolve_timeout = to.connect_timeout = to.ssl_handshake_timeout = settings.connect_timeout;
-    to.health_check_interval = settings.health_check;
+    to.health_check_interval = settings.effective_health_check();
     to.health_check_id = "turnstile";
-    // The loop that reconnects is ours.
+    // Our own loop reconnects.
     to.reconnect_wait_interval = std::chrono::seconds{0};
-    // Boost.Redis fills as much with zeros before each read.
+    // Boost.Redis fills this many bytes with zeros before each read.
     to.read_buffer_append_size = 4096;
     to.use_setup = true;
     push_setup(to.setup, settings, channel);
@@ -125,10 +161,13 @@ boost::redis::config make_redis_config(const config& settings, const std::string
 }
 
 boost::asio::ssl::context make_tls_context(const config& settings,
-                                           std::shared_ptr<const log_findings> findings)
+                                           std::shared_ptr<log_findings> findings)
 {
     boost::asio::ssl::context context(boost::asio::ssl::context::tls_client);
-    if (!settings.tls || !settings.tls_verify)
+    if (!settings.tls)
+        return context;
+    use_certificate(context, settings);
+    if (!settings.tls_verify)
         return context;
 
     error_code error;
@@ -145,12 +184,24 @@ boost::asio::ssl::context make_tls_context(const config& settings,
         [names = names_of(settings), findings = std::move(findings)](
             bool preverified, boost::asio::ssl::verify_context& certificate)
         {
+            if (!preverified)
+            {
+                findings->mistrust = mistrust_of(certificate);
+                return false;
+            }
+            // A known master means that a sentinel has answered, and that this is the master's certificate.
+            const auto wanted = findings->master_host.empty()
+                                    ? names
+                                    : std::vector<std::string>{findings->master_host};
             const auto is_for = [&](const std::string& name)
-            { return boost::asio::ssl::host_name_verification(name)(preverified, certificate); };
-            // A sentinel has been asked, and this is the master.
-            if (!findings->master_host.empty())
-                return is_for(findings->master_host);
-            return std::ranges::any_of(names, is_for);
+            { return boost::asio::ssl::host_name_verification(name)(true, certificate); };
+            const bool is_right = std::ranges::any_of(wanted, is_for);
+            if (!is_right)
+                findings->mistrust = fmt::format(
+                    "the server's certificate is not for {}; connect to the host that it "
+                    "names, or give that name as tls_name",
+                    fmt::join(wanted, " or "));
+            return is_right;
         });
     return context;
 }
@@ -168,22 +219,25 @@ boost::redis::logger make_redis_logger(const config& settings,
                                        std::shared_ptr<log_findings> findings)
 {
     using level = boost::redis::logger::level;
-    return {level::info, [logger = settings.logger, password = settings.password,
-                          asks_sentinels = !settings.sentinels.empty() && settings.tls_name.empty(),
-                          findings = std::move(findings)](level how, std::string_view text)
-            {
-                // If the wording changes, the reason is missing in our errors, and a test fails.
-                static constexpr std::string_view failed = "Setup request execution failed: ";
-                if (text.starts_with(failed) && is_server_error(text.substr(failed.size())))
-                    findings->diagnostic = redact(text.substr(failed.size()), password);
-                // If this one does, no certificate of a master is accepted, and a test fails.
-                static constexpr std::string_view connecting =
-                    "Trying to connect to Redis server at ";
-                if (asks_sentinels && text.starts_with(connecting))
-                    findings->master_host = host_in(text.substr(connecting.size()));
-                if (logger)
-                    logger(level_of(how), "Boost.Redis: " + redact(text, password));
-            }};
+    return {
+        level::info, [logger = settings.logger, password = settings.password,
+                      asks_sentinels = !settings.sentinels.empty() && settings.tls_name.empty(),
+                      findings = std::move(findings)](level how, std::string_view text)
+        {
+            // If Boost.Redis changes this text, our errors lack the reason, and a test fails.
+            static constexpr std::string_view failed = "Setup request execution failed: ";
+            static constexpr std::string_view unhealthy =
+                "Health checker: server answered ping with an error: ";
+            for (const std::string_view beginning : {failed, unhealthy})
+                if (text.starts_with(beginning) && is_server_error(text.substr(beginning.size())))
+                    findings->diagnostic = redact(text.substr(beginning.size()), password);
+            // If Boost.Redis changes this text, no certificate of a master is accepted, and a test fails.
+            static constexpr std::string_view connecting = "Trying to connect to Redis server at ";
+            if (asks_sentinels && text.starts_with(connecting))
+                findings->master_host = host_in(text.substr(connecting.size()));
+            if (logger)
+                logger(level_of(how), "Boost.Redis: " + redact(text, password));
+        }};
 }
 
 }  // namespace turnstile::redis::detail

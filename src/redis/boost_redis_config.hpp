@@ -13,34 +13,35 @@
 #include <string>
 #include <turnstile/redis/config.hpp>
 
-// Our configuration in Boost.Redis' words.
+// Converts our configuration to that of Boost.Redis.
 
 namespace turnstile::redis::detail {
 
-/// The settings of one run, with the set-up that subscribes to the channel.
+/// The settings of one link; its set-up subscribes to the channel.
 [[nodiscard]] boost::redis::config make_redis_config(const config& settings,
                                                      const std::string& channel);
 
-/// What only the log of Boost.Redis tells.
+/// Facts that only the log of Boost.Redis contains.
 struct log_findings
 {
-    /// What the server answered to a set-up that failed.
+    /// The server's answer to a failed set-up.
     std::string diagnostic;
-    /// What the sentinels call the master.
+    /// The name or address that the sentinels report for the master.
     std::string master_host;
+    /// The reason why the server's certificate was rejected, and the remedy.
+    std::string mistrust;
 };
 
-/// What TLS trusts: who signed a certificate, and for whom. A file of certificates that cannot be read throws
-/// a redis_error.
-[[nodiscard]] boost::asio::ssl::context make_tls_context(
-    const config& settings, std::shared_ptr<const log_findings> findings);
+/// The trusted certificates and the client's own. Throws a redis_error if a file cannot be read.
+[[nodiscard]] boost::asio::ssl::context make_tls_context(const config& settings,
+                                                         std::shared_ptr<log_findings> findings);
 
-/// Tells a server that serves several names which of them is wanted, unless it is an address. To be called
-/// before the handshake.
+/// Sends the name of the server in the TLS handshake (SNI), unless it is an address. To be called before the
+/// handshake.
 void set_tls_name(SSL* stream, const config& settings);
 
-/// A logger that writes nothing to stderr; it hands on what Boost.Redis says to our own, for developers, and
-/// finds out what is to be learned in no other way.
+/// A logger that forwards the log of Boost.Redis to ours, at the level debug, and extracts the findings from
+/// it.
 [[nodiscard]] boost::redis::logger make_redis_logger(const config& settings,
                                                      std::shared_ptr<log_findings> findings);
 

@@ -11,7 +11,7 @@
 
 namespace turnstile::redis::detail {
 
-/// The client's own time, as the protocol client counts it.
+/// The local time of the protocol client.
 [[nodiscard]] inline local_time boot_time() noexcept
 {
     return lease_clock::now().time_since_epoch();

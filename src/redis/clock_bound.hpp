@@ -10,26 +10,32 @@
 
 namespace turnstile::redis::detail {
 
-/// A point of the client's own time, which goes on while the machine sleeps.
+/// A point of the client's local time, which continues while the machine sleeps.
 using local_time = std::chrono::microseconds;
 
-/// A point of a lock's time on the server, in microseconds.
+/// A point of the server's time for a lock, in microseconds.
 using server_time = std::int64_t;
 
 /**
- * What a client knows for certain of a clock on the server: how far it can have come at most.
+ * An upper bound of a clock on the server.
  *
- * A script that was sent at t and answered "it is s" ran after t. So at any later t', the clock shows at
- * most s + (t' - t), and the drift of two quartzes. The newest such bound counts: an older one may be
- * lower, but it is wrong if the clock was set forward in between.
+ * A script that was sent at t and answered s ran after t. So at a later t', the clock shows at most
+ * s + (t' - t), plus the drift between the two clocks. The newest sample counts: an older one may give a lower
+ * bound, but is wrong if the clock was set forward in between.
  */
 class clock_bound
 {
 public:
-    /// How much faster than the own clock the server's may go: 1 in 1,000.
-    static constexpr std::int64_t drift = 1000;
+    /// The default drift: the speeds of the clocks differ by at most one part in this many.
+    static constexpr std::int64_t usual_drift = 1000;
 
-    /// Takes a sample into account: an answer to a command that was sent at a time.
+    clock_bound() = default;
+    explicit clock_bound(std::int64_t drift)
+        : drift_(drift)
+    {
+    }
+
+    /// Adds a sample: the answer @p now to a command that was sent at @p sent.
     void sample(local_time sent, server_time now) noexcept
     {
         if (known_ && sent < sent_)
@@ -39,48 +45,51 @@ public:
         now_ = now;
     }
 
-    /// A message says what the clock showed before it came. If that is more than the bound, the clock was
-    /// set forward, and nothing is known of it any more.
+    /// A message contains an earlier time of the clock. If that exceeds the bound, the clock was set forward,
+    /// and the bound is unknown.
     void reached(server_time now, local_time at) noexcept
     {
         if (known_ && now > latest(at))
             reset();
     }
 
-    /// Forgets the samples; what follows is another clock.
+    /// Forgets the samples, because another clock follows.
     void reset() noexcept { known_ = false; }
 
-    /// Whether there has been a sample.
+    /// Whether there is a sample.
     [[nodiscard]] bool known() const noexcept { return known_; }
 
-    /// What the clock shows at most.
+    /// The latest time that the clock may show.
     [[nodiscard]] server_time latest(local_time at) const noexcept
     {
         return now_ + elapsed(at - sent_);
     }
 
-    /// What the clock shows at least, or more by no more than a round trip, unless it was set back.
+    /// The earliest time that the clock may show, too high by at most one round trip. Wrong if the clock was
+    /// set back.
     [[nodiscard]] server_time earliest(local_time at) const noexcept
     {
         const local_time span = at - sent_;
-        return now_ + span.count() - span.count() / drift;
+        return now_ + span.count() - span.count() / drift_;
     }
 
-    /// Until when the clock certainly has not reached a point; long ago if there is no sample.
+    /// The local time until which the clock has certainly not reached a point; in the past if there is no
+    /// sample.
     [[nodiscard]] local_time before(server_time point) const noexcept
     {
         if (!known_)
             return local_time::min();
         const std::int64_t left = point - now_;
-        return sent_ + local_time(left - left / (drift + 1));
+        return sent_ + local_time(left - left / (drift_ + 1));
     }
 
 private:
-    static std::int64_t elapsed(local_time span) noexcept
+    [[nodiscard]] std::int64_t elapsed(local_time span) const noexcept
     {
-        return span.count() + span.count() / drift;
+        return span.count() + span.count() / drift_;
     }
 
+    std::int64_t drift_ = usual_drift;
     bool known_ = false;
     local_time sent_{};
     server_time now_ = 0;

@@ -25,10 +25,10 @@
 namespace turnstile::redis::detail {
 
 /**
- * A handler that waits to be completed, once, on its own executor, whose context is kept running until
- * then. If the context is destroyed first, the handler is destroyed with it.
+ * A handler that is completed once, on its own executor. It keeps the executor's context running until then.
+ * If the context is destroyed first, the handler is destroyed with it.
  *
- * Thread-safe, but for construction and destruction.
+ * Thread-safe, except for construction and destruction.
  */
 template <class... Args>
 class completion final : public context_resident
@@ -65,13 +65,13 @@ public:
         rest = evict();
     }
 
-    /// The slot of the handler. For the initiating function, before anybody else knows of the completion.
+    /// The slot of the handler. For the initiating function, before the completion is shared.
     [[nodiscard]] boost::asio::cancellation_slot slot() const noexcept
     {
         return boost::asio::get_associated_cancellation_slot(pending_->handler);
     }
 
-    /// Posts the handler. Whether it was the first to do so.
+    /// Posts the handler. Returns whether this was the first call.
     bool complete(Args... args)
     {
         std::unique_lock<std::mutex> lock;
@@ -105,7 +105,7 @@ private:
     {
         return [is_at_home, handler = std::move(handler), ... args = std::move(args)]() mutable
         {
-            // Slots belong to the executor of the handler, so not earlier than here.
+            // Slots belong to the handler's executor, so this is the earliest point.
             if (auto slot = boost::asio::get_associated_cancellation_slot(handler);
                 slot.is_connected())
                 slot.clear();

@@ -3,6 +3,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <turnstile/redis/config.hpp>
@@ -11,7 +12,7 @@
 
 #include "parse_url.hpp"
 
-// What a configuration is and which values it may have. How a URL is read stands in parse_url.cpp.
+// The configuration and its valid values. parse_url.cpp reads URLs.
 
 namespace turnstile::redis {
 
@@ -27,9 +28,11 @@ constexpr milliseconds longest_time{std::chrono::hours{24}};
 constexpr int largest_database = 1'000'000;
 constexpr double smallest_fraction = 0.05;
 constexpr double largest_fraction = 0.9;
+constexpr double smallest_drift = 0.0001;
+constexpr double largest_drift = 0.5;
 
-/// White space and control characters, which no name may hold that stands in a command line of Redis or
-/// a log. Bytes of UTF-8 are none of them.
+/// White space and control characters, which are not allowed in names that appear in Redis commands or in a
+/// log. Bytes of UTF-8 are allowed.
 bool is_blank(char c)
 {
     const auto byte = static_cast<unsigned char>(c);
@@ -64,7 +67,7 @@ problem check_servers(const config& c)
             return fmt::format("unix_socket={}: there is no TLS over a unix socket", c.unix_socket);
         if (!c.sentinels.empty())
             return fmt::format("unix_socket={}: cannot go with sentinels", c.unix_socket);
-        // What fits into a socket's address.
+        // The limit of a socket's address.
         if (c.unix_socket.size() > 107)
             return fmt::format("unix_socket={}: must have at most 107 bytes", c.unix_socket);
         return {};
@@ -75,6 +78,17 @@ problem check_servers(const config& c)
     if (c.sentinels.empty())
         return check_server(c.server);
     return check_name("master_name", c.master_name, "");
+}
+
+problem check_certificate(const config& c)
+{
+    if (c.tls_cert_file.empty() != c.tls_key_file.empty())
+        return fmt::format("{}={}: cert_file and key_file must be given together",
+                           c.tls_cert_file.empty() ? "key_file" : "cert_file",
+                           c.tls_cert_file.empty() ? c.tls_key_file : c.tls_cert_file);
+    if (!c.tls && !c.tls_cert_file.empty())
+        return fmt::format("cert_file={}: must go with TLS, as in rediss://", c.tls_cert_file);
+    return {};
 }
 
 problem check_names(const config& c)
@@ -89,7 +103,9 @@ problem check_names(const config& c)
     if (!c.tls_name.empty())
         if (problem p = check_name("tls_name", c.tls_name, ""))
             return p;
-    return check_name("client_name", c.client_name, "");
+    if (!c.client_name.empty())
+        return check_name("client_name", c.client_name, "");
+    return {};
 }
 
 problem check_range(std::string_view option, milliseconds value, milliseconds least)
@@ -100,39 +116,44 @@ problem check_range(std::string_view option, milliseconds value, milliseconds le
     return {};
 }
 
-/// The times that have to do with leases.
+/// Checks the durations of leases.
 problem check_leases(const config& c)
 {
     if (problem p = check_range("lease", c.lease, shortest_lease))
         return p;
-    if (problem p = check_range("claim_lease", c.claim_lease, shortest_lease))
+    const milliseconds claim_lease = c.effective_claim_lease();
+    if (problem p = check_range("claim_lease", claim_lease, shortest_lease))
         return p;
-    if (c.claim_lease > c.lease)
-        return fmt::format("claim_lease={}ms: must be at most the lease, {}ms",
-                           c.claim_lease.count(), c.lease.count());
+    if (claim_lease > c.lease)
+        return fmt::format("claim_lease={}ms: must be at most the lease, {}ms", claim_lease.count(),
+                           c.lease.count());
     if (problem p = check_range("idle_time", c.idle_time, milliseconds{0}))
         return p;
     if (problem p = check_range("grace", c.grace, milliseconds{0}))
         return p;
-    // Also false for what is not a number.
+    // Also false for NaN.
     if (!(c.renew_fraction >= smallest_fraction && c.renew_fraction <= largest_fraction))
         return fmt::format("renew_fraction={}: must be between {} and {} of the lease",
                            c.renew_fraction, smallest_fraction, largest_fraction);
-    if (c.loss_margin < milliseconds{1} || 2 * c.loss_margin > c.claim_lease)
+    if (!(c.clock_drift >= smallest_drift && c.clock_drift <= largest_drift))
+        return fmt::format("clock_drift={}: must be between {} and {}", c.clock_drift,
+                           smallest_drift, largest_drift);
+    if (c.loss_margin < milliseconds{1} || 2 * c.loss_margin > claim_lease)
         return fmt::format(
             "loss_margin={}ms: must be between 1ms and half of the claim lease, {}ms",
-            c.loss_margin.count(), c.claim_lease.count());
+            c.loss_margin.count(), claim_lease.count());
     return {};
 }
 
-/// The times that have to do with the connection.
+/// Checks the durations of the connection.
 problem check_times(const config& c)
 {
-    if (problem p = check_range("health_check", c.health_check, shortest_time))
+    const milliseconds health_check = c.effective_health_check();
+    if (problem p = check_range("health_check", health_check, shortest_time))
         return p;
-    if (3 * c.health_check > c.lease)
+    if (3 * health_check > c.lease)
         return fmt::format("health_check={}ms: must be at most a third of the lease, {}ms",
-                           c.health_check.count(), c.lease.count());
+                           health_check.count(), c.lease.count());
     if (problem p = check_range("connect_timeout", c.connect_timeout, shortest_time))
         return p;
     return check_range("max_backoff", c.max_backoff, shortest_time);
@@ -147,6 +168,15 @@ std::string name_of(const host_and_port& server)
 
 }  // namespace
 
+void log_to_stderr(log_level level, std::string_view text)
+{
+    if (level < log_level::warning)
+        return;
+    // One call, so that the lines of several threads do not interleave.
+    fmt::print(stderr, "turnstile: {}: {}\n", level == log_level::error ? "error" : "warning",
+               text);
+}
+
 host_and_port::host_and_port()
     : host_and_port("127.0.0.1", 6379)
 {
@@ -155,6 +185,14 @@ host_and_port::host_and_port()
 host_and_port::host_and_port(std::string host_name, std::uint16_t port_number)
     : host(std::move(host_name))
     , port(port_number)
+{
+}
+
+user_credentials::user_credentials() = default;
+
+user_credentials::user_credentials(std::string user, std::string secret)
+    : username(std::move(user))
+    , password(std::move(secret))
 {
 }
 
@@ -175,14 +213,19 @@ config config::from_url(std::string_view url)
 
 config config::from_environment()
 {
-    // Nobody sets variables while a program looks for its server.
+    // No thread changes the environment while the program reads its configuration.
     const char* url = std::getenv("TURNSTILE_REDIS_URL");  // NOLINT(concurrency-mt-unsafe)
-    return url == nullptr ? config{} : from_url(url);
+    if (url != nullptr)
+        return from_url(url);
+    config c;
+    c.notice = "TURNSTILE_REDIS_URL is not set";
+    return c;
 }
 
 std::optional<std::string> config::broken_rule() const
 {
-    for (auto* check : {&check_servers, &check_names, &check_leases, &check_times})
+    for (auto* check :
+         {&check_servers, &check_certificate, &check_names, &check_leases, &check_times})
         if (problem p = check(*this))
             return p;
     return {};
@@ -192,6 +235,19 @@ void config::validate() const
 {
     if (problem p = broken_rule())
         throw redis_error(errc::invalid_config, *p);
+}
+
+milliseconds config::effective_claim_lease() const noexcept
+{
+    constexpr milliseconds longest{4'000};
+    return claim_lease.value_or(std::min(longest, lease));
+}
+
+milliseconds config::effective_health_check() const noexcept
+{
+    // A quarter leaves time to reconnect after two checks without an answer.
+    constexpr milliseconds longest{500};
+    return health_check.value_or(std::min(longest, lease / 4));
 }
 
 std::string config::server_name() const

@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <exception>
 #include <fmt/format.h>
 #include <memory>
 #include <optional>
@@ -20,11 +21,11 @@
 #include "link.hpp"
 #include "self_test.hpp"
 
-// The loop: make a link, let it show that it works, open the gate for commands, wait until the link
-// breaks, close the gate, wait a little, and again.
+// The loop: makes a link, tests it, reports it as connected, waits until it breaks, reports that, pauses, and
+// repeats.
 //
-// A link owns the loop through its operations, never the other way round, so that everything goes when
-// the context goes.
+// The operations of a link own the loop, never the other way round, so that the destruction of the context
+// destroys all of them.
 
 namespace turnstile::redis::detail {
 
@@ -34,9 +35,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The first pause that is one; the very first attempt after a break comes at once.
+/// The first pause; the first attempt after a break follows at once.
 constexpr milliseconds shortest_pause{20};
-/// A link that lived for less did not work, so that a server which drops us at once is not besieged.
+/// A link with a shorter life has failed. So a server that drops links at once is not flooded with attempts.
 constexpr milliseconds shortest_life{100};
 
 }  // namespace
@@ -88,7 +89,7 @@ public:
         closed_ = std::move(handler);
         closing_ = true;
         observer_ = nullptr;
-        // Whichever is under way; the other does not mind.
+        // One of the two is in progress; cancelling the other has no effect.
         timer_.cancel();
         if (link_ != nullptr)
             link_->cancel();
@@ -106,6 +107,8 @@ private:
         test_ = std::make_unique<self_test>(settings_);
         failure_.reset();
         started_ = std::chrono::steady_clock::now();
+        if (!ask_for_credentials())
+            return ended(make_error_code(errc::unreachable), {});
         try
         {
             const auto made = link::make(executor_, settings_, channel_, shared_from_this());
@@ -120,10 +123,32 @@ private:
         test_->ask(*link_, channel_, [this] { tested(); });
     }
 
-    /// The self-test has got an answer.
+    /// Fetches the credentials. Returns false if that fails, and then sets the reason.
+    bool ask_for_credentials()
+    {
+        if (!settings_.credentials)
+            return true;
+        try
+        {
+            user_credentials given = settings_.credentials();
+            settings_.username = std::move(given.username);
+            settings_.password = std::move(given.password);
+            return true;
+        }
+        catch (const std::exception& error)
+        {
+            // Their source may be unreachable for the moment.
+            failure_ =
+                diagnosis{errc::unreachable,
+                          fmt::format("the credentials are not available: {}", error.what())};
+            return false;
+        }
+    }
+
+    /// The self-test received an answer.
     void tested()
     {
-        // Of a link that is over: no answer.
+        // The link is over, so there is no more answer to process.
         if (link_ == nullptr || open_ || closing_)
             return;
         if (test_->failure())
@@ -134,7 +159,7 @@ private:
             await_message();
     }
 
-    /// The server has sent the message before its last reply or sends it right after.
+    /// Waits for the test's message, which the server sends just before or after its last reply.
     void await_message()
     {
         timer_.expires_after(settings_.connect_timeout);
@@ -154,16 +179,17 @@ private:
         link_->set_no_delay();
         open_ = true;
         trouble_.clear();
-        log(log_level::info,
+        // If the log reported the trouble as a warning, it reports its end as a warning, too.
+        log(std::exchange(has_reported_, false) ? log_level::warning : log_level::info,
             fmt::format("connected to {}, Redis {}, connection {}", settings_.server_name(),
                         test_->server().version, incarnation_));
-        if (!test_->warning().empty())
-            log(log_level::warning, test_->warning());
+        if (test_->warning() != std::exchange(warned_, test_->warning()) && !warned_.empty())
+            log(log_level::warning, warned_);
         if (observer_ != nullptr)
             observer_->connected(incarnation_, test_->server());
     }
 
-    // --- what the link says -----------------------------------------------------------------
+    // --- events of the link -----------------------------------------------------------------
 
     void message(std::string_view channel, std::string_view payload) override
     {
@@ -180,36 +206,29 @@ private:
         }
     }
 
-    void ended(const error_code& why, const std::string& diagnostic) override
+    void ended(const error_code& why, const link_findings& findings) override
     {
         link_ = nullptr;
         const bool was_open = std::exchange(open_, false);
         timer_.cancel();
         if (closing_)
             return finish_close();
-        if (was_open && std::chrono::steady_clock::now() - started_ > shortest_life)
+        const auto lived = std::chrono::steady_clock::now() - started_;
+        if (was_open && lived > shortest_life)
             failures_ = 0;
-        if (!failure_ && !was_open)
-            failure_ = reason(why, diagnostic);
+        // The trouble has ended only if the link has survived a health check.
+        if (was_open && lived > 2 * settings_.effective_health_check())
+            reported_.clear();
+        // If the server refuses the health check, Boost.Redis ends the open link with a refusal.
+        if (was_open && !findings.refusal.empty())
+            failure_ = diagnosis{errc::unreachable, findings.refusal};
+        else if (!failure_ && !was_open)
+            failure_ = test_->failure() ? test_->failure() : diagnose(why, findings, settings_);
         report(why, was_open);
-        // The observer may have closed.
+        // The observer may have closed the connection.
         if (closing_)
             return finish_close();
         pause();
-    }
-
-    /// What made an attempt fail, if more is known than that it did.
-    [[nodiscard]] std::optional<diagnosis> reason(const error_code& why,
-                                                  const std::string& diagnostic) const
-    {
-        if (test_->failure())
-            return test_->failure();
-        if (!diagnostic.empty())
-            return diagnose(diagnostic, {}, settings_);
-        if (link::is_mistrust(why))
-            return diagnosis{errc::wrong_credentials,
-                             "the server is not trusted: " + why.message()};
-        return {};
     }
 
     void report(const error_code& why, bool was_open)
@@ -217,9 +236,10 @@ private:
         const bool for_good = failure_ && !failure_->is_temporary();
         const std::string text = failure_ ? failure_->text : why.message();
         trouble_ = fmt::format("{}: {}", settings_.server_name(), text);
-        log(for_good ? log_level::error : log_level::warning,
-            fmt::format("{} {}", was_open ? "lost the connection to" : "cannot connect to",
-                        trouble_));
+        report_once(for_good ? log_level::error : log_level::warning,
+                    fmt::format("{} {} (trying again)",
+                                was_open ? "lost the connection to" : "cannot connect to",
+                                trouble_));
         if (observer_ == nullptr)
             return;
         if (for_good)
@@ -228,9 +248,20 @@ private:
             observer_->disconnected(was_open ? why : make_error_code(errc::unreachable));
     }
 
-    // --- in between -------------------------------------------------------------------------
+    /// Logs a problem once; repetitions have the level debug.
+    void report_once(log_level level, const std::string& text)
+    {
+        const bool is_known = text == reported_;
+        if (!is_known)
+            reported_ = text;
+        has_reported_ = has_reported_ || !is_known;
+        log(is_known ? log_level::debug : level, text);
+    }
 
-    /// None after a link that worked, then ever longer, and never the same for all clients of a server.
+    // --- pauses -----------------------------------------------------------------------------
+
+    /// No pause after a link that worked, then growing pauses with jitter, so that the clients of a server do
+    /// not reconnect together.
     milliseconds next_pause()
     {
         const int doublings = std::min(failures_++, 16);
@@ -281,7 +312,7 @@ private:
     fork_guard guard_;
     std::minstd_rand random_{std::random_device{}()};
 
-    // For the pause, and for the message of the self-test.
+    // For the pause, and for the wait for the self-test's message.
     asio::steady_timer timer_;
     std::uint64_t next_incarnation_ = 0;
     std::uint64_t incarnation_ = 0;
@@ -292,6 +323,10 @@ private:
     std::optional<diagnosis> failure_;
     std::chrono::steady_clock::time_point started_;
     std::string trouble_;
+    // The last logged problem, whether its end still has to be logged, and the last logged warning.
+    std::string reported_;
+    bool has_reported_ = false;
+    std::string warned_;
     bool open_ = false;
     bool closing_ = false;
     asio::any_completion_handler<void()> closed_;
@@ -307,7 +342,7 @@ connection::connection(asio::any_io_executor executor, const config& settings, w
 
 connection::~connection()
 {
-    // The loop lives on its executor. If it lives no more, neither may the context.
+    // The loop lives on its executor. If the loop is gone, the context may be gone, too.
     if (const auto l = unstarted_ ? nullptr : loop_.lock())
     {
         l->forget();

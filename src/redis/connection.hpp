@@ -21,58 +21,58 @@
 
 namespace turnstile::redis::detail {
 
-/// What a server says of itself.
+/// The server's data about itself.
 struct server_info
 {
-    /// Chosen anew each time the server starts: another one may have lost its memory.
+    /// Changes with each start of the server: a restarted server may have lost its memory.
     std::string run_id;
-    /// Such as 7.0.15; of Valkey, the version of Redis that it is compatible with.
+    /// Such as 7.0.15; for Valkey, the compatible version of Redis.
     std::string version;
-    /// What its clock showed, in microseconds.
+    /// The time of its clock, in microseconds.
     std::int64_t now = 0;
-    /// When it was started at the latest, by that clock.
+    /// The latest possible time of its start, by that clock.
     std::int64_t started = 0;
 };
 
 /**
- * @brief A connection to a server that is made again whenever it breaks. Knows nothing of locks.
+ * @brief A connection to a server that reconnects when it breaks. Independent of locks.
  *
- * Each attempt to connect has a number, its incarnation, and listens to a wake channel of its own. Before
- * it is reported as connected it has shown that it works: the server is new enough, the scripts are
- * loaded, and a message that it sent to its own wake channel has arrived.
+ * Each attempt to connect has a number, its incarnation, and its own wake channel. It is reported as
+ * connected only after a test: the server is new enough, the scripts are loaded, and a message to its own
+ * wake channel has arrived.
  *
- * Everything is called, and calls back, on the executor given at construction, which has to be a strand
- * or to run on one thread. The context may be destroyed while the connection is in use, before or after
- * it, once started; handlers that are left are then destroyed without being called. A connection that is
- * destroyed without close() goes on to die in the background, without a word to the observer.
+ * All calls and callbacks run on the executor given at construction, which has to be a strand or a single
+ * thread. After start(), the context may be destroyed before or after the connection; remaining handlers are
+ * then destroyed without being called. A connection that is destroyed without close() ends in the background,
+ * without notifying the observer.
  *
- * Replies and messages come in the order in which the server sent them. When the link breaks, first
- * disconnected() is called, then all commands under way get reply::status::unknown, in their order.
- * Handlers of replies run within the connection, where they may call anything of it; they must not
- * throw. None runs within the call that it was given to.
+ * Replies and messages are delivered in the order in which the server sent them. When the link breaks, first
+ * disconnected() is called, and then all commands in flight get reply::status::unknown, in order. Handlers of
+ * replies run inside the connection; they may call any of its functions, but must not throw. No handler runs
+ * inside the call that received it.
  *
  * @par Fork
- * In a process forked from the one that made it, a connection sends nothing any more: every command
- * gets reply::status::unknown, and no attempt to connect is made.
+ * In a forked process, a connection sends nothing: every command gets reply::status::unknown, and there are
+ * no attempts to connect.
  */
 class connection
 {
 public:
-    /// Who wants to know. Outlives the connection. No function may throw or destroy the connection.
+    /// Receives the events. Outlives the connection. No function may throw or destroy the connection.
     class observer
     {
     public:
-        /// Commands are taken from now on.
+        /// The connection accepts commands from now on.
         virtual void connected(std::uint64_t incarnation, const server_info& server) = 0;
 
-        /// The link broke, or the attempt to connect failed; the next attempt follows by itself.
+        /// The link broke, or an attempt to connect failed; the next attempt follows.
         virtual void disconnected(error_code why) = 0;
 
-        /// A message came on the wake channel.
+        /// A message arrived on the wake channel.
         virtual void message(std::string_view payload) = 0;
 
-        /// Somebody has to change something: password, ACL, server. Called instead of disconnected()
-        /// after each attempt that fails in this way; attempts go on.
+        /// The password, the ACL or the server has to be changed. Called instead of disconnected() after each
+        /// attempt that fails for such a reason; attempts continue.
         virtual void failed_for_good(error_code why, std::string text) = 0;
 
     protected:
@@ -82,43 +82,43 @@ public:
         ~observer() = default;
     };
 
-    /// Says which channel an incarnation listens to. Begins with the configured prefix and a colon.
+    /// Returns the wake channel of an incarnation. It begins with the configured prefix and a colon.
     using wake_channel = std::function<std::string(std::uint64_t incarnation)>;
 
-    /// Does nothing yet. Throws a redis_error if the configuration breaks a rule.
+    /// Does not connect yet. Throws a redis_error if the configuration breaks a rule.
     connection(boost::asio::any_io_executor executor, const config& settings, wake_channel channel,
                observer& who);
 
     connection(const connection&) = delete;
     connection& operator=(const connection&) = delete;
-    /// On the executor, or when it runs no more.
+    /// To be called on the executor, or when it has stopped.
     ~connection();
 
-    /// Begins to connect. Called once.
+    /// Starts to connect. Called once.
     void start();
 
-    /// Runs a script by its SHA-1; loads it if the server has forgotten it. The script has to live as
-    /// long as the connection, as those of scripts() do.
+    /// Runs a script by its SHA-1, and loads it if the server has forgotten it. The script has to outlive the
+    /// connection, as those of scripts() do.
     void eval(const script& which, std::span<const std::string> keys,
               std::span<const std::string> args, reply_handler handler);
 
-    /// Sends any other command that has a reply; nothing that changes the state of the connection.
+    /// Sends any other command with a reply. The command must not change the state of the connection.
     void command(std::span<const std::string> words, reply_handler handler);
 
-    /// Ends it all: commands under way get reply::status::unknown, the observer hears nothing more. The
-    /// handler is posted when the last operation is done. Called once, after start().
+    /// Closes the connection: commands in flight get reply::status::unknown, and the observer receives
+    /// nothing more. The handler is posted when the last operation has completed. Called once, after start().
     void close(boost::asio::any_completion_handler<void()> handler);
 
-    /// Whether commands are taken.
+    /// Whether the connection accepts commands.
     [[nodiscard]] bool is_connected() const;
 
-    /// What went wrong last, in words and with the server's name; empty while all is well.
+    /// The current problem, with the server's name; empty if there is none.
     [[nodiscard]] std::string trouble() const;
 
 private:
     class loop;
 
-    // Not owned once started: the operations under way own it, so that it dies with their context.
+    // Not owned once started: the operations in progress own it, so that it is destroyed with their context.
     std::shared_ptr<loop> unstarted_;
     std::weak_ptr<loop> loop_;
 };

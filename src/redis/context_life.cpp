@@ -17,7 +17,7 @@ class life_service final : public boost::asio::execution_context::service
 public:
     using key_type = life_service;
 
-    // Found by Asio as the key of the service; the name is Asio's.
+    // Asio uses this member as the key of the service.
     inline static boost::asio::execution_context::id id;
 
     explicit life_service(boost::asio::execution_context& context)
@@ -49,13 +49,13 @@ std::shared_ptr<context_life> context_life::of(const boost::asio::any_io_executo
         return nullptr;
     boost::asio::execution_context& context =
         boost::asio::query(executor, boost::asio::execution::context);
-    // To find a service takes a lock and a walk through a list, and most handlers of a thread belong to one context.
-    // A context whose life has not ended is the only one at its address.
+    // Finding a service takes a lock and a walk through a list, and most handlers of a thread belong to one
+    // context. While the context lives, no other context has its address.
     thread_local boost::asio::execution_context* latest = nullptr;
     thread_local std::shared_ptr<context_life> life;
     if (latest == &context && life->alive)
         return life;
-    // It ends with the process.
+    // The system context lives as long as the process.
     if (&context ==
         &boost::asio::query(boost::asio::system_executor(), boost::asio::execution::context))
         return nullptr;

@@ -14,14 +14,14 @@
 
 namespace turnstile::redis::detail {
 
-/// Something that must not outlive a context.
+/// An object that must not outlive a context.
 class context_resident : public boost::intrusive::list_base_hook<>
 {
 public:
     context_resident(const context_resident&) = delete;
     context_resident& operator=(const context_resident&) = delete;
 
-    /// The context shuts down. The life is locked, so what is to be destroyed is handed out.
+    /// Called when the context shuts down, with the life locked. Returns what has to be destroyed unlocked.
     virtual std::shared_ptr<void> evict() noexcept = 0;
 
 protected:
@@ -30,16 +30,16 @@ protected:
 };
 
 /**
- * Says whether a context still lives. An executor must not outlive its context, but guards, handlers of
- * other contexts and sessions may: they look here before they use it.
+ * Tells whether a context still lives. An executor must not outlive its context, but guards, sessions and
+ * handlers of other contexts may: they check here before they use the executor.
  */
 class context_life
 {
 public:
-    /// The life of an executor's context; null if it has none that could end.
+    /// The life of an executor's context; null if the context cannot end.
     static std::shared_ptr<context_life> of(const boost::asio::any_io_executor& executor);
 
-    /// While it is locked, both. Who was evicted has moved out already, which does no harm.
+    /// Both require the lock. An evicted resident is not linked any more, so move_out() has no effect.
     void move_in(context_resident& who) { residents.push_back(who); }
     void move_out(context_resident& who)
     {
@@ -47,17 +47,17 @@ public:
             residents.erase(residents.iterator_to(who));
     }
 
-    /// Held while the context must not end.
+    /// Locked while the context must not end.
     std::mutex mutex;
-    /// Changes while it is locked.
+    /// Changes only under the lock.
     std::atomic<bool> alive = true;
     boost::intrusive::list<context_resident, boost::intrusive::constant_time_size<false>> residents;
 };
 
 /**
- * An executor that is forgotten when its context shuts down.
+ * An executor that becomes empty when its context shuts down.
  *
- * Thread-safe, but for construction and destruction.
+ * Thread-safe, except for construction and destruction.
  */
 class mortal_executor final : public context_resident
 {
@@ -87,7 +87,7 @@ public:
         executor_ = nullptr;
     }
 
-    /// Calls a function with the executor, unless its context is gone. Whether it was called.
+    /// Calls a function with the executor, unless its context has ended. Returns whether it was called.
     template <class Function>
     bool use(Function&& function)
     {

@@ -46,7 +46,7 @@ boost::asio::cancellation_slot lost_slot_of(bond_handle& bond) noexcept
 
 void drop(const std::shared_ptr<bond_handle>& bond) noexcept
 {
-    // Nobody is left to be told that it was lost.
+    // No object is left that could report the loss.
     bond->end();
     bond->lock->core->post([bond](session_engine& engine) { engine.drop(*bond); });
 }

@@ -13,11 +13,11 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-/// Neither std::to_chars nor std::from_chars depends on the locale.
+/// Formats a number; std::to_chars does not depend on the locale.
 template <class Number>
 std::string shortest_text(Number value)
 {
-    // The longest has 24 characters: -2.2250738585072014e-308.
+    // The longest text has 24 characters: -2.2250738585072014e-308.
     std::array<char, 32> text{};
     const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
     return {text.data(), end};

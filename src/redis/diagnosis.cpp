@@ -20,7 +20,7 @@ bool contains(std::string_view text, std::string_view part)
     return text.find(part) != std::string_view::npos;
 }
 
-/// What stands between the first two single quotes.
+/// The text between the first two single quotes.
 std::string_view quoted(std::string_view text)
 {
     const std::size_t begin = text.find('\'');
@@ -35,27 +35,26 @@ std::string user_of(const config& settings)
     return settings.username.empty() ? "default" : settings.username;
 }
 
-/// What is over when the server has started, has finished a long script, has lost a client, or is told a script again
-/// that somebody made it forget. READONLY is not: who connects for the first time, and to a replica, has named the
-/// wrong server; it is told so, and not left to wait for a promotion.
+/// Errors that end when the server has started, finished a long script, lost a client, or received a script
+/// again that it had forgotten. READONLY is not temporary: a client that connects to a replica at first has
+/// the wrong server's address, and should not wait for a promotion.
 bool is_temporary_error(std::string_view error)
 {
     static constexpr std::string_view beginnings[] = {
-        "LOADING",
-        "BUSY",
-        "MASTERDOWN",
-        "TRYAGAIN",
-        "CLUSTERDOWN",
-        "NOSCRIPT",
-        "ERR max number of clients",
+        "LOADING",     "BUSY",     "MASTERDOWN", "TRYAGAIN",
+        "CLUSTERDOWN", "NOSCRIPT", "MISCONF",    "ERR max number of clients",
     };
     return std::ranges::any_of(beginnings, [&](auto each) { return error.starts_with(each); });
 }
 
+/// The beginning of Redis 7.0's refusal of a command inside a script.
+constexpr std::string_view in_script = "ERR The user executing the script can't";
+
 diagnosis missing_command(std::string_view error, std::string_view command, const config& settings)
 {
     const std::string_view named = quoted(error);
-    std::string name(named.empty() ? command : named);
+    // In a script, the refused command differs from the sent one.
+    std::string name(!named.empty() || error.starts_with(in_script) ? named : command);
     std::ranges::transform(name, name.begin(),
                            [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     if (name.empty())
@@ -72,6 +71,11 @@ diagnosis unsupported(std::string_view error)
 }
 
 }  // namespace
+
+bool is_missing_right(std::string_view error)
+{
+    return error.starts_with("NOPERM") || error.starts_with(in_script);
+}
 
 std::string missing_channel(std::string_view what, const config& settings)
 {
@@ -93,15 +97,19 @@ diagnosis diagnose(std::string_view error, std::string_view command, const confi
         contains(error, "AUTH <password>"))
         return {errc::wrong_credentials,
                 fmt::format("user '{}': {}", user_of(settings), redact(error, settings.password))};
-    if (error.starts_with("NOPERM"))
+    if (is_missing_right(error))
     {
         if (contains(error, "channel"))
             return {
                 errc::missing_permission,
                 missing_channel(command == "PUBLISH" ? "publish to" : "subscribe to", settings)};
+        if (contains(error, " key"))
+            return {errc::missing_permission,
+                    fmt::format("user '{}' may not use the keys; add ~{}:*", user_of(settings),
+                                settings.prefix)};
         return missing_command(error, command, settings);
     }
-    // HELLO is of Redis 6, and the first line of our scripts is no Lua to servers before 7.0.
+    // HELLO needs Redis 6, and servers before 7.0 cannot parse the first line of our scripts.
     if (contains(error, "unknown command") || contains(error, "unexpected symbol near '#'"))
         return unsupported(redact(error, settings.password));
     if (contains(error, "DB index"))

@@ -12,32 +12,35 @@
 
 namespace turnstile::redis::detail {
 
-/// Why the server refused us, and what to do about it.
+/// The reason for a refusal of the server, and the remedy.
 struct diagnosis
 {
     errc code;
     std::string text;
 
-    /// Whether it helps to wait: the server is starting, or too busy.
+    /// Whether waiting helps: the server is starting, or too busy.
     [[nodiscard]] bool is_temporary() const { return code == errc::unreachable; }
 };
 
-/// Makes sense of an error that a server answered with, such as `NOPERM ...`. @p command is what was
-/// refused, if that is known.
+/// Explains an error that a server answered, such as `NOPERM ...`. @p command is the refused command, if
+/// known.
 [[nodiscard]] diagnosis diagnose(std::string_view error, std::string_view command,
                                  const config& settings);
 
-/// The rule that is missing when a user may not use the wake channels; @p what is `subscribe to` or
-/// `publish to`.
+/// Whether the server refuses a command because the user lacks a permission. For a command inside a script,
+/// Redis 7.0 answers without the code NOPERM.
+[[nodiscard]] bool is_missing_right(std::string_view error);
+
+/// The missing rule of a user that may not use the wake channels; @p what is `subscribe to` or `publish to`.
 [[nodiscard]] std::string missing_channel(std::string_view what, const config& settings);
 
-/// The rules that are missing when a user may not run what the scripts do, such as `+hget +hset`.
+/// The missing rules of a user that may not run the commands of the scripts, such as `+hget +hset`.
 [[nodiscard]] std::string missing_rules(std::string_view rules, const config& settings);
 
-/// Whether a version such as 7.0.15 is new enough.
+/// Whether a version such as 7.0.15 is supported.
 [[nodiscard]] bool is_supported(std::string_view version);
 
-/// The value of a field in the reply to INFO; empty if it is not there.
+/// The value of a field in the reply to INFO; empty if the field is missing.
 [[nodiscard]] std::string info_field(std::string_view info, std::string_view name);
 
 }  // namespace turnstile::redis::detail

@@ -33,7 +33,7 @@ std::shared_ptr<gate_handle> make_gate(const session& owner, std::string_view ki
 
 namespace {
 
-// A pool of which nobody has more than one unit to take, whatever was set how often: see lua/pool.
+// A pool with at most one available unit, however often the event is set; see lua/pool.
 std::shared_ptr<detail::lock_handle> make_signals(const session& owner, std::string_view name,
                                                   bool is_set)
 {

@@ -19,11 +19,11 @@
 
 namespace turnstile::redis::detail {
 
-/// A command under way.
+/// A command in flight.
 class execution
 {
 public:
-    /// Writes the request. Nothing is sent twice: a request whose connection breaks fails.
+    /// Writes the request. It is never sent twice: a request whose connection breaks fails.
     void prepare(std::string_view command, std::span<const std::string_view> arguments,
                  reply_handler then)
     {
@@ -37,7 +37,7 @@ public:
         handler = std::move(then);
     }
 
-    /// Takes a part of the reply.
+    /// Adds a part of the reply.
     void add(const boost::redis::resp3::node_view& from)
     {
         using boost::redis::resp3::type;
@@ -47,28 +47,27 @@ public:
             result_.result = reply::status::ok;
             if (from.data_type == type::simple_error || from.data_type == type::blob_error)
                 return refuse(from.value);
-            // An array of our scripts rarely holds more.
+            // Arrays in replies of our scripts are rarely larger.
             result_.nodes.reserve(1 + std::min<std::size_t>(from.aggregate_size, max_reserved));
         }
         result_.nodes.push_back(convert(from));
     }
 
-    /// Whether the reply is that the server does not know the script, for the first time.
+    /// Whether the server has answered, for the first time, that it does not know the script.
     [[nodiscard]] bool has_forgotten_script() const
     {
         return source != nullptr && result_.result == reply::status::error &&
                result_.error.starts_with("NOSCRIPT");
     }
 
-    /// Says why there is no reply.
+    /// Sets the reason why there is no reply.
     void fail(std::string text)
     {
         result_ = reply{};
         result_.error = std::move(text);
     }
 
-    /// Tells the reply, or that there is none. The execution is not used by this any more when the handler
-    /// runs.
+    /// Calls the handler with the reply or the failure. The execution may be reused while the handler runs.
     void answer()
     {
         reply_handler then = std::exchange(handler, nullptr);
@@ -77,7 +76,7 @@ public:
 
     boost::redis::request request;
     reply_handler handler;
-    /// The script that is run, until it has been loaded again.
+    /// The script of the command, until it has been loaded again.
     const script* source = nullptr;
 
 private:

@@ -11,11 +11,10 @@
 namespace turnstile::redis::detail {
 
 /**
- * @brief Knows whether this is still the process that made it.
+ * @brief Detects forks after its construction.
  *
- * A child that goes on with its parent's connection would mix its commands into the parent's. Not the
- * process id is compared, which costs a system call per command, but a number that each fork raises in
- * the child.
+ * A child that used its parent's connection would mix its commands into the parent's. A comparison of process
+ * ids would cost a system call per command, so a fork handler increments a number in the child.
  */
 class fork_guard
 {
@@ -23,12 +22,12 @@ public:
     fork_guard()
         : generation_(generation().load(std::memory_order_relaxed))
     {
-        // Once per process; what is registered is inherited.
+        // Once per process; a child inherits the registration.
         static const int registered = pthread_atfork(nullptr, nullptr, [] { ++generation(); });
         static_cast<void>(registered);
     }
 
-    /// Whether this is another process.
+    /// Whether this process was forked from the one that constructed the object.
     [[nodiscard]] bool is_forked() const
     {
         return generation().load(std::memory_order_relaxed) != generation_;

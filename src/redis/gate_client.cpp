@@ -25,7 +25,7 @@ std::string text(std::int64_t number)
     return std::to_string(number);
 }
 
-/// Appends the options as the scripts take them; times in milliseconds.
+/// Appends the options in the format of the scripts; durations in milliseconds.
 void append(std::vector<std::string>& list, const gate_options& options)
 {
     list.push_back(text(options.number));
@@ -42,9 +42,10 @@ std::string_view name_of(gate_operation op) noexcept
     return names[static_cast<std::size_t>(op)];
 }
 
-gate_client::gate_client(std::uint64_t nonce, std::string wake_prefix)
+gate_client::gate_client(std::uint64_t nonce, std::string wake_prefix, std::int64_t drift)
     : nonce_(nonce)
     , wake_prefix_(std::move(wake_prefix))
+    , drift_(drift)
 {
 }
 
@@ -109,6 +110,16 @@ void gate_client::cancel(local_time now, gate_request_id id)
     abandon(now, id);
 }
 
+bool gate_client::drop(gate_request_id id)
+{
+    const auto found = requests_.find(id);
+    if (found == requests_.end() || found->second.sent)
+        return false;
+    found->second.awaited = false;
+    end(id, gate_result::cancelled);
+    return true;
+}
+
 void gate_client::abandon(local_time now, gate_request_id id)
 {
     advance(now);
@@ -119,14 +130,13 @@ void gate_client::abandon(local_time now, gate_request_id id)
     each.awaited = false;
     if (each.what == gate_call::meet && each.sent)
         return withdraw(*found);
-    // Those who wait are not known to the server, only their connection is. What else was begun, and has
-    // an effect, has it.
+    // The server knows no waiters, only connections. Any other request may already have had its effect.
     const bool calls = each.at == phase::calling && each.what != gate_call::read;
     if (!calls || each.what == gate_call::meet)
         end(id, gate_result::cancelled);
 }
 
-/// Takes an arrival at a barrier back.
+/// Withdraws an arrival at a barrier.
 void gate_client::withdraw(request_entry& entry)
 {
     if (entry.second.at == phase::withdrawing)
@@ -135,14 +145,14 @@ void gate_client::withdraw(request_entry& entry)
     send_call(entry);
 }
 
-/// Somebody is told, while the server has not been.
+/// Completes a request as cancelled before the server knows.
 void gate_client::tell_cancelled(request_entry& entry)
 {
     if (std::exchange(entry.second.awaited, false))
         actions_.emplace_back(gate_ended{entry.first, gate_result::cancelled, {}});
 }
 
-/// The server need not remember the name of a call that was answered, unless it may get it again.
+/// Lets the server forget the name of an answered call, unless it may receive the call again.
 void gate_client::forget_name(request& each, gate_state& gate)
 {
     if (!each.name.empty() && !each.repeated)
@@ -154,9 +164,13 @@ void gate_client::end(gate_request_id id, gate_result result, std::string_view t
     const auto found = requests_.find(id);
     request& each = found->second;
     set_due(false, id, each.due, never);
-    if (each.awaited)
-        actions_.emplace_back(gate_ended{id, result, std::string(text)});
+    if (result == gate_result::refused && text != not_understood && is_damage(text))
+        result = gate_result::damaged;
     const auto gate = gates_.find(each.gate);
+    const bool is_about_keys = is_unusable(result) || !text.empty();
+    if (each.awaited)
+        actions_.emplace_back(gate_ended{id, result, std::string(text),
+                                         is_about_keys ? gate->second.options.keys[0] : ""});
     gate->second.passages.erase(id);
     requests_.erase(found);
     if (--gate->second.requests != 0)
@@ -168,13 +182,13 @@ void gate_client::end(gate_request_id id, gate_result result, std::string_view t
 
 // --- commands -----------------------------------------------------------------------------------
 
-/// `nonce#incarnation`: the connection, as the server knows it.
+/// `nonce#incarnation`: the server's name of the connection.
 std::string gate_client::channel() const
 {
     return wake_name(nonce_, incarnation_);
 }
 
-/// Says to the server what a request has to say by itself, if that is possible now.
+/// Sends a request's own command, if the session is connected.
 void gate_client::send_call(request_entry& entry)
 {
     if (!up_)
@@ -207,7 +221,7 @@ void gate_client::send_call(request_entry& entry)
     each.flight = send(gate_operation::change, entry.first, gate, std::move(arguments));
 }
 
-/// Asks once for all who wait at a gate.
+/// Sends one command for all waiters of a gate.
 void gate_client::send_ask(gate_id id)
 {
     gate_state& gate = gates_.at(id);
@@ -235,14 +249,14 @@ std::uint64_t gate_client::send(gate_operation op, std::uint64_t whose, const ga
     return number;
 }
 
-// --- what happens -------------------------------------------------------------------------------
+// --- events -------------------------------------------------------------------------------------
 
 void gate_client::connected(local_time now, std::uint64_t incarnation)
 {
     advance(now);
     up_ = true;
     incarnation_ = incarnation;
-    // Messages may have been missed, and the server has not heard of this connection.
+    // Messages may have been missed, and the server does not know this connection yet.
     for (auto& [id, gate] : gates_)
         if (!gate.passages.empty())
             send_ask(id);
@@ -263,7 +277,7 @@ void gate_client::disconnected(local_time now)
         each.flight = 0;
         each.heard = 0;
         set_due(false, entry.first, each.due, never);
-        // Nobody knows when it will be taken back.
+        // The time of the withdrawal is unknown.
         if (each.at == phase::withdrawing)
             tell_cancelled(entry);
     }
@@ -291,7 +305,7 @@ std::optional<gate_client::told> gate_client::parse(std::string_view text) noexc
     if (name == names.end())
         return std::nullopt;
     result.result = name->second;
-    // Of keys that are not ours there is nothing more to say.
+    // For unusable keys, there is no generation.
     if (!is_unusable(result.result) &&
         (space == text.size() || !parse_number(text.substr(space + 1), result.generation)))
         return std::nullopt;
@@ -306,7 +320,7 @@ void gate_client::answered(local_time now, std::uint64_t number, std::string_vie
         return;
     const auto said = parse(text);
     if (!said)
-        return refused(now, number, "the answer of a script cannot be understood");
+        return refused(now, number, not_understood);
     const flight flown = found->second;
     flights_.erase(found);
     if (flown.op == gate_operation::wait)
@@ -345,7 +359,7 @@ void gate_client::on_ask(gate_id id, std::uint64_t number, const told& said)
         else
             wait_on(entry, said.generation);
     }
-    // The gate is gone if it was closed, and that was the last of them.
+    // If the gate was closed, the end of its last request has removed it.
     const auto still = gates_.find(id);
     if (still == gates_.end() || still->second.passages.empty())
         return;
@@ -355,12 +369,12 @@ void gate_client::on_ask(gate_id id, std::uint64_t number, const told& said)
         set_due(true, id, still->second.due, now_ + still->second.options.lease);
 }
 
-/// The gate was not open when the server looked, and this was its generation.
+/// The gate was closed when the server looked; @p generation is its generation at that time.
 void gate_client::wait_on(request_entry& entry, std::int64_t generation)
 {
     request& each = entry.second;
     const bool was_waiting = std::exchange(each.at, phase::waiting) == phase::waiting;
-    // A lower one is that of a server that has forgotten the gate: it begins anew.
+    // A lower generation means that the server has forgotten the gate and created it anew.
     const bool was_opened = was_waiting && generation > each.generation;
     if (was_opened || each.heard > generation)
         return end(entry.first, gate_result::open);
@@ -387,7 +401,7 @@ void gate_client::on_meet(request_entry& entry, const told& said, local_time sen
     const gate_options& options = gates_.at(each.gate).options;
     if (said.result != gate_result::closed)
     {
-        // What is answered to the withdrawal counts, unless there is none to come.
+        // During a withdrawal, its answer counts, unless the round is complete.
         if (each.at == phase::withdrawing && said.result != gate_result::open)
             return;
         forget_name(each, gates_.at(each.gate));
@@ -402,9 +416,9 @@ void gate_client::on_meet(request_entry& entry, const told& said, local_time sen
         return end(entry.first, gate_result::open);
     }
     each.generation = said.generation;
-    // The server's clock may go faster than this one.
+    // The server's clock may be faster than this one.
     const local_time lease = options.lease;
-    each.counts_until = sent + lease - lease / clock_bound::drift;
+    each.counts_until = sent + lease - lease / drift_;
     set_due(false, entry.first, each.due, sent + lease / 3);
 }
 
@@ -413,6 +427,14 @@ void gate_client::on_withdraw(request_entry& entry, const told& said)
     if (said.result == gate_result::open)
         forget_name(entry.second, gates_.at(entry.second.gate));
     end(entry.first, said.result);
+}
+
+/// The result of a request that the server refuses permanently.
+gate_result gate_client::refusal_of(const request& each)
+{
+    const bool has_effect = each.what != gate_call::read && each.what != gate_call::wait;
+    const bool may_be_done = each.repeated || each.at == phase::waiting;
+    return has_effect && may_be_done ? gate_result::unknown : gate_result::refused;
 }
 
 void gate_client::refused(local_time now, std::uint64_t number, std::string_view text)
@@ -426,7 +448,7 @@ void gate_client::refused(local_time now, std::uint64_t number, std::string_view
     if (flown.op == gate_operation::wait)
         return on_refused_ask(flown.whose, number, text);
     const auto entry = requests_.find(flown.whose);
-    // Of an arrival that is being withdrawn, the withdrawal counts.
+    // While an arrival is being withdrawn, only the answer to the withdrawal counts.
     if (entry == requests_.end() || entry->second.flight != number)
         return;
     request& each = entry->second;
@@ -434,7 +456,7 @@ void gate_client::refused(local_time now, std::uint64_t number, std::string_view
     if (flown.withdraws)
         tell_cancelled(*entry);
     if (!is_transient(text))
-        return end(entry->first, gate_result::refused, text);
+        return end(entry->first, refusal_of(each), text);
     set_due(false, entry->first, each.due, now_ + retry_interval);
 }
 
@@ -450,7 +472,7 @@ void gate_client::on_refused_ask(gate_id id, std::uint64_t number, std::string_v
         {
             each.flight = 0;
             if (!again)
-                end(passage, gate_result::refused, text);
+                end(passage, refusal_of(each), text);
         }
     const auto still = gates_.find(id);
     if (still != gates_.end() && !still->second.passages.empty())
@@ -491,7 +513,7 @@ void gate_client::received(local_time now, std::string_view text)
             end(id, gate_result::open);
         }
         else
-            // The arrival may have lapsed before the others met; the server knows.
+            // The arrival may have expired before the round was complete; the server knows.
             send_call(entry);
     }
 }
@@ -517,7 +539,7 @@ void gate_client::tick(local_time now)
         }
         auto& entry = *requests_.find(id);
         set_due(false, id, entry.second.due, never);
-        // Of one request there is never more than one command under way, but a withdrawal.
+        // A request has at most one command in flight, apart from a withdrawal.
         if (entry.second.flight == 0)
             send_call(entry);
     }

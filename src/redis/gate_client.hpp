@@ -23,10 +23,10 @@
 
 namespace turnstile::redis::detail {
 
-/// Names a gate within a client.
+/// The name of a gate within a client.
 using gate_id = std::uint64_t;
 
-/// Names what somebody wants of a gate; rises by one with each.
+/// The name of a request to a gate; consecutive numbers.
 using gate_request_id = std::uint64_t;
 
 /// The scripts of gates.
@@ -40,22 +40,22 @@ enum class gate_operation
 /// The name of the script of an operation.
 [[nodiscard]] std::string_view name_of(gate_operation op) noexcept;
 
-/// What a gate is.
+/// The properties of a gate.
 struct gate_options
 {
     lock_keys keys;
-    /// How it begins, should it not exist: see lua/gate/prologue.lua.
+    /// The initial state if the gate does not exist yet: see lua/gate/prologue.lua.
     std::int64_t number = 0;
-    /// How long somebody who has arrived at a barrier counts after it was heard of last; and how often
-    /// others who wait ask whether they have missed a message.
+    /// How long an arrival at a barrier counts after its last renewal, and how often other waiters check
+    /// whether they have missed a message.
     std::chrono::milliseconds lease{15000};
-    /// How long an unused gate is remembered.
+    /// How long an unused gate in its initial state is kept.
     std::chrono::milliseconds idle{60000};
-    /// How long one is that is not as it was at first; 0: for ever.
+    /// How long any other unused gate is kept; 0: forever.
     std::chrono::milliseconds keep{0};
 };
 
-/// A script that is to be run for a gate.
+/// A script to run for a gate.
 struct gate_command
 {
     std::uint64_t number = 0;
@@ -64,24 +64,28 @@ struct gate_command
     std::vector<std::string> arguments;
 };
 
-/// How a request has ended.
+/// The result of a request.
 enum class gate_result
 {
-    /// The gate is open, or was since the request began.
+    /// The gate is open, or was at some time since the request began.
     open,
-    /// What was to be done is done, or was to be read; and the gate is not open.
+    /// The change or the read is done, and the gate is not open.
     closed,
     cancelled,
-    /// More arrivals than are missing; nothing has changed.
+    /// More arrivals than were missing; nothing has changed.
     excess,
-    /// Nobody takes part in the barrier any more.
+    /// All participants of the barrier have dropped out.
     empty,
-    /// The keys have a layout of another version.
+    /// Another version has written the keys, in another layout.
     foreign_layout,
-    /// The keys hold something else.
+    /// The keys contain values of another type.
     wrong_type,
+    /// The state cannot be read.
+    damaged,
     /// The server refused to run the script.
     refused,
+    /// The same, but the server may have executed an earlier command.
+    unknown,
 };
 
 /// A request has ended.
@@ -90,84 +94,93 @@ struct gate_ended
     gate_request_id request;
     gate_result result;
     std::string text;
+    /// The affected key, if the server or its data caused the result.
+    std::string key{};
 };
 
-/// What a client of gates wants to have done.
+/// An action that a client of gates requests.
 using gate_action = std::variant<gate_command, gate_ended>;
 
 /**
- * The client's half of events, latches and barriers: decides everything and performs nothing, as
- * @ref protocol_client does for locks, and is driven in the same way.
+ * The sans-io client of events, latches and barriers: decides everything and performs nothing. Driven like
+ * @ref protocol_client.
  *
- * Nobody owns a gate, so there is nothing to be granted, and nothing that could be lost with a message or a
- * client: whoever missed that a gate was opened asks again. What has to be done exactly once are calls:
- * each has a name, by which the server knows that it is a repetition.
+ * A gate has no holder, so no grant can be lost with a message or a client: a waiter that missed an opening
+ * asks again. Only calls have to take effect exactly once: each call has a name, by which the server
+ * recognizes a repetition.
  *
  * A request goes through these phases:
  *
- *     calling --> waiting            sets, resets, arrives; who arrives may wait then
- *     asking  --> waiting            waits; those of one gate ask together
- *     calling, waiting --> withdrawing    an arrival at a barrier that is cancelled
+ *     calling --> waiting            sets, resets, arrives; an arrival may wait afterwards
+ *     asking  --> waiting            waits; the waiters of a gate ask together
+ *     calling, waiting --> withdrawing    a cancelled arrival at a barrier
  *
- * Waiting means: the server has the connection in its list, and the generation is known that has to be
- * over.
+ * Waiting means: the server has the connection in its list, and the request knows the generation whose end it
+ * waits for.
  */
 class gate_client
 {
 public:
-    /// @p nonce and @p wake_prefix are those of the session's protocol_client: they share its connection.
-    gate_client(std::uint64_t nonce, std::string wake_prefix);
+    /// @p nonce and @p wake_prefix are those of the session's protocol_client: both use one connection. The
+    /// speeds of the clocks may differ by one part in @p drift.
+    gate_client(std::uint64_t nonce, std::string wake_prefix,
+                std::int64_t drift = clock_bound::usual_drift);
 
     // --- gates and requests ---
 
-    /// Makes a gate known.
+    /// Registers a gate.
     gate_id open_gate(gate_options options);
 
-    /// Forgets a gate as soon as its last request has ended.
+    /// Removes a gate when its last request has ended.
     void close_gate(gate_id id);
 
-    /// Begins something, which ends with `gate_ended`. `arrivals` is for @ref gate_call::count_down.
+    /// Begins a request, which ends with `gate_ended`. `arrivals` is for @ref gate_call::count_down.
     gate_request_id begin(local_time now, gate_id gate, gate_call what, std::int64_t arrivals = 1);
 
-    /// Gives up. Ends with `gate_ended` like everything else: at once; but if an arrival at a barrier has
-    /// to be taken back, and the server can be reached, with its answer, which may be that it is too late.
+    /// Cancels a request, which ends with `gate_ended`: at once, or, if an arrival at a barrier has to be
+    /// withdrawn and the server is reachable, with the server's answer. The answer may be that the withdrawal
+    /// was too late.
     void cancel(local_time now, gate_request_id id);
 
-    /// Gives up, and nobody wants to know any more.
+    /// Cancels a request that the server cannot know, without `gate_ended`. Returns false if the server may
+    /// know it.
+    bool drop(gate_request_id id);
+
+    /// Cancels a request without `gate_ended`.
     void abandon(local_time now, gate_request_id id);
 
-    // --- what happens ---
+    // --- events ---
 
-    /// A connection stands, and its wake channel is subscribed to.
+    /// The session is connected and subscribed to its wake channel.
     void connected(local_time now, std::uint64_t incarnation);
 
-    /// The connection is gone. Commands without an answer may or may not have been executed.
+    /// The connection is lost. Commands without an answer may or may not have been executed.
     void disconnected(local_time now);
 
-    /// A script has answered.
+    /// The server answered a script.
     void answered(local_time now, std::uint64_t number, std::string_view text);
 
-    /// A script was refused, with an error text.
+    /// The server refused a script, with an error text.
     void refused(local_time now, std::uint64_t number, std::string_view text);
 
     /// Whether a message on the wake channel is for gates.
     [[nodiscard]] static bool is_for_gates(std::string_view text) noexcept;
 
-    /// Such a message has come.
+    /// A message for gates arrived.
     void received(local_time now, std::string_view text);
 
-    /// Time has passed.
+    /// Processes the timers.
     void tick(local_time now);
 
-    // --- what is to be done ---
+    // --- actions ---
 
-    /// Takes out what is to be done.
+    /// Removes and returns the pending actions.
     [[nodiscard]] std::vector<gate_action> take_actions() { return std::exchange(actions_, {}); }
 
-    /// When @ref tick is to be called at the latest; nothing if that makes no difference.
+    /// The latest time for the next @ref tick; nothing if there are no timers.
     [[nodiscard]] std::optional<local_time> next_tick() const;
 
-    /// Whether there is nothing that the server has to be told.
+    /// Whether no request needs the server.
     [[nodiscard]] bool is_idle() const noexcept { return requests_.empty(); }
 
 private:
@@ -187,20 +200,21 @@ private:
         gate_call what = gate_call::wait;
         std::int64_t arrivals = 0;
         phase at = phase::calling;
-        // Whether somebody wants to know how it ends.
+        // Whether the request still has to report its end.
         bool awaited = true;
-        // The name of the call, and of one that the server may forget for it.
+        // The name of the call, and of an older call that the server may forget.
         std::string name;
         std::string before;
-        // Whether the server may know the name, and whether it may get it again over an older connection.
+        // Whether the server may know the name, and whether it may receive it again over an older connection.
         bool sent = false;
         bool repeated = false;
-        // The command under way: its own, or one that asks for all who wait at the gate.
+        // The command in flight: the request's own, or the one for all waiters of the gate.
         std::uint64_t flight = 0;
-        // Of a waiter, what has to be over; of one whose answer is under way, what was over meanwhile.
+        // For a waiter, the generation that has to end; with a command in flight, the latest generation
+        // reported meanwhile.
         std::int64_t generation = 0;
         std::int64_t heard = 0;
-        // Of an arrival, until when it certainly counts.
+        // For an arrival, the time until which it certainly counts.
         local_time counts_until{};
         local_time due = never;
     };
@@ -210,9 +224,9 @@ private:
         gate_options options;
         bool closed = false;
         std::size_t requests = 0;
-        // The names of calls that the server need not remember any more.
+        // The names of calls that the server may forget.
         std::vector<std::string> answered_calls;
-        // Whether somebody is asking for all who wait.
+        // Whether a command for all waiters is in flight.
         bool asking = false;
         std::set<gate_request_id> passages;
         local_time due = never;
@@ -221,7 +235,7 @@ private:
     struct flight
     {
         gate_operation op = gate_operation::wait;
-        // The gate if it asks for all who wait there, the request if not.
+        // The gate for a command for all waiters, otherwise the request.
         std::uint64_t whose = 0;
         bool withdraws = false;
         local_time sent{};
@@ -253,6 +267,7 @@ private:
 
     void withdraw(request_entry& entry);
     void tell_cancelled(request_entry& entry);
+    [[nodiscard]] static gate_result refusal_of(const request& each);
     void forget_name(request& each, gate_state& gate);
     void end(gate_request_id id, gate_result result, std::string_view text = {});
     void set_due(bool is_gate, std::uint64_t id, local_time& slot, local_time at);
@@ -260,6 +275,7 @@ private:
 
     std::uint64_t nonce_;
     std::string wake_prefix_;
+    std::int64_t drift_;
     local_time now_{};
     bool up_ = false;
     std::uint64_t incarnation_ = 0;

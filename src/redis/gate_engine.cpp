@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "boot_clock.hpp"
+#include "diagnosis.hpp"
 #include "scripts.hpp"
 #include "session_core.hpp"
 
@@ -23,7 +24,7 @@ const script& script_of(gate_operation op)
 {
     const auto all = scripts();
     const auto found = std::ranges::find(all, name_of(op), &script::name);
-    // There is a file for each operation; a test looks.
+    // A test ensures that each operation has a file.
     if (found == all.end())
         std::terminate();
     return *found;
@@ -46,6 +47,10 @@ error_code error_of(gate_result result)
         return errc::foreign_layout;
     case gate_result::wrong_type:
         return errc::wrong_type;
+    case gate_result::unknown:
+        return errc::unknown_outcome;
+    case gate_result::damaged:
+        return errc::bad_state;
     case gate_result::refused:
         break;
     }
@@ -55,8 +60,9 @@ error_code error_of(gate_result result)
 }  // namespace
 
 gate_engine::gate_engine(const boost::asio::any_io_executor& strand, connection& wire,
-                         std::uint64_t nonce, std::string wake_prefix, owner& who)
-    : client_(nonce, std::move(wake_prefix))
+                         std::uint64_t nonce, std::string wake_prefix, std::int64_t drift,
+                         owner& who)
+    : client_(nonce, std::move(wake_prefix), drift)
     , connection_(&wire)
     , owner_(&who)
     , strand_(strand)
@@ -64,32 +70,33 @@ gate_engine::gate_engine(const boost::asio::any_io_executor& strand, connection&
 {
 }
 
-// --- what users want ----------------------------------------------------------------------------
+// --- operations ---------------------------------------------------------------------------------
 
-void gate_engine::start(const operation& what)
+void gate_engine::start(const operation& what, error_code obstacle, bool is_hopeless)
 {
     if (what->cancelled)
         return;
     gate_handle& gate = *what->gate;
     if (gate.forgotten)
         return finish(what, boost::asio::error::operation_aborted, 0);
+    if (obstacle && (is_hopeless || what->only_looks()))
+        return finish(what, obstacle, 0);
     if (gate.id == 0)
         gate.id = client_.open_gate(gate.options);
-    const std::optional<std::chrono::nanoseconds> limit = what->limit;
-    const bool waits = !limit || limit->count() > 0;
-    // Who does not wait looks only.
+    const bool looks = what->only_looks();
     what->request =
-        client_.begin(boot_time(), gate.id, waits ? what->what : gate_call::read, what->arrivals);
+        client_.begin(boot_time(), gate.id, looks ? gate_call::read : what->what, what->arrivals);
     operations_.emplace(what->request, what);
-    if (waits && limit)
+    if (what->limit && !looks)
     {
-        what->timer = std::make_unique<boost::asio::steady_timer>(strand_, *limit);
+        what->timer = std::make_unique<boost::asio::steady_timer>(strand_, *what->limit);
         what->timer->async_wait(
             [this, kept = owner_->keep(), what](const error_code& error)
             {
                 if (error || what->request == 0)
                     return;
                 what->is_too_late = true;
+                what->too_late = owner_->why_unreachable();
                 client_.cancel(boot_time(), what->request);
                 perform();
             });
@@ -124,6 +131,25 @@ void gate_engine::forget(gate_handle& gate)
     perform();
 }
 
+void gate_engine::fail_hopeless(error_code obstacle, bool is_hopeless)
+{
+    for (const auto& [id, each] : std::map(operations_))
+    {
+        if (!is_hopeless && !each->only_looks())
+            continue;
+        const bool is_harmless =
+            each->waits() || each->only_looks() || each->what == gate_call::read;
+        if (client_.drop(id))
+            finish(each, obstacle, 0);
+        else
+        {
+            client_.abandon(boot_time(), id);
+            finish(each, is_harmless ? obstacle : make_error_code(errc::unknown_outcome), 0);
+        }
+    }
+    perform();
+}
+
 void gate_engine::finish_all(error_code waits, error_code others)
 {
     for (const auto& [id, each] : std::map(operations_))
@@ -140,7 +166,7 @@ void gate_engine::stop()
     timer_.cancel();
 }
 
-// --- what the connection says -------------------------------------------------------------------
+// --- events of the connection -------------------------------------------------------------------
 
 void gate_engine::connected(std::uint64_t incarnation)
 {
@@ -162,6 +188,7 @@ void gate_engine::received(std::string_view message)
 
 void gate_engine::on_reply(std::uint64_t number, const reply& answer)
 {
+    owner_->gates_answered(answer);
     switch (answer.result)
     {
     case reply::status::ok:
@@ -172,13 +199,13 @@ void gate_engine::on_reply(std::uint64_t number, const reply& answer)
         client_.refused(boot_time(), number, answer.error);
         break;
     case reply::status::unknown:
-        // The client was told that the connection is gone.
+        // The client has already processed the loss of the connection.
         return;
     }
     perform();
 }
 
-// --- what the client wants ----------------------------------------------------------------------
+// --- actions of the client ----------------------------------------------------------------------
 
 void gate_engine::perform()
 {
@@ -202,14 +229,16 @@ void gate_engine::perform(const gate_command& what)
 
 void gate_engine::perform(const gate_ended& what)
 {
-    if (!what.text.empty())
-        owner_->gates_report(what.text);
+    const error_code code = is_missing_right(what.text) ? make_error_code(errc::missing_permission)
+                                                        : error_of(what.result);
+    if (!what.key.empty())
+        owner_->gates_report(code, what.key, what.text);
     const auto found = operations_.find(what.request);
     if (found == operations_.end())
         return;
     const operation whose = found->second;
     const bool is_timeout = what.result == gate_result::cancelled && whose->is_too_late;
-    finish(whose, is_timeout ? error_code() : error_of(what.result),
+    finish(whose, is_timeout ? whose->too_late : code,
            std::int64_t(what.result == gate_result::open));
 }
 

@@ -26,7 +26,7 @@ namespace turnstile::redis::detail {
 
 class session_core;
 
-/// What an event, a latch or a barrier is: a gate of a session.
+/// An event, a latch or a barrier: a gate of a session.
 class gate_handle
 {
 public:
@@ -41,13 +41,13 @@ public:
     const std::string name;
     const gate_options options;
 
-    /// The client's name of the gate; 0 as long as it was not used. Belongs to the session's strand.
+    /// The client's name of the gate; 0 before its first use. Belongs to the session's strand.
     gate_id id = 0;
-    /// Whether the object is gone. Belongs to the session's strand.
+    /// Whether the object is destroyed. Belongs to the session's strand.
     bool forgotten = false;
 };
 
-/// Something that somebody wants of a gate.
+/// An operation on a gate.
 struct gate_operation_state
 {
     gate_operation_state(std::shared_ptr<gate_handle> which, gate_call call, std::int64_t number,
@@ -60,47 +60,59 @@ struct gate_operation_state
     {
     }
 
-    /// Whether it ends with the object.
+    /// Whether the operation ends when the object is destroyed.
     [[nodiscard]] bool waits() const noexcept
     {
         return what == gate_call::wait || what == gate_call::arrive_and_wait ||
                what == gate_call::meet;
     }
 
+    /// Whether the operation only reads, and does not wait for a connection either.
+    [[nodiscard]] bool only_looks() const noexcept { return limit && limit->count() <= 0; }
+
     std::shared_ptr<gate_handle> gate;
     gate_call what;
     std::int64_t arrivals;
     std::optional<std::chrono::nanoseconds> limit;
     completion<error_code, std::int64_t> done;
-    /// What is under way; 0 before and afterwards.
+    /// The request in progress; 0 before and afterwards.
     gate_request_id request = 0;
-    /// Whether it was cancelled before it began.
+    /// Whether the operation was cancelled before it began.
     bool cancelled = false;
+    /// Whether the time limit is over, and the error to complete with.
     bool is_too_late = false;
+    error_code too_late;
     std::unique_ptr<boost::asio::steady_timer> timer;
 };
 
 /**
- * Performs what the client of gates decides: the part of a session that is for events, latches and barriers.
+ * Performs the actions of the client of gates: the part of a session for events, latches and barriers.
  *
- * Everything is called, and calls back, on the strand of the session, whose connection it uses.
+ * All calls and callbacks run on the strand of the session, whose connection it uses.
  */
 class gate_engine
 {
 public:
     using operation = std::shared_ptr<gate_operation_state>;
 
-    /// The session, which owns it.
+    /// The session that owns this engine.
     class owner
     {
     public:
-        /// Something has been done; perhaps there is nothing left to do.
+        /// An action was performed; the engine may be idle now.
         virtual void gates_have_acted() = 0;
 
-        /// A script was refused.
-        virtual void gates_report(std::string_view text) = 0;
+        /// An operation failed because of the server's error text, or because of the content of a key.
+        virtual void gates_report(error_code code, const std::string& key,
+                                  const std::string& text) = 0;
 
-        /// Keeps the session alive while something is under way.
+        /// The server answered a command.
+        virtual void gates_answered(const reply& answer) = 0;
+
+        /// The reason why the server is unreachable; no error if the session is connected.
+        [[nodiscard]] virtual error_code why_unreachable() const = 0;
+
+        /// Keeps the session alive while a command is in flight.
         [[nodiscard]] virtual std::shared_ptr<void> keep() = 0;
 
     protected:
@@ -111,9 +123,11 @@ public:
     };
 
     gate_engine(const boost::asio::any_io_executor& strand, connection& wire, std::uint64_t nonce,
-                std::string wake_prefix, owner& who);
+                std::string wake_prefix, std::int64_t drift, owner& who);
 
-    void start(const operation& what);
+    /// @p obstacle is the error of the last attempt to connect, if it failed. Read-only operations fail with
+    /// it, and all operations if @p is_hopeless.
+    void start(const operation& what, error_code obstacle, bool is_hopeless);
     void cancel(const operation& what);
     void forget(gate_handle& gate);
 
@@ -121,14 +135,17 @@ public:
     void disconnected();
     void received(std::string_view message);
 
-    /// Ends all operations: those that wait with one error, others, whose outcome nobody knows, with
-    /// another one. Arrivals at barriers are taken back, if the connection lasts for so long.
+    /// An attempt to connect failed: fails read-only operations, or all if @p is_hopeless.
+    void fail_hopeless(error_code obstacle, bool is_hopeless);
+
+    /// Ends all operations: waits with one error, and operations with an unknown outcome with the other.
+    /// Withdraws arrivals at barriers if the connection lasts long enough.
     void finish_all(error_code waits, error_code others);
 
-    /// Nothing is done from now on.
+    /// Performs nothing from now on.
     void stop();
 
-    /// Whether there is nothing that the server has to be told.
+    /// Whether no request needs the server.
     [[nodiscard]] bool is_idle() const noexcept { return client_.is_idle(); }
 
 private:
@@ -144,15 +161,15 @@ private:
     owner* owner_;
     boost::asio::any_io_executor strand_;
     boost::asio::steady_timer timer_;
-    // When the timer fires; it is set anew only if it has to fire earlier.
+    // The time of the timer; it is only set again if it has to fire earlier.
     local_time wakes_at_ = local_time::max();
-    // In the order in which they began.
+    // Ordered by their start.
     std::map<gate_request_id, operation> operations_;
     bool is_performing_ = false;
     bool is_over_ = false;
 };
 
-/// Hands an operation to the session, and connects it to its cancellation slot.
+/// Passes an operation to the session, and connects it to its cancellation slot.
 void start(const gate_engine::operation& operation);
 
 }  // namespace turnstile::redis::detail

@@ -12,11 +12,11 @@
 #include <turnstile/redis/detail/gate.hpp>
 #include <turnstile/redis/session.hpp>
 
-// What events, latches and barriers have in common.
+// Shared by events, latches and barriers.
 
 namespace turnstile::redis::detail {
 
-/// Makes a gate. Throws if nothing can have the name.
+/// Makes a gate. Throws if the name is invalid.
 [[nodiscard]] std::shared_ptr<gate_handle> make_gate(const session& owner, std::string_view kind,
                                                      std::string_view name, std::int64_t number,
                                                      std::chrono::milliseconds keep);

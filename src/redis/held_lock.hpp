@@ -31,7 +31,7 @@ class held_lock;
 class lock_handle;
 class session_core;
 
-/// Somebody who is told when what is held is lost.
+/// Receives the loss of a held lock.
 class loss_watcher
 {
 public:
@@ -44,23 +44,23 @@ protected:
     ~loss_watcher() = default;
 };
 
-/// Which replicas have to know of a grant before its holder does.
+/// The number of replicas that have to acknowledge a grant before its holder receives it.
 struct durability_options
 {
     int replicas = 0;
     std::chrono::milliseconds timeout{1000};
 };
 
-/// What a condition is: a name for which some sleep who have held its lock.
+/// A condition: the name on which former holders of a lock wait.
 struct condition_handle
 {
     std::shared_ptr<lock_handle> lock;
     std::string name;
-    /// As the server knows it.
+    /// The server's name of the condition.
     std::string key;
 };
 
-/// What an async_mutex is: a lock of a session, and the tokens that own it. Or a pool.
+/// A mutex or a pool: a lock of a session, and the tokens that hold it.
 class lock_handle
 {
 public:
@@ -81,18 +81,19 @@ public:
     const lock_keys keys;
     const lease_options options;
     const durability_options durability;
-    /// Of a mutex, where it stands among those that are locked together.
+    /// For a mutex, its position in the order of async_lock_all().
     const std::string order;
 
-    /// The client's name of the lock; 0 as long as it was not used. Belongs to the session's strand.
+    /// The client's name of the lock; 0 before its first use. Belongs to the session's strand.
     lock_id id = 0;
-    /// Whether the mutex is gone. Belongs to the session's strand.
+    /// Whether the mutex is destroyed. Belongs to the session's strand.
     bool forgotten = false;
 
-    /// Lets a token own what a guard has owned.
+    /// Transfers the lock from a guard to a token.
     owner_token entrust(std::shared_ptr<held_lock> held);
 
-    /// Takes away from a token what it owns; null if it owns nothing. The token that does, if any.
+    /// Removes a lock from the token that holds it; null if the token holds nothing. @p expected receives the
+    /// holding token, if any.
     std::shared_ptr<held_lock> take(owner_token owner, owner_token& expected);
 
 private:
@@ -100,15 +101,15 @@ private:
     std::map<std::uint64_t, std::shared_ptr<held_lock>> entrusted_;
 };
 
-/// A lock that is held, or was. What a guard owns; any thread may look at it.
+/// A lock that is or was held, as a guard or a token stores it. Accessible from any thread.
 class held_lock final : public loss_watcher, public std::enable_shared_from_this<held_lock>
 {
 public:
-    /// What is left of the units of a pool that were granted together.
+    /// The remaining units of one grant of a pool.
     struct tally
     {
         std::int64_t held = 0;
-        /// Nobody holds them, but they were not given back.
+        /// No permit holds them, but they were not released.
         std::int64_t outside = 0;
     };
 
@@ -130,15 +131,15 @@ public:
     const std::shared_ptr<lock_handle> lock;
     const attempt_id attempt;
     const std::uint64_t fence;
-    /// Where it is told of a loss.
+    /// The executor on which a loss is reported.
     const std::shared_ptr<mortal_executor> executor;
-    /// What was held before it was upgraded; null if it was not.
+    /// The hold before an upgrade; null if there was none.
     const std::shared_ptr<held_lock> base;
-    /// When the message came that granted it; 0 if none did.
+    /// When the message that granted the lock arrived; 0 if there was none.
     const local_time heard;
-    /// Whether it was got after a sleep that no signal ended.
+    /// Whether the wait that led to this grant ended without a notification.
     const bool woken;
-    /// Of a monitor, what came with the lock.
+    /// For a monitor, the state that the grant delivered.
     const field_map state;
 
     [[nodiscard]] bool valid() const noexcept
@@ -152,7 +153,8 @@ public:
         return local_time(expires_.load(std::memory_order_relaxed));
     }
 
-    /// Until when it is certainly held, unless that is extended; long ago if it is over.
+    /// The time until which the lock is certainly held without a renewal; in the past if it is not held any
+    /// more.
     [[nodiscard]] lease_clock::time_point expires_at() const noexcept
     {
         if (is_over_.load(std::memory_order_acquire))
@@ -166,13 +168,13 @@ public:
         expires_.store(expires.count(), std::memory_order_relaxed);
     }
 
-    /// It is not held any more. Whether it was until now.
+    /// Marks the lock as not held any more. Returns whether it was held until now.
     bool end() noexcept { return !is_over_.exchange(true, std::memory_order_acq_rel); }
 
     /// Belongs to the executor on which the lock was granted.
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
 
-    /// Triggers the slot, on that executor, and tells those who watch.
+    /// Triggers the slot, on that executor, and notifies the watchers.
     void tell_lost() override
     {
         emit_lost(*executor, weak_from_this());
@@ -195,7 +197,7 @@ public:
         return tally_;
     }
 
-    /// Gives up units, or leaves them outside. How many are still held.
+    /// Releases units, or makes them permanently unavailable. Returns the number of units still held.
     std::int64_t give_up(std::int64_t units, bool leaves_them_outside)
     {
         const std::lock_guard guarded(mutex_);
@@ -205,7 +207,7 @@ public:
         return tally_.held;
     }
 
-    /// Triggers the slot of somebody who may be gone then.
+    /// Triggers the slot of an object that may be destroyed by then.
     template <class Owner>
     static void emit_lost(mortal_executor& where, std::weak_ptr<Owner> whose)
     {
@@ -226,7 +228,7 @@ private:
     std::atomic<std::int64_t> expires_;
     std::atomic<bool> is_over_{false};
     boost::asio::cancellation_signal lost_;
-    // Guards what follows.
+    // Guards the members below.
     mutable std::mutex mutex_;
     tally tally_;
     std::vector<std::weak_ptr<loss_watcher>> watchers_;

@@ -16,10 +16,10 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-/// How deep arrays and objects may lie in each other. It keeps a hostile text from exhausting the stack.
+/// The deepest nesting of arrays and objects. A limit, so that a hostile text cannot exhaust the stack.
 constexpr std::size_t deepest = 64;
 
-/// For an error: the beginning of a text, with nothing in it that could garble a log.
+/// The beginning of a text for an error, without characters that could garble a log.
 std::string quoted(std::string_view text)
 {
     constexpr std::size_t longest = 64;
@@ -37,8 +37,8 @@ std::string quoted(std::string_view text)
     return result;
 }
 
-/// What Boost.JSON's parser calls. Its own values would forget how numbers are written, and which keys there
-/// are twice.
+/// The handler for Boost.JSON's parser. Boost.JSON's own values would lose the format of numbers and
+/// duplicate keys.
 class value_builder
 {
 public:
@@ -109,16 +109,16 @@ private:
         return true;
     }
 
-    /// The parts that have come of a key, string or number.
+    /// The parts of a key, string or number that have been parsed so far.
     std::string text_;
     std::string key_;
-    /// Contains the value of the text alone.
+    /// Its only element is the value of the whole text.
     json_value outermost_;
-    /// From there to what is not closed yet. Nothing is added anywhere else, so none of them moves.
+    /// The path to the innermost open value. Values are only added there, so the others do not move.
     std::vector<json_value*> path_{&outermost_};
 };
 
-/// Returns what is wrong with the text, if anything is.
+/// Parses a text, and returns the error if there is one.
 error_code parse(std::string_view text, json_value& to)
 {
     boost::json::parse_options options;
@@ -164,7 +164,7 @@ json_value parse_json(const excerpt& from)
 std::string json_string(const excerpt& from)
 {
     std::string result = boost::json::serialize(boost::json::string_view(from.text));
-    // It escapes what has to be, and lets through what is not UTF-8.
+    // Boost.JSON escapes the characters that require it, but does not check for UTF-8.
     json_value ignored;
     if (parse(result, ignored))
         refuse(from,
@@ -176,7 +176,7 @@ std::string json_string(const excerpt& from)
 std::string json_scalar(const excerpt& from)
 {
     const std::string_view text = from.text;
-    // Names begin with a letter; but there is -inf.
+    // Names begin with a letter, but -inf begins like a number.
     const bool is_number =
         text.find_first_of("-0123456789") == 0 && text.find('n') == std::string_view::npos;
     return is_number || text == "true" || text == "false" ? std::string(text) : json_string(from);

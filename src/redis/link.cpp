@@ -12,6 +12,7 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/redis/connection.hpp>
 #include <cstddef>
+#include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/sslerr.h>
 #include <tuple>
@@ -21,12 +22,11 @@
 #include "boost_redis_config.hpp"
 #include "execution.hpp"
 
-// The life of a link. Four kinds of operations of Boost.Redis are under way: the run, which connects,
-// reads and writes until the link breaks; the receive, which only keeps the counter of pushes from
-// filling up (the messages themselves are taken in the parser); the executions; and the end comes when
-// all of them have completed, since Boost.Redis must not be destroyed before. Each of their handlers
-// shares in the link's ownership, so that it lives for as long as one of them, and dies with the context
-// if that is destroyed first.
+// The life of a link. A link has these operations of Boost.Redis in progress: the run, which connects, reads
+// and writes until the link breaks; the receive, which only keeps the counter of pushes from filling up (the
+// parser delivers the messages themselves); and the executions. The link ends when all of them have
+// completed, because Boost.Redis must not be destroyed before. Each of their handlers shares the ownership of
+// the link, so that the link lives as long as any of them, and is destroyed with the context.
 
 namespace turnstile::redis::detail {
 
@@ -74,23 +74,23 @@ public:
     {
         if (!over_tcp_)
             return;
-        // Boost.Redis never does it, so a request that is sent while another is under way waits for the
-        // peer's delayed acknowledgement.
+        // Boost.Redis does not set this option. Without it, a request that is sent while another one is in
+        // flight waits for the peer's delayed acknowledgement.
         error_code ignored;
         std::ignore = stream().next_layer().set_option(asio::ip::tcp::no_delay(true), ignored);
     }
 
     void cancel() override
     {
-        // Not from within the parser, where this may have been called from.
+        // Posted, because the caller may be inside the parser.
         asio::post(executor_, [self = self()] { self->connection_.cancel(); });
     }
 
-    /// For Boost.Redis: what takes the pushes.
+    /// For Boost.Redis: receives the pushes.
     friend auto boost_redis_adapt(redis_link& self) { return push_adapter{&self}; }
 
 private:
-    /// Collects the words of a push message and hands them on when they are complete.
+    /// Collects the words of a push message and forwards them when they are complete.
     struct push_adapter
     {
         void on_init() const { link->words_count_ = 0; }
@@ -112,7 +112,7 @@ private:
         return std::static_pointer_cast<redis_link>(shared_from_this());
     }
 
-    /// What takes the reply to an execution. It never fails: a failing one would drop the connection.
+    /// Receives the reply to an execution. Never reports an error, because that would close the connection.
     static any_adapter::impl_t adapter_of(redis_link& link, execution& op)
     {
         return [&link, &op](any_adapter::parse_event event, const node_view& node, error_code&)
@@ -135,7 +135,7 @@ private:
 
     void send(execution& op)
     {
-        // Boost.Redis would keep it for a connection that is never made.
+        // Otherwise Boost.Redis would keep the request for the next connection, which never comes.
         if (stopping_)
             return give_up(op, "the connection is broken");
         ++executing_;
@@ -144,7 +144,8 @@ private:
                                { self->executed(op, error); });
     }
 
-    /// Nobody is told before the observer knows that the link is over, see finish().
+    /// Records a failure. Its handler runs in finish(), because the observer has to learn of the link's end
+    /// first.
     void give_up(execution& op, std::string why)
     {
         op.fail(std::move(why));
@@ -157,8 +158,7 @@ private:
             observer_->message(words_[1], words_[2]);
     }
 
-    /// The reply is complete; Boost.Redis will say so as well, in executed(), a turn of the executor
-    /// later.
+    /// The reply is complete. Boost.Redis reports that one turn of the executor later, see executed().
     void answered(execution& op)
     {
         if (!op.has_forgotten_script())
@@ -184,7 +184,8 @@ private:
         finish();
     }
 
-    /// Loads a script, unless that is under way: all that ran into its absence are sent again behind it.
+    /// Loads a script, unless that is in progress. All commands that failed without it are sent again
+    /// afterwards.
     void load(const script& what)
     {
         if (std::find(loading_.begin(), loading_.end(), &what) != loading_.end())
@@ -195,7 +196,7 @@ private:
             "SCRIPT", words, [this, &what](const reply&) { std::erase(loading_, &what); }, nullptr);
     }
 
-    /// Keeps the counter of pushes from filling up, at which the reader would stop.
+    /// Keeps the counter of pushes from filling up, which would stop the reader.
     void receive()
     {
         receiving_ = true;
@@ -203,7 +204,7 @@ private:
             [self = self()](const error_code&)
             {
                 self->receiving_ = false;
-                // A flag of our own, since Boost.Redis forgets a cancellation between two receives.
+                // An own flag, because Boost.Redis forgets a cancellation between two receives.
                 if (self->stopping_)
                     self->finish();
                 else
@@ -220,17 +221,17 @@ private:
         finish();
     }
 
-    /// Ends the link when the last of its operations has completed.
+    /// Ends the link after its last operation has completed.
     void finish()
     {
         if (!stopping_ || receiving_ || executing_ != 0 || std::exchange(finished_, true))
             return;
-        observer_->ended(why_, findings_->diagnostic);
+        observer_->ended(why_, {findings_->diagnostic, findings_->mistrust});
         for (execution* each : failed_)
             each->answer();
     }
 
-    /// The way to the stream and its socket is deprecated without a substitute.
+    /// This access to the stream and its socket is deprecated, but has no replacement.
     asio::ssl::stream<asio::ip::tcp::socket>& stream()
     {
 #pragma GCC diagnostic push
@@ -239,7 +240,7 @@ private:
 #pragma GCC diagnostic pop
     }
 
-    /// Not with sentinels, where Boost.Redis makes another stream for each server.
+    /// Not with sentinels, because Boost.Redis then makes another stream for each server.
     void name_server(const config& settings)
     {
         if (settings.tls && settings.sentinels.empty())
@@ -253,10 +254,10 @@ private:
     bool over_tcp_;
     std::shared_ptr<log_findings> findings_ = std::make_shared<log_findings>();
 
-    // Of a push: `message`, the channel, and the payload.
+    // The words of a push: `message`, the channel, and the payload.
     std::array<std::string, 3> words_;
     std::size_t words_count_ = 0;
-    // Executions are used again, with the memory of their requests. Boost.Redis refers to them.
+    // Executions are reused, with the memory of their requests. Boost.Redis holds references to them.
     std::vector<std::unique_ptr<execution>> executions_;
     std::vector<execution*> idle_;
     std::vector<execution*> failed_;
@@ -272,11 +273,67 @@ private:
 
 }  // namespace
 
-bool link::is_mistrust(const error_code& why)
+namespace {
+
+constexpr std::string_view plain_remedy =
+    "use the server's TLS port, or redis:// instead of rediss://";
+constexpr std::string_view tls_remedy = "if the port speaks TLS, use rediss:// instead of redis://";
+
+std::optional<diagnosis> diagnose_tls(const error_code& why)
 {
-    return why.category() == asio::error::get_ssl_category() &&
-           ERR_GET_REASON(static_cast<unsigned long>(why.value())) ==
-               SSL_R_CERTIFICATE_VERIFY_FAILED;
+    switch (ERR_GET_REASON(static_cast<unsigned long>(why.value())))
+    {
+    case SSL_R_WRONG_VERSION_NUMBER:
+    case SSL_R_PACKET_LENGTH_TOO_LONG:
+        return diagnosis{errc::invalid_config, fmt::format("the port does not speak TLS ({}); {}",
+                                                           why.message(), plain_remedy)};
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+    // With TLS 1.2, the server reports only this error.
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+        return diagnosis{errc::untrusted_certificate,
+                         fmt::format("the server wants a certificate of the client ({}); give "
+                                     "cert_file and key_file",
+                                     why.message())};
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+        return diagnosis{errc::untrusted_certificate,
+                         fmt::format("the server does not accept the certificate in cert_file ({})",
+                                     why.message())};
+    default:
+        return {};
+    }
+}
+
+}  // namespace
+
+std::optional<diagnosis> diagnose(const error_code& why, const link_findings& findings,
+                                  const config& settings)
+{
+    using boost::redis::error;
+    if (!findings.refusal.empty())
+        return diagnose(findings.refusal, {}, settings);
+    const bool is_tls = why.category() == asio::error::get_ssl_category();
+    // With sentinels, another one may have a trusted certificate.
+    if (!findings.mistrust.empty() && (is_tls || why == error::sentinel_resolve_failed))
+        return diagnosis{is_tls ? errc::untrusted_certificate : errc::unreachable,
+                         findings.mistrust};
+    if (is_tls)
+        return diagnose_tls(why);
+    if (why == error::ssl_handshake_timeout)
+        return diagnosis{
+            errc::unreachable,
+            fmt::format("the server does not answer the TLS handshake; if the port does "
+                        "not speak TLS, {}",
+                        plain_remedy)};
+    if (!settings.tls && settings.unix_socket.empty() &&
+        (why == error::invalid_data_type || why == asio::error::eof ||
+         why == asio::error::connection_reset))
+        return diagnosis{errc::unreachable, fmt::format("{}; {}", why.message(), tls_remedy)};
+    return {};
 }
 
 std::shared_ptr<link> link::make(asio::any_io_executor executor, const config& settings,

@@ -7,44 +7,59 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/config.hpp>
 
+#include "diagnosis.hpp"
 #include "reply.hpp"
 #include "scripts.hpp"
 
 namespace turnstile::redis::detail {
 
+/// Additional information about the end of a link.
+struct link_findings
+{
+    /// The server's error in answer to the set-up; or empty.
+    std::string refusal;
+    /// The reason why the link did not trust the server's certificate, and the remedy; or empty.
+    std::string mistrust;
+};
+
+/// The reason why a link ended during its set-up, and the remedy; nothing if only the error code is known.
+[[nodiscard]] std::optional<diagnosis> diagnose(const error_code& why,
+                                                const link_findings& findings,
+                                                const config& settings);
+
 /**
- * @brief One connection to one server, from its making to its end: what we use of Boost.Redis.
+ * @brief One connection to one server, from its start to its end: our use of Boost.Redis.
  *
- * Boost.Redis can reconnect, subscribe again and repeat requests; nothing of that is used. A link
- * connects once, and when it breaks it is over: everything that it was asked and has not answered is
- * answered with reply::status::unknown, and another link is made. So no state of the old connection
- * (subscriptions, half-read replies, cancellations that came at the wrong moment) can leak into the new
- * one, and the old socket is closed, which the server takes for the end of its subscriptions.
+ * Boost.Redis can reconnect, resubscribe and repeat requests; a link uses none of that. A link connects once.
+ * When it breaks, all unanswered commands get reply::status::unknown, and another link is made. So no state
+ * of the old connection (subscriptions, partial replies, late cancellations) affects the new one, and the old
+ * socket is closed, which ends the server's subscriptions.
  *
- * Replies and messages arrive in the order in which the server sent them, from within the parser: no
- * hop through the executor lies between the socket and the handler.
+ * Replies and messages arrive in the order in which the server sent them. The parser calls the handlers
+ * directly, without a turn of the executor.
  *
- * Everything is called and happens on the executor, a strand.
+ * All calls and callbacks run on the executor, a strand.
  */
 class link : public std::enable_shared_from_this<link>
 {
 public:
-    /// Who wants to know. The link owns it, and it must not own the link, which its operations own.
+    /// Receives the events. The link owns its observer; the observer must not own the link, which its
+    /// operations own.
     class observer
     {
     public:
-        /// A message came. May call anything of the link.
+        /// A message arrived. May call any function of the link.
         virtual void message(std::string_view channel, std::string_view payload) = 0;
 
-        /// The link is over, and why; the last that is heard of it, but for the replies that are unknown,
-        /// which follow at once. If the set-up failed, @p diagnostic is what the server said.
-        virtual void ended(const error_code& why, const std::string& diagnostic) = 0;
+        /// The link has ended. This is the last event, apart from the unknown replies that follow at once.
+        virtual void ended(const error_code& why, const link_findings& findings) = 0;
 
     protected:
         observer() = default;
@@ -58,23 +73,19 @@ public:
                                                     const config& settings, std::string channel,
                                                     std::shared_ptr<observer> who);
 
-    /// Whether the link ended because of the server's certificate.
-    [[nodiscard]] static bool is_mistrust(const error_code& why);
-
     link(const link&) = delete;
     link& operator=(const link&) = delete;
     virtual ~link() = default;
 
-    /// Connects and sets up: greets, selects the database, subscribes, loads the scripts.
+    /// Connects and sets up: authenticates, selects the database, subscribes, loads the scripts.
     virtual void start() = 0;
 
-    /// Sends a command; it leaves in the same write as the set-up if that is not done yet. If it is
-    /// EVALSHA of a script that the server has forgotten, the script is loaded, and the command is sent
-    /// again.
+    /// Sends a command; before the end of the set-up, in the same write as the set-up. If the command is
+    /// EVALSHA of a script that the server has forgotten, loads the script and sends the command again.
     virtual void exec(std::string_view command, std::span<const std::string_view> arguments,
                       reply_handler handler, const script* source = nullptr) = 0;
 
-    /// To be called once the set-up is done: makes the socket send at once.
+    /// To be called after the set-up: lets the socket send without delay.
     virtual void set_no_delay() = 0;
 
     /// Ends the link; ended() follows.

@@ -13,21 +13,22 @@
 #include "protocol_client.hpp"
 #include "session_engine.hpp"
 
-// What mutexes and pools have in common.
+// Shared by mutexes and pools.
 
 namespace turnstile::redis::detail {
 
-/// How something is leased, whose cohort can be as large as this. Throws if the options contradict each other.
+/// The lease options of a lock whose cohort is at most @p max_cohort. Throws if the options contradict each
+/// other, or do not fit the object.
 [[nodiscard]] lease_options lease_of(const config& settings, const mutex_options& options,
-                                     std::uint32_t max_cohort = 0);
+                                     std::uint32_t max_cohort = 0, bool has_capacity = false);
 
-/// Which replicas have to know of a grant. Throws if the options make no sense.
+/// The durability options of a lock. Throws if they are invalid.
 [[nodiscard]] durability_options durability_of(const mutex_options& options);
 
-/// Throws if nothing can have the name.
+/// Throws if the name is invalid.
 void check_name(std::string_view name);
 
-/// Hands an operation to the session, and connects it to its cancellation slot.
+/// Passes an operation to the session, and connects it to its cancellation slot.
 void start(const std::shared_ptr<lock_operation>& operation);
 
 }  // namespace turnstile::redis::detail

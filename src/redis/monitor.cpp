@@ -51,7 +51,7 @@ void start_transact(const std::shared_ptr<lock_handle>& lock,
 {
     const auto operation =
         std::make_shared<lock_operation>(lock, patience(), demand(), std::move(handler));
-    // Replicas are asked about grants, so there has to be one.
+    // Replicas acknowledge grants, so with durability the operation needs a grant.
     if (lock->durability.replicas == 0)
         operation->proposed = proposed;
     start(operation);

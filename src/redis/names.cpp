@@ -12,7 +12,7 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-// How many hash tags there are. A constant of the layout: another number would be another layout.
+// The number of hash tags. Part of the layout: another number would be another layout.
 constexpr std::uint32_t tag_count = 64;
 
 // FNV-1a, 32 bits.
@@ -24,7 +24,7 @@ std::uint32_t hash(std::string_view text) noexcept
     return value;
 }
 
-// Braces would end the hash tag; a percent sign is what the others are encoded with.
+// Braces would end the hash tag, and a percent sign starts an encoded character.
 bool must_be_encoded(unsigned char c) noexcept
 {
     return c <= ' ' || c == 0x7F || c == '{' || c == '}' || c == '%';
@@ -95,17 +95,17 @@ bool is_valid_name(std::string_view name) noexcept
 
 lock_keys mutex_keys(std::string_view prefix, std::string_view name)
 {
-    return keys_of(prefix, "mutex", name, {"", ".queue", ".done"});
+    return keys_of(prefix, "mutex", name, {""});
 }
 
 lock_keys monitor_keys(std::string_view prefix, std::string_view name)
 {
-    return keys_of(prefix, "monitor", name, {"", ".queue", ".done", ".state"});
+    return keys_of(prefix, "monitor", name, {"", ".state"});
 }
 
 lock_keys pool_keys(std::string_view prefix, std::string_view kind, std::string_view name)
 {
-    return keys_of(prefix, kind, name, {"", ".queue", ".done", ".holders", ".units"});
+    return keys_of(prefix, kind, name, {""});
 }
 
 lock_keys gate_keys(std::string_view prefix, std::string_view kind, std::string_view name)
@@ -120,11 +120,21 @@ std::string wake_prefix(std::string_view prefix, int database)
     return std::string(prefix) + ':' + std::to_string(database) + ":wake:";
 }
 
-std::string wake_name(std::uint64_t nonce, std::uint64_t incarnation)
+std::string broken_channel(std::string_view prefix, int database)
+{
+    return std::string(prefix) + ':' + std::to_string(database) + ":broken";
+}
+
+std::string nonce_name(std::uint64_t nonce)
 {
     std::array<char, 16> digits{};
     const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), nonce, 16).ptr;
-    return std::string(digits.data(), end) + '#' + std::to_string(incarnation);
+    return {digits.data(), end};
+}
+
+std::string wake_name(std::uint64_t nonce, std::uint64_t incarnation)
+{
+    return nonce_name(nonce) + '#' + std::to_string(incarnation);
 }
 
 std::string to_string(const waiter_id& id)

@@ -12,60 +12,65 @@
 #include <string_view>
 #include <vector>
 
-// Which keys, channels and ids stand for what.
+// The names of keys, channels and ids.
 
 namespace turnstile::redis::detail {
 
 /// The longest name of an object, in bytes.
 inline constexpr std::size_t max_name_size = 64 * 1024;
 
-/// The keys of an object: the state, the queue, what was given back last; of a pool, the holders and what
-/// each has or wants, too.
+/// The keys that the commands of an object declare. The scripts of a lock or a pool derive the others from the first.
 using lock_keys = std::vector<std::string>;
 
-/// Whether an object can have the name: it is not empty, and not longer than @ref max_name_size.
+/// Whether a name is valid: not empty, and not longer than @ref max_name_size.
 [[nodiscard]] bool is_valid_name(std::string_view name) noexcept;
 
-/// A name as it stands in keys: without braces, white space and control characters.
+/// The form of a name in keys: without braces, white space and control characters.
 [[nodiscard]] std::string encode(std::string_view name);
 
-/// The keys of a mutex. They share a hash tag, one of 64, so that they live in one slot of a cluster.
+/// The key of a mutex. All keys of an object share one of 64 hash tags, and so one slot of a cluster.
 [[nodiscard]] lock_keys mutex_keys(std::string_view prefix, std::string_view name);
 
-/// The keys of a monitor, the last of which is that of its state; likewise.
+/// The keys of a monitor: the lock and its state; likewise.
 [[nodiscard]] lock_keys monitor_keys(std::string_view prefix, std::string_view name);
 
-/// The keys of a pool, which is what semaphores and shared mutexes are made of; likewise.
+/// The declared key of a pool, which implements semaphores and shared mutexes.
 [[nodiscard]] lock_keys pool_keys(std::string_view prefix, std::string_view kind,
                                   std::string_view name);
 
-/// The keys of an event or a latch: the state, who waits, which calls were carried out; of a barrier, who has
-/// arrived, too. Likewise.
+/// The keys of a gate; likewise: the state, the waiting connections, the executed calls; for a barrier also
+/// the arrivals.
 [[nodiscard]] lock_keys gate_keys(std::string_view prefix, std::string_view kind,
                                   std::string_view name);
 
-/// What the names of all wake channels of a database begin with.
+/// The common prefix of the wake channels of a database.
 [[nodiscard]] std::string wake_prefix(std::string_view prefix, int database);
 
-/// Names an attempt: who, over which of its connections, and the how-manyeth of its attempts.
+/// The channel that announces locks which an operator has broken.
+[[nodiscard]] std::string broken_channel(std::string_view prefix, int database);
+
+/// The id of an attempt: the session, its connection, and the attempt's number.
 struct waiter_id
 {
     std::uint64_t nonce = 0;
     std::uint64_t incarnation = 0;
     std::uint64_t sequence = 0;
-    /// Whether it is a transaction: the server carries those out by itself.
+    /// Whether the attempt is a transaction, which the server executes by itself.
     bool is_transaction = false;
 
     friend bool operator==(const waiter_id&, const waiter_id&) noexcept = default;
 };
 
-/// `nonce#incarnation`: the last part of the name of the channel on which a connection is woken.
+/// The text form of a session's nonce in ids and keys.
+[[nodiscard]] std::string nonce_name(std::uint64_t nonce);
+
+/// `nonce#incarnation`: the last part of a connection's wake channel.
 [[nodiscard]] std::string wake_name(std::uint64_t nonce, std::uint64_t incarnation);
 
-/// `nonce#incarnation.sequence`, and a plus if it is a transaction.
+/// `nonce#incarnation.sequence`, followed by a plus for a transaction.
 [[nodiscard]] std::string to_string(const waiter_id& id);
 
-/// The id that a text spells, or nothing.
+/// Parses an id; nothing if the text is not an id.
 [[nodiscard]] std::optional<waiter_id> parse_waiter_id(std::string_view text) noexcept;
 
 }  // namespace turnstile::redis::detail

@@ -9,17 +9,17 @@
 #include <chrono>
 #include <cstdint>
 #include <fmt/format.h>
+#include <optional>
 #include <string>
 #include <turnstile/redis/error.hpp>
 #include <utility>
 
-// A URL has four parts, of which each is cut off before it is decoded, so that an encoded delimiter
-// delimits nothing:
+// A URL has four parts. Each is cut off before it is decoded, so that an encoded delimiter delimits nothing:
 //
 //   scheme "://" [user [":" password] "@"] hosts ["/" path] ["?" options]
 //
-// A text of an error quotes the part that is wrong, but nothing from which a password could show: not
-// the URL, not what stands before the "@", no value of an option of which we do not know what it is.
+// An error quotes the wrong part, but nothing that could contain a password: neither the URL, nor the part
+// before the "@", nor the value of an unknown option.
 
 namespace turnstile::redis::detail {
 
@@ -35,7 +35,7 @@ constexpr std::uint16_t sentinel_port = 26379;
     throw redis_error(errc::invalid_config, std::move(text));
 }
 
-/// Cuts off what stands before the first delimiter, and the delimiter; all of it if there is none.
+/// Cuts off the text before the first delimiter, and the delimiter; the whole text if there is no delimiter.
 std::string_view take_until(std::string_view& text, char delimiter)
 {
     const std::size_t end = text.find(delimiter);
@@ -44,7 +44,7 @@ std::string_view take_until(std::string_view& text, char delimiter)
     return taken;
 }
 
-/// Undoes percent-encoding. @p what names the part in the text of an error, which does not quote it.
+/// Undoes percent-encoding. @p what names the part in an error, which does not quote the text.
 std::string decode(std::string_view what, std::string_view text)
 {
     std::string decoded;
@@ -70,7 +70,7 @@ std::string decode(std::string_view what, std::string_view text)
     return decoded;
 }
 
-/// Reads a number that is all of the text.
+/// Parses a number. Returns false unless it is the whole text.
 template <class Number>
 bool read_number(std::string_view text, Number& number)
 {
@@ -122,7 +122,7 @@ double read_fraction(std::string_view option, const std::string& text)
     return number;
 }
 
-/// An option and where it goes.
+/// An option and its member of the configuration.
 template <class T>
 struct option
 {
@@ -136,6 +136,8 @@ constexpr option<std::string> texts[] = {
     {"user", &config::username},
     {"password", &config::password},
     {"ca_file", &config::tls_ca_file},
+    {"cert_file", &config::tls_cert_file},
+    {"key_file", &config::tls_key_file},
     {"tls_name", &config::tls_name},
     {"sentinel_user", &config::sentinel_username},
     {"sentinel_password", &config::sentinel_password},
@@ -143,13 +145,17 @@ constexpr option<std::string> texts[] = {
 
 constexpr option<milliseconds> durations[] = {
     {"lease", &config::lease},
-    {"claim_lease", &config::claim_lease},
     {"idle_time", &config::idle_time},
     {"loss_margin", &config::loss_margin},
     {"grace", &config::grace},
-    {"health_check", &config::health_check},
     {"connect_timeout", &config::connect_timeout},
     {"max_backoff", &config::max_backoff},
+};
+
+/// The durations that depend on the lease if they are not set.
+constexpr option<std::optional<milliseconds>> derived_durations[] = {
+    {"claim_lease", &config::claim_lease},
+    {"health_check", &config::health_check},
 };
 
 void set_option(const std::string& name, const std::string& value, config& to)
@@ -160,12 +166,17 @@ void set_option(const std::string& name, const std::string& value, config& to)
     for (const auto& each : durations)
         if (each.name == name)
             return void(to.*each.member = read_duration(name, value));
+    for (const auto& each : derived_durations)
+        if (each.name == name)
+            return void(to.*each.member = read_duration(name, value));
     if (name == "db")
         to.database = read_database(value);
     else if (name == "verify")
         to.tls_verify = read_bool(name, value);
     else if (name == "renew_fraction")
         to.renew_fraction = read_fraction(name, value);
+    else if (name == "clock_drift")
+        to.clock_drift = read_fraction(name, value);
     else
         refuse(fmt::format("unknown option '{}'", name));
 }
@@ -194,7 +205,7 @@ host_and_port parse_host(std::string_view text, std::uint16_t port)
     std::string_view host;
     if (text.starts_with('['))
     {
-        // An address of IPv6 is full of colons, hence the brackets.
+        // An IPv6 address contains colons, so it needs brackets.
         text.remove_prefix(1);
         if (text.find(']') == std::string_view::npos)
             refuse(fmt::format("host '[{}': the closing bracket is missing", text));
@@ -214,7 +225,7 @@ host_and_port parse_host(std::string_view text, std::uint16_t port)
     return {decode("host", host), port};
 }
 
-/// Cuts off what stands before the last "@" of the hosts: a password may hold some that are not encoded.
+/// Cuts off the text before the last "@" of the hosts: a password may contain an "@" that is not encoded.
 std::string_view take_user(std::string_view& hosts)
 {
     const std::size_t at = hosts.rfind('@');
@@ -270,7 +281,7 @@ void parse_url(std::string_view url, config& to)
 
     to.tls = scheme.starts_with("rediss");
     std::string_view hosts = take_until(place, '/');
-    // Else what is taken for a port and quoted may be the password's first part.
+    // Otherwise the quoted port could be the beginning of a password.
     if (hosts.find('@') == std::string_view::npos &&
         (place.find('@') != std::string_view::npos || url.find('@') != std::string_view::npos))
         refuse("user and password: / and ? must be percent-encoded, and @ behind the host as well");

@@ -10,8 +10,8 @@
 
 namespace turnstile::redis::detail {
 
-/// Puts what a URL says into a configuration, see config::from_url. Throws a redis_error if that is not
-/// well-formed; whether the values are allowed is not looked at.
+/// Parses a URL into a configuration, see config::from_url. Throws a redis_error if the URL is malformed;
+/// does not check the values.
 void parse_url(std::string_view url, config& to);
 
 }  // namespace turnstile::redis::detail

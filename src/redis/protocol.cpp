@@ -31,9 +31,17 @@ constexpr std::array<std::string_view, operation_count> pool_operation_names{"po
                                                                              "pool_count"};
 
 // In the order of standing::status.
-constexpr std::array<std::string_view, 16> status_names{
-    "own",   "queued",  "asleep",     "busy", "gone",   "released", "cancelled", "lost",
-    "unmet", "unknown", "impossible", "ok",   "excess", "exists",   "foreign",   "wrongtype"};
+constexpr std::array<std::string_view, 18> status_names{
+    "own",       "queued", "asleep",   "busy",    "gone",       "released",
+    "cancelled", "lost",   "unmet",    "unknown", "impossible", "ok",
+    "excess",    "exists", "mismatch", "foreign", "wrongtype",  "damaged"};
+
+/// Reads a number that a server's clock can show, or 0. Whether it is one.
+bool parse_time(std::string_view text, std::int64_t& value) noexcept
+{
+    constexpr std::int64_t last = std::int64_t(1) << 53;
+    return parse_number(text, value) && value >= 0 && value <= last;
+}
 
 /// Takes the next word off a text; empty at its end.
 std::string_view next_word(std::string_view& text) noexcept
@@ -44,13 +52,19 @@ std::string_view next_word(std::string_view& text) noexcept
     return word;
 }
 
-/// Reads a deadline, and behind a comma, when the next contribution lapses. Whether it is one.
-bool parse_deadline(std::string_view word, standing& result) noexcept
+/// Reads a deadline; behind a comma, when the next contribution lapses; and behind another one, a field that is spoiled.
+/// Whether it is one.
+bool parse_deadline(std::string_view word, standing& result)
 {
-    const std::size_t comma = std::min(word.find(','), word.size());
-    if (!parse_number(word.substr(0, comma), result.deadline))
+    const std::size_t first = std::min(word.find(','), word.size());
+    const std::size_t second = std::min(word.find(',', first + 1), word.size());
+    if (!parse_time(word.substr(0, first), result.deadline))
         return false;
-    return comma == word.size() || parse_number(word.substr(comma + 1), result.lapse);
+    if (first == word.size())
+        return true;
+    if (second < word.size())
+        result.spoiled = word.substr(second + 1);
+    return parse_time(word.substr(first + 1, second - first - 1), result.lapse);
 }
 
 /// What a script says about one lock, see answer() in lua/prologue.lua.
@@ -64,8 +78,8 @@ std::optional<standing> parse_standing(std::string_view text)
     result.said = static_cast<standing::status>(name - status_names.begin());
     // Of keys that are not ours there is nothing more to say.
     if (result.said < standing::status::foreign &&
-        (!parse_number(next_word(text), result.now) ||
-         !parse_number(next_word(text), result.fence) || !parse_deadline(next_word(text), result)))
+        (!parse_time(next_word(text), result.now) || !parse_time(next_word(text), result.fence) ||
+         !parse_deadline(next_word(text), result)))
         return std::nullopt;
     for (std::int64_t* const number : {&result.ticket, &more})
         // What is left off at the end is 0.
@@ -86,10 +100,27 @@ bool parse_number(std::string_view text, std::int64_t& value) noexcept
 
 bool is_transient(std::string_view error) noexcept
 {
-    constexpr std::array<std::string_view, 8> codes{"READONLY",    "LOADING",    "NOREPLICAS",
+    constexpr std::array<std::string_view, 9> codes{"READONLY",    "LOADING",    "NOREPLICAS",
                                                     "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN",
-                                                    "BUSY",        "NOSCRIPT"};
+                                                    "BUSY",        "NOSCRIPT",   "MISCONF"};
     return std::ranges::any_of(codes, [&](auto code) { return error.starts_with(code); });
+}
+
+bool is_damage(std::string_view error) noexcept
+{
+    // Where a number is missing, Lua says that there was an attempt to compute with nothing.
+    constexpr std::array<std::string_view, 5> signs{
+        "WRONGTYPE ", ": attempt to ", ": bad argument #", " arguments must be strings or integers",
+        not_understood};
+    return std::ranges::any_of(signs, [&](auto sign)
+                               { return error.find(sign) != std::string_view::npos; });
+}
+
+std::string damage_text(const std::string& key, std::string_view error)
+{
+    const std::string cause = error.empty() ? std::string() : " (" + std::string(error) + ')';
+    return "the state at the key '" + key + "' is damaged" + cause +
+           "; delete that key, or leave it alone until it has expired";
 }
 
 std::string_view name_of(operation op, object_kind kind) noexcept
@@ -107,8 +138,10 @@ std::optional<std::vector<standing>> parse_standings(std::span<const std::string
     for (const std::string& each : leaves)
     {
         auto told = parse_standing(each);
-        if (!told)
+        if (!told && leaves.size() == 1)
             return std::nullopt;
+        if (!told)
+            told.emplace().said = standing::status::damaged;
         result.push_back(std::move(*told));
     }
     return result;
@@ -145,7 +178,8 @@ std::optional<message> parse_message(std::string_view text)
 {
     message result;
     // In the order of the kinds.
-    constexpr std::array<std::string_view, 4> kinds{"grant", "lost", "released", "unmet"};
+    constexpr std::array<std::string_view, 5> kinds{"grant", "lost", "released", "unmet",
+                                                    "impossible"};
     const auto what = std::ranges::find(kinds, next_word(text));
     if (what == kinds.end())
         return std::nullopt;
@@ -165,7 +199,9 @@ std::optional<message> parse_message(std::string_view text)
             return std::nullopt;
         return result;
     }
-    return text.empty() ? std::optional(std::move(result)) : std::nullopt;
+    // Words that a later version appends are ignored.
+    result.is_broken = result.what == message::kind::lost && next_word(text) == "broken";
+    return result;
 }
 
 }  // namespace turnstile::redis::detail

@@ -27,6 +27,15 @@ inline constexpr local_time retry_interval = std::chrono::milliseconds(100);
 /// Whether the server may accept the same command later: it is no answer, then.
 [[nodiscard]] bool is_transient(std::string_view error) noexcept;
 
+/// What is said of an answer that cannot be parsed.
+inline constexpr std::string_view not_understood = "the answer of a script cannot be understood";
+
+/// Whether an error shows that a script could not compute with what lies in the keys.
+[[nodiscard]] bool is_damage(std::string_view error) noexcept;
+
+/// What an operator is told of a state that is damaged, and of the error that shows it, if there is one.
+[[nodiscard]] std::string damage_text(const std::string& key, std::string_view error);
+
 /// Reads a whole number that is the whole text. Whether it is one.
 [[nodiscard]] bool parse_number(std::string_view text, std::int64_t& value) noexcept;
 
@@ -51,7 +60,7 @@ enum class operation
     keep,
     /// Of a monitor: changes the state without a section, perhaps later; if the server cannot, acquires.
     transact,
-    /// Of a pool: adds units, creates it, or reads how many there are.
+    /// Of a pool: adds units, creates it, sets its capacity, or reads how many units there are.
     count,
 };
 
@@ -111,8 +120,12 @@ struct standing
         excess,
         /// What was to be created is there already.
         exists,
+        /// The pool has another capacity than the client says.
+        mismatch,
         foreign,
         wrong_type,
+        /// The state of the lock cannot be read.
+        damaged,
     };
 
     status said = status::unknown;
@@ -124,13 +137,16 @@ struct standing
     server_time deadline = 0;
     /// When the next contribution to the state lapses, unless it is extended; 0 if there is none.
     server_time lapse = 0;
+    /// The field of the state out of which a contribution could not be taken just now; empty if that did not happen.
+    std::string spoiled;
     std::int64_t ticket = 0;
     /// Whether the script stopped before all was done.
     bool more = false;
     std::string extra;
 };
 
-/// What a script's reply says, by its leaves in order, one for each lock; nothing if it is none.
+/// What a script's reply says, by its leaves in order, one for each lock; nothing if it is none. One of several leaves that
+/// cannot be read counts as `damaged`: a script passes on what it finds in the keys of that lock.
 [[nodiscard]] std::optional<std::vector<standing>> parse_standings(
     std::span<const std::string> leaves);
 
@@ -151,6 +167,8 @@ struct message
         released,
         /// A requirement of a transaction that waited does not hold.
         unmet,
+        /// Of a pool: somebody has set the capacity below what the waiter wants.
+        impossible,
     };
 
     kind what = kind::grant;
@@ -158,6 +176,8 @@ struct message
     std::int64_t fence = 0;
     server_time deadline = 0;
     server_time now = 0;
+    /// Of a loss: whether an operator has broken the lock.
+    bool is_broken = false;
     /// Of a grant of a monitor: its state, if the message carries it.
     std::optional<field_map> state{};
 };

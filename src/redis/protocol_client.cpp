@@ -47,7 +47,13 @@ lock_id protocol_client::open_lock(lock_keys keys, const lease_options& options)
     }
     lock_state& lock = locks_[++last_lock_];
     lock.keys = std::move(keys);
+    lock.clock = clock_bound(options_.drift);
     lock.options = options;
+    // Each monitor has slots of its own, see slot_of().
+    lock.slots = options.state.empty()
+                     ? slots_by_key_.try_emplace(lock.keys[0], last_lock_).first->second
+                     : last_lock_;
+    ++slots_[lock.slots].users;
     return last_lock_;
 }
 
@@ -61,7 +67,18 @@ void protocol_client::close_lock(lock_id id)
         shared != shared_.end() && shared->second == id)
         shared_.erase(shared);
     if (found->second.attempts == 0)
-        locks_.erase(found);
+        erase_lock(found);
+}
+
+void protocol_client::erase_lock(std::map<lock_id, lock_state>::iterator lock)
+{
+    if (const auto slots = slots_.find(lock->second.slots); --slots->second.users == 0)
+    {
+        if (lock->second.options.state.empty())
+            slots_by_key_.erase(lock->second.keys[0]);
+        slots_.erase(slots);
+    }
+    locks_.erase(lock);
 }
 
 attempt_id protocol_client::begin(local_time now, lock_id id, const demand& what)
@@ -103,10 +120,11 @@ protocol_client::attempt_entry& protocol_client::add_attempt(lock_id id)
     entry.second.bearer = entry.first;
     entry.second.asked = now_;
     ++lock.attempts;
-    if (lock.free_slots.empty())
-        entry.second.slot = lock.slots++;
+    slot_set& slots = slots_.at(lock.slots);
+    if (slots.free.empty())
+        entry.second.slot = slots.made++;
     else
-        entry.second.slot = lock.free_slots.extract(lock.free_slots.begin()).value();
+        entry.second.slot = slots.free.extract(slots.free.begin()).value();
     return entry;
 }
 
@@ -124,9 +142,7 @@ void protocol_client::end_attempt(attempt_id id)
     lock.parked.erase(id);
     // What the server remembers of a slot has to be known to who uses it next.
     if (found->second.tries < 2 && !found->second.doubtful)
-        lock.free_slots.insert(found->second.slot);
-    if (!found->second.forgets.empty())
-        lock.served.push_back(std::move(found->second.forgets));
+        slots_.at(lock.slots).free.insert(found->second.slot);
     attempts_.erase(found);
     leave_lock(left);
 }
@@ -139,12 +155,17 @@ void protocol_client::leave_lock(lock_id id)
         return;
     set_timer(timer::nudge, lock->first, lock->second.nudge_at, never);
     if (lock->second.closed)
-        locks_.erase(lock);
+        erase_lock(lock);
 }
 
 void protocol_client::end_with(attempt_entry& entry, attempt_failure reason, std::string_view text)
 {
-    actions_.emplace_back(failed{entry.second.bearer, reason, std::string(text)});
+    // The text of a mismatch names the key.
+    const bool is_about_keys = (!text.empty() && reason != attempt_failure::capacity_mismatch) ||
+                               reason == attempt_failure::wrong_type ||
+                               reason == attempt_failure::foreign_layout;
+    actions_.emplace_back(failed{entry.second.bearer, reason, std::string(text),
+                                 is_about_keys ? keys_of(entry.second.lock) : std::string()});
     end_attempt(entry.first);
 }
 
@@ -278,7 +299,7 @@ call_id protocol_client::call(local_time now, lock_id pool, inquiry what, std::i
     each.lock = pool;
     each.what = what;
     each.number = number;
-    if (what == inquiry::add)
+    if (what == inquiry::add || what == inquiry::resize)
     {
         each.name = wake_name(options_.nonce, 0) + '+' + std::to_string(id);
         if (!lock.answered_calls.empty())
@@ -289,6 +310,18 @@ call_id protocol_client::call(local_time now, lock_id pool, inquiry what, std::i
     }
     send_call(id);
     return id;
+}
+
+bool protocol_client::abandon_call(call_id id)
+{
+    const auto found = calls_.find(id);
+    if (found == calls_.end() || found->second.flight != 0 || found->second.repeated)
+        return false;
+    const lock_id lock = found->second.lock;
+    set_timer(timer::call, id, found->second.retry_at, never);
+    calls_.erase(found);
+    leave_lock(lock);
+    return true;
 }
 
 call_id protocol_client::signal(local_time now, lock_id lock, std::string condition, bool all,
@@ -413,10 +446,15 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
     {
         run_id_ = server.run_id;
         ++server_;
-        // The first one has lost what it knew when it was started, which is not known exactly. Any other
-        // may never have known what the one before did, however long it has been there.
+        // The first one may have lost what it knew when it was started, which is not known exactly. Any other
+        // may never have known what the one before did, however long it has been there; and its clock may be behind.
         if (options_.grace.count() > 0)
-            grace_ends_ = (server_ == 1 ? server.started : server.now) + options_.grace.count();
+        {
+            const bool is_first = server_ == 1;
+            const server_time before = greeted_ + (now_ - greeted_at_).count();
+            begun_ = is_first ? server.started : std::max(server.now, before);
+            grace_ends_ = (is_first ? server.started : server.now) + options_.grace.count();
+        }
     }
     up_ = true;
     greeted_ = server.now;
@@ -450,10 +488,12 @@ void protocol_client::disconnected(local_time now)
     for (auto& entry : attempts_)
     {
         attempt& each = entry.second;
+        // The release that takes the units may have been executed.
+        if (each.wants.takes && each.at == phase::releasing && each.flight != 0)
+            each.doubtful = true;
         each.flight = 0;
         each.told = {};
         each.stale = !each.incarnations.empty();
-        each.repeated = each.repeated || each.stale;
         // What is heard over another connection says nothing about what came over the one before.
         if (waits_as_transaction(entry) && !std::exchange(each.doubtful, true))
             each.since = std::max(each.since, locks_.at(each.lock).heard);
@@ -489,11 +529,17 @@ void protocol_client::received(local_time now, std::string_view text)
             conclude(*entry, told_us->what == message::kind::released, told_us->fence);
         return;
     }
+    if (told_us->what == message::kind::impossible)
+    {
+        if (entry != attempts_.end() && entry->second.at < phase::held)
+            end_with(*entry, attempt_failure::impossible);
+        return;
+    }
     if (told_us->what == message::kind::lost)
     {
         if (entry != attempts_.end() && entry->second.at == phase::held &&
             entry->second.fence == told_us->fence)
-            lose(*entry);
+            lose(*entry, told_us->is_broken ? loss_reason::broken : loss_reason::replaced);
         return;
     }
     if (entry == attempts_.end() || entry->second.at >= phase::held)
@@ -606,7 +652,7 @@ void protocol_client::fire(timer what, std::uint64_t id)
     }
     set_timer(what, id, entry.second.loss_at, never);
     if (entry.second.at == phase::held)
-        return lose(entry);
+        return lose(entry, loss_reason::expired);
     // A release that was not answered until the lease had ended.
     if (std::exchange(entry.second.awaited, false))
         actions_.emplace_back(released{entry.second.bearer, release_result::unknown, {}});

@@ -16,7 +16,6 @@
 #include <tuple>
 #include <turnstile/redis/detail/proposal.hpp>
 #include <turnstile/redis/metrics.hpp>
-#include <turnstile/redis/take_mode.hpp>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -42,7 +41,7 @@ using bond_id = std::uint64_t;
 /// What a pool is made with, should it not exist yet.
 struct pool_shape
 {
-    /// Ordinary units, and special ones: see lua/pool.lua.
+    /// Ordinary units, and special ones: see lua/pool/prologue.lua.
     std::int64_t capacity = 0;
     /// How many units are not there at first, although nobody holds them.
     std::int64_t outside = 0;
@@ -63,6 +62,8 @@ struct lease_options
     bool renew = true;
     /// Of a pool; a lock has none.
     std::optional<pool_shape> pool;
+    /// Of a pool: whether another capacity than that of the shape is accepted.
+    bool adopts = false;
     /// Of a monitor, the key of its state; empty if the lock is none.
     std::string state;
     /// Of a lock that is neither pool nor monitor: how often those of this client pass it on among
@@ -83,8 +84,8 @@ struct demand
     bool waits = true;
     /// Of a pool: how many units.
     std::int64_t units = 1;
-    /// Of a pool: whether the units are wanted without a lease, and when they are taken out of the pool then.
-    std::optional<take_mode> takes{};
+    /// Of a pool: whether the units are wanted without a lease. They are taken out of the pool then.
+    bool takes = false;
     /// Of a pool: whether it comes in front of all who wait.
     bool first = false;
 };
@@ -95,6 +96,7 @@ enum class inquiry
     add,
     create,
     read,
+    resize,
     signal_one,
     signal_all,
 };
@@ -147,8 +149,10 @@ struct client_options
     std::chrono::microseconds margin{50000};
     /// After which part of the lease in force it is renewed.
     double renew_fraction = 1.0 / 3;
-    /// How long a server without memory keeps a lock for who may have held it before.
+    /// How long after its start, or after it took over, a server keeps locks for those who may have held them before.
     std::chrono::microseconds grace{0};
+    /// The clocks of client and server may differ by one part in so many.
+    std::int64_t drift = clock_bound::usual_drift;
 };
 
 /// What a client is told of its server.
@@ -211,8 +215,12 @@ enum class attempt_failure
     foreign_layout,
     /// The keys of the lock hold something else.
     wrong_type,
+    /// The state of the lock cannot be read.
+    damaged,
     /// The pool can never have so many units.
     impossible,
+    /// The pool has another capacity than it was opened with.
+    capacity_mismatch,
     /// The server granted the lock with a fence that is lower than one seen before.
     fence_regressed,
     /// The lock that was to be given back by going to sleep had been lost.
@@ -248,7 +256,7 @@ struct extended
     std::uint64_t changes;
 };
 
-/// An attempt has its units for good, and has ended.
+/// An attempt has taken its units out of the pool for good, and has ended.
 struct taken
 {
     attempt_id attempt;
@@ -266,11 +274,14 @@ struct transacted
 struct called
 {
     call_id call;
+    /// Of a call that the server refused: `cancelled` if nothing was done, `unknown` if that is not known.
     standing::status said;
     /// How many units are available now.
     std::int64_t available;
     /// What the server said instead of an answer.
     std::string text;
+    /// The keys that it is about, if it has failed.
+    std::string keys{};
 };
 
 /// An attempt has ended without the lock.
@@ -279,12 +290,30 @@ struct failed
     attempt_id attempt;
     attempt_failure reason;
     std::string text;
+    /// The keys that it is about, if the server or their contents are the reason.
+    std::string keys{};
+};
+
+/// Why a lock was lost.
+enum class loss_reason
+{
+    /// Its lease expired before a renewal was confirmed.
+    expired,
+    /// The server answered a renewal, or sent a message, that the lock is not held any more.
+    replaced,
+    /// The same, to the first question after a reconnect.
+    replaced_meanwhile,
+    /// An operator has taken the lock from its holder.
+    broken,
 };
 
 /// A lock that was held is lost.
 struct lost
 {
     attempt_id attempt;
+    loss_reason reason = loss_reason::expired;
+    /// When its lease expired, or would have.
+    local_time expires{};
 };
 
 /// A lock was given back.
@@ -293,6 +322,8 @@ struct released
     attempt_id attempt;
     release_result result;
     std::string text;
+    /// The keys that it is about, if the server refused it.
+    std::string keys{};
 };
 
 /// A contribution is not undone before `expires`.
@@ -309,9 +340,15 @@ struct unbound
     bool lost;
 };
 
+/// Somebody has to repair what lies on the server.
+struct reported
+{
+    std::string text;
+};
+
 /// What a client wants to have done.
 using action = std::variant<command, granted, extended, failed, lost, released, taken, transacted,
-                            called, kept, unbound>;
+                            called, kept, unbound, reported>;
 
 /// What a client has seen and done, since it was made.
 struct client_counters
@@ -424,6 +461,9 @@ public:
     /// Asks something of a pool. Ends with `called`. `number` is that of units that are to be added.
     call_id call(local_time now, lock_id pool, inquiry what, std::int64_t number = 0);
 
+    /// Gives up a call that the server cannot know of. False if it may know of it: the call goes on then.
+    bool abandon_call(call_id id);
+
     /// Signals one who sleeps on a condition, or all, or all up to a ticket. Ends with `called`.
     call_id signal(local_time now, lock_id lock, std::string condition, bool all,
                    std::int64_t newest = 0);
@@ -447,7 +487,8 @@ public:
     void answered(local_time now, std::uint64_t number, std::vector<standing> answers);
 
     /// A script was refused, with an error text.
-    void refused(local_time now, std::uint64_t number, std::string_view text);
+    /// Returns the keys of the lock for which the client repeats it later; or nothing if it does not.
+    std::string refused(local_time now, std::uint64_t number, std::string_view text);
 
     /// A message has come over the wake channel.
     void received(local_time now, std::string_view text);
@@ -574,10 +615,6 @@ private:
         std::uint64_t changes_known = 0;
         std::uint32_t slot = 0;
         std::uint64_t flight = 0;
-        // Whether it had another connection before: a command of that one may still come.
-        bool repeated = false;
-        // A taker that the server is told to forget, see lock_state::served.
-        std::string forgets;
         // The connections under which the server may know the attempt.
         std::vector<std::uint64_t> incarnations;
         std::int64_t ticket = 0;
@@ -601,6 +638,15 @@ private:
         local_time retry_at = never;
     };
 
+    /// By which the server remembers releases. Locks with the same keys share them, or the release of one would erase
+    /// what the server remembers of another's.
+    struct slot_set
+    {
+        std::uint32_t users = 0;
+        std::uint32_t made = 0;
+        std::set<std::uint32_t> free;
+    };
+
     struct lock_state
     {
         lock_keys keys;
@@ -608,18 +654,18 @@ private:
         // How many there are who have made it known.
         std::uint32_t users = 1;
         bool closed = false;
+        // Of a pool: whether the server has accepted its capacity.
+        bool agreed = false;
         bool nudging = false;
         clock_bound clock;
         // What the lock's clock showed when it answered last.
         server_time heard = 0;
         std::int64_t top_fence = 0;
         std::uint32_t attempts = 0;
-        std::uint32_t slots = 0;
-        std::set<std::uint32_t> free_slots;
+        // Whose slots it uses: its own, or those of the first one with the same keys.
+        lock_id slots = 0;
         // The names of calls that the server need not remember any more.
         std::vector<std::string> answered_calls;
-        // Those who have taken units at once, and know it, by what the server need not remember any more.
-        std::vector<std::string> served;
         // Who has a place in the queue, or sleeps, by ticket; and how many sleep.
         std::set<std::pair<std::int64_t, attempt_id>> waiters;
         std::size_t asleep = 0;
@@ -629,6 +675,8 @@ private:
         std::set<attempt_id> parked;
         // When the envoy's run ends at the latest.
         local_time run_ends_at = never;
+        // What was reported of it last.
+        std::string trouble;
     };
 
     struct pending_call
@@ -683,6 +731,7 @@ private:
     [[nodiscard]] attempt_map::const_iterator find_bearer(attempt_id id) const;
     void end_attempt(attempt_id id);
     void leave_lock(lock_id id);
+    void erase_lock(std::map<lock_id, lock_state>::iterator lock);
     void end_with(attempt_entry& entry, attempt_failure reason, std::string_view text = {});
     void proceed(attempt_entry& entry);
     void leave_queue(attempt_entry& entry);
@@ -701,12 +750,17 @@ private:
     void told(attempt_entry& entry, grant given, bool by_message);
     void enter(attempt_entry& entry, grant given, local_time expires, bool by_message);
     void hold(attempt_entry& entry, const grant& given, local_time expires);
-    void lose(attempt_entry& entry);
+    void lose(attempt_entry& entry, loss_reason why);
+    [[nodiscard]] std::string keys_of(lock_id id) const;
+    [[nodiscard]] std::string repeated_for(const flight& flown) const;
     [[nodiscard]] local_time margin_of(local_time span) const;
     [[nodiscard]] local_time expiry(const lock_state& lock, const grant& given) const;
 
     // Answers.
     static void hear(lock_state& lock, const flight& flown, const standing& said);
+    void examine(lock_state& lock, const standing& said, std::string_view error = {});
+    [[nodiscard]] bool answered_by_damage(std::uint64_t number, const flight& flown,
+                                          std::string_view text);
     [[nodiscard]] bool is_answer(const flight& flown, const std::vector<standing>& answers) const;
     void on_acquire(attempt_entry& entry, const standing& said);
     void on_transact(attempt_entry& entry, const standing& said);
@@ -729,6 +783,7 @@ private:
     void on_refused(attempt_entry& entry, operation op, std::string_view text);
     void on_refused_call(call_id id, std::string_view text);
     void rejoin(attempt_entry& entry);
+    void ask_for_places(lock_id id);
 
     // Contributions.
     void settle_bonds(const farewell& what, release_result result);
@@ -759,6 +814,8 @@ private:
     void send_resyncs(const std::vector<attempt_id>& attempts);
     void send_resyncs(object_kind kind, const std::vector<attempt_id>& attempts);
     [[nodiscard]] object_kind kind_of(attempt_id id) const;
+    void append(std::vector<std::string>& list, const lease_options& options) const;
+    [[nodiscard]] bool in_grace() const;
     static void append_units(std::vector<std::string>& list, attempt& each, object_kind kind);
     void send(object_kind kind, operation op, lock_id lock, std::vector<attempt_id> attempts,
               std::vector<std::string> keys, std::vector<std::string> arguments);
@@ -788,8 +845,12 @@ private:
     local_time greeted_at_{};
     // Counts the servers that were met.
     std::uint64_t server_ = 0;
-    // Until when locks that the server does not know may be those of others, by its clock.
+    // When the server started or took over, by its clock: what it knows from before may be outdated. And until when it
+    // keeps locks for those who may have held them; 0 if it does not.
+    server_time begun_ = 0;
     server_time grace_ends_ = 0;
+    // The highest fence that any lock was granted with here.
+    std::int64_t top_fence_ = 0;
     std::uint64_t last_attempt_ = 0;
     std::uint64_t last_lock_ = 0;
     call_id last_call_ = 0;
@@ -802,6 +863,8 @@ private:
     // Of bearers that an attempt was handed on to, which it is.
     std::map<attempt_id, attempt_id> guises_;
     std::map<lock_id, lock_state> locks_;
+    std::map<lock_id, slot_set> slots_;
+    std::map<std::string, lock_id> slots_by_key_;
     // The locks with cohorts that can be shared, by their first key.
     std::map<std::string, lock_id> shared_;
     std::map<std::uint64_t, flight> flights_;

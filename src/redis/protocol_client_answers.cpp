@@ -23,9 +23,19 @@ std::optional<attempt_failure> unusable(status said) noexcept
         return attempt_failure::foreign_layout;
     if (said == status::wrong_type)
         return attempt_failure::wrong_type;
+    if (said == status::damaged)
+        return attempt_failure::damaged;
     if (said == status::impossible)
         return attempt_failure::impossible;
     return std::nullopt;
+}
+
+/// What is wrong with the capacity of a pool that a client names, and what to do about it.
+std::string mismatch_text(const lease_options& options, std::int64_t actual)
+{
+    const std::int64_t named = options.pool ? options.pool->capacity : 0;
+    return "opened with a capacity of " + std::to_string(named) + ", but the server has " +
+           std::to_string(actual) + "; open it with that, or with the option adopt_capacity(true)";
 }
 
 /// What an answer's extra is, where it is a number; 0 where there is none.
@@ -45,7 +55,10 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
     if (found == flights_.end())
         return;
     if (!is_answer(found->second, answers))
-        return refused(now, number, "the answer is not of the expected form");
+    {
+        refused(now, number, "the answer is not of the expected form");
+        return;
+    }
     const flight flown = std::move(found->second);
     flights_.erase(found);
     const local_time trip = now_ - flown.sent;
@@ -57,12 +70,17 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
         const auto lock = locks_.find(flown.lock);
         if (lock == locks_.end())
             return;
+        examine(lock->second, answers[0]);
         if (answers[0].now != 0)
             hear(lock->second, flown, answers[0]);
         return on_nudge(flown.lock, flown.attempts.empty() ? 0 : flown.attempts[0], answers[0]);
     }
     if (flown.op == operation::count || flown.op == operation::signal)
+    {
+        if (const auto lock = locks_.find(flown.lock); lock != locks_.end())
+            examine(lock->second, answers[0]);
         return on_count(flown.attempts[0], answers[0]);
+    }
     if (flown.op == operation::keep)
         return on_keep(flown, answers);
     for (std::size_t i = 0; i < answers.size(); ++i)
@@ -71,6 +89,7 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
         if (entry == attempts_.end())
             continue;
         const lock_id lock = entry->second.lock;
+        examine(locks_.at(lock), answers[i]);
         if (answers[i].now != 0)
             hear(locks_.at(lock), flown, answers[i]);
         if (entry->second.flight == number)
@@ -123,12 +142,48 @@ void protocol_client::hear(lock_state& lock, const flight& flown, const standing
     lock.heard = std::max(lock.heard, said.now);
 }
 
-void protocol_client::refused(local_time now, std::uint64_t number, std::string_view text)
+/// Reports what only an operator can repair, once.
+void protocol_client::examine(lock_state& lock, const standing& said, std::string_view error)
+{
+    const bool is_damaged = said.said == status::damaged;
+    const std::string trouble = is_damaged ? "damaged state" : said.spoiled;
+    if (trouble.empty() || trouble == lock.trouble)
+        return;
+    lock.trouble = trouble;
+    if (is_damaged)
+        actions_.emplace_back(reported{damage_text(lock.keys[0], error)});
+    else
+        actions_.emplace_back(reported{
+            "the field '" + said.spoiled + "' of the state at the key '" + lock.options.state +
+            "' is no whole number, so the server cannot undo a contribution to it; repair "
+            "the field, and the server undoes the contribution within a minute of use"});
+}
+
+/// An error that shows that the keys are damaged is an answer, where nothing has to be repeated.
+bool protocol_client::answered_by_damage(std::uint64_t number, const flight& flown,
+                                         std::string_view text)
+{
+    const bool is_repeated = flown.op != operation::acquire && flown.op != operation::nudge &&
+                             flown.op != operation::fetch && flown.op != operation::signal &&
+                             flown.op != operation::count;
+    const auto lock = locks_.find(flown.lock);
+    if (is_repeated || !is_damage(text) || lock == locks_.end())
+        return false;
+    standing said;
+    said.said = text.starts_with("WRONGTYPE") ? status::wrong_type : status::damaged;
+    examine(lock->second, said, text);
+    answered(now_, number, {said});
+    return true;
+}
+
+std::string protocol_client::refused(local_time now, std::uint64_t number, std::string_view text)
 {
     advance(now);
     const auto found = flights_.find(number);
     if (found == flights_.end())
-        return;
+        return {};
+    if (answered_by_damage(number, flight(found->second), text))
+        return {};
     const flight flown = std::move(found->second);
     flights_.erase(found);
     if (flown.op == operation::nudge)
@@ -138,18 +193,50 @@ void protocol_client::refused(local_time now, std::uint64_t number, std::string_
             lock->second.nudging = false;
             set_timer(timer::nudge, flown.lock, lock->second.nudge_at, now_ + retry_interval);
         }
-        return;
     }
-    if (flown.op == operation::count || flown.op == operation::signal)
-        return on_refused_call(flown.attempts[0], text);
-    if (flown.op == operation::keep)
-        return on_refused_keep(flown, text);
-    for (const attempt_id id : flown.attempts)
-        if (const auto entry = attempts_.find(id); entry != attempts_.end())
-        {
-            entry->second.flight = 0;
-            on_refused(*entry, flown.op, text);
-        }
+    else if (flown.op == operation::count || flown.op == operation::signal)
+        on_refused_call(flown.attempts[0], text);
+    else if (flown.op == operation::keep)
+        on_refused_keep(flown, text);
+    else
+        for (const attempt_id id : flown.attempts)
+            if (const auto entry = attempts_.find(id); entry != attempts_.end())
+            {
+                entry->second.flight = 0;
+                on_refused(*entry, flown.op, text);
+            }
+    return repeated_for(flown);
+}
+
+/// The keys of the locks for which a refused command is sent again.
+std::string protocol_client::repeated_for(const flight& flown) const
+{
+    if (flown.op == operation::nudge)
+        return locks_.contains(flown.lock) ? keys_of(flown.lock) : std::string();
+    std::string first;
+    std::size_t left = 0;
+    const auto note = [&](const auto& those, std::uint64_t id)
+    {
+        if (const auto found = those.find(id); found != those.end() && left++ == 0)
+            first = keys_of(found->second.lock);
+    };
+    for (const std::uint64_t id : flown.attempts)
+        if (flown.op == operation::count || flown.op == operation::signal)
+            note(calls_, id);
+        else if (flown.op == operation::keep)
+            note(bonds_, id);
+        else
+            note(attempts_, id);
+    return left < 2 ? first : first + " and " + std::to_string(left - 1) + " more";
+}
+
+/// The keys of a lock, for logs.
+std::string protocol_client::keys_of(lock_id id) const
+{
+    std::string result;
+    for (const std::string& key : keys_with_state(locks_.at(id)))
+        result += (result.empty() ? "" : ", ") + key;
+    return result;
 }
 
 /// Whether answers are what the script should say.
@@ -169,10 +256,15 @@ bool protocol_client::is_answer(const flight& flown, const std::vector<standing>
 void protocol_client::on_acquire(attempt_entry& entry, const standing& said)
 {
     attempt& each = entry.second;
-    each.forgets.clear();
     const auto why = said.said == status::busy ? attempt_failure::busy : unusable(said.said);
-    if (why && each.at == phase::cancelling)
+    lock_state& lock = locks_.at(each.lock);
+    const bool differs = said.said == status::mismatch;
+    lock.agreed = lock.agreed || !(differs || unusable(said.said));
+    if ((why || differs) && each.at == phase::cancelling)
         return end_attempt(entry.first);
+    if (differs)
+        return end_with(entry, attempt_failure::capacity_mismatch,
+                        mismatch_text(lock.options, number_in(said.extra)));
     if (why)
         return end_with(entry, *why);
     if (each.at != phase::joining)
@@ -242,6 +334,7 @@ void protocol_client::conclude(attempt_entry& entry, bool carried_out, std::int6
 {
     lock_state& lock = locks_.at(entry.second.lock);
     lock.top_fence = std::max(lock.top_fence, fence);
+    top_fence_ = std::max(top_fence_, fence);
     actions_.emplace_back(transacted{entry.first, carried_out});
     end_attempt(entry.first);
 }
@@ -301,6 +394,7 @@ void protocol_client::on_release(attempt_entry& entry, const standing& said)
         return proceed(entry);
     if (each.wants.takes)
     {
+        each.doubtful = false;
         // If the grant has ended before it could be turned into possession, all begins anew.
         if (said.said != status::released)
         {
@@ -407,7 +501,7 @@ void protocol_client::on_renew(attempt_entry& entry, const standing& said,
     if (each.at == phase::held)
     {
         if (said.said != status::own || said.fence != each.fence)
-            return lose(entry);
+            return lose(entry, loss_reason::replaced);
         each.changes_known = each.changes_sent;
         hold(entry, renewed, expiry(locks_.at(each.lock), renewed));
         actions_.emplace_back(extended{each.bearer, each.expires, each.changes_known});
@@ -419,7 +513,10 @@ void protocol_client::on_renew(attempt_entry& entry, const standing& said,
         return told(entry, std::move(renewed), false);
     if (const auto why = unusable(said.said))
         return end_with(entry, *why);
+    const lock_id lock = each.lock;
     rejoin(entry);
+    // The server took this client for a silent one when the grant ended.
+    ask_for_places(lock);
 }
 
 void protocol_client::on_resync(attempt_entry& entry, const standing& said)
@@ -435,7 +532,7 @@ void protocol_client::on_resync(attempt_entry& entry, const standing& said)
         return proceed(entry);
     case phase::held:
         if (said.said != status::own || said.fence != each.fence)
-            return lose(entry);
+            return lose(entry, loss_reason::replaced_meanwhile);
         each.changes_known = each.changes_sent;
         hold(entry, current, expiry(locks_.at(each.lock), current));
         actions_.emplace_back(extended{each.bearer, each.expires, each.changes_known});
@@ -491,23 +588,32 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const standing& said
             enter_queue(*entry, said, said.said == status::asleep);
         else if (said.said == status::gone)
         {
-            // The server has forgotten the queue: each waiter asks for its place.
-            std::vector<attempt_id> all;
-            for (const auto& [ticket, waiter] : lock.waiters)
-                if (attempt& each = attempts_.at(waiter); each.flight == 0)
-                {
-                    each.stale = true;
-                    each.doubtful = waits_as_transaction(*attempts_.find(waiter));
-                    each.since = std::max(each.since, lock.heard);
-                    all.push_back(waiter);
-                }
-            send_resyncs(all);
+            // The server has forgotten the queue.
+            ask_for_places(id);
         }
     }
     if (said.more)
         send_nudge(id);
     else
         arm_nudge(id, said);
+}
+
+/// Has each waiter of a lock ask for its place: the server may have dropped all of this client's.
+void protocol_client::ask_for_places(lock_id id)
+{
+    if (!up_)
+        return;
+    lock_state& lock = locks_.at(id);
+    std::vector<attempt_id> all;
+    for (const auto& [ticket, waiter] : lock.waiters)
+        if (attempt& each = attempts_.at(waiter); each.flight == 0)
+        {
+            each.stale = true;
+            each.doubtful = waits_as_transaction(*attempts_.find(waiter));
+            each.since = std::max(each.since, lock.heard);
+            all.push_back(waiter);
+        }
+    send_resyncs(all);
 }
 
 void protocol_client::on_count(call_id id, const standing& said)
@@ -525,9 +631,15 @@ void protocol_client::on_count(call_id id, const standing& said)
             found->second.newest = said.ticket;
         return send_call(id);
     }
-    actions_.emplace_back(called{id, said.said, available, {}});
-    if (found->second.what == inquiry::add && !found->second.repeated)
-        locks_.at(lock).answered_calls.push_back(std::move(found->second.name));
+    lock_state& pool = locks_.at(lock);
+    const bool differs = said.said == status::mismatch;
+    pool.agreed = pool.agreed || !(differs || unusable(said.said));
+    actions_.emplace_back(called{id, said.said, available,
+                                 differs ? mismatch_text(pool.options, available) : std::string(),
+                                 differs || unusable(said.said) ? keys_of(lock) : std::string()});
+    if (!found->second.name.empty() && found->second.what < inquiry::signal_one &&
+        !found->second.repeated)
+        pool.answered_calls.push_back(std::move(found->second.name));
     calls_.erase(found);
     if (said.more)
         send_nudge(lock);
@@ -543,7 +655,10 @@ void protocol_client::on_refused_call(call_id id, std::string_view text)
     if (is_transient(text))
         return set_timer(timer::call, id, found->second.retry_at, now_ + retry_interval);
     const lock_id lock = found->second.lock;
-    actions_.emplace_back(called{id, status::unknown, 0, std::string(text)});
+    // A command of a former connection may have been executed.
+    const bool may_be_done = found->second.repeated && found->second.what != inquiry::read;
+    const auto said = may_be_done ? status::unknown : status::cancelled;
+    actions_.emplace_back(called{id, said, 0, std::string(text), keys_of(lock)});
     calls_.erase(found);
     leave_lock(lock);
 }
@@ -568,26 +683,30 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
             return end_with(entry, attempt_failure::unknown, text);
         if (each.at == phase::joining || (op == operation::resync && each.at < phase::held))
             return end_with(entry, attempt_failure::refused, text);
+        // Until the server confirms it, it may still grant the lock, which lasts a claim lease each time.
         if (each.at == phase::cancelling)
-            return end_attempt(entry.first);
+            return set_timer(timer::retry, entry.first, each.retry_at,
+                             now_ + locks_.at(each.lock).options.claim);
         if (each.at == phase::releasing)
         {
             if (each.wants.takes)
-                return end_with(entry, attempt_failure::refused, text);
+                return end_with(entry,
+                                each.doubtful ? attempt_failure::unknown : attempt_failure::refused,
+                                text);
             // What was to be said cannot be; the lock is given back all the same.
             if (op == operation::leave)
             {
                 if (std::exchange(each.awaited, false))
-                    actions_.emplace_back(
-                        released{each.bearer, release_result::refused, std::string(text)});
+                    actions_.emplace_back(released{each.bearer, release_result::refused,
+                                                   std::string(text), keys_of(each.lock)});
                 fail_sleeper(std::exchange(each.sleeper, 0), attempt_failure::refused, text);
                 settle_bonds(farewells_.extract(entry.first).mapped(), release_result::refused);
                 each.spoiled = true;
                 return proceed(entry);
             }
             if (each.awaited)
-                actions_.emplace_back(
-                    released{each.bearer, release_result::refused, std::string(text)});
+                actions_.emplace_back(released{each.bearer, release_result::refused,
+                                               std::string(text), keys_of(each.lock)});
             return end_attempt(entry.first);
         }
     }

@@ -55,8 +55,7 @@ void protocol_client::settle_bonds(const farewell& what, release_result result)
         const local_time lease = locks_.at(each.lock).options.lease;
         each.is_made = true;
         // An answer that is repeated does not tell when it was made; not before it was asked for.
-        keep_bond(id, each.asked + lease - lease / (clock_bound::drift + 1) - margin_of(lease),
-                  lease);
+        keep_bond(id, each.asked + lease - lease / (options_.drift + 1) - margin_of(lease), lease);
         if (each.ends)
             end_bond(id);
     }
@@ -153,6 +152,7 @@ void protocol_client::on_keep(const flight& flown, const std::vector<standing>& 
         bond& each = found->second;
         const lock_id lock = each.lock;
         const standing& said = answers[i];
+        examine(locks_.at(lock), said);
         if (said.now != 0)
             locks_.at(lock).clock.sample(flown.sent, said.now);
         each.flight = 0;

@@ -83,13 +83,14 @@ bool protocol_client::hand_over(attempt_entry& entry)
         return false;
     const std::int64_t next = std::max(each.fence, each.last_fence) + 1;
     const std::int64_t passed = (now_ - each.entered).count();
-    const server_time reached = each.granted_at + passed - passed / clock_bound::drift;
+    const server_time reached = each.granted_at + passed - passed / options_.drift;
     if (each.fence > each.granted_at || next >= reached)
         return false;
     const attempt_id before = each.bearer;
     pass_to_parked(entry);
     each.last_fence = next;
     lock.top_fence = std::max(lock.top_fence, next);
+    top_fence_ = std::max(top_fence_, next);
     ++counters_.handed_over;
     counters_.lock_wait.add(now_ - each.asked);
     actions_.emplace_back(granted{each.bearer, next, each.expires});

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 // What the client says: the arguments of the scripts. What it decides stands beside.
@@ -23,11 +24,22 @@ std::string text(std::int64_t number)
     return std::to_string(number);
 }
 
+/// Whether a client accepts another capacity of a pool than it names.
+std::string acceptance(bool adopts, bool agreed)
+{
+    return adopts ? "adopt" : agreed ? "agreed" : "";
+}
+
+}  // namespace
+
 /// Appends the options as the scripts take them; times in milliseconds.
-void append(std::vector<std::string>& list, const lease_options& options)
+void protocol_client::append(std::vector<std::string>& list, const lease_options& options) const
 {
     list.push_back(text(options.lease.count()));
-    list.push_back(text(std::min(options.claim, options.lease).count()));
+    std::string claim = text(std::min(options.claim, options.lease).count());
+    if (in_grace())
+        claim += ' ' + text(begun_) + ' ' + text(grace_ends_);
+    list.push_back(std::move(claim));
     list.push_back(text(options.idle.count()));
     if (!options.pool)
         return;
@@ -35,7 +47,15 @@ void append(std::vector<std::string>& list, const lease_options& options)
     list.push_back(text(options.pool->outside));
 }
 
-}  // namespace
+/// Whether the grace of the server may last still. The scripts know it exactly.
+bool protocol_client::in_grace() const
+{
+    if (grace_ends_ == 0)
+        return false;
+    clock_bound clock(options_.drift);
+    clock.sample(greeted_at_, greeted_);
+    return clock.earliest(now_) < grace_ends_;
+}
 
 /// The keys of a lock, and of a monitor that of its state.
 lock_keys protocol_client::keys_with_state(const lock_state& lock)
@@ -87,28 +107,24 @@ std::string protocol_client::slot_of(const attempt& each) const
 void protocol_client::send_acquire(attempt_entry& entry)
 {
     attempt& each = entry.second;
-    lock_state& lock = locks_.at(each.lock);
+    const lock_state& lock = locks_.at(each.lock);
     note_incarnation(each);
-    std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
-                                       each.wants.waits ? "queue" : "try",
-                                       text(guards_.ticket_hints ? each.ticket : 0)};
+    std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first))};
+    if (lock.options.pool)
+        arguments.emplace_back(each.wants.waits ? "queue" : "try");
+    // A mutex has one argument for both, since each costs the server time.
+    if (lock.options.pool || each.wants.waits)
+        arguments.push_back(text(guards_.ticket_hints ? each.ticket : 0));
+    else
+        arguments.emplace_back("try");
     append(arguments, lock.options);
-    arguments.push_back(text(lock.top_fence));
+    // Of all locks: this one may have been forgotten when the server's clock was ahead for a while.
+    arguments.push_back(text(top_fence_));
     if (lock.options.pool)
     {
-        // Each that is served leaves one behind, so one is enough.
-        const bool is_taker = each.wants.takes == take_mode::sticky;
-        if (is_taker && each.forgets.empty() && !lock.served.empty())
-        {
-            each.forgets = std::move(lock.served.back());
-            lock.served.pop_back();
-        }
         arguments.push_back(text(each.wants.units));
-        arguments.emplace_back(is_taker ? "take" : "");
-        arguments.push_back(each.forgets);
+        arguments.push_back(acceptance(lock.options.adopts, lock.agreed));
     }
-    else
-        arguments.push_back(text(grace_ends_));
     send(lock.options.kind(), operation::acquire, each.lock, {entry.first}, keys_with_state(lock),
          std::move(arguments));
 }
@@ -127,7 +143,6 @@ void protocol_client::send_transact(attempt_entry& entry, const proposal& what)
     std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
                                        std::to_string(each.tries)};
     append(arguments, lock.options);
-    arguments.push_back(text(grace_ends_));
     // Another server can tell whether it knows of the transaction, and must not carry it out.
     arguments.push_back(text(each.server == server_ ? each.since : 0));
     // Where it can wait on a condition, nobody knows whether that is the place that it had last.
@@ -253,12 +268,6 @@ void protocol_client::send_cancel(attempt_entry& entry)
         if (entry.second.unwanted)
             arguments.insert(arguments.end(), {slot_of(entry.second), text(entry.second.seen)});
     }
-    else
-    {
-        const bool is_taker = entry.second.wants.takes == take_mode::sticky;
-        arguments.push_back(text(is_taker ? entry.second.wants.units : 0));
-        arguments.emplace_back(entry.second.repeated ? "again" : "");
-    }
     send(lock.options.kind(), operation::cancel, entry.second.lock, {entry.first}, lock.keys,
          std::move(arguments));
 }
@@ -294,12 +303,13 @@ void protocol_client::send_call(call_id id)
         return;
     if (each.what == inquiry::signal_one || each.what == inquiry::signal_all)
         return send_signal(id);
-    constexpr std::array<std::string_view, 3> names{"add", "create", "read"};
+    constexpr std::array<std::string_view, 4> names{"add", "create", "read", "resize"};
     const lock_state& lock = locks_.at(each.lock);
     std::vector<std::string> arguments{options_.wake_prefix,
                                        std::string(names[static_cast<std::size_t>(each.what)]),
                                        text(each.number), each.name, each.before};
     append(arguments, lock.options);
+    arguments.push_back(acceptance(lock.options.adopts, lock.agreed));
     each.flight = last_command_ + 1;
     send(object_kind::pool, operation::count, each.lock, {id}, lock.keys, std::move(arguments));
 }
@@ -358,11 +368,20 @@ void protocol_client::send_renewals(const std::vector<attempt_id>& attempts)
 
 void protocol_client::send_resyncs(const std::vector<attempt_id>& attempts)
 {
+    // A batch grants locks. A waiter that stands in the queue, under the id that it had, looks dead to it: those that are
+    // first in the queue go first. Where a place is not known, it is the last one.
+    const auto place_of = [this](attempt_id id)
+    {
+        const attempt& each = attempts_.at(id);
+        const std::int64_t ticket = each.ticket != 0 ? each.ticket : never.count();
+        return std::tuple(each.lock, each.at == phase::held ? 0 : ticket, id);
+    };
     for (const auto kind : {object_kind::mutex, object_kind::pool})
     {
         std::vector<attempt_id> chosen;
         std::ranges::copy_if(attempts, std::back_inserter(chosen),
                              [&](attempt_id id) { return kind_of(id) == kind; });
+        std::ranges::sort(chosen, {}, place_of);
         send_resyncs(kind, chosen);
     }
 }

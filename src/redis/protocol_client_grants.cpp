@@ -37,9 +37,7 @@ void protocol_client::told(attempt_entry& entry, grant given, bool by_message)
     const bool is_asked = each.flight != 0 || each.leader != 0;
     const bool waits = is_asked && guards_.single_flight;
     const bool is_whole = lock.options.state.empty() || given.state;
-    // Units that are taken have no lease.
-    const bool is_in_time = expires > now_ || each.wants.takes == take_mode::sticky;
-    if (is_in_time && !waits && is_whole)
+    if (expires > now_ && !waits && is_whole)
         return enter(entry, std::move(given), expires, by_message);
     each.told = std::move(given);
     // What is under way will tell more.
@@ -76,16 +74,9 @@ void protocol_client::enter(attempt_entry& entry, grant given, local_time expire
         return dismiss_envoy(entry);
     }
     lock.top_fence = std::max(lock.top_fence, given.fence);
+    top_fence_ = std::max(top_fence_, given.fence);
     ++(by_message ? counters_.granted_by_message : counters_.granted_by_answer);
     counters_.lock_wait.add(now_ - each.asked);
-    if (each.wants.takes == take_mode::sticky)
-    {
-        actions_.emplace_back(taken{each.bearer});
-        // What a former connection asks for late must not be granted again.
-        if (!each.repeated)
-            lock.served.push_back(wake_name(options_.nonce, 0) + '-' + std::to_string(entry.first));
-        return end_attempt(entry.first);
-    }
     if (each.wants.takes)
     {
         each.outside = each.wants.units;
@@ -112,7 +103,8 @@ void protocol_client::hold(attempt_entry& entry, const grant& given, local_time 
     if (!options.renew && given.span >= options.lease)
         return set_timer(timer::renewal, entry.first, each.renewal_at, never);
     const local_time span = guards_.lease_in_force ? given.span : local_time(options.lease);
-    const local_time begun = each.expires + margin_of(given.span) - given.span;
+    const local_time drift = given.span / (options_.drift + 1);
+    const local_time begun = each.expires + margin_of(given.span) + drift - given.span;
     const auto part =
         static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);
     const bool late = guards_.lease_in_force && begun + span / 2 < now_;
@@ -121,15 +113,20 @@ void protocol_client::hold(attempt_entry& entry, const grant& given, local_time 
 }
 
 /// The lock is not held any more; the server is told so that it need not wait for the end of the lease.
-void protocol_client::lose(attempt_entry& entry)
+void protocol_client::lose(attempt_entry& entry, loss_reason why)
 {
     clear_timers(entry);
     ++counters_.lost;
-    actions_.emplace_back(lost{entry.second.bearer});
+    actions_.emplace_back(lost{entry.second.bearer, why, entry.second.expires});
     entry.second.at = phase::releasing;
     entry.second.spoiled = true;
+    const lock_id lock = entry.second.lock;
+    const local_time ended = entry.second.expires;
     proceed(entry);
     dismiss_envoy(entry);
+    // If it was not noticed in time here, the server has, and takes this client for a silent one.
+    if (now_ < ended || now_ > ended + options_.margin)
+        ask_for_places(lock);
 }
 
 }  // namespace turnstile::redis::detail

@@ -10,8 +10,8 @@
 
 namespace turnstile::redis::detail {
 
-/// The text with stars for the secret: a server that does not know a command answers with its arguments,
-/// and the arguments of HELLO have the password among them.
+/// Replaces a secret in a text with stars: a server's answer to an unknown command contains its arguments,
+/// and those of HELLO include the password.
 [[nodiscard]] inline std::string redact(std::string_view text, std::string_view secret)
 {
     std::string result(text);

@@ -19,7 +19,8 @@ replica_watch::replica_watch(const boost::asio::any_io_executor& strand, const c
     , channel_of_([prefix = wake_prefix(settings.prefix, settings.database), nonce](
                       std::uint64_t incarnation) { return prefix + wake_name(nonce, incarnation); })
     , connection_(strand, settings, channel_of_, *this)
-    , slice_(std::to_string(std::max<std::int64_t>(settings.health_check.count() / 2, 1)))
+    , slice_(
+          std::to_string(std::max<std::int64_t>(settings.effective_health_check().count() / 2, 1)))
 {
     connection_.start();
 }

@@ -19,33 +19,34 @@
 namespace turnstile::redis::detail {
 
 /**
- * Finds out when replicas have heard of grants. WAIT blocks its connection, so this is one of its own.
+ * Finds out when replicas have acknowledged grants. Has its own connection, because WAIT blocks the
+ * connection.
  *
- * WAIT is about what its own connection has written. So each round writes something behind the grants, a
- * message that means nothing, and waits until replicas have acknowledged that. A round is for all
- * grants that were asked about before it began. It is short, so that the connection is not taken for a
- * dead one, and who wants few replicas does not wait for those that others want.
+ * WAIT covers the writes of its own connection. So each round publishes a meaningless message after the
+ * grants, and waits until replicas have acknowledged it. A round covers all grants that were added before it
+ * began. Rounds are short, so that the connection is not taken for a broken one, and a grant that needs few
+ * replicas does not wait for grants that need more.
  *
- * Everything is called, and calls back, on the strand of the session.
+ * All calls and callbacks run on the strand of the session.
  */
 class replica_watch final : private connection::observer
 {
 public:
-    /// Who wants to know, and owns the watch.
+    /// Receives the results, and owns the watch.
     class observer
     {
     public:
-        /// Whether a grant stands in the memory of a server, as far as is known: then it counts what the
-        /// replicas of that one acknowledge.
+        /// Whether a grant is, as far as is known, in the memory of the server with this run id. Then the
+        /// acknowledgements of that server's replicas count.
         [[nodiscard]] virtual bool stands(attempt_id grant, std::string_view run_id) const = 0;
 
-        /// As many replicas as were asked for have heard of a grant.
+        /// Enough replicas have acknowledged a grant.
         virtual void acknowledged(attempt_id grant) = 0;
 
-        /// The server does not tell, and why.
+        /// The server cannot report it, for this reason.
         virtual void untold(attempt_id grant, std::string_view why) = 0;
 
-        /// Keeps the observer alive while something is under way.
+        /// Keeps the observer alive while an operation is in progress.
         [[nodiscard]] virtual std::shared_ptr<void> keep() = 0;
 
     protected:
@@ -55,27 +56,28 @@ public:
         ~observer() = default;
     };
 
-    /// Begins to connect. @p nonce names the watch, and nobody can guess it.
+    /// Starts to connect. @p nonce names the watch, and must be unguessable.
     replica_watch(const boost::asio::any_io_executor& strand, const config& settings,
                   std::uint64_t nonce, observer& who);
 
-    /// Asks for the replicas of a grant.
+    /// Adds a grant that replicas have to acknowledge.
     void ask(attempt_id grant, int replicas);
 
-    /// Nobody wants to know of a grant any more.
+    /// Removes a grant.
     void forget(attempt_id grant);
 
-    /// Begins a round, if there is something to ask. To be called when a grant may stand again.
+    /// Begins a round if there are grants to ask about. To be called when a grant may have become known to
+    /// the server.
     void proceed();
 
-    /// Ends the connection; once.
+    /// Closes the connection. Called once.
     void close();
 
 private:
     struct question
     {
         int replicas = 0;
-        /// Whether the round that is under way is for it.
+        /// Whether the current round covers it.
         bool asked = false;
     };
 
@@ -91,11 +93,11 @@ private:
     connection connection_;
     std::string slice_;
     std::map<attempt_id, question> questions_;
-    /// Of the server that the watch is connected to; empty while it is not.
+    /// The run id of the connected server; empty while disconnected.
     std::string run_id_;
     std::string channel_;
     bool asking_ = false;
-    /// Why the message of the round was refused; empty if it was not.
+    /// The reason why the round's message was refused; empty if it was not.
     std::string refusal_;
 };
 

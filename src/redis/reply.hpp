@@ -16,18 +16,18 @@ namespace turnstile::redis::detail {
 /// One value of a reply.
 struct node
 {
-    /// What there is of RESP3, as far as scripts and our commands answer with it.
+    /// The types of RESP3 that occur in replies of our scripts and commands.
     enum class kind
     {
-        /// A number; stands in @ref node::integer, and as it came in @ref node::text.
+        /// A number: its value in @ref node::integer, its text in @ref node::text.
         integer,
-        /// Any kind of string, and what else has a text.
+        /// Any kind of string, and any other type that has a text.
         text,
-        /// Its elements follow: as many values as @ref node::size says, each with all that is below it.
+        /// An array: @ref node::size elements follow, each with its descendants.
         array,
-        /// Nothing; what false and nil in a script become.
+        /// Null; also false and nil of a script.
         null,
-        /// An error inside of a reply; its text.
+        /// An error inside a reply; its text.
         error,
     };
 
@@ -37,17 +37,17 @@ struct node
     std::string text{};
 };
 
-/// What became of a command.
+/// The result of a command.
 struct reply
 {
-    /// The three things that can become of it.
     enum class status
     {
-        /// The server answered; the nodes are the answer.
+        /// The server answered; the nodes contain the answer.
         ok,
-        /// The server refused; the error is its text.
+        /// The server refused; the error contains its text.
         error,
-        /// No answer will come: executed or not, nobody knows. The error says why.
+        /// There will be no answer, and the server may or may not have executed the command. The error
+        /// contains the reason.
         unknown,
     };
 
@@ -57,7 +57,7 @@ struct reply
     std::string error{};
 };
 
-/// Called exactly once with what became of a command, or destroyed with its context.
+/// Called exactly once with the result of a command, or destroyed with its context.
 using reply_handler = boost::asio::any_completion_handler<void(reply)>;
 
 }  // namespace turnstile::redis::detail

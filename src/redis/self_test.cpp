@@ -4,6 +4,7 @@
 
 #include "self_test.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <exception>
@@ -23,7 +24,7 @@ std::string random_digits()
     return fmt::format("{:08x}{:08x}", device(), device());
 }
 
-/// 0 if it is none.
+/// Parses a number; 0 if the text is not a number.
 std::int64_t number_in(const std::string& text)
 {
     std::int64_t number = 0;
@@ -31,12 +32,12 @@ std::int64_t number_in(const std::string& text)
     return number;
 }
 
-const script& rules_script()
+const script& script_named(std::string_view name)
 {
     for (const script& each : scripts())
-        if (each.name == "self_test")
+        if (each.name == name)
             return each;
-    // There is a file; the tests of rules look.
+    // A test ensures that the file exists.
     std::terminate();
 }
 
@@ -46,6 +47,7 @@ self_test::self_test(const config& settings)
     : settings_(&settings)
     , probe_("probe " + random_digits())
     , key_(settings.prefix + ":{0}:self_test")
+    , met_(settings.grace.count() == 0)
 {
 }
 
@@ -53,9 +55,10 @@ void self_test::ask(link& whom, const std::string& channel, std::function<void()
 {
     static constexpr std::string_view server[] = {"server"};
     static constexpr std::string_view memory[] = {"memory"};
-    const std::string_view script[] = {rules_script().sha1, "0", key_};
+    const std::string_view script[] = {script_named("self_test").sha1, "0", key_};
     const std::string_view message[] = {channel, probe_};
 
+    link_ = &whom;
     progress_ = std::move(progress);
     const auto send = [&](std::string_view command, auto arguments, auto take)
     {
@@ -87,7 +90,7 @@ void self_test::give_up_waiting()
 
 bool self_test::is_done(const reply& r, std::string_view command)
 {
-    // If there is no answer, the link has broken, and that says why.
+    // Without an answer the link has broken, and reports the reason itself.
     if (r.result == reply::status::error)
         fail(diagnose(r.error, command, *settings_));
     return r.result == reply::status::ok;
@@ -103,19 +106,49 @@ void self_test::take_server(const std::string& info)
 {
     server_ = {info_field(info, "run_id"), info_field(info, "redis_version")};
     server_.now = number_in(info_field(info, "server_time_usec"));
-    // Full seconds, so it may have been started up to one later.
+    // The uptime is in full seconds, so the server may have started up to one second later.
     constexpr std::int64_t second = 1'000'000;
     server_.started = server_.now - (number_in(info_field(info, "uptime_in_seconds")) - 1) * second;
-    greeted_ = is_supported(server_.version);
-    if (!greeted_)
+    const bool is_cluster = info_field(info, "redis_mode") == "cluster";
+    greeted_ = is_supported(server_.version) && !is_cluster;
+    if (is_cluster)
+        fail(
+            {errc::unsupported_server,
+             "the server is a node of a Redis Cluster, which is not supported: a lock, its waiters "
+             "and its wake-ups would be spread over nodes; use a server with cluster-enabled no"});
+    else if (!greeted_)
         fail({errc::unsupported_server,
               fmt::format("the server must be Redis 7.0 or newer, not '{}'", server_.version)});
+    else if (!met_)
+        meet_server();
+}
+
+/// A promoted replica may have started long ago. So the first client that meets it records the time.
+void self_test::meet_server()
+{
+    const script& which = script_named("self_met");
+    const std::string record = settings_->prefix + ":{0}:server";
+    const std::string_view words[] = {which.sha1, "1", record, server_.run_id};
+    link_->exec(
+        "EVALSHA", words,
+        [this](const reply& r)
+        {
+            if (r.result == reply::status::ok)
+                server_.started = std::max(server_.started, number_in(r.nodes.front().text));
+            else
+                warn("the time of the server's takeover cannot be recorded, so a grace counts "
+                     "from its start: " +
+                     r.error);
+            met_ = true;
+            progress_();
+        },
+        &which);
 }
 
 void self_test::take_memory(const std::string& info)
 {
     const std::string policy = info_field(info, "maxmemory_policy");
-    // All our keys have a time to live, so the policies for those evict them just as well.
+    // All our keys have a time to live, so the volatile policies evict them, too.
     if (!policy.empty() && policy != "noeviction")
         warn(fmt::format("maxmemory-policy is {}, so the server may evict locks; set it to "
                          "noeviction",
@@ -124,12 +157,12 @@ void self_test::take_memory(const std::string& info)
 
 void self_test::take_rules(const std::string& missing)
 {
-    // A user may be confined to the keys of some locks, and then there is nothing to be said against that.
+    // The user may be restricted to the keys of some locks, which is legitimate.
     if (missing == "~")
-        warn(fmt::format(
-            "the user may not use all keys {0}:*, so whether rules are missing will only "
-            "be seen when locks are used; add ~{0}:*",
-            settings_->prefix));
+        warn(
+            fmt::format("the user may not use all keys {0}:*, so missing rules will only show when "
+                        "locks are used; add ~{0}:*",
+                        settings_->prefix));
     else if (missing != "OK")
         return fail({errc::missing_permission, missing_rules(missing, *settings_)});
     scripted_ = true;

@@ -18,60 +18,61 @@
 namespace turnstile::redis::detail {
 
 /**
- * @brief What a new link is asked before anybody may use it.
+ * @brief The test of a new link before its first use.
  *
- *   INFO server     is it new enough, has it been started anew?
+ *   INFO server     is the server new enough, not a Redis Cluster, and was it restarted?
  *   INFO memory     does it evict keys?
- *   EVALSHA         may we run scripts, and the commands in them?
- *   PUBLISH         to ourselves: may we, and do we hear it?
+ *   EVALSHA         may the user run scripts, and the commands in them?
+ *   PUBLISH         to the own channel: is it allowed, and does the message arrive?
+ *   EVALSHA         with a grace: since when has this server been in charge?
  *
- * All of it leaves in the same write as the set-up, so that an attempt takes one round trip after those
- * of the socket.
+ * All but the last are sent in the same write as the set-up. So an attempt takes one round trip after those
+ * of the socket; with a grace, two.
  */
 class self_test
 {
 public:
-    /// @p settings outlive the test.
+    /// @p settings have to outlive the test.
     explicit self_test(const config& settings);
 
     self_test(const self_test&) = delete;
     self_test& operator=(const self_test&) = delete;
 
-    /// Asks. The test outlives the link's end; @p progress is called after each answer.
+    /// Sends the commands. The test has to outlive the link's end; @p progress is called after each answer.
     void ask(link& whom, const std::string& channel, std::function<void()> progress);
 
-    /// Whether a message is the one that the test sent to itself.
+    /// Whether a message is the test's own.
     [[nodiscard]] bool hears(std::string_view payload);
 
-    /// Whether all is as it should be.
-    [[nodiscard]] bool is_passed() const { return greeted_ && scripted_ && published_ && heard_; }
-    /// Whether only the message is missing; the server has sent it with its last answer or just after.
-    [[nodiscard]] bool only_awaits_message() const
-    {
-        return greeted_ && scripted_ && published_ && !heard_;
-    }
-    /// The message did not arrive.
+    /// Whether the test has passed.
+    [[nodiscard]] bool is_passed() const { return is_answered() && heard_; }
+    /// Whether only the message is missing; the server sends it just before or after its last answer.
+    [[nodiscard]] bool only_awaits_message() const { return is_answered() && !heard_; }
+    /// The message has not arrived in time.
     void give_up_waiting();
 
-    /// What is wrong.
+    /// The failure, if any.
     [[nodiscard]] const std::optional<diagnosis>& failure() const { return failure_; }
-    /// What is not wrong, but not right either; or empty.
+    /// A warning about the server; or empty.
     [[nodiscard]] const std::string& warning() const { return warning_; }
     [[nodiscard]] const server_info& server() const { return server_; }
 
 private:
-    /// Whether the server did it; if not, that is the failure.
+    /// Whether the server executed the command; records a failure otherwise.
     [[nodiscard]] bool is_done(const reply& r, std::string_view command);
+    [[nodiscard]] bool is_answered() const { return greeted_ && scripted_ && published_ && met_; }
     void fail(diagnosis why);
     void take_server(const std::string& info);
+    void meet_server();
     void take_memory(const std::string& info);
     void take_rules(const std::string& missing);
     void warn(const std::string& text);
 
     const config* settings_;
     std::string probe_;
-    /// A name such as keys of locks have.
+    /// A key like those of locks.
     std::string key_;
+    link* link_ = nullptr;
     std::function<void()> progress_;
     server_info server_;
     std::string warning_;
@@ -80,6 +81,8 @@ private:
     bool scripted_ = false;
     bool published_ = false;
     bool heard_ = false;
+    /// Whether the time of the server's takeover is known, or not needed.
+    bool met_;
 };
 
 }  // namespace turnstile::redis::detail

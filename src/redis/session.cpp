@@ -21,8 +21,9 @@ namespace detail {
 
 namespace {
 
-/// A strand of what the executor is, if that is known: such a strand fits into the executor without an
-/// allocation. One of an any_io_executor does not, and executors are copied some twenty times for each command.
+/// Makes a strand of the concrete executor type if it is known: an any_io_executor can store such a strand
+/// without an allocation. It cannot store a strand of an any_io_executor, and executors are copied about
+/// twenty times per command.
 boost::asio::any_io_executor make_strand(const boost::asio::any_io_executor& executor)
 {
     if (const auto* known = executor.target<boost::asio::io_context::executor_type>())
@@ -100,7 +101,7 @@ std::shared_ptr<void> session_core::evict() noexcept
 
 }  // namespace detail
 
-/// A context with a thread that runs it.
+/// A context with its own thread.
 class session::own_thread
 {
 public:
@@ -108,7 +109,7 @@ public:
     own_thread(const own_thread&) = delete;
     own_thread& operator=(const own_thread&) = delete;
 
-    /// Waits for the end of the thread, which comes with stop(), or when there is nothing to do.
+    /// Joins the thread, which ends after stop() or when there is no more work.
     ~own_thread()
     {
         work_.reset();
@@ -137,14 +138,15 @@ session::~session()
 {
     if (core_->is_forked() && thread_)
     {
-        // The thread is the parent's, and so is what its context waits for, in a set that both have: the
-        // parent would not hear of it any more if it were closed here. Kept until the process ends.
+        // The thread belongs to the parent. The context's descriptors are in an epoll set that both processes
+        // share: closing them here would stop the parent's notifications. So they are kept until the process
+        // ends.
         static auto* const kept = new (std::nothrow) std::vector<std::shared_ptr<void>>();
         kept->push_back(std::move(core_));
         kept->emplace_back(std::move(thread_));
         return;
     }
-    // Not earlier: only what runs on the engine's strand runs after what was posted to it before.
+    // Stops the thread from the engine's strand, so that earlier posts run first.
     core_->stop(thread_ ? [thread = thread_.get()] { thread->stop(); } : std::function<void()>());
 }
 
@@ -160,7 +162,7 @@ session_metrics session::metrics() const
 
 namespace {
 
-/// Has the engine do something, of which a handler is told; if there is no engine, it is told that.
+/// Calls a function of the engine, which reports to a handler; without an engine, the handler gets an error.
 void ask(detail::session_core& core, detail::erased_handler<void(error_code)> handler,
          void (*what)(detail::session_engine&, const detail::listener&))
 {

@@ -21,8 +21,7 @@
 namespace turnstile::redis::detail {
 
 /**
- * The way from any thread to the engine of a session. Survives the session and its context, for the sake of
- * guards that do.
+ * The access from any thread to the engine of a session. Outlives the session and its context, as guards may.
  */
 class session_core final : public context_resident
 {
@@ -34,8 +33,8 @@ public:
     session_core& operator=(const session_core&) = delete;
     ~session_core();
 
-    /// Runs a function of the engine on its strand. False if there is no engine any more, or another
-    /// process has it.
+    /// Runs a function of the engine on its strand. Returns false if there is no engine any more, or this
+    /// process was forked.
     template <class Function>
     bool post(Function function)
     {
@@ -49,21 +48,20 @@ public:
         return true;
     }
 
-    /// Lets the engine end by itself, and calls a function on its strand then. What is posted later comes
-    /// to nothing.
+    /// Ends the engine, and then calls a function on its strand. Later posts have no effect.
     void stop(std::function<void()> then);
 
-    /// Whether this is another process than the one that made the session.
+    /// Whether this process was forked from the one that made the session.
     [[nodiscard]] bool is_forked() const { return fork_.is_forked(); }
 
     [[nodiscard]] session_metrics metrics() const;
 
-    /// The executor of handlers that have none; the system's if its context is gone.
+    /// The executor of handlers without one; the system executor if its context is gone.
     [[nodiscard]] boost::asio::any_io_executor fallback();
 
     const config settings;
 
-    /// How long grants took from their message to their handler, on any thread.
+    /// The delays from the message of a grant to its handler, from all threads.
     shared_histogram deliveries;
 
 private:
@@ -76,7 +74,7 @@ private:
     std::shared_ptr<session_engine> engine_;
 };
 
-/// How the objects of a session find what it is made of.
+/// Gives the objects of a session access to its parts.
 struct session_access
 {
     static const std::shared_ptr<session_core>& core(const session& owner) noexcept

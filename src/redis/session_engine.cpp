@@ -8,6 +8,7 @@
 #include <array>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
+#include <fmt/chrono.h>
 #include <random>
 #include <span>
 #include <turnstile/redis/error.hpp>
@@ -15,16 +16,25 @@
 #include <variant>
 
 #include "bond_handle.hpp"
+#include "diagnosis.hpp"
+#include "identity.hpp"
+#include "inspection.hpp"
 
 namespace turnstile::redis::detail {
 
 namespace {
 
-/// A number that nobody can guess: who knew it could forge messages.
+/// An unguessable number: with it, another client could forge messages.
 std::uint64_t make_nonce()
 {
     std::random_device device;
     return (static_cast<std::uint64_t>(device()) << 32U) | device();
+}
+
+/// The speeds of the clocks differ by at most one part in this many.
+std::int64_t drift_of(const config& settings)
+{
+    return static_cast<std::int64_t>(1 / settings.clock_drift);
 }
 
 client_options options_of(const config& settings)
@@ -35,12 +45,20 @@ client_options options_of(const config& settings)
     result.margin = settings.loss_margin;
     result.renew_fraction = settings.renew_fraction;
     result.grace = settings.grace;
+    result.drift = drift_of(settings);
     return result;
 }
 
 using script_table = std::array<std::array<const script*, operation_count>, 2>;
 
-/// The script of each operation for each kind of object, if it has one.
+/// Finds a script that belongs to no operation.
+const script& script_named(std::string_view name)
+{
+    // A test ensures that the file exists.
+    return *std::ranges::find(scripts(), name, &script::name);
+}
+
+/// The script of each operation for each kind of object, if there is one.
 script_table make_script_table()
 {
     script_table result{};
@@ -58,7 +76,7 @@ script_table make_script_table()
 const script& script_of(const command& what)
 {
     static const script_table table = make_script_table();
-    // There is a file for each operation; a test looks.
+    // A test ensures that the file exists.
     return *table[static_cast<std::size_t>(what.kind)][static_cast<std::size_t>(what.op)];
 }
 
@@ -81,6 +99,8 @@ error_code error_of(attempt_failure reason)
         return errc::foreign_layout;
     case attempt_failure::wrong_type:
         return errc::wrong_type;
+    case attempt_failure::damaged:
+        return errc::bad_state;
     case attempt_failure::fence_regressed:
         return errc::fence_regressed;
     case attempt_failure::busy:
@@ -93,10 +113,18 @@ error_code error_of(attempt_failure reason)
         return boost::asio::error::operation_aborted;
     case attempt_failure::impossible:
         return turnstile::errc::invalid_count;
+    case attempt_failure::capacity_mismatch:
+        return errc::capacity_mismatch;
     case attempt_failure::refused:
         break;
     }
     return errc::server_error;
+}
+
+/// The error code for a server's refusal with this text.
+error_code refusal_of(std::string_view text)
+{
+    return is_missing_right(text) ? errc::missing_permission : errc::server_error;
 }
 
 error_code error_of(release_result result)
@@ -124,10 +152,16 @@ error_code error_of(standing::status said)
         return {};
     case standing::status::excess:
         return turnstile::errc::over_release;
+    case standing::status::mismatch:
+        return errc::capacity_mismatch;
+    case standing::status::unknown:
+        return errc::unknown_outcome;
     case standing::status::foreign:
         return errc::foreign_layout;
     case standing::status::wrong_type:
         return errc::wrong_type;
+    case standing::status::damaged:
+        return errc::bad_state;
     default:
         return errc::server_error;
     }
@@ -151,19 +185,22 @@ session_engine::session_engine(boost::asio::any_io_executor strand, config setti
               std::uint64_t incarnation) { return prefix + wake_name(nonce, incarnation); },
           *this)
     , gates_(strand_, connection_, client_.nonce(),
-             wake_prefix(settings_.prefix, settings_.database),
+             wake_prefix(settings_.prefix, settings_.database), drift_of(settings_),
              static_cast<gate_engine::owner&>(*this))
     , timer_(strand_)
     , close_timer_(strand_)
+    , announcement_timer_(strand_)
 {
 }
 
 void session_engine::start()
 {
+    if (!settings_.notice.empty())
+        log(log_level::warning, settings_.notice + ": using " + settings_.server_name());
     connection_.start();
 }
 
-// --- what users want ----------------------------------------------------------------------------
+// --- operations ---------------------------------------------------------------------------------
 
 void session_engine::lock(const std::shared_ptr<lock_operation>& operation)
 {
@@ -176,14 +213,16 @@ void session_engine::lock(const std::shared_ptr<lock_operation>& operation)
         return finish(operation, errc::session_closed, grant());
     if (lock.forgotten)
         return finish(operation, boost::asio::error::operation_aborted, grant());
+    const std::optional<std::chrono::nanoseconds> limit = operation->limit;
+    const bool waits = !limit || limit->count() > 0;
+    if (obstacle_ && (is_hopeless_ || !waits))
+        return finish(operation, obstacle_, grant());
     if (lock.id == 0)
         lock.id = client_.open_lock(lock.keys, lock.options);
     if (lock.durability.replicas > 0 && !replicas_)
         replicas_ = std::make_unique<replica_watch>(strand_, settings_, make_nonce(),
                                                     static_cast<replica_watch::observer&>(*this));
 
-    const std::optional<std::chrono::nanoseconds> limit = operation->limit;
-    const bool waits = !limit || limit->count() > 0;
     operation->wants.waits = waits;
     operation->attempt = operation->proposed
                              ? client_.transact(boot_time(), lock.id, *operation->proposed)
@@ -194,14 +233,14 @@ void session_engine::lock(const std::shared_ptr<lock_operation>& operation)
     perform();
 }
 
-/// Gives a lock back, sleeps, and gets it again.
+/// Releases a lock, waits on a condition, and reacquires the lock.
 void session_engine::sleep(const std::shared_ptr<lock_operation>& operation)
 {
     const auto held = std::exchange(operation->leaves, nullptr);
     held_.erase(held->attempt);
     if (is_closed_)
         return finish(operation, errc::session_closed, grant());
-    // The lease may have ended while this was on its way.
+    // The lease may have expired before this ran on the strand.
     if (!client_.holds(held->attempt))
         return finish(operation, turnstile::errc::lost, grant());
     operation->attempt = client_.release(
@@ -218,14 +257,14 @@ void session_engine::sleep(const std::shared_ptr<lock_operation>& operation)
     perform();
 }
 
-/// Ends a sleep without a signal.
+/// Ends a wait on a condition without a notification.
 void session_engine::wake(const std::shared_ptr<lock_operation>& operation)
 {
     if (operation->attempt != 0)
         client_.wake(boot_time(), operation->attempt);
 }
 
-/// Ends a wait when the time is up.
+/// Ends a wait at its time limit.
 void session_engine::set_limit(const std::shared_ptr<lock_operation>& operation,
                                std::chrono::nanoseconds span)
 {
@@ -236,7 +275,10 @@ void session_engine::set_limit(const std::shared_ptr<lock_operation>& operation,
             if (error)
                 return;
             if (!operation->condition)
-                return self->give_up(operation, operation->too_late);
+            {
+                const error_code why = self->why_unreachable();
+                return self->give_up(operation, why ? why : operation->too_late);
+            }
             self->wake(operation);
             self->perform();
         });
@@ -251,7 +293,7 @@ void session_engine::cancel(const std::shared_ptr<lock_operation>& operation)
         wake(operation);
         return perform();
     }
-    // What is being taken, or carried out, is not given up.
+    // Takes and transactions in progress cannot be cancelled.
     if (const attempt_id id = operation->attempt; id != 0 && !client_.cancel(boot_time(), id))
         return perform();
     finish(operation, boost::asio::error::operation_aborted, grant());
@@ -263,7 +305,7 @@ void session_engine::give_up(const std::shared_ptr<lock_operation>& operation, e
 {
     if (operation->attempt == 0)
         return;
-    // What is being taken is not given up.
+    // Takes in progress cannot be cancelled.
     if (client_.cancel(boot_time(), operation->attempt))
         finish(operation, error, grant());
     perform();
@@ -273,7 +315,7 @@ void session_engine::release(const std::shared_ptr<held_lock>& held, const liste
                              const last_words& words)
 {
     held_.erase(held->attempt);
-    // The lease may have ended while this was on its way.
+    // The lease may have expired before this ran on the strand.
     if (!client_.holds(held->attempt))
         return tell(done, turnstile::errc::lost);
     if (done)
@@ -283,7 +325,7 @@ void session_engine::release(const std::shared_ptr<held_lock>& held, const liste
     perform();
 }
 
-/// What a section says, with the names that the client has for it.
+/// Converts the changes of a section to the names that the client uses.
 farewell session_engine::farewell_of(lock_id lock, std::string condition, last_words words)
 {
     farewell result{std::move(condition), std::move(words.signals), std::move(words.fields)};
@@ -309,7 +351,7 @@ void session_engine::drop(bond_handle& bond)
     perform();
 }
 
-/// The session ends, and with it what depends on it.
+/// Ends all contributions with the session.
 void session_engine::abandon_bonds()
 {
     for (const auto& [id, weak] : std::exchange(bonds_, {}))
@@ -322,9 +364,9 @@ void session_engine::abandon_bonds()
 
 void session_engine::shrink(const std::shared_ptr<held_lock>& held, const listener& done)
 {
-    // The numbers of this moment: others may have shrunk it since.
+    // The current numbers: the holder may have shrunk the grant again since.
     const held_lock::tally left = held->count();
-    // Then all is released, and that tells how it went.
+    // Everything was released meanwhile; the release reports the result.
     if (left.held == 0)
         return tell(done, {});
     const std::uint64_t change =
@@ -343,6 +385,11 @@ void session_engine::call(lock_handle& pool, inquiry what, std::int64_t number, 
         done->complete(errc::session_closed, 0);
         return;
     }
+    if (is_hopeless_)
+    {
+        done->complete(obstacle_, 0);
+        return;
+    }
     if (pool.id == 0)
         pool.id = client_.open_lock(pool.keys, pool.options);
     calling_.emplace(client_.call(boot_time(), pool.id, what, number), std::pair(what, done));
@@ -351,10 +398,10 @@ void session_engine::call(lock_handle& pool, inquiry what, std::int64_t number, 
 
 void session_engine::signal(const condition_handle& condition, bool all, const caller& done)
 {
-    if (is_closed_)
+    if (is_closed_ || is_hopeless_)
     {
         if (done)
-            done->complete(errc::session_closed, 0);
+            done->complete(is_closed_ ? make_error_code(errc::session_closed) : obstacle_, 0);
         return;
     }
     lock_handle& lock = *condition.lock;
@@ -399,7 +446,7 @@ void session_engine::start_gate_call(const gate_engine::operation& operation)
     if (is_closed_)
         operation->done.complete(errc::session_closed, 0);
     else
-        gates_.start(operation);
+        gates_.start(operation, obstacle_, is_hopeless_);
 }
 
 void session_engine::cancel_gate_call(const gate_engine::operation& operation)
@@ -410,6 +457,68 @@ void session_engine::cancel_gate_call(const gate_engine::operation& operation)
 void session_engine::forget_gate(gate_handle& gate)
 {
     gates_.forget(gate);
+}
+
+void session_engine::run_once(std::string_view name, std::vector<std::string> keys,
+                              std::vector<std::string> arguments, script_handler done)
+{
+    if (is_closed_)
+        return done(errc::session_closed, {});
+    if (!is_connected_)
+    {
+        // Runs on the strand when the attempt to connect has ended.
+        leave_handler next(
+            [this, self = shared_from_this(), name, keys = std::move(keys),
+             arguments = std::move(arguments), done = std::move(done)](error_code error) mutable
+            {
+                if (error)
+                    done(error, {});
+                else
+                    run_once(name, std::move(keys), std::move(arguments), std::move(done));
+            },
+            strand_);
+        return ready(std::make_shared<completion<error_code>>(std::move(next)));
+    }
+    connection_.eval(
+        script_named(name), keys, arguments,
+        [this, self = shared_from_this(), name, done = std::move(done)](const reply& answer)
+        {
+            if (answer.result == reply::status::ok)
+                return done({}, leaves_of(answer));
+            if (answer.result == reply::status::unknown)
+                return done(errc::unknown_outcome, {});
+            const bool is_forbidden = is_missing_right(answer.error);
+            std::string remedy;
+            if (is_forbidden && answer.error.find("channel") != std::string::npos)
+                remedy = " (add &" + broken_channel(settings_.prefix, settings_.database) + ')';
+            log(log_level::error, std::string(name) + ": " + answer.error + remedy);
+            done(is_forbidden ? errc::missing_permission : errc::server_error, {});
+        });
+}
+
+/// Stores the session's identity for inspections, and repeats that before it expires.
+void session_engine::announce()
+{
+    // The identity has to outlive the lease of a crashed holder.
+    const std::chrono::milliseconds span =
+        std::max<std::chrono::milliseconds>(std::chrono::minutes(10), 2 * settings_.lease);
+    const std::array<std::string, 3> words{
+        nonce_name(client_.nonce()), to_text(identify(settings_)), std::to_string(span.count())};
+    connection_.eval(script_named("self_announce"), session_keys(settings_.prefix), words,
+                     [self = shared_from_this()](const reply& answer)
+                     {
+                         if (answer.result == reply::status::error)
+                             self->log(log_level::info,
+                                       "async_inspect() cannot show the name of this session: " +
+                                           answer.error);
+                     });
+    announcement_timer_.expires_after(span / 2);
+    announcement_timer_.async_wait(
+        [self = shared_from_this()](const error_code& error)
+        {
+            if (!error && self->is_connected_ && !self->is_over_)
+                self->announce();
+        });
 }
 
 void session_engine::ready(listener done)
@@ -426,6 +535,8 @@ void session_engine::ping(const listener& done)
 {
     if (is_closed_)
         return tell(done, errc::session_closed);
+    if (const error_code why = why_unreachable())
+        return tell(done, why);
     const std::array<std::string, 1> words{"PING"};
     connection_.command(words,
                         [done](const reply& answer)
@@ -449,7 +560,7 @@ void session_engine::close(listener done)
     {
         const auto held = weak.lock();
         if (held && held->end())
-            held->tell_lost();
+            tell_lost(*held, "the session was closed");
         if (held)
             client_.leave_outside(attempt, held->count().outside);
         if (client_.holds(attempt))
@@ -472,6 +583,7 @@ void session_engine::end_close(error_code error)
     if (std::exchange(is_over_, true))
         return;
     close_timer_.cancel();
+    announcement_timer_.cancel();
     timer_.cancel();
     gates_.stop();
     if (replicas_)
@@ -487,7 +599,7 @@ void session_engine::abandon()
     finish_all(aborted);
     for (const auto& [attempt, weak] : std::exchange(held_, {}))
         if (const auto held = weak.lock(); held && held->end())
-            held->tell_lost();
+            tell_lost(*held, "the session was destroyed");
     abandon_bonds();
     for (const auto& [attempt, done] : std::exchange(releasing_, {}))
         tell(done, aborted);
@@ -505,16 +617,20 @@ session_metrics session_engine::metrics() const
     return metrics_;
 }
 
-// --- what the connection says -------------------------------------------------------------------
+// --- events of the connection -------------------------------------------------------------------
 
 void session_engine::connected(std::uint64_t incarnation, const server_info& server)
 {
     is_connected_ = true;
+    is_hopeless_ = false;
+    obstacle_ = {};
     {
         const std::lock_guard lock(metrics_mutex_);
         ++metrics_.connections;
     }
+    is_other_server_ = !run_id_.empty() && run_id_ != server.run_id;
     run_id_ = server.run_id;
+    announce();
     client_.connected(boot_time(), incarnation, {server.run_id, server.now, server.started});
     gates_.connected(incarnation);
     tell_ready({});
@@ -525,17 +641,52 @@ void session_engine::connected(std::uint64_t incarnation, const server_info& ser
 
 void session_engine::disconnected(error_code why)
 {
-    is_connected_ = false;
+    if (std::exchange(is_connected_, false))
+        cut_off_ = boot_time();
+    else if (!is_closed_)
+        obstacle_ = why;
+    announcement_timer_.cancel();
     client_.disconnected(boot_time());
     gates_.disconnected();
     tell_ready(why);
+    // The client's pending actions come first: a transaction may have been executed.
+    perform();
+    if (obstacle_)
+        fail_hopeless();
+}
+
+void session_engine::failed_for_good(error_code why, std::string)
+{
+    disconnected(why);
+}
+
+/// After a failed attempt to connect, fails the operations that do not wait for the server.
+void session_engine::fail_hopeless()
+{
+    // Leases and positions of waiters survive a misconfiguration of the server that is repaired within a
+    // lease.
+    const bool had_time = !cut_off_ || boot_time() - *cut_off_ >= settings_.lease;
+    is_hopeless_ = obstacle_ == error_kind::configuration && had_time;
+    std::vector<std::shared_ptr<lock_operation>> ended;
+    for (const auto& [id, operation] : waiting_)
+        if (is_hopeless_ || !operation->wants.waits)
+            ended.push_back(operation);
+    for (const auto& operation : ended)
+        if (client_.cancel(boot_time(), operation->attempt))
+            finish(operation, obstacle_, grant());
+    if (is_hopeless_)
+        for (const auto& [call, whose] : std::exchange(calling_, {}))
+            whose.second->complete(
+                client_.abandon_call(call) ? obstacle_ : make_error_code(errc::unknown_outcome), 0);
+    gates_.fail_hopeless(obstacle_, is_hopeless_);
     perform();
 }
 
-void session_engine::failed_for_good(error_code why, std::string text)
+error_code session_engine::why_unreachable() const
 {
-    log(log_level::error, text);
-    disconnected(why);
+    if (is_connected_)
+        return {};
+    return obstacle_ ? obstacle_ : make_error_code(errc::unreachable);
 }
 
 void session_engine::message(std::string_view payload)
@@ -554,19 +705,54 @@ void session_engine::on_reply(std::uint64_t number, const reply& answer)
         if (auto answers = parse_standings(leaves_of(answer)))
             client_.answered(boot_time(), number, std::move(*answers));
         else
-            client_.refused(boot_time(), number, "the answer of a script cannot be understood");
+            client_.refused(boot_time(), number, not_understood);
         break;
     case reply::status::error:
-        client_.refused(boot_time(), number, answer.error);
+        refused(number, answer.error);
         break;
     case reply::status::unknown:
-        // The client was told that the connection is gone.
+        // The client has already processed the loss of the connection.
         return;
     }
     perform();
 }
 
-// --- what the replicas say ----------------------------------------------------------------------
+void session_engine::gates_answered(const reply& answer)
+{
+    if (answer.result == reply::status::ok)
+        refusal_.clear();
+    else if (is_transient(answer.error) && std::exchange(refusal_, answer.error) != answer.error)
+        log(log_level::warning,
+            "the server refuses a command: " + answer.error + " (trying again)");
+}
+
+/// Informs the client, and logs a refusal that leads to a repetition.
+void session_engine::refused(std::uint64_t number, const std::string& error)
+{
+    const std::string keys = client_.refused(boot_time(), number, error);
+    if (keys.empty() || std::exchange(refusal_, error) == error)
+        return;
+    log(log_level::warning,
+        "the server refuses a command for " + keys + ": " + explained(error) + " (trying again)");
+}
+
+/// A server's error, with the remedy if it is known.
+std::string session_engine::explained(const std::string& error) const
+{
+    if (!is_missing_right(error))
+        return error;
+    return error + " (" + diagnose(error, "EVALSHA", settings_).text + ")";
+}
+
+/// Logs an error that concerns keys or the server.
+void session_engine::report(error_code code, const std::string& keys, const std::string& text) const
+{
+    if (!text.empty() || !keys.empty())
+        log(log_level::error,
+            (keys.empty() ? "" : keys + ": ") + (text.empty() ? code.message() : explained(text)));
+}
+
+// --- results of the replica watch ---------------------------------------------------------------
 
 void session_engine::await_replicas(const std::shared_ptr<lock_operation>& operation)
 {
@@ -598,12 +784,12 @@ void session_engine::acknowledged(attempt_id id)
 void session_engine::untold(attempt_id id, std::string_view why)
 {
     log(log_level::error,
-        "the server does not tell what its replicas have heard of: " + std::string(why));
+        "the server cannot report what its replicas have acknowledged: " + std::string(why));
     if (const auto found = waiting_.find(id); found != waiting_.end())
         give_up(std::shared_ptr(found->second), errc::not_replicated);
 }
 
-// --- what the client wants ----------------------------------------------------------------------
+// --- actions of the client ----------------------------------------------------------------------
 
 void session_engine::perform()
 {
@@ -627,9 +813,15 @@ void session_engine::perform()
 
 void session_engine::perform(command& what)
 {
-    connection_.eval(script_of(what), what.keys, what.arguments,
-                     [self = shared_from_this(), number = what.number](const reply& answer)
-                     { self->on_reply(number, answer); });
+    connection_.eval(
+        script_of(what), what.keys, what.arguments,
+        [self = shared_from_this(), number = what.number, op = what.op](const reply& answer)
+        {
+            // A server that refuses writes still answers reads.
+            if (answer.result == reply::status::ok && op != operation::count)
+                self->refusal_.clear();
+            self->on_reply(number, answer);
+        });
 }
 
 void session_engine::perform(const granted& what)
@@ -661,20 +853,19 @@ void session_engine::perform(const extended& what)
         if (const auto held = found->second.lock())
             held->extend(what.expires);
     finish_shrinking(what.attempt, what.changes, {});
-    // The server may have said it for the first time on this connection.
+    // The server may have confirmed the grant for the first time on this connection.
     if (replicas_)
         replicas_->proceed();
 }
 
 void session_engine::perform(const failed& what)
 {
-    if (!what.text.empty())
-        log(log_level::error, what.text);
+    const error_code code =
+        what.reason == attempt_failure::refused ? refusal_of(what.text) : error_of(what.reason);
+    report(code, what.keys, what.text);
     if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
         finish(std::shared_ptr(found->second),
-               what.reason == attempt_failure::busy ? found->second->too_late
-                                                    : error_of(what.reason),
-               grant());
+               what.reason == attempt_failure::busy ? found->second->too_late : code, grant());
 }
 
 void session_engine::perform(const lost& what)
@@ -689,17 +880,47 @@ void session_engine::perform(const lost& what)
     held_.erase(found);
     if (!held || !held->end())
         return;
-    log(log_level::warning, "the lock '" + held->lock->name + "' was lost");
-    held->tell_lost();
+    tell_lost(*held, reason_of(what, held->lock->keys[0]));
+}
+
+void session_engine::tell_lost(held_lock& held, const std::string& why) const
+{
+    log(log_level::warning, "the lock '" + held.lock->name + "' was lost: " + why);
+    held.tell_lost();
+}
+
+/// The reason for a loss, and a hint.
+std::string session_engine::reason_of(const lost& what, const std::string& key) const
+{
+    if (what.reason == loss_reason::expired)
+    {
+        const auto ago = std::chrono::duration_cast<std::chrono::system_clock::duration>(
+            boot_time() - what.expires);
+        const auto end =
+            std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() - ago);
+        const std::string trouble = connection_.trouble();
+        return fmt::format("its lease expired at {:%FT%TZ} before a renewal was confirmed ({})",
+                           fmt::gmtime(end),
+                           !trouble.empty()    ? trouble
+                           : !refusal_.empty() ? explained(refusal_)
+                                               : "the server did not answer in time");
+    }
+    if (what.reason == loss_reason::broken)
+        return "an operator has broken " + key;
+    if (what.reason == loss_reason::replaced_meanwhile && is_other_server_)
+        return "the server has lost its memory, or another one has taken over, and has granted " +
+               key + " to another holder";
+    return "the server says that the lease of " + key + " has ended";
 }
 
 void session_engine::perform(const released& what)
 {
-    if (!what.text.empty())
-        log(log_level::error, what.text);
+    const error_code code =
+        what.result == release_result::refused ? refusal_of(what.text) : error_of(what.result);
+    report(code, what.keys, what.text);
     if (const auto found = releasing_.find(what.attempt); found != releasing_.end())
-        tell(releasing_.extract(found).mapped(), error_of(what.result));
-    finish_shrinking(what.attempt, ~std::uint64_t(), error_of(what.result));
+        tell(releasing_.extract(found).mapped(), code);
+    finish_shrinking(what.attempt, ~std::uint64_t(), code);
 }
 
 void session_engine::perform(const taken& what)
@@ -720,8 +941,9 @@ void session_engine::perform(const transacted& what)
 
 void session_engine::perform(const called& what)
 {
-    if (!what.text.empty())
-        log(log_level::error, what.text);
+    const error_code code =
+        what.said == standing::status::cancelled ? refusal_of(what.text) : error_of(what.said);
+    report(code, what.keys, what.text);
     const auto found = calling_.find(what.call);
     if (found == calling_.end())
         return;
@@ -729,7 +951,7 @@ void session_engine::perform(const called& what)
     calling_.erase(found);
     const std::int64_t result =
         asked == inquiry::create ? std::int64_t(what.said == standing::status::ok) : what.available;
-    done->complete(error_of(what.said), result);
+    done->complete(code, result);
 }
 
 void session_engine::perform(const kept& what)
@@ -752,21 +974,25 @@ void session_engine::perform(const unbound& what)
     bond->tell_lost();
 }
 
+void session_engine::perform(const reported& what)
+{
+    log(log_level::error, what.text);
+}
+
 void session_engine::wake_at(std::optional<local_time> when)
 {
     if (!when || *when >= wakes_at_)
         return;
     wakes_at_ = *when;
-    timer_.expires_after(*when - boot_time());
-    timer_.async_wait(
-        [self = shared_from_this()](const error_code& error)
-        {
-            if (error)
-                return;
-            self->wakes_at_ = local_time::max();
-            self->client_.tick(boot_time());
-            self->perform();
-        });
+    timer_.wait_until(*when,
+                      [self = shared_from_this()](const error_code& error)
+                      {
+                          if (error)
+                              return;
+                          self->wakes_at_ = local_time::max();
+                          self->client_.tick(boot_time());
+                          self->perform();
+                      });
 }
 
 // --- endings ------------------------------------------------------------------------------------
@@ -778,7 +1004,7 @@ void session_engine::finish(const std::shared_ptr<lock_operation>& operation, er
     waiting_.erase(id);
     if (std::exchange(operation->granted, nullptr))
     {
-        // Nobody holds what was not handed over.
+        // The grant was not delivered, so it has no holder.
         held_.erase(id);
         replicas_->forget(id);
     }
@@ -791,7 +1017,7 @@ void session_engine::finish_all(error_code error)
 {
     for (const auto& [attempt, operation] : std::exchange(waiting_, {}))
     {
-        // Whether units were taken that were being taken, or a transaction was carried out, nobody will know.
+        // The outcome of a take or a transaction in progress stays unknown.
         if (client_.cancel(boot_time(), attempt))
             finish(operation, error, grant());
         else
@@ -799,7 +1025,7 @@ void session_engine::finish_all(error_code error)
     }
 }
 
-/// Those who wait for a change up to this one.
+/// Completes the listeners of changes up to this one.
 void session_engine::finish_shrinking(attempt_id attempt, std::uint64_t changes, error_code error)
 {
     const auto found = shrinking_.find(attempt);

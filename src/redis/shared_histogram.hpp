@@ -14,7 +14,7 @@
 
 namespace turnstile::redis::detail {
 
-/// A histogram to which all threads add. Who copies it may see a time in its bucket and not in the sum.
+/// A histogram to which all threads add. A copy may contain a duration in its bucket but not yet in the sum.
 class shared_histogram
 {
 public:

@@ -35,8 +35,8 @@ void start_upgrade(const std::shared_ptr<lock_handle>& pool, grant& guard, std::
 
 namespace {
 
-// A pool of which a reader takes one unit, a writer all of them, and who may upgrade one unit and the only
-// special one.
+// A pool. A reader holds one unit, an upgradable holder one unit and the only special unit, and a writer all
+// units.
 std::shared_ptr<detail::lock_handle> make_pool(const session& owner, std::string_view name,
                                                const mutex_options& options)
 {
@@ -47,7 +47,7 @@ std::shared_ptr<detail::lock_handle> make_pool(const session& owner, std::string
     lease.pool = detail::pool_shape{special + shared_mutex::max_readers, 0};
     return std::make_shared<detail::lock_handle>(
         core, std::string(name), detail::pool_keys(core->settings.prefix, "shared_mutex", name),
-        lease);
+        lease, detail::durability_of(options));
 }
 
 }  // namespace

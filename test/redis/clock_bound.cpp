@@ -68,6 +68,19 @@ BOOST_AUTO_TEST_CASE(a_message_may_show_that_the_bound_is_wrong)
     BOOST_TEST(!bound.known());
 }
 
+BOOST_AUTO_TEST_CASE(clocks_that_differ_by_a_tenth)
+{
+    clock_bound bound(10);
+    bound.sample(10s, 5'000'000);
+    BOOST_TEST(bound.latest(20s) == 16'000'000);
+    BOOST_TEST(bound.earliest(20s) == 14'000'000);
+    // The server's clock shows 11 s more when this one has gone on by 10 s.
+    BOOST_TEST((bound.before(16'000'000) == 20s));
+    bound.reset();
+    bound.sample(10s, 5'000'000);
+    BOOST_TEST(bound.latest(20s) == 16'000'000);
+}
+
 BOOST_AUTO_TEST_CASE(another_clock)
 {
     clock_bound bound;

@@ -66,6 +66,8 @@ struct cohort_client : lock_client
     {
         choose("a", cohort_of(hand_overs));
         BOOST_TEST(!ready());
+        // Behind what the session says of itself.
+        BOOST_TEST(!ping());
     }
 
     candidates lock_all(std::size_t count)

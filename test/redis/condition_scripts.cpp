@@ -362,4 +362,66 @@ BOOST_AUTO_TEST_CASE(a_queue_ends_to_which_a_signal_was_passed_on)
     BOOST_TEST(store.key_count() == 0U);
 }
 
+// --- many conditions ----------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_condition_on_which_nobody_sleeps_is_forgotten)
+{
+    release("d#1.1", fence());
+    for (int i = 0; i < 2000; ++i)
+    {
+        condition = "once " + std::to_string(i);
+        acquire("d#1.1");
+        leave("d#1.1", fence(), "d#1.2");
+        signal();
+        BOOST_TEST(owner() == "d#1.2");
+        release("d#1.2", fence(), "d");
+    }
+    condition = "c";
+    std::size_t known = members("lock{conditions}").size();
+    BOOST_TEST(known == 2001U);
+    // When the keys are prolonged, a few at once, and the client is told that there are more.
+    pass(31s);
+    for (int rounds = 1; rounds <= 32; ++rounds)
+    {
+        BOOST_TEST((nudge("a#1.2")[5] == "1") == (rounds < 32));
+        const std::size_t left = members("lock{conditions}").size();
+        BOOST_TEST(known - left <= 64U);
+        known = left;
+    }
+    TEST_WORDS(members("lock{conditions}"), "c");
+    TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(all_who_sleep_are_prolonged_on_however_many_conditions)
+{
+    release("d#1.1", fence());
+    const auto sleep_on = [&](int number)
+    {
+        condition = "of many " + std::to_string(number);
+        acquire("d#1.1");
+        leave("d#1.1", fence(), "d#1." + std::to_string(100 + number));
+    };
+    for (int i = 0; i < 150; ++i)
+        sleep_on(i);
+    for (int round = 0; round < 4; ++round)
+    {
+        pass(31s);
+        // Others fall asleep meanwhile, also on those that have been prolonged already.
+        BOOST_TEST(nudge("a#1.2")[5] == "1");
+        sleep_on(150 + round);
+        sleep_on(1);
+        int steps = 1;
+        while (nudge("a#1.2")[5] == "1" && steps < 10)
+            ++steps;
+        BOOST_TEST(steps < 10);
+        BOOST_TEST(nudge("a#1.2")[5] == "0");
+    }
+    pass(40s);
+    for (int i = 0; i < 154; ++i)
+        BOOST_TEST(store.exists("lock{sleepers}of many " + std::to_string(i)));
+    BOOST_TEST(members("lock{conditions}").size() == 155U);
+    pass(40s);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -80,6 +80,9 @@ const std::vector<refused> refused_urls{
     {"redis://h?renew_fraction=nan",
      "renew_fraction=nan: must be between 0.05 and 0.9 of the lease"},
     {"redis://h?renew_fraction=x", "renew_fraction=x: must be a number like 0.33"},
+    {"redis://h?clock_drift=0", "clock_drift=0: must be between 0.0001 and 0.5"},
+    {"redis://h?clock_drift=0.6", "clock_drift=0.6: must be between 0.0001 and 0.5"},
+    {"redis://h?clock_drift=nan", "clock_drift=nan: must be between 0.0001 and 0.5"},
     {"redis://h?loss_margin=0ms",
      "loss_margin=0ms: must be between 1ms and half of the claim lease, "
      "4000ms"},
@@ -103,6 +106,11 @@ const std::vector<refused> refused_urls{
     {"redis://h?prefix=a%4", "prefix: a % must be followed by two hexadecimal digits"},
     {"redis://h?prefix=a%4x", "prefix: a % must be followed by two hexadecimal digits"},
     {"redis://h?client_name=a%20b", "client_name: must have no white space or control characters"},
+    {"rediss://h?cert_file=c.pem",
+     "cert_file=c.pem: cert_file and key_file must be given together"},
+    {"rediss://h?key_file=k.pem", "key_file=k.pem: cert_file and key_file must be given together"},
+    {"redis://h?cert_file=c.pem&key_file=k.pem",
+     "cert_file=c.pem: must go with TLS, as in rediss://"},
     {"redis://h?tls_name=a%20b", "tls_name: must have no white space or control characters"},
     {"redis://a%20b:c@h", "user: must have no white space or control characters"},
     {"unix://path", "unix: three slashes must stand before the path, as in unix:///run/redis.sock"},
@@ -147,8 +155,9 @@ BOOST_AUTO_TEST_CASE(the_defaults)
     BOOST_TEST(!c.broken_rule());
     BOOST_TEST((c.server == host_and_port("127.0.0.1", 6379)));
     BOOST_TEST(c.prefix == "turnstile");
-    BOOST_TEST((c.lease == 15s && c.claim_lease == 4s && c.idle_time == 60s));
-    BOOST_TEST((c.loss_margin == 50ms && c.grace == 0s && c.health_check == 500ms));
+    BOOST_TEST((c.lease == 15s && c.effective_claim_lease() == 4s && c.idle_time == 60s));
+    BOOST_TEST((c.loss_margin == 50ms && c.grace == 0s && c.effective_health_check() == 500ms));
+    BOOST_TEST(c.clock_drift == 0.1);
     BOOST_TEST((c.connect_timeout == 1s && c.max_backoff == 1s));
     BOOST_TEST(c.server_name() == "redis://127.0.0.1:6379");
 }
@@ -159,12 +168,15 @@ BOOST_AUTO_TEST_CASE(a_url_with_everything)
         "rediss://us%2Fer:pa%3As%40s@db.example:6380/5?lease=10s&claim_lease=2s&idle_time=0s"
         "&renew_fraction=0.25&loss_margin=20ms&grace=10s&health_check=1s&connect_timeout=3s"
         "&max_backoff=2s&prefix=shop%3a1&client_name=till&ca_file=%2Fetc%2Fca.pem&verify=no"
-        "&tls_name=db.internal");
+        "&cert_file=%2Fetc%2Ftill.pem&key_file=%2Fetc%2Ftill.key"
+        "&tls_name=db.internal&clock_drift=0.001");
     BOOST_TEST((c.server == host_and_port("db.example", 6380)));
     BOOST_TEST(c.tls);
     BOOST_TEST(!c.tls_verify);
     BOOST_TEST(c.tls_ca_file == "/etc/ca.pem");
     BOOST_TEST(c.tls_name == "db.internal");
+    BOOST_TEST(c.tls_cert_file == "/etc/till.pem");
+    BOOST_TEST(c.tls_key_file == "/etc/till.key");
     BOOST_TEST(c.username == "us/er");
     BOOST_TEST(c.password == "pa:s@s");
     BOOST_TEST(c.database == 5);
@@ -174,7 +186,33 @@ BOOST_AUTO_TEST_CASE(a_url_with_everything)
     BOOST_TEST((c.loss_margin == 20ms && c.grace == 10s && c.health_check == 1s));
     BOOST_TEST((c.connect_timeout == 3s && c.max_backoff == 2s));
     BOOST_TEST(c.renew_fraction == 0.25);
+    BOOST_TEST(c.clock_drift == 0.001);
     BOOST_TEST(c.server_name() == "rediss://db.example:6380");
+}
+
+BOOST_AUTO_TEST_CASE(claim_lease_and_health_check_follow_from_a_short_lease)
+{
+    const config brief("redis://h?lease=1s");
+    BOOST_TEST((brief.lease == 1s));
+    BOOST_TEST((brief.effective_claim_lease() == 1s));
+    BOOST_TEST((brief.effective_health_check() == 250ms));
+
+    config shortest;
+    shortest.lease = 100ms;
+    BOOST_TEST(rule_broken_by(shortest) == "none");
+    BOOST_TEST((shortest.effective_claim_lease() == 100ms));
+    BOOST_TEST((shortest.effective_health_check() == 25ms));
+
+    // A longer lease does not make them longer.
+    const config patient("redis://h?lease=1h");
+    BOOST_TEST(
+        (patient.effective_claim_lease() == 4s && patient.effective_health_check() == 500ms));
+
+    // A given value is checked against the lease, and never adapted.
+    BOOST_TEST(refusal_of("redis://h?lease=1s&claim_lease=2s") ==
+               "claim_lease=2000ms: must be at most the lease, 1000ms");
+    BOOST_TEST(refusal_of("redis://h?lease=1s&health_check=500ms") ==
+               "health_check=500ms: must be at most a third of the lease, 1000ms");
 }
 
 BOOST_AUTO_TEST_CASE(parts_may_be_absent)
@@ -248,8 +286,10 @@ BOOST_AUTO_TEST_CASE(the_environment)
     // The test has one thread.
     ::unsetenv("TURNSTILE_REDIS_URL");  // NOLINT(concurrency-mt-unsafe)
     BOOST_TEST((config::from_environment().server == host_and_port()));
+    BOOST_TEST(config::from_environment().notice == "TURNSTILE_REDIS_URL is not set");
     ::setenv("TURNSTILE_REDIS_URL", "redis://there:1", 1);  // NOLINT(concurrency-mt-unsafe)
     BOOST_TEST((config::from_environment().server == host_and_port("there", 1)));
+    BOOST_TEST(config::from_environment().notice == "");
     ::setenv("TURNSTILE_REDIS_URL", "nonsense", 1);  // NOLINT(concurrency-mt-unsafe)
     BOOST_CHECK_THROW(static_cast<void>(config::from_environment()), redis_error);
 }
@@ -276,16 +316,19 @@ BOOST_AUTO_TEST_CASE(no_text_of_an_error_shows_the_password)
 BOOST_AUTO_TEST_CASE(codes_have_texts_and_kinds)
 {
     using turnstile::redis::error_kind;
-    for (int value = 1; value <= 14; ++value)
+    for (int value = 1; value <= 16; ++value)
     {
         const turnstile::error_code code(value, turnstile::redis::redis_category());
         BOOST_TEST(code.message().find("unknown turnstile") == std::string::npos);
     }
-    const turnstile::error_code beyond(15, turnstile::redis::redis_category());
-    BOOST_TEST(beyond.message() == "unknown turnstile.redis error 15");
+    const turnstile::error_code beyond(17, turnstile::redis::redis_category());
+    BOOST_TEST(beyond.message() == "unknown turnstile.redis error 17");
     BOOST_TEST((turnstile::error_code(errc::unreachable) == error_kind::temporary));
     BOOST_TEST((turnstile::error_code(errc::unreachable) != error_kind::configuration));
-    BOOST_TEST((turnstile::error_code(errc::missing_permission) == error_kind::configuration));
+    for (const errc each :
+         {errc::invalid_config, errc::wrong_credentials, errc::missing_permission,
+          errc::foreign_layout, errc::unsupported_server, errc::untrusted_certificate})
+        BOOST_TEST((turnstile::error_code(each) == error_kind::configuration));
     BOOST_TEST((turnstile::error_code(errc::wrong_type) != error_kind::temporary));
     BOOST_TEST(std::string(turnstile::redis::redis_category().name()) == "turnstile.redis");
     BOOST_TEST(redis_error(errc::wrong_type, "text").what() == std::string("text"));

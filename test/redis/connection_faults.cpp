@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(client_kill_is_followed_by_the_next_incarnation)
     BOOST_TEST(kill_client(server) == "1");
     BOOST_TEST(scene.until_told("cdc"));
     BOOST_TEST(scene.seen.incarnations == (std::vector<std::uint64_t>{0, 1}));
-    // The new one is listened to, the old one not any more.
+    // The connection subscribes to the new channel, and no longer to the old one.
     BOOST_TEST(server.cli({"PUBLISH", connection_scene::channel(0), "old"}) == "0");
     BOOST_TEST(server.cli({"PUBLISH", connection_scene::channel(1), "new"}) == "1");
     BOOST_TEST(scene.until([&] { return !scene.seen.messages.empty(); }));

@@ -4,10 +4,12 @@
 
 // Servers that a connection cannot work with, and what it says of them.
 
+#include <algorithm>
 #include <atomic>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <ostream>
+#include <stdexcept>
 #include <string>
 #include <support/connection_scene.hpp>
 #include <support/fake_server.hpp>
@@ -155,6 +157,64 @@ BOOST_AUTO_TEST_CASE(acl_user_of_some_keys_alone)
     BOOST_TEST(scene.until_told("c"), scene.log);
     BOOST_TEST(scene.warnings == 1);
     BOOST_TEST(scene.log.find("add ~turnstile:*") != std::string::npos, scene.log);
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(trouble_is_logged_once_per_cause)
+{
+    const redis_server server({"--requirepass", "right"});
+    config settings = config::from_url(server.url() + "?max_backoff=10ms");
+    settings.password = "wrong";
+    connection_scene scene(settings);
+    BOOST_REQUIRE(scene.until_told("fffff"));
+    BOOST_TEST(scene.errors == 1, scene.log);
+    BOOST_TEST(scene.warnings == 0, scene.log);
+    // Its end is logged to those who have read of it.
+    server.run({"CONFIG", "SET", "requirepass", "wrong"});
+    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_TEST(scene.warnings == 1, scene.log);
+    BOOST_TEST(scene.errors == 1, scene.log);
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(credentials_are_asked_for_at_each_attempt)
+{
+    const redis_server server({"--requirepass", "first"});
+    config settings = config::from_url(server.url() + "?max_backoff=10ms");
+    std::vector<std::string> passwords{"first", "", "too-early", "second"};
+    std::size_t asked = 0;
+    settings.credentials = [&]
+    {
+        const std::string& password = passwords.at(std::min(asked++, passwords.size() - 1));
+        if (password.empty())
+            throw std::runtime_error("the vault is sealed");
+        return turnstile::redis::user_credentials("default", password);
+    };
+    connection_scene scene(settings);
+    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_TEST(asked == 1U);
+    server.run({"CONFIG", "SET", "requirepass", "second"});
+    // A connection that stands is not affected.
+    BOOST_TEST(scene.ask({"PING"}).nodes.at(0).text == "PONG");
+    BOOST_TEST(turnstile::test::redis_command(server.unix_socket(), "second",
+                                              {"CLIENT", "KILL", "TYPE", "pubsub"}) == "1");
+    // It breaks, one attempt fails for a moment, the next for good, and then the password is right.
+    BOOST_TEST(scene.until_told("cddfc"));
+    BOOST_TEST(scene.seen.told == "cddfc");
+    BOOST_TEST(asked == 4U);
+    BOOST_TEST(scene.log.find("the credentials are not available: the vault is sealed") !=
+                   std::string::npos,
+               scene.log);
+    BOOST_TEST(scene.log.find("too-early") == std::string::npos);
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_node_of_a_cluster)
+{
+    const redis_server server({"--cluster-enabled", "yes"});
+    connection_scene scene(config::from_url(server.url()));
+    expect_failure(scene, errc::unsupported_server,
+                   "the server is a node of a Redis Cluster, which is not supported");
     scene.close();
 }
 

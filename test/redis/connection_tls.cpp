@@ -41,10 +41,12 @@ struct secure_server
     }
 
     tls_files files{"DNS:localhost"};
+    /// Whether clients need a certificate that the server's own has signed, which is Redis's default.
+    std::string asks = "no";
     std::string port = std::to_string(free_port());
     redis_server server{{"--tls-port", port, "--tls-cert-file", files.certificate(),
                          "--tls-key-file", files.key(), "--tls-ca-cert-file", files.certificate(),
-                         "--tls-auth-clients", "no"}};
+                         "--tls-auth-clients", asks}};
 };
 
 /// A master and a sentinel that talk TLS, with one certificate. The sentinel names the master by its address,
@@ -140,13 +142,14 @@ std::string asked_name(const std::string& host, const std::string& options = "")
 }
 
 /// Expects that no attempt gets as far as a set-up, because of the certificate.
-void expect_mistrust(const std::string& url)
+void expect_mistrust(const std::string& url, const std::string& remedy,
+                     errc code = errc::untrusted_certificate)
 {
     connection_scene scene{config(url)};
     BOOST_TEST(scene.until_told("ff"));
-    BOOST_TEST(scene.seen.last == make_error_code(errc::wrong_credentials));
-    BOOST_TEST(scene.it->trouble().find("certificate verify failed") != std::string::npos,
-               scene.it->trouble());
+    BOOST_TEST(scene.seen.last == make_error_code(code));
+    BOOST_TEST(scene.it->trouble().find(remedy) != std::string::npos, scene.it->trouble());
+    BOOST_TEST_MESSAGE(scene.it->trouble());
     scene.close();
 }
 
@@ -168,15 +171,18 @@ BOOST_AUTO_TEST_CASE(tls_with_a_certificate_of_somebody_else)
 {
     const secure_server secure;
     const tls_files other("DNS:localhost");
-    expect_mistrust(secure.url("localhost", "ca_file=" + other.certificate()));
+    expect_mistrust(secure.url("localhost", "ca_file=" + other.certificate()), "ca_file");
     // Nor does the system trust it.
-    expect_mistrust(secure.url("localhost", ""));
+    expect_mistrust(secure.url("localhost", ""), "ca_file");
 }
 
 BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_another_host)
 {
     const secure_server secure;
-    expect_mistrust(secure.url("127.0.0.1", "ca_file=" + secure.files.certificate()));
+    expect_mistrust(
+        secure.url("127.0.0.1", "ca_file=" + secure.files.certificate()),
+        "the server's certificate is not for 127.0.0.1; connect to the host that it names, "
+        "or give that name as tls_name");
 }
 
 BOOST_AUTO_TEST_CASE(tls_without_looking_at_the_certificate)
@@ -190,11 +196,53 @@ BOOST_AUTO_TEST_CASE(tls_without_looking_at_the_certificate)
 BOOST_AUTO_TEST_CASE(tls_to_a_server_that_talks_plainly)
 {
     const redis_server server;
-    // The server may wait for more of what it takes for a command.
+    // The server answers what it takes for a command, or waits for the rest of it.
     connection_scene scene{config("rediss://localhost:" + std::to_string(server.port()) +
                                   "?verify=no&connect_timeout=500ms")};
-    BOOST_TEST(scene.until_told("dd"));
+    BOOST_TEST(scene.until([&] { return scene.seen.told.size() > 1; }));
+    BOOST_TEST(scene.it->trouble().find("redis:// instead of rediss://") != std::string::npos,
+               scene.it->trouble());
+    BOOST_TEST_MESSAGE(scene.it->trouble());
     scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(plain_text_to_a_server_that_talks_tls)
+{
+    const secure_server secure;
+    connection_scene scene{config("redis://localhost:" + secure.port)};
+    BOOST_TEST(scene.until_told("dd"));
+    BOOST_TEST(scene.seen.last == make_error_code(errc::unreachable));
+    BOOST_TEST(scene.it->trouble().find("rediss:// instead of redis://") != std::string::npos,
+               scene.it->trouble());
+    BOOST_TEST_MESSAGE(scene.it->trouble());
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(tls_with_a_certificate_of_the_client)
+{
+    const secure_server secure{.asks = "yes"};
+    const std::string trusted = "ca_file=" + secure.files.certificate();
+    const auto presenting = [&](const tls_files& of)
+    {
+        return secure.url("localhost",
+                          trusted + "&cert_file=" + of.certificate() + "&key_file=" + of.key());
+    };
+    connection_scene scene{config(presenting(secure.files))};
+    BOOST_TEST(scene.until_told("c"), scene.log);
+    scene.close();
+
+    expect_mistrust(secure.url("localhost", trusted), "give cert_file and key_file");
+    const tls_files stranger("DNS:localhost");
+    expect_mistrust(presenting(stranger),
+                    "the server does not accept the certificate in cert_file");
+
+    const std::string none = secure.files.certificate() + ".none";
+    expect_mistrust(
+        secure.url("localhost", trusted + "&cert_file=" + none + "&key_file=" + secure.files.key()),
+        "cert_file=" + none + ": cannot be read", errc::invalid_config);
+    expect_mistrust(secure.url("localhost", trusted + "&cert_file=" + secure.files.certificate() +
+                                                "&key_file=" + stranger.key()),
+                    "cannot be read as the private key of cert_file", errc::invalid_config);
 }
 
 BOOST_AUTO_TEST_CASE(tls_with_a_name_instead_of_that_of_the_host)
@@ -204,7 +252,7 @@ BOOST_AUTO_TEST_CASE(tls_with_a_name_instead_of_that_of_the_host)
     connection_scene scene{config(secure.url("127.0.0.1", trusted + "&tls_name=localhost"))};
     BOOST_TEST(scene.until_told("c"));
     scene.close();
-    expect_mistrust(secure.url("localhost", trusted + "&tls_name=db.example"));
+    expect_mistrust(secure.url("localhost", trusted + "&tls_name=db.example"), "tls_name");
 }
 
 BOOST_AUTO_TEST_CASE(tls_says_which_name_is_wanted)
@@ -229,7 +277,7 @@ BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_another_master)
 {
     // That of the sentinel is right.
     const secure_deployment d("DNS:localhost");
-    expect_mistrust(d.url("localhost"));
+    expect_mistrust(d.url("localhost"), "the server's certificate is not for 127.0.0.1");
     connection_scene scene{config(d.url("localhost", "&tls_name=localhost"))};
     BOOST_TEST(scene.until_told("c"));
     scene.close();
@@ -242,5 +290,6 @@ BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_another_sentinel)
     connection_scene scene{config(d.url("localhost"))};
     BOOST_TEST(scene.until_told("dd"));
     BOOST_TEST(scene.log.find("certificate verify failed") != std::string::npos, scene.log);
+    BOOST_TEST(scene.it->trouble().find("tls_name") != std::string::npos, scene.it->trouble());
     scene.close();
 }

@@ -15,9 +15,11 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <redis/names.hpp>
 #include <string>
+#include <string_view>
 #include <support/coroutine_scene.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_process.hpp>
@@ -49,7 +51,7 @@ struct contribution_scene : coroutine_scene
     /// Does something with the state.
     [[nodiscard]] task change(std::function<void(section&)> what)
     {
-        co_await room.async_with(std::move(what), asio::deferred);
+        co_await room.async_with(what, asio::deferred);
     }
 
     /// Waits until there are so many readers.
@@ -76,9 +78,29 @@ struct contribution_scene : coroutine_scene
         return server.cli({"ZCARD", keys[0] + "{sleepers}" + reader_gone}) == "1";
     }
 
+    /// Whether the session has logged a text.
+    [[nodiscard]] bool has_logged(const std::string& text) const
+    {
+        const std::lock_guard lock(log_mutex);
+        return log.find(text) != std::string::npos;
+    }
+
+    [[nodiscard]] redis::config logging_config()
+    {
+        redis::config result(short_url(server));
+        result.logger = [this](redis::log_level, std::string_view text)
+        {
+            const std::lock_guard lock(log_mutex);
+            log += std::string(text) + '\n';
+        };
+        return result;
+    }
+
+    mutable std::mutex log_mutex;
+    std::string log;
     const redis::detail::lock_keys keys = redis::detail::monitor_keys("turnstile", "room");
     redis_server server;
-    redis::session session{context, redis::config(short_url(server)), redis::session_thread::own};
+    redis::session session{context, logging_config(), redis::session_thread::own};
     monitor room{session, "room"};
     monitor::condition_type gone = room.make_condition(reader_gone);
 };
@@ -288,6 +310,36 @@ BOOST_AUTO_TEST_CASE(a_reader_that_is_killed_keeps_nobody_out)
     BOOST_TEST(readers() == "0");
 }
 // Red without: lapse() in the scripts; the nudge when a contribution may lapse.
+
+BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_and_reported)
+{
+    lock_process killed(server, short_url(server));
+    BOOST_TEST(killed.ask("enter room", "entered room") == "ok");
+    run(
+        [&]() -> task
+        {
+            start([&] { return sleep_until(0); });
+            co_await until_so([&] { return is_asleep(); });
+            BOOST_TEST(killed.kill());
+            server.run({"HSET", room.state_key(), "readers", "many"});
+            co_await until_so(
+                [&]
+                {
+                    return has_logged("field 'readers' of the state at the key '" +
+                                      room.state_key() + "'");
+                });
+            BOOST_TEST(is_asleep());
+            BOOST_TEST(readers() == "many");
+            BOOST_TEST(bound() == "1");
+            const auto nothing = [](section&) {};
+            BOOST_TEST((co_await error_of([&] { return change(nothing); })) ==
+                       make_error_code(redis::errc::bad_state));
+            // Somebody repairs it.
+            server.run({"HSET", room.state_key(), "readers", "0"});
+            co_await change([&](section& s) { s.notify_all(gone); });
+        });
+}
+// Red without: lapse() in the scripts, which looks whether it has undone what it was to undo.
 
 BOOST_AUTO_TEST_CASE(a_reader_that_was_stopped_for_longer_than_its_lease_is_not_taken_back_twice)
 {

@@ -22,12 +22,28 @@ BOOST_AUTO_TEST_CASE(what_is_over_soon_is_tried_again)
              "TRYAGAIN Multiple keys request", "CLUSTERDOWN The cluster is down",
              "ERR max number of clients reached",
              // Somebody has flushed the scripts between the loading of one and its call.
-             "NOSCRIPT No matching script. Please use EVAL."})
+             "NOSCRIPT No matching script. Please use EVAL.",
+             "MISCONF Redis is configured to save RDB snapshots, but it is unable to persist"})
     {
         const auto made = diagnose(error, "EVALSHA", settings);
         BOOST_TEST(made.is_temporary(), error);
         BOOST_TEST(made.text == error);
     }
+}
+
+BOOST_AUTO_TEST_CASE(a_missing_key_pattern_is_named)
+{
+    config settings;
+    settings.username = "app";
+    settings.prefix = "shop";
+    for (const std::string error :
+         {"NOPERM this user has no permissions to access one of the keys used as arguments",
+          "NOPERM No permissions to access a key",
+          "ERR The user executing the script can't access at least one of the keys mentioned in "
+          "the "
+          "command arguments script: 5fd3, on @user_script:12."})
+        BOOST_TEST(diagnose(error, "EVALSHA", settings).text ==
+                   "user 'app' may not use the keys; add ~shop:*");
 }
 
 BOOST_AUTO_TEST_CASE(what_somebody_has_to_change_is_not)

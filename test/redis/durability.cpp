@@ -11,6 +11,7 @@
 #include <string>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
+#include <support/pool_view.hpp>
 #include <support/redis_server.hpp>
 #include <support/tcp_proxy.hpp>
 #include <turnstile/redis/async_mutex.hpp>
@@ -26,6 +27,7 @@ using turnstile::redis::mutex_options;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
 using turnstile::test::never_within;
+using turnstile::test::pool_view;
 using turnstile::test::redis_server;
 using turnstile::test::tcp_proxy;
 using turnstile::test::until;
@@ -176,4 +178,49 @@ BOOST_AUTO_TEST_CASE(replicas_are_asked_again_over_another_connection)
     d.replica.resume();
     BOOST_TEST(holder->result() == "held");
     BOOST_TEST(lock_view(d.replica, "a").number("fence") == holder->fence());
+}
+
+BOOST_AUTO_TEST_CASE(permits_and_shared_locks_are_handed_over_when_the_replica_has_them)
+{
+    const deployment d;
+    lock_client client(patient(d.master.url()));
+    const auto twice = mutex_options().durability(1, 60s);
+    client.size("p", 3, twice);
+    client.choose_shared("s", twice);
+    const pool_view units(d.replica, "p");
+    const pool_view readers(d.replica, "s", "shared_mutex");
+    for (int i = 0; i < 10; ++i)
+    {
+        const auto permit = client.acquire("p", 2);
+        BOOST_TEST(permit->result() == "held");
+        // Without looking twice.
+        BOOST_TEST(units.held() == 2);
+        BOOST_TEST(permit->unlock() == error_code());
+        const auto reader = client.read("s");
+        BOOST_TEST(reader->result() == "held");
+        BOOST_TEST(readers.holders() == 1);
+        BOOST_TEST(reader->unlock() == error_code());
+    }
+    d.replica.pause();
+    const auto late = client.acquire("p", 1);
+    const auto writer = client.write("s");
+    BOOST_TEST(never_within(50ms, [&] { return late->is_told() || writer->is_told(); }));
+    d.replica.resume();
+    BOOST_TEST(late->result() == "held");
+    BOOST_TEST(writer->result() == "held");
+}
+
+BOOST_AUTO_TEST_CASE(units_that_no_replica_acknowledges_are_given_back)
+{
+    const redis_server server;
+    lock_client client(patient(server.url()));
+    client.size("p", 3, mutex_options().durability(1, 50ms));
+    client.choose_shared("s", mutex_options().durability(1, 50ms));
+    BOOST_TEST(client.acquire("p", 2)->result() == not_replicated);
+    BOOST_TEST(client.write("s")->result() == not_replicated);
+    BOOST_TEST(until([&] { return client.metrics().attempts == 0; }));
+    BOOST_TEST(pool_view(server, "p").held() == 0);
+    BOOST_TEST(pool_view(server, "s", "shared_mutex").held() == 0);
+    // Units that are taken for good wait for no replica.
+    BOOST_TEST(client.take("p", 1)->result() == "taken");
 }

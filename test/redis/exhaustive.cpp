@@ -312,7 +312,7 @@ BOOST_DATA_TEST_CASE(a_missing_safeguard_is_found, all_safeguards())
 {
     if (!is_worth_it(sample.how_large))
         return;
-    script_engine weakened(sample.scripts);
+    script_engine weakened(without::in_full(sample.scripts));
     exhaustive_options options = sample.options;
     if (sample.client != nullptr)
         options.guards.*sample.client = false;

@@ -489,7 +489,7 @@ BOOST_AUTO_TEST_CASE(a_signal_for_a_process_that_does_not_take_it_goes_to_the_ne
 {
     const redis_server server;
     const auto keys = turnstile::redis::detail::pool_keys("turnstile", "event", "e");
-    const auto queued = [&] { return std::stoi(server.cli({"ZCARD", keys[1]})); };
+    const auto queued = [&] { return std::stoi(server.cli({"ZCARD", keys[0] + "{queue}"})); };
     child stopped(brief(local_url(server)),
                   [](session& own)
                   {

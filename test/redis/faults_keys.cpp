@@ -4,16 +4,29 @@
 
 // What others do to keys, channels and users; and names of every kind.
 
+#include <boost/asio/awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <support/coroutine_scene.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
+#include <support/reading_room.hpp>
 #include <support/redis_server.hpp>
+#include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/barrier.hpp>
+#include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/config.hpp>
 #include <turnstile/redis/error.hpp>
+#include <turnstile/redis/event.hpp>
+#include <turnstile/redis/latch.hpp>
+#include <turnstile/redis/monitor.hpp>
+#include <turnstile/redis/shared_mutex.hpp>
+#include <turnstile/transaction.hpp>
 #include <utility>
 #include <vector>
 
@@ -46,6 +59,128 @@ std::string text_of(errc e)
     return make_error_code(e).message();
 }
 
+/// A user who may use the keys of some patterns, and nothing that docs/redis.md does not ask for.
+config confined_user(const redis_server& server, const std::vector<std::string>& patterns)
+{
+    std::vector<std::string> rules{"ACL", "SETUSER", "app", "on", ">secret"};
+    rules.insert(rules.end(), patterns.begin(), patterns.end());
+    for (const char* rule : {"&turnstile:*", "+@connection", "+evalsha",       "+script|load",
+                             "+publish",     "+subscribe",   "+pubsub|numsub", "+time",
+                             "+info",        "+exists",      "+pexpire",       "+persist",
+                             "+hget",        "+hset",        "+hdel",          "+hmget",
+                             "+hexists",     "+hlen",        "+hgetall",       "+hincrby",
+                             "+zadd",        "+zrem",        "+zscore",        "+zcard",
+                             "+zpopmin",     "+zrange",      "+zrangebyscore", "+zremrangebyscore"})
+        rules.emplace_back(rule);
+    server.run(rules);
+    config settings = patient(server.url());
+    settings.username = "app";
+    settings.password = "secret";
+    return settings;
+}
+
+/// Uses an object of every kind by the same name.
+struct user_of_all : turnstile::test::coroutine_scene
+{
+    explicit user_of_all(const config& settings)
+        : session(context, settings, turnstile::redis::session_thread::own)
+    {
+    }
+
+    task use_mutex()
+    {
+        turnstile::redis::async_mutex mutex(session, name);
+        turnstile::redis::condition changed(mutex, "changed");
+        bool is_changed = false;
+        auto guard = co_await mutex.async_lock();
+        // It queues, and gets the lock when the other one sleeps.
+        start(
+            [&]() -> task
+            {
+                auto other = co_await mutex.async_lock();
+                is_changed = true;
+                co_await changed.async_notify_one();
+                co_await other.async_unlock();
+            });
+        while (!is_changed)
+            co_await changed.async_wait(guard);
+        co_await guard.async_unlock();
+    }
+
+    task use_monitor()
+    {
+        using turnstile::test::reading_room;
+        using monitor = turnstile::redis::monitor<reading_room>;
+        monitor room(session, name);
+        auto gone = room.make_condition("gone");
+        turnstile::redis::contribution reading;
+        co_await room.async_with([&](monitor::section& s)
+                                 { reading = s.contribute(&reading_room::readers, 1, gone); });
+        start(
+            [&]() -> task
+            {
+                co_await room.async_with(
+                    [&](monitor::section& s)
+                    {
+                        BOOST_TEST(s.withdraw(reading));
+                        s.notify_all(gone);
+                    });
+            });
+        auto body = [&](monitor::section& s) -> task
+        { co_await s.async_wait(gone, [](const reading_room& now) { return now.readers == 0; }); };
+        co_await room.async_with(body);
+        const auto visit = turnstile::transaction<reading_room>().add(&reading_room::visits, 1);
+        BOOST_TEST(co_await room.async_transact(visit));
+    }
+
+    task use_pools()
+    {
+        turnstile::redis::async_semaphore units(session, name, 2);
+        auto permit = co_await units.async_acquire(2);
+        co_await permit.async_release();
+        co_await units.async_take();
+        co_await units.async_release(1);
+        BOOST_TEST(co_await units.async_available() == 2);
+        turnstile::redis::shared_mutex shared(session, name);
+        {
+            auto reading = co_await shared.async_lock_shared();
+            co_await reading.async_unlock();
+        }
+        auto upgradable = co_await shared.async_lock_upgrade();
+        auto writing = co_await shared.async_upgrade(upgradable);
+        co_await writing.async_unlock();
+    }
+
+    task use_gates()
+    {
+        for (const auto reset : {turnstile::event_reset::manual, turnstile::event_reset::automatic})
+        {
+            turnstile::redis::event ready(
+                session, reset == turnstile::event_reset::manual ? name : name + "/auto", reset);
+            co_await ready.async_set();
+            co_await ready.async_wait();
+            co_await ready.async_reset();
+        }
+        turnstile::redis::latch done(session, name, 2);
+        co_await done.async_count_down(1);
+        co_await done.async_arrive_and_wait();
+        turnstile::redis::barrier round(session, name, 1);
+        co_await round.async_arrive_and_wait();
+        co_await round.async_arrive_and_drop();
+    }
+
+    void use_all()
+    {
+        run([this] { return use_mutex(); });
+        run([this] { return use_monitor(); });
+        run([this] { return use_pools(); });
+        run([this] { return use_gates(); });
+    }
+
+    const std::string name = "orders/42";
+    turnstile::redis::session session;
+};
+
 }  // namespace
 
 // --- users --------------------------------------------------------------------------------------
@@ -62,12 +197,60 @@ BOOST_AUTO_TEST_CASE(acl_without_the_channel)
     BOOST_TEST(client.ready() == make_error_code(errc::missing_permission));
     BOOST_TEST(client.log().find("&turnstile:*") != std::string::npos, client.log());
     BOOST_TEST(client.log().find("secret") == std::string::npos);
-    const auto waiter = client.lock("a");
+    BOOST_TEST(client.lock("a")->result() == text_of(errc::missing_permission));
     // As soon as somebody has seen to it, it works.
     server.run({"ACL", "SETUSER", "app", "&turnstile:*"});
-    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(until([&] { return !client.ready(); }));
+    BOOST_TEST(client.lock("a")->result() == "held");
 }
 // Red without: the message to oneself before a connection is used.
+
+// The patterns that docs/redis.md gives.
+BOOST_AUTO_TEST_CASE(acl_patterns_let_every_kind_of_object_be_used)
+{
+    std::vector<std::string> of_each_kind;
+    for (const char* kind :
+         {"mutex", "monitor", "semaphore", "shared_mutex", "event", "latch", "barrier"})
+        of_each_kind.push_back("~turnstile:{*}:" + std::string(kind) + "*:orders*");
+    for (const auto& patterns : {std::vector<std::string>{"~turnstile:{*}:*:orders*"},
+                                 std::vector<std::string>{"~turnstile:*"}, of_each_kind})
+        BOOST_TEST_CONTEXT(patterns[0])
+        {
+            const redis_server server;
+            const config settings = confined_user(server, patterns);
+            user_of_all(settings).use_all();
+            lock_client other(settings);
+            BOOST_TEST((other.lock("billing")->result() == "held") ==
+                       (patterns[0] == "~turnstile:*"));
+        }
+}
+
+BOOST_AUTO_TEST_CASE(acl_pattern_of_a_kind_is_for_that_kind_alone)
+{
+    const redis_server server;
+    lock_client client(confined_user(server, {"~turnstile:{*}:mutex*:orders*"}));
+    BOOST_TEST(client.lock("orders/42")->result() == "held");
+    BOOST_TEST(client.write("orders/42")->result() != "held");
+    client.size("orders/42", 1);
+    BOOST_TEST(client.acquire("orders/42", 1)->result() != "held");
+}
+
+// A script meets such a refusal when it reads the keys that it derives, or with a command that the user may not run.
+BOOST_AUTO_TEST_CASE(refused_reads_inside_scripts_are_missing_permissions)
+{
+    const redis_server server;
+    const std::string refused = text_of(errc::missing_permission);
+    {
+        lock_client client(confined_user(server, {"~turnstile:{*}:mutex:orders"}));
+        BOOST_TEST(client.lock("orders")->result() == refused);
+    }
+    lock_client client(confined_user(server, {"~turnstile:*"}));
+    client.size("orders", 1);
+    BOOST_TEST(client.ready() == error_code());
+    server.run({"ACL", "SETUSER", "app", "-hget", "-hmget", "-zrange"});
+    BOOST_TEST(client.lock("a")->result() == refused);
+    BOOST_TEST(client.acquire("orders", 1)->result() == refused);
+}
 
 // --- keys ---------------------------------------------------------------------------------------
 
@@ -131,12 +314,12 @@ BOOST_AUTO_TEST_CASE(newer_layout)
     const redis_server server;
     lock_client client(patient(server.url()));
     const lock_view view(server, "a");
-    server.run({"HSET", view.keys[0], "layout", "2", "owner", "somebody"});
+    server.run({"HSET", view.keys[0], "state", "3 somebody"});
     BOOST_TEST(client.lock("a")->result() == text_of(errc::foreign_layout));
     BOOST_TEST(client.try_lock("a")->result() == text_of(errc::foreign_layout));
     // Nothing was changed.
-    BOOST_TEST(server.cli({"HGETALL", view.keys[0]}) == "layout\n2\nowner\nsomebody");
-    BOOST_TEST(server.cli({"DBSIZE"}) == "1");
+    BOOST_TEST(server.cli({"HGETALL", view.keys[0]}) == "state\n3 somebody");
+    BOOST_TEST(server.cli({"KEYS", "turnstile:{[0-9]*"}) == view.keys[0]);
     BOOST_TEST(server.cli({"TTL", view.keys[0]}) == "-1");
     BOOST_TEST(client.lock("b")->result() == "held");
 }
@@ -150,11 +333,11 @@ BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
     BOOST_TEST(holder->result() == "held");
     const auto waiter = client.lock("a");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
-    server.run({"HSET", view.keys[0], "layout", "2"});
+    server.run({"HSET", view.keys[0], "state", "3 somebody"});
     // The holder cannot extend its lease any more, and who waits is not left alone.
     BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
     BOOST_TEST(waiter->result() == text_of(errc::foreign_layout));
-    BOOST_TEST(server.cli({"HGET", view.keys[0], "layout"}) == "2");
+    BOOST_TEST(server.cli({"HGET", view.keys[0], "state"}) == "3 somebody");
 }
 
 BOOST_AUTO_TEST_CASE(wrong_type)
@@ -172,6 +355,41 @@ BOOST_AUTO_TEST_CASE(wrong_type)
         BOOST_TEST(client.lock(name)->result() == "held");
     }
 }
+
+BOOST_AUTO_TEST_CASE(damaged_lock_is_lost_and_others_are_renewed)
+{
+    const redis_server server;
+    lock_client client(restless(server.url()));
+    const lock_view view(server, "damaged");
+    const auto holder = client.lock("damaged");
+    BOOST_TEST(holder->result() == "held");
+    const auto waiter = client.lock("damaged");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    std::vector<std::unique_ptr<candidate>> others;
+    for (const char* name : {"a", "b", "c"})
+    {
+        others.push_back(client.lock(name));
+        BOOST_TEST(others.back()->result() == "held");
+    }
+    server.run({"HSET", view.keys[0], "state", "2 damaged"});
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(waiter->result() == text_of(errc::bad_state));
+    BOOST_TEST(client.lock("damaged")->result() == text_of(errc::bad_state));
+    BOOST_TEST(client.log().find("'" + view.keys[0] + "' is damaged") != std::string::npos,
+               client.log());
+    // Each of the others has been renewed since, with the same commands.
+    const std::uint64_t renewals = client.metrics().renewals;
+    BOOST_TEST(until([&] { return client.metrics().renewals > renewals + 3; }));
+    for (const auto& each : others)
+    {
+        BOOST_TEST(each->holds());
+        BOOST_TEST(!each->is_told_of_loss());
+    }
+    // An operator deletes the key.
+    BOOST_TEST(server.cli({"DEL", view.keys[0], view.keys[1]}) != "");
+    BOOST_TEST(client.lock("damaged")->result() == "held");
+}
+// Red without: the scripts that serve a batch answer for each lock alone.
 
 // --- messages -----------------------------------------------------------------------------------
 

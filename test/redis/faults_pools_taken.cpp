@@ -7,6 +7,7 @@
 
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <support/fault_leases.hpp>
@@ -16,15 +17,15 @@
 #include <support/pool_view.hpp>
 #include <support/redis_server.hpp>
 #include <support/tcp_proxy.hpp>
+#include <turnstile/redis/error.hpp>
+#include <utility>
 #include <vector>
 
 namespace {
 
 using turnstile::error_code;
-using turnstile::redis::take_mode;
 using turnstile::test::endless;
 using turnstile::test::kill_connections;
-using turnstile::test::listeners;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
 using turnstile::test::mortal;
@@ -33,42 +34,6 @@ using turnstile::test::redis_server;
 using turnstile::test::surviving;
 using turnstile::test::tcp_proxy;
 using turnstile::test::until;
-
-/// Two sessions agree on what is there whenever all have what they took.
-void connections_killed_while_units_come_and_go(take_mode mode, int rounds)
-{
-    const redis_server server;
-    lock_client client(endless(server.url(), "mover"));
-    lock_client other(endless(server.url()));
-    client.size("a", 10);
-    other.size("a", 10);
-    const pool_view view(server, "a");
-    BOOST_TEST(client.ready() == error_code());
-    int killed = 0;
-    for (int i = 0; i < rounds; ++i)
-    {
-        // Twice as many as can be there at the same time: some of them wait for those that are added.
-        std::vector<std::unique_ptr<turnstile::test::candidate>> all;
-        for (int j = 0; j < 5; ++j)
-            all.push_back(client.take("a", 4, mode));
-        killed += kill_connections(server, "mover");
-        for (int j = 0; j < 5; ++j)
-        {
-            // Two have taken theirs, or will have.
-            BOOST_REQUIRE(until([&] { return view.outside() >= 4; }));
-            all.push_back(client.start_add("a", 4));
-            if (j == 2)
-                killed += kill_connections(server, "mover");
-            BOOST_REQUIRE(all.back()->result() == "added");
-        }
-        for (int j = 0; j < 5; ++j)
-            BOOST_REQUIRE(all[static_cast<std::size_t>(j)]->result() == "taken");
-        BOOST_REQUIRE(view.outside() == 0);
-        BOOST_REQUIRE(other.value("a") == 10);
-    }
-    BOOST_TEST(killed >= rounds);
-    BOOST_TEST(view.held() == 0);
-}
 
 /// Two sessions with a pool of five units, of which one hears nothing from the server, and will not know it.
 struct deaf_taker
@@ -226,101 +191,42 @@ BOOST_FIXTURE_TEST_CASE(reply_to_a_take_lost, deaf_taker)
 }
 // Red without: resync.
 
-// The price of a take in one command; see the first test.
-BOOST_AUTO_TEST_CASE(sticky_taker_sigkilled_before_it_heard_of_its_grant)
-{
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_process taker(server, mortal(proxy.url()));
-    lock_client client(surviving(server.url()));
-    client.size("a", 3);
-    const pool_view view(server, "a");
-
-    proxy.swallow(tcp_proxy::to_client);
-    taker.tell("take_sticky a 3 2");
-    BOOST_TEST(until([&] { return proxy.swallowed() > 0 && view.outside() == 2; }));
-    BOOST_TEST(taker.kill());
-    BOOST_TEST(!taker.has_said("taken"));
-    BOOST_TEST(view.held() == 0);
-    BOOST_TEST(client.value("a") == 1);
-    BOOST_TEST(client.add("a", 2) == error_code());
-    BOOST_TEST(client.value("a") == 3);
-}
-
-BOOST_AUTO_TEST_CASE(sticky_taker_sigkilled_while_it_waits)
-{
-    const redis_server server;
-    lock_process taker(server, mortal(server.url()));
-    lock_client client(surviving(server.url()));
-    client.size("a", 3);
-    const pool_view view(server, "a");
-    const auto holder = client.acquire("a", 3);
-    BOOST_TEST(holder->result() == "held");
-    taker.tell("take_sticky a 3 2");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    BOOST_TEST(taker.kill());
-    BOOST_TEST(until([&] { return listeners(server) == 1; }));
-    BOOST_TEST(holder->unlock() == error_code());
-    BOOST_TEST(client.value("a") == 3);
-}
-// Red without: a grant only to those who listen.
-
-BOOST_FIXTURE_TEST_CASE(reply_to_a_sticky_take_lost, deaf_taker)
-{
-    const auto taker = client.take("a", 2, take_mode::sticky);
-    BOOST_TEST(until([&] { return view.outside() == 2; }));
-    BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    BOOST_TEST(!taker->is_told());
-    reconnect();
-    BOOST_TEST(taker->result() == "taken");
-    BOOST_TEST(view.outside() == 2);
-    BOOST_TEST(other.value("a") == 3);
-}
-// Red without: what the pool remembers of a taker.
-
-BOOST_FIXTURE_TEST_CASE(sticky_take_cancelled_before_it_heard_of_its_grant, deaf_taker)
-{
-    const auto taker = client.take("a", 2, take_mode::sticky);
-    BOOST_TEST(until([&] { return view.outside() == 2; }));
-    BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    taker->cancel();
-    BOOST_TEST(taker->result() == error_code(boost::asio::error::operation_aborted).message());
-    const auto waiter = other.acquire("a", 5);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    reconnect();
-    BOOST_TEST(waiter->result() == "held");
-    BOOST_TEST(view.outside() == 0);
-}
-// Red without: a cancel that puts back what was taken.
-
-BOOST_AUTO_TEST_CASE(a_sticky_take_is_one_command)
-{
-    const redis_server server;
-    lock_client client(endless(server.url()));
-    client.size("a", 5);
-    const pool_view view(server, "a");
-    BOOST_TEST(client.take("a", 1, take_mode::sticky)->result() == "taken");
-    const std::uint64_t before = turnstile::test::scripts_run(server);
-    BOOST_TEST(client.take("a", 1, take_mode::sticky)->result() == "taken");
-    BOOST_TEST(turnstile::test::scripts_run(server) == before + 1);
-    BOOST_TEST(client.take("a", 1)->result() == "taken");
-    BOOST_TEST(turnstile::test::scripts_run(server) == before + 3);
-    BOOST_TEST(client.value("a") == 2);
-    BOOST_TEST(client.take("a", 6, take_mode::sticky)->result() ==
-               make_error_code(turnstile::errc::invalid_count).message());
-}
-
 BOOST_AUTO_TEST_CASE(connections_killed_while_units_are_taken_and_added)
 {
-    connections_killed_while_units_come_and_go(take_mode::confirmed, 40);
+    constexpr int rounds = 40;
+    const redis_server server;
+    lock_client client(endless(server.url(), "mover"));
+    lock_client other(endless(server.url()));
+    client.size("a", 10);
+    other.size("a", 10);
+    const pool_view view(server, "a");
+    BOOST_TEST(client.ready() == error_code());
+    int killed = 0;
+    for (int i = 0; i < rounds; ++i)
+    {
+        // Twice as many as can be there at the same time: some of them wait for those that are added.
+        std::vector<std::unique_ptr<turnstile::test::candidate>> all;
+        for (int j = 0; j < 5; ++j)
+            all.push_back(client.take("a", 4));
+        killed += kill_connections(server, "mover");
+        for (int j = 0; j < 5; ++j)
+        {
+            // Two have taken theirs, or will have.
+            BOOST_REQUIRE(until([&] { return view.outside() >= 4; }));
+            all.push_back(client.start_add("a", 4));
+            if (j == 2)
+                killed += kill_connections(server, "mover");
+            BOOST_REQUIRE(all.back()->result() == "added");
+        }
+        for (int j = 0; j < 5; ++j)
+            BOOST_REQUIRE(all[static_cast<std::size_t>(j)]->result() == "taken");
+        BOOST_REQUIRE(view.outside() == 0);
+        BOOST_REQUIRE(other.value("a") == 10);
+    }
+    BOOST_TEST(killed >= rounds);
+    BOOST_TEST(view.held() == 0);
 }
 // Red without: the name of each V; what the pool remembers of each slot.
-
-BOOST_AUTO_TEST_CASE(connections_killed_while_units_are_taken_at_once_and_added)
-{
-    connections_killed_while_units_come_and_go(take_mode::sticky, 40);
-}
-// Red without: the name of each V; what the pool remembers of each taker.
 
 BOOST_AUTO_TEST_CASE(reply_to_an_addition_lost)
 {
@@ -377,3 +283,257 @@ BOOST_AUTO_TEST_CASE(restart_with_aof_knows_what_was_taken_and_added)
     BOOST_TEST(client.value("a") == 7);
 }
 // Red without: the memory of additions, which is one of the keys.
+
+namespace {
+
+/// Leases of a session whose claims end soon, so that a test can wait for that; its own leases outlast the test.
+turnstile::redis::config short_claims(const std::string& url)
+{
+    return turnstile::redis::config(url + "?lease=10min&claim_lease=1s&" + turnstile::test::calm);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(units_of_a_cancelled_take_come_back_after_its_session_has_ended)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client taking(short_claims(proxy.url()));
+    lock_client other(short_claims(server.url()));
+    taking.size("a", 3);
+    other.size("a", 3);
+    const pool_view view(server, "a");
+    BOOST_TEST(taking.ready() == error_code());
+
+    proxy.swallow(tcp_proxy::to_client);
+    const auto taker = taking.take("a", 2);
+    BOOST_TEST(until([&] { return view.held() + view.outside() == 2; }));
+    // Neither the answer to the take nor the cancellation gets through.
+    taker->cancel();
+    BOOST_TEST(taker->result() == error_code(boost::asio::error::operation_aborted).message());
+    taking.destroy_session();
+    BOOST_TEST(until([&] { return other.value("a") == 3; }));
+    BOOST_TEST(view.outside() == 0);
+}
+// Red without: the claim, in place of units that are taken when they are granted.
+
+BOOST_AUTO_TEST_CASE(units_of_a_take_whose_cancellation_was_refused_come_back)
+{
+    const redis_server server;
+    server.run({"ACL", "SETUSER", "taker", "on", ">pw", "~*", "&*", "+@all"});
+    turnstile::redis::config settings = short_claims(server.url());
+    settings.username = "taker";
+    settings.password = "pw";
+    lock_client taking(settings);
+    lock_client other(short_claims(server.url()));
+    taking.size("a", 3);
+    other.size("a", 3);
+    const pool_view view(server, "a");
+    const auto holder = other.acquire("a", 3);
+    BOOST_TEST(holder->result() == "held");
+    const auto taker = taking.take("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+
+    server.run({"ACL", "SETUSER", "taker", "-evalsha"});
+    const std::uint64_t before = turnstile::test::errors(server, "NOPERM");
+    taker->cancel();
+    BOOST_TEST(taker->result() == error_code(boost::asio::error::operation_aborted).message());
+    BOOST_TEST(until([&] { return turnstile::test::errors(server, "NOPERM") > before; }));
+    server.run({"ACL", "SETUSER", "taker", "+evalsha"});
+
+    // The server does not know that nobody waits, and grants.
+    BOOST_TEST(holder->unlock() == error_code());
+    BOOST_TEST(until([&] { return other.value("a") == 3; }));
+    BOOST_TEST(view.outside() == 0);
+}
+// Red without: the claim, in place of units that are taken when they are granted.
+
+namespace {
+
+/// What sessions know of the units that they have taken and added.
+struct account
+{
+    std::ptrdiff_t out = 0;
+    std::ptrdiff_t perhaps_taken = 0;
+    std::ptrdiff_t perhaps_added = 0;
+    int taken = 0;
+    int cancelled = 0;
+};
+
+/// A session that moves units, behind a proxy of its own, as a user that can lose its rights.
+class mover
+{
+public:
+    static constexpr std::ptrdiff_t capacity = 12;
+
+    mover(const redis_server& server, account& book)
+        : book_(book)
+        , proxy(server.port())
+        , client_(settings(proxy.url()))
+    {
+        client_.size("a", capacity);
+        BOOST_TEST(client_.ready() == error_code());
+    }
+
+    void take(std::ptrdiff_t units) { takes_.push_back({client_.take("a", units), units}); }
+
+    void cancel_every_other_take()
+    {
+        for (std::size_t i = 0; i < takes_.size(); i += 2)
+            takes_[i].who->cancel();
+    }
+
+    /// Books what has ended, and adds what was taken. Whether nothing is under way any more.
+    bool go_on()
+    {
+        std::erase_if(takes_,
+                      [this](const move& each) { return each.who->is_told() && book(each); });
+        std::erase_if(adds_,
+                      [this](const move& each) { return each.who->is_told() && book_add(each); });
+        for (const std::ptrdiff_t units : std::exchange(to_add_, {}))
+            adds_.push_back({client_.start_add("a", units), units});
+        return takes_.empty() && adds_.empty();
+    }
+
+private:
+    struct move
+    {
+        std::unique_ptr<turnstile::test::candidate> who;
+        std::ptrdiff_t units;
+    };
+
+    static turnstile::redis::config settings(const std::string& url)
+    {
+        turnstile::redis::config result = short_claims(url);
+        result.client_name = "mover";
+        result.username = "mover";
+        result.password = "pw";
+        return result;
+    }
+
+    bool book(const move& take)
+    {
+        const error_code error = take.who->error();
+        if (!error)
+        {
+            book_.out += take.units;
+            ++book_.taken;
+            to_add_.push_back(take.units);
+        }
+        else if (error == turnstile::redis::errc::unknown_outcome)
+            book_.perhaps_taken += take.units;
+        else if (error == boost::asio::error::operation_aborted)
+            ++book_.cancelled;
+        return true;
+    }
+
+    bool book_add(const move& add)
+    {
+        const error_code error = add.who->error();
+        BOOST_TEST((error != turnstile::errc::over_release));
+        if (!error)
+            book_.out -= add.units;
+        else if (error == turnstile::redis::errc::unknown_outcome)
+            book_.perhaps_added += add.units;
+        else
+            to_add_.push_back(add.units);
+        return true;
+    }
+
+    account& book_;
+
+public:
+    tcp_proxy proxy;
+
+private:
+    lock_client client_;
+    std::vector<move> takes_;
+    std::vector<move> adds_;
+    std::vector<std::ptrdiff_t> to_add_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(units_add_up_under_kills_stalls_and_lost_rights)
+{
+    constexpr int rounds = 32;
+    const redis_server server;
+    server.run({"ACL", "SETUSER", "mover", "on", ">pw", "~*", "&*", "+@all"});
+    account book;
+    std::vector<std::unique_ptr<mover>> movers;
+    for (int i = 0; i < 4; ++i)
+        movers.push_back(std::make_unique<mover>(server, book));
+    lock_client judge(short_claims(server.url()));
+    judge.size("a", mover::capacity);
+
+    for (int i = 0; i < rounds; ++i)
+    {
+        // Twice as many as there are: some of them wait.
+        const auto take = [&](std::ptrdiff_t units)
+        {
+            for (const auto& each : movers)
+                each->take(units);
+        };
+        tcp_proxy& proxy = movers[static_cast<std::size_t>(i / 4 % 4)]->proxy;
+        take(3);
+        take(2);
+        switch (i % 4)
+        {
+        case 0:
+            BOOST_TEST(kill_connections(server, "mover") > 0);
+            break;
+        case 1:
+            proxy.hold();
+            break;
+        case 2:
+            proxy.hold();
+            kill_connections(server, "mover");
+            break;
+        default:
+            server.run({"ACL", "SETUSER", "mover", "-evalsha"});
+        }
+        take(1);
+        for (const auto& each : movers)
+        {
+            each->go_on();
+            each->cancel_every_other_take();
+        }
+        switch (i % 4)
+        {
+        case 0:
+            kill_connections(server, "mover");
+            break;
+        case 1:
+            proxy.resume();
+            break;
+        case 2:
+            proxy.cut();
+            proxy.resume();
+            break;
+        default:
+            BOOST_TEST(until([&] { return turnstile::test::errors(server, "NOPERM") > 0; }));
+            server.run({"ACL", "SETUSER", "mover", "+evalsha"});
+        }
+        BOOST_REQUIRE(until(
+            [&]
+            {
+                bool is_over = true;
+                for (const auto& each : movers)
+                    is_over = each->go_on() && is_over;
+                return is_over;
+            }));
+    }
+    BOOST_TEST(book.taken > rounds);
+    BOOST_TEST(book.cancelled > rounds);
+    // What was granted to a take that was given up is back when its claim has ended.
+    const auto adds_up = [&]
+    {
+        const std::ptrdiff_t value = judge.value("a");
+        return value >= mover::capacity - book.out - book.perhaps_taken &&
+               value <= mover::capacity - book.out + book.perhaps_added;
+    };
+    BOOST_TEST(until(adds_up), "available: " << judge.value("a") << ", out: " << book.out
+                                             << ", perhaps taken: " << book.perhaps_taken
+                                             << ", perhaps added: " << book.perhaps_added);
+}
+// Red without: the name of each V; the claim; outcomes that are unknown where a repetition is refused.

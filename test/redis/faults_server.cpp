@@ -6,6 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <support/lock_client.hpp>
@@ -153,6 +154,9 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_a_waiter_is_back_first)
     BOOST_TEST(!write_register(storage, "a", holder->fence()));
     proxy.refuse(false);
     BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(first.log().find("the lock 'a' was lost: the server has lost its memory") !=
+                   std::string::npos,
+               first.log());
     BOOST_TEST(!holder->holds());
     BOOST_TEST(waiter->holds());
     BOOST_TEST(waiter->unlock() == error_code());
@@ -291,6 +295,39 @@ BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_no_answer)
     BOOST_TEST(waiter->result() == "held");
 }
 // Red without: READONLY is not taken for an answer.
+
+// --- disk -----------------------------------------------------------------------------------------
+
+// A server that cannot save refuses writes until it can again.
+BOOST_AUTO_TEST_CASE(full_disk_is_waited_for)
+{
+    const redis_server server({"--maxmemory-policy", "noeviction"});
+    lock_client client(patient(server.url()));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const auto fickle = client.lock("a");
+    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+
+    // The file of a snapshot cannot take the place of a folder.
+    const auto obstacle = server.folder() / "dump.rdb";
+    std::filesystem::create_directory(obstacle);
+    server.run({"CONFIG", "SET", "save", "3600 1000000"});
+    server.run({"BGSAVE"});
+    BOOST_TEST(until([&] { return server.info("rdb_last_bgsave_status") == "err"; }));
+    const auto waiter = client.lock("b");
+    fickle->cancel();
+    BOOST_TEST(until([&] { return client.log().find("MISCONF") != std::string::npos; }));
+    BOOST_TEST(!waiter->is_told());
+    BOOST_TEST(lock_view(server, "a").queued() == 1U);
+
+    std::filesystem::remove(obstacle);
+    server.run({"BGSAVE"});
+    BOOST_TEST(until([&] { return server.info("rdb_last_bgsave_status") == "ok"; }));
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 0; }));
+    BOOST_TEST(holder->unlock() == error_code());
+}
+// Red without: MISCONF is not taken for an answer.
 
 // --- memory -------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ struct transaction_faults_scene : monitor_faults_scene
     {
         const auto who = [this]
         {
-            return server.cli({"ZRANGE", keys[1], "0", "-1"}) +
+            return server.cli({"ZRANGE", keys[0] + "{queue}", "0", "-1"}) +
                    server.cli({"ZRANGE", keys[0] + "{sleepers}signal", "0", "-1"});
         };
         const std::string before = who();

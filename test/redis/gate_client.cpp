@@ -211,6 +211,14 @@ BOOST_AUTO_TEST_CASE(keys_that_are_not_ours_end_the_waiting)
     BOOST_TEST(ended() == "2:foreign");
 }
 
+BOOST_AUTO_TEST_CASE(a_damaged_gate_ends_the_waiting)
+{
+    wait_on();
+    pass(15s);
+    refuse("ERR user_script:9: attempt to compare nil with number");
+    BOOST_TEST(ended() == "1:damaged");
+}
+
 BOOST_AUTO_TEST_CASE(a_server_that_cannot_answer_now_is_asked_again)
 {
     for (const char* text : {"LOADING ...", "READONLY ...", "BUSY ..."})
@@ -321,6 +329,28 @@ BOOST_AUTO_TEST_CASE(a_cancelled_wait_does_not_take_an_arrival_at_a_latch_back)
     answer("closed 0");
     BOOST_TEST(ended() == "");
     BOOST_TEST(machine.is_idle());
+}
+
+// The command over the former connection may have been executed.
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_call_that_is_refused_is_unknown)
+{
+    begin(gate_call::count_down);
+    begin(gate_call::read);
+    disconnect();
+    connect(2);
+    refuse("NOPERM");
+    refuse("NOPERM");
+    BOOST_TEST(ended() == "1:unknown 2:refused");
+}
+
+// The arrival has counted.
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_wait_after_an_arrival_that_is_refused_is_unknown)
+{
+    wait_on(gate_call::arrive_and_wait);
+    pass(1min);
+    BOOST_TEST(sent() == "wait");
+    refuse("NOPERM");
+    BOOST_TEST(ended() == "1:unknown");
 }
 
 BOOST_AUTO_TEST_CASE(a_call_that_is_refused_for_the_moment_is_repeated)

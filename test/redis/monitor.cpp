@@ -25,6 +25,7 @@
 #include <string>
 #include <support/coroutine_scene.hpp>
 #include <support/lock_client.hpp>
+#include <support/packed_state.hpp>
 #include <support/print.hpp>
 #include <support/redis_server.hpp>
 #include <turnstile/error.hpp>
@@ -67,7 +68,7 @@ struct monitor_scene : coroutine_scene
     /// Does something with the state.
     [[nodiscard]] task change(std::function<void(section&)> what)
     {
-        co_await guarded.async_with(std::move(what), asio::deferred);
+        co_await guarded.async_with(what, asio::deferred);
     }
 
     /// The fields and values of the state.
@@ -81,7 +82,10 @@ struct monitor_scene : coroutine_scene
         return result;
     }
 
-    [[nodiscard]] std::string owner() const { return server.cli({"HGET", keys[0], "owner"}); }
+    [[nodiscard]] std::string owner() const
+    {
+        return packed_word(server.cli({"HGET", keys[0], "state"}), "owner");
+    }
 
     /// Whether somebody sleeps on the condition.
     [[nodiscard]] bool is_asleep() const
@@ -92,8 +96,11 @@ struct monitor_scene : coroutine_scene
     /// Takes the lock away from its owner, as if its lease had ended.
     void take_away() const
     {
-        server.run({"HSET", keys[0], "deadline", "1"});
-        server.run({"HSET", keys[0], "owner", "somebody#0.1", "fence", "9000000000000000"});
+        std::string state = server.cli({"HGET", keys[0], "state"});
+        state = with_packed_word(state, "deadline", "1");
+        state = with_packed_word(state, "owner", "somebody#0.1");
+        server.run(
+            {"HSET", keys[0], "state", with_packed_word(state, "fence", "9000000000000000")});
     }
 
     const redis::detail::lock_keys keys = redis::detail::monitor_keys("turnstile", "stock");
@@ -111,7 +118,7 @@ BOOST_FIXTURE_TEST_SUITE(redis_monitor, monitor_scene)
 
 BOOST_AUTO_TEST_CASE(the_state_lies_in_a_hash_field_by_field)
 {
-    BOOST_TEST(guarded.state_key() == keys[3]);
+    BOOST_TEST(guarded.state_key() == keys[1]);
     run(
         [this]() -> task
         {
@@ -244,6 +251,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_can_not_be_read_is_an_error_that_says_where)
     BOOST_TEST(!ran);
     BOOST_TEST(text.find("parts") != std::string::npos, text);
     BOOST_TEST(text.find("many") != std::string::npos, text);
+    BOOST_TEST(text.find(guarded.state_key()) != std::string::npos, text);
     BOOST_TEST(owner() == "");
     BOOST_TEST(state() == (words{"parts=many"}), boost::test_tools::per_element());
 }

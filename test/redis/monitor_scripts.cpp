@@ -119,10 +119,9 @@ BOOST_AUTO_TEST_CASE(who_was_signalled_by_a_transaction_is_told_the_state)
 {
     acquire("a#1.1");
     leave("a#1.1", fence(), "a#1.2");
-    run("transact",
-        {"w:", "b#1.1+", "0",  lease, claim, idle,      "0",   std::to_string(store.clock),
-         "0",  "slot",   "0",  "",    "1",   condition, "all", "set",
-         "n",  "=14",    "=0", "0",   "100"});
+    run("transact", {"w:",  "b#1.1+", "0",   lease, claim, idle,      std::to_string(store.clock),
+                     "0",   "slot",   "0",   "",    "1",   condition, "all",
+                     "set", "n",      "=14", "=0",  "0",   "100"});
     BOOST_TEST(owner() == "a#1.2");
     BOOST_TEST(carried() == "=1:n2:14");
 }

@@ -73,13 +73,136 @@ BOOST_AUTO_TEST_CASE(more_than_the_capacity_is_impossible)
     BOOST_TEST(store.hash("pool") == nullptr);
 }
 
-BOOST_AUTO_TEST_CASE(the_first_one_decides_about_the_capacity)
+BOOST_AUTO_TEST_CASE(another_capacity_is_refused_and_the_pool_s_is_told)
+{
+    acquire("a#1.1", 1);
+    capacity = 5;
+    for (const words& answer : {acquire("b#1.1", 1), acquire("b#1.1", 4),
+                                acquire("b#1.1", 1, "try"), add(1, "call"), create()})
+    {
+        BOOST_TEST(answer[0] == "mismatch");
+        BOOST_TEST(answer[6] == "3");
+    }
+    TEST_WORDS(queue());
+    BOOST_TEST(held() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(another_capacity_is_accepted_by_those_who_adopt)
 {
     acquire("a#1.1", 3);
     capacity = 5;
+    accepts = "adopt";
     BOOST_TEST(acquire("b#1.1", 2)[0] == "queued");
     BOOST_TEST(acquire("b#1.2", 4)[0] == "impossible");
+    BOOST_TEST(field("capacity") == "3");
 }
+
+// Somebody else may have made the pool anew, after it was forgotten.
+BOOST_AUTO_TEST_CASE(another_capacity_that_nobody_has_set_is_refused_also_later)
+{
+    acquire("a#1.1", 1);
+    capacity = 5;
+    accepts = "agreed";
+    BOOST_TEST(acquire("b#1.1", 1)[0] == "mismatch");
+}
+
+BOOST_AUTO_TEST_CASE(a_repeated_command_is_not_refused)
+{
+    const words granted = acquire("a#1.1", 2);
+    const words place = acquire("b#1.1", 2);
+    capacity = 5;
+    BOOST_TEST(acquire("a#1.1", 2)[2] == granted[2]);
+    BOOST_TEST(acquire("b#1.1", 2)[4] == place[4]);
+}
+
+// --- the capacity -------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(more_capacity_goes_to_waiters_in_order)
+{
+    acquire("a#1.1", 3);
+    acquire("b#1.1", 2);
+    acquire("c#1.1", 2);
+    const words answer = resize(6, "call");
+    BOOST_TEST(answer[0] == "ok");
+    BOOST_TEST(answer[6] == "1");
+    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    TEST_WORDS(queue(), "c#1.1");
+}
+
+BOOST_AUTO_TEST_CASE(units_above_the_capacity_vanish_when_they_come_back)
+{
+    const std::int64_t first = fence_of(acquire("a#1.1", 2));
+    const std::int64_t second = fence_of(acquire("b#1.1", 1));
+    BOOST_TEST(resize(1, "call")[6] == "0");
+    acquire("c#1.1", 1);
+    release("a#1.1", first);
+    TEST_WORDS(told());
+    BOOST_TEST(value() == 0);
+    release("b#1.1", second);
+    TEST_WORDS(told(), "w:c#1 grant c#1.1");
+}
+
+BOOST_AUTO_TEST_CASE(waiters_for_more_than_the_capacity_leave_the_queue)
+{
+    acquire("a#1.1", 2);
+    acquire("b#1.1", 3);
+    acquire("c#1.1", 1);
+    acquire("d#1.1", 3);
+    resize(2, "call");
+    TEST_WORDS(told(), "w:b#1 impossible b#1.1", "w:d#1 impossible d#1.1");
+    TEST_WORDS(queue(), "c#1.1");
+    BOOST_TEST(!store.hash("pool")->contains("w b#1.1"));
+    resize(3, "other");
+    TEST_WORDS(told(), "w:c#1 grant c#1.1");
+}
+
+// A copy that comes late must not take back what was set since.
+BOOST_AUTO_TEST_CASE(a_capacity_is_set_once_by_each_call)
+{
+    BOOST_TEST(resize(5, "a#0+1")[6] == "5");
+    BOOST_TEST(resize(4, "a#0+2")[6] == "4");
+    BOOST_TEST(resize(5, "a#0+1")[0] == "ok");
+    BOOST_TEST(field("capacity") == "4");
+}
+
+BOOST_AUTO_TEST_CASE(a_capacity_that_was_set_is_kept_for_ever)
+{
+    create();
+    resize(5, "call");
+    pass(240h);
+    BOOST_TEST(field("capacity") == "5");
+    BOOST_TEST(value() == 5);
+}
+
+BOOST_AUTO_TEST_CASE(a_capacity_that_was_set_is_that_of_all_clients)
+{
+    create();
+    resize(5, "call");
+    // Of the first capacity, and of the present one.
+    BOOST_TEST(value() == 5);
+    capacity = 5;
+    BOOST_TEST(value() == 5);
+    resize(6, "other");
+    // The number is one of the past: only who has used the pool before may say it.
+    BOOST_TEST(create()[0] == "mismatch");
+    accepts = "agreed";
+    BOOST_TEST(value() == 6);
+    capacity = 3;
+    accepts = "";
+    BOOST_TEST(value() == 6);
+}
+
+BOOST_AUTO_TEST_CASE(units_can_be_added_up_to_the_capacity_that_was_set)
+{
+    outside = 3;
+    resize(5, "call");
+    BOOST_TEST(value() == 2);
+    BOOST_TEST(add(3, "a#0+1")[0] == "ok");
+    BOOST_TEST(add(1, "a#0+2")[0] == "excess");
+    BOOST_TEST(value() == 5);
+}
+
+// --- acquire, again -----------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(acquire_with_the_place_that_one_had)
 {
@@ -170,7 +293,7 @@ BOOST_AUTO_TEST_CASE(all_keys_have_an_end)
     resync("c#1.1", "c#2.1");
     BOOST_TEST(all_end());
     release("b#1.1", second, "b#0.0");
-    BOOST_TEST(store.exists("done"));
+    BOOST_TEST(store.exists("pool{done}"));
     BOOST_TEST(all_end());
     resync("a#1.1", "a#2.1", first, 2);
     BOOST_TEST(all_end());
@@ -187,7 +310,7 @@ BOOST_AUTO_TEST_CASE(keys_in_use_live_on)
         pass(3s);
         BOOST_TEST(renew("a#1.1", fence, 1)[0] == "own");
     }
-    for (const char* key : {"pool", "holders", "units"})
+    for (const char* key : {"pool", "pool{holders}"})
         BOOST_TEST(store.exists(key));
 }
 
@@ -237,7 +360,7 @@ BOOST_AUTO_TEST_CASE(the_dead_are_left_out)
     acquire("b#1.1", 3);
     release("a#1.1", fence);
     TEST_WORDS(told(), "w:b#1 grant b#1.1");
-    BOOST_TEST(!store.hash("units")->contains("x#1.1"));
+    BOOST_TEST(!store.hash("pool")->contains("w x#1.1"));
 }
 
 BOOST_AUTO_TEST_CASE(many_dead_take_more_than_one_call)
@@ -292,21 +415,22 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_of_who_has_given_back)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));
     release("a#1.1", fence);
-    BOOST_TEST(!store.exists("holders"));
-    BOOST_TEST(!store.exists("units"));
-    BOOST_TEST(!store.exists("done"));
+    BOOST_TEST(!store.exists("pool{holders}"));
+    BOOST_TEST(!store.hash("pool")->contains("h a#1.1"));
+    BOOST_TEST(!store.exists("pool{done}"));
 }
 
 BOOST_AUTO_TEST_CASE(what_was_given_back_long_ago_is_forgotten)
 {
     idle = "36000000";
     release("a#1.1", fence_of(acquire("a#1.1", 1)), "a#0.0");
+    release("b#1.1", fence_of(acquire("b#1.1", 1)), "b#0.0");
     pass(61min);
     // Not each time, but whenever the fence can be divided by 64.
     const std::int64_t fence = fence_of(acquire("b#1.1", 1));
     BOOST_TEST(fence % 64 == 0);
     release("b#1.1", fence, "b#0.0");
-    BOOST_TEST(store.zset("done")->scores.size() == 1U);
+    BOOST_TEST(store.zset("pool{done}")->scores.size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(what_happened_long_ago_is_not_known)
@@ -356,7 +480,7 @@ BOOST_AUTO_TEST_CASE(add_is_done_once)
     BOOST_TEST(value() == 2);
     BOOST_TEST(add(1, "a#0+2", "a#0+1")[0] == "ok");
     BOOST_TEST(value() == 3);
-    BOOST_TEST(store.zset("done")->scores.size() == 1U);
+    BOOST_TEST(store.zset("pool{done}")->scores.size() == 1U);
     BOOST_TEST(add(1, "a#0+3")[0] == "excess");
     BOOST_TEST(value() == 3);
 }
@@ -369,8 +493,8 @@ BOOST_AUTO_TEST_CASE(what_was_added_long_ago_is_forgotten)
     add(1, "b#0+1");
     pass(30min);
     add(1, "c#0+1");
-    BOOST_TEST(!store.zset("done")->scores.contains("a#0+1"));
-    BOOST_TEST(store.zset("done")->scores.size() == 2U);
+    BOOST_TEST(!store.zset("pool{done}")->scores.contains("a#0+1"));
+    BOOST_TEST(store.zset("pool{done}")->scores.size() == 2U);
 }
 
 // Who comes back after a long time must not take or add the same units again.
@@ -410,6 +534,19 @@ BOOST_AUTO_TEST_CASE(what_has_no_lease_is_kept)
     BOOST_TEST(!store.exists("pool"));
     BOOST_TEST(value() == 3);
     BOOST_TEST(!store.exists("pool"));
+}
+
+// The hash does not expire, so what holders had and waiters wanted would stay there for ever.
+BOOST_AUTO_TEST_CASE(a_kept_pool_keeps_nothing_of_crashed_holders_and_waiters)
+{
+    release("a#1.1", fence_of(acquire("a#1.1", 1)), "", 1);
+    pass(1ms);
+    acquire("b#1.1", 2);
+    acquire("x#1.1", 2);
+    pass(24h);
+    BOOST_TEST(value() == 2);
+    for (const auto& [field, text] : *store.hash("pool"))
+        BOOST_TEST((field == "layout" || field == "state" || field == "silent"), field);
 }
 
 // --- leases -------------------------------------------------------------------------------------
@@ -536,7 +673,7 @@ BOOST_AUTO_TEST_CASE(waiters_are_told_when_to_ask_again)
     BOOST_TEST(acquire("c#1.1", 1)[3] == std::to_string(start + 4'000'000));
     // Units that nobody has a lease of: after a lease.
     outside = 3;
-    keys = {"pool2", "queue2", "done2", "holders2", "units2"};
+    keys = {"pool2"};
     BOOST_TEST(acquire("c#1.2", 1)[3] == std::to_string(store.clock + 15'000'000));
 }
 
@@ -551,162 +688,6 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_cancels_lets_others_go_on)
     // Also one that was granted the units just now.
     BOOST_TEST(cancel("c#0.1,c#1.1")[0] == "cancelled");
     BOOST_TEST(value() == 1);
-}
-
-// --- takers -------------------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(a_taker_has_its_units_at_once)
-{
-    const words told_now = take("a#1.1", 2);
-    BOOST_TEST(told_now[0] == "own");
-    BOOST_TEST(held() == 0);
-    BOOST_TEST(value() == 1);
-    // Nobody has a lease of them that could end.
-    pass(2h);
-    BOOST_TEST(nudge("")[0] == "gone");
-    BOOST_TEST(value() == 1);
-    BOOST_TEST(store.run(words{"PTTL", "pool"}).number == -1);
-}
-
-BOOST_AUTO_TEST_CASE(a_taker_that_waits_is_served_by_whoever_gives_back)
-{
-    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
-    BOOST_TEST(take("b#1.1", 2)[0] == "queued");
-    acquire("c#1.1", 1);
-    release("a#1.1", fence);
-    TEST_WORDS(told(), "w:b#1 grant b#1.1", "w:c#1 grant c#1.1");
-    BOOST_TEST(held() == 1);
-    BOOST_TEST(value() == 0);
-    BOOST_TEST(nudge("b#1.1")[0] == "own");
-}
-
-BOOST_AUTO_TEST_CASE(a_dead_taker_takes_nothing)
-{
-    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
-    take("x#1.1", 3);
-    release("a#1.1", fence);
-    BOOST_TEST(value() == 3);
-}
-
-BOOST_AUTO_TEST_CASE(a_taker_tries_like_others)
-{
-    acquire("a#1.1", 2);
-    BOOST_TEST(take("b#1.1", 2, "try")[0] == "busy");
-    BOOST_TEST(take("b#1.2", 1, "try")[0] == "own");
-    BOOST_TEST(held() == 2);
-    BOOST_TEST(value() == 0);
-}
-
-BOOST_AUTO_TEST_CASE(a_taker_is_served_once_whatever_connection_it_has)
-{
-    const words first = take("a#1.1", 2);
-    BOOST_TEST(take("a#1.1", 2)[2] == first[2]);
-    BOOST_TEST(take("a#2.1", 2)[2] == first[2]);
-    BOOST_TEST(resync("a#1.1,a#2.1", "a#3.1")[0] == "own");
-    BOOST_TEST(nudge("a#3.1")[2] == first[2]);
-    BOOST_TEST(value() == 1);
-    // Another one is another one.
-    BOOST_TEST(take("a#1.2", 1)[0] == "own");
-    BOOST_TEST(value() == 0);
-}
-
-// A command of its former connection came late, and while that looked alive.
-BOOST_AUTO_TEST_CASE(a_taker_that_waits_twice_is_served_once)
-{
-    const std::int64_t fence = fence_of(acquire("c#1.1", 3));
-    store.subscribers["w:a#2"] = 1;
-    take("a#2.1", 2);
-    take("a#1.1", 2);
-    acquire("b#1.1", 1);
-    release("c#1.1", fence);
-    TEST_WORDS(told(), "w:a#2 grant a#2.1", "w:a#1 grant a#1.1", "w:b#1 grant b#1.1");
-    BOOST_TEST(held() == 1);
-    BOOST_TEST(value() == 0);
-}
-
-// The second place is given up even if nothing fits.
-BOOST_AUTO_TEST_CASE(a_taker_that_was_served_keeps_nobody_waiting)
-{
-    const std::int64_t fence = fence_of(acquire("c#1.1", 1));
-    acquire("d#1.1", 2);
-    store.subscribers["w:a#2"] = 1;
-    take("a#2.1", 1);
-    take("a#1.1", 1);
-    release("c#1.1", fence);
-    TEST_WORDS(told(), "w:a#2 grant a#2.1", "w:a#1 grant a#1.1");
-    TEST_WORDS(queue());
-}
-
-BOOST_AUTO_TEST_CASE(a_taker_that_has_heard_is_forgotten)
-{
-    take("a#1.1", 1);
-    BOOST_TEST(store.zset("done")->scores.contains("a#0-1"));
-    take("a#1.2", 1, "queue", "a#0-1");
-    BOOST_TEST(!store.zset("done")->scores.contains("a#0-1"));
-    BOOST_TEST(store.zset("done")->scores.contains("a#0-2"));
-    BOOST_TEST(value() == 1);
-}
-
-BOOST_AUTO_TEST_CASE(what_a_taker_gives_up_is_back)
-{
-    acquire("b#1.1", 1);
-    take("a#1.1", 2);
-    acquire("c#1.1", 2);
-    BOOST_TEST(cancel_taker("a#1.1", 2)[0] == "cancelled");
-    TEST_WORDS(told(), "w:c#1 grant c#1.1");
-    BOOST_TEST(value() == 0);
-    // Once.
-    cancel_taker("a#1.1", 2);
-    BOOST_TEST(value() == 0);
-    BOOST_TEST(!store.exists("done"));
-}
-
-BOOST_AUTO_TEST_CASE(a_taker_that_has_given_up_waits_no_more)
-{
-    take("c#1.1", 1);
-    const std::int64_t fence = fence_of(acquire("b#1.1", 2));
-    take("a#1.1", 2);
-    // What others have taken is not its own.
-    cancel_taker("a#1.1", 2);
-    BOOST_TEST(value() == 0);
-    release("b#1.1", fence);
-    BOOST_TEST(value() == 2);
-}
-
-BOOST_AUTO_TEST_CASE(a_taker_of_two_connections_that_has_given_up_gets_nothing_any_more)
-{
-    take("a#1.1", 2);
-    cancel_taker("a#1.1,a#2.1", 2, "again");
-    BOOST_TEST(value() == 3);
-    take("a#1.1", 2);
-    take("a#2.1", 2);
-    BOOST_TEST(value() == 3);
-    take("b#1.1", 2);
-    cancel_taker("a#1.1,a#2.1", 2, "again");
-    BOOST_TEST(value() == 1);
-}
-
-BOOST_AUTO_TEST_CASE(that_a_taker_has_given_up_is_remembered_for_an_hour)
-{
-    const std::int64_t fence = fence_of(acquire("b#1.1", 3));
-    take("a#1.1", 2);
-    cancel_taker("a#1.1", 2, "again");
-    release("b#1.1", fence);
-    pass(59min);
-    take("a#1.1", 2);
-    BOOST_TEST(value() == 3);
-    BOOST_TEST(all_end());
-    pass(2h);
-    BOOST_TEST(store.key_count() == 0U);
-}
-
-// Somebody has added the units that were taken: there is no room for them any more.
-BOOST_AUTO_TEST_CASE(no_more_is_put_back_than_is_missing)
-{
-    take("a#1.1", 2);
-    BOOST_TEST(add(1, "b#0+1")[0] == "ok");
-    cancel_taker("a#1.1", 2);
-    BOOST_TEST(value() == 3);
 }
 
 // --- another connection, another memory ---------------------------------------------------------
@@ -743,8 +724,9 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_of_the_former_connection)
     acquire("b#1.1", 1);
     resync("a#1.1", "a#2.1", fence, 3);
     resync("b#1.1", "b#2.1");
-    BOOST_TEST(store.zset("holders")->scores.size() == 1U);
-    BOOST_TEST(store.hash("units")->size() == 2U);
+    BOOST_TEST(store.zset("pool{holders}")->scores.size() == 1U);
+    // What one has, what the other one wants, the state and the layout.
+    BOOST_TEST(store.hash("pool")->size() == 4U);
     TEST_WORDS(queue(), "b#2.1");
 }
 
@@ -804,7 +786,7 @@ BOOST_AUTO_TEST_CASE(a_holder_comes_back_to_a_server_that_missed_its_grant)
     // It waits there, and the units are not free.
     BOOST_TEST(resync("c#1.1", "c#2.1", fence + 20, 2)[0] == "unknown");
     TEST_WORDS(queue());
-    BOOST_TEST(!store.hash("units")->contains("c#2.1"));
+    BOOST_TEST(!store.hash("pool")->contains("w c#2.1"));
 }
 
 BOOST_AUTO_TEST_CASE(grants_are_above_what_has_come_back)
@@ -855,19 +837,37 @@ BOOST_AUTO_TEST_CASE(what_was_lost_does_not_come_back)
 BOOST_AUTO_TEST_CASE(keys_that_were_deleted_one_by_one)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));
-    store.run(std::vector<std::string>{"DEL", "pool"});
-    BOOST_TEST(value() == 1);
-    BOOST_TEST(renew("a#1.1", fence, 2)[0] == "own");
-    store.run(std::vector<std::string>{"DEL", "holders"});
+    store.run(words{"DEL", "pool{holders}"});
     BOOST_TEST(value() == 3);
-    BOOST_TEST(renew("a#1.1", fence, 2)[0] == "unknown");
-    BOOST_TEST(release("a#1.1", fence)[0] == "unknown");
+    BOOST_TEST(renew("a#1.1", fence, 2)[0] == "lost");
+    BOOST_TEST(release("a#1.1", fence)[0] == "lost");
     BOOST_TEST(value() == 3);
+    // What holders have and waiters want goes with the hash.
     acquire("b#1.1", 3);
     acquire("c#1.1", 3);
-    store.run(std::vector<std::string>{"DEL", "units"});
-    pass(4s);
+    store.run(words{"DEL", "pool"});
+    pass(1us);
+    BOOST_TEST(value() == 3);
     BOOST_TEST(nudge("c#1.1")[0] == "gone");
+    BOOST_TEST(renew("b#1.1", fence + 1, 3)[0] == "unknown");
+    acquire("b#1.2", 3);
+    acquire("c#1.2", 3);
+    store.run(words{"DEL", "pool{queue}"});
+    BOOST_TEST(nudge("c#1.2")[0] == "gone");
+    BOOST_TEST(acquire("c#1.2", 3)[0] == "queued");
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_whose_lease_was_deleted_releases_nothing)
+{
+    release("d#1.1", fence_of(acquire("d#1.1", 1)), "a#0.0");
+    pass(1ms);
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    store.run(words{"DEL", "pool{holders}"});
+    pass(1ms);
+    acquire("c#1.1", 2);
+    pass(1ms);
+    BOOST_TEST(release("a#1.1", fence, "a#0.0")[0] == "lost");
+    BOOST_TEST(held() == 2);
 }
 
 BOOST_AUTO_TEST_CASE(fences_rise_although_the_state_was_deleted)
@@ -886,7 +886,7 @@ BOOST_AUTO_TEST_CASE(keys_that_are_not_ours)
     store.run(std::vector<std::string>{"HSET", "pool", "layout", "9"});
     BOOST_TEST(acquire("a#1.1", 1)[0] == "foreign");
     store.run(std::vector<std::string>{"DEL", "pool"});
-    for (const std::string key : {"queue", "done", "holders", "units"})
+    for (const std::string key : {"pool{queue}", "pool{done}", "pool{holders}"})
     {
         store.run(std::vector<std::string>{"SET", key, "x"});
         BOOST_TEST(acquire("a#1.1", 1)[0] == "wrongtype");
@@ -898,14 +898,58 @@ BOOST_AUTO_TEST_CASE(keys_that_are_not_ours)
     }
 }
 
+// --- other layouts ------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(every_script_refuses_another_layout_and_changes_nothing)
+{
+    for (const words& other : {words{"HSET", "pool", "layout", "1", "held", "0", "capacity", "3"},
+                               words{"HSET", "pool", "layout", "3", "state", "3 0"},
+                               words{"HSET", "pool", "layout", "3"}})
+    {
+        store.clear();
+        store.run(other);
+        const auto before = *store.hash("pool");
+        for (const words& answer :
+             {acquire("a#1.1", 1), release("a#1.1", 1), cancel("a#1.1"), nudge("a#1.1"),
+              renew("a#1.1", 1, 1), resync("a#1.1", "a#2.1", 1, 1), add(1, "call"),
+              resize(2, "call"), create(), break_lock(), inspect()})
+            BOOST_TEST(answer[0] == "foreign");
+        BOOST_TEST((*store.hash("pool") == before));
+        BOOST_TEST(store.key_count() == 1U);
+    }
+}
+
+// The scripts of layout 1 look at this field, and refuse the pool.
+BOOST_AUTO_TEST_CASE(a_pool_names_its_layout_for_scripts_of_layout_1)
+{
+    acquire("a#1.1", 1);
+    BOOST_TEST(store.hash("pool")->at("layout") == "2");
+}
+
+BOOST_AUTO_TEST_CASE(words_of_the_state_that_a_script_does_not_know_are_kept)
+{
+    acquire("a#1.1", 1);
+    const auto state = [&] { return store.hash("pool")->at("state"); };
+    store.run(words{"HSET", "pool", "state", state() + " new words"});
+    pass(1ms);
+    // On the ordinary path, and in full.
+    BOOST_TEST(acquire("b#1.1", 1)[0] == "own");
+    BOOST_TEST(state().ends_with(" new words"));
+    BOOST_TEST(acquire("c#1.1", 2)[0] == "queued");
+    BOOST_TEST(state().ends_with(" new words"));
+    BOOST_TEST(held() == 2);
+}
+
+// --- keys that are damaged ----------------------------------------------------------------------
+
 BOOST_AUTO_TEST_CASE(a_release_that_fails_changes_nothing)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));
-    store.run(std::vector<std::string>{"SET", "done", "x"});
+    store.run(std::vector<std::string>{"SET", "pool{done}", "x"});
     const words arguments{"w:", "a#1.1", std::to_string(fence), "a#0.0", lease, claim, idle, "3",
                           "0",  "0"};
     BOOST_TEST(engine.run(store, "pool_release", keys, arguments).is_error());
-    store.run(std::vector<std::string>{"DEL", "done"});
+    store.run(std::vector<std::string>{"DEL", "pool{done}"});
     BOOST_TEST(held() == 2);
     BOOST_TEST(release("a#1.1", fence, "a#0.0")[0] == "released");
     BOOST_TEST(value() == 3);
@@ -1006,6 +1050,98 @@ BOOST_FIXTURE_TEST_CASE(an_event_that_is_set_is_kept, signal_scene)
     reset();
     pass(48h);
     BOOST_TEST(store.key_count() == 0U);
+}
+
+// Somebody has deleted the key of the holders.
+BOOST_AUTO_TEST_CASE(one_that_neither_holds_nor_waits_asks_anew)
+{
+    acquire("a#1.1", 2);
+    store.run(words{"DEL", "pool{holders}"});
+    BOOST_TEST(acquire("a#1.1", 2)[0] == "own");
+    BOOST_TEST(held() == 2);
+}
+
+// --- what operators do --------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(inspection_names_holders_and_waiters_with_their_units)
+{
+    announce("b", "office");
+    const std::string a = acquire("a#1.1", 1)[2];
+    const std::string b = acquire("b#1.1", 1)[2];
+    pass(1s);
+    acquire("c#1.1", 3);
+    const std::string deadline = std::to_string(start + 4'000'000);
+    TEST_WORDS(inspect(), std::to_string(store.clock) + ' ' + b + " 2 1 2 3 1",
+               "1 " + a + ' ' + deadline + " 1", "", "1 " + b + ' ' + deadline + " 1", "office",
+               "3 " + std::to_string(start + 1'000'000) + " 0 1", "");
+}
+
+BOOST_AUTO_TEST_CASE(inspection_of_an_unknown_pool_writes_nothing)
+{
+    outside = 2;
+    TEST_WORDS(inspect(), std::to_string(start) + " 0 0 0 0 3 1");
+    BOOST_TEST(store.key_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(inspection_lists_no_more_than_it_may_and_counts_all)
+{
+    for (int i = 0; i < 3; ++i)
+        acquire("a#1." + std::to_string(i), 1);
+    for (int i = 3; i < 9; ++i)
+        acquire("a#1." + std::to_string(i), 1);
+    const words all = inspect(2);
+    BOOST_TEST(all.size() == 1U + 2 * 2 + 2 * 2);
+    BOOST_TEST(all[0].find(" 3 6 2 3 0") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_broken_pool_goes_to_the_waiters)
+{
+    const std::int64_t first = fence_of(acquire("a#1.1", 2));
+    const std::int64_t second = fence_of(acquire("b#1.1", 1));
+    acquire("c#1.1", 2);
+    acquire("d#1.1", 1);
+    BOOST_TEST(break_lock()[6] == "2");
+    TEST_WORDS(told(), "broken pool " + std::to_string(first), "w:a#1 lost a#1.1",
+               "broken pool " + std::to_string(second), "w:b#1 lost b#1.1", "w:c#1 grant c#1.1",
+               "w:d#1 grant d#1.1");
+    BOOST_TEST(store.published[1].second.ends_with(" broken"));
+    BOOST_TEST(held() == 3);
+    BOOST_TEST(release("a#1.1", first)[0] == "lost");
+    BOOST_TEST(resync("b#1.1", "b#2.1", second, 1)[0] == "lost");
+}
+
+BOOST_AUTO_TEST_CASE(one_holder_of_a_pool_is_broken)
+{
+    acquire("a#1.1", 2);
+    const std::int64_t second = fence_of(acquire("b#1.1", 1));
+    acquire("c#1.1", 1);
+    BOOST_TEST(break_lock(std::to_string(second))[6] == "1");
+    BOOST_TEST(break_lock(std::to_string(second))[6] == "0");
+    BOOST_TEST(held() == 3);
+    BOOST_TEST(!store.zset("pool{holders}")->scores.contains("b#1.1"));
+    BOOST_TEST(store.zset("pool{holders}")->scores.contains("a#1.1"));
+    BOOST_TEST(fence_of(acquire("a#1.1", 2)) < second);
+}
+
+// The holder of a shared mutex that has upgraded holds it in two parts.
+BOOST_AUTO_TEST_CASE(an_upgraded_holder_is_broken_as_a_whole)
+{
+    constexpr std::int64_t special = std::int64_t(1) << 30;
+    capacity = special + 7;
+    acquire("a#1.1", special + 1);
+    const std::int64_t upgraded = fence_of(acquire("a#1.2", 6, "queue", 1));
+    BOOST_TEST(break_lock(std::to_string(upgraded))[6] == "2");
+    BOOST_TEST(held() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_reader_is_broken_alone)
+{
+    constexpr std::int64_t special = std::int64_t(1) << 30;
+    capacity = special + 7;
+    acquire("a#1.1", special + 1);
+    const std::int64_t reader = fence_of(acquire("b#1.1", 1));
+    BOOST_TEST(break_lock(std::to_string(reader))[6] == "1");
+    BOOST_TEST(held() == special + 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -53,6 +53,24 @@ BOOST_AUTO_TEST_CASE(histories)
               });
 }
 
+// A server that has lost its memory, or whose memory is outdated, waits for those who held units: they are never more
+// than there are.
+BOOST_AUTO_TEST_CASE(histories_with_grace)
+{
+    script_engine scripts;
+    run_seeds(30 * portion,
+              [&](std::uint64_t seed)
+              {
+                  simulation_options options = with_pools();
+                  options.seed = seed;
+                  options.use = seed % 2 == 0 ? pool_use::shares : pool_use::readers_writers;
+                  options.grace = options.lease;
+                  options.faults[static_cast<std::size_t>(fault::restart_empty)] = 6;
+                  options.faults[static_cast<std::size_t>(fault::failover)] = 6;
+                  BOOST_TEST(find_violation(scripts, options) == "");
+              });
+}
+
 // A few large histories, in which much happens at once.
 BOOST_AUTO_TEST_CASE(crowds)
 {
@@ -111,8 +129,8 @@ BOOST_AUTO_TEST_CASE(all_that_can_be_done_is_done)
         for (const std::string& each : simulate(scripts, options).events)
             done += each + '\n';
     for (const char* const each :
-         {"GRANTED", "TAKEN", "has GOT", "before all others", "to be taken", "units outside",
-          "goes on with", ": adds", ": asks about", "cancels", "busy", "impossible"})
+         {"GRANTED", "TAKEN", "before all others", "to be taken", "units outside", "goes on with",
+          ": adds", ": asks about", "cancels", "busy", "impossible"})
         BOOST_TEST(done.find(each) != std::string::npos, "nobody ever: " << each);
 }
 
@@ -138,7 +156,7 @@ struct safeguard
 };
 
 /// How many seeds are tried if the one that was found first does not do it any more.
-constexpr std::uint64_t search_bound = 10000;
+constexpr std::uint64_t search_bound = 3000;
 
 const std::vector<safeguard>& all_safeguards()
 {
@@ -151,15 +169,15 @@ const std::vector<safeguard>& all_safeguards()
          shares,
          only({cut, crash}),
          "where nobody listens",
-         4},
+         23},
         {"a holder comes back only if its units are there",
-         {{"pool_resync", " and fits(s, units) then", " then"}},
+         {{"pool_resync", " and fits(s, units)) then", ") then"}},
          shares,
          only({failover, restart_empty}),
          "there are more units than the capacity",
          99},
         {"a holder comes back only to a server that forgot",
-         {{"pool_resync", "not its and (s.born > fence or s.given < fence) and", "not its and"}},
+         {{"pool_resync", "(s.born > fence or s.given < fence) and fits", "fits"}},
          shares,
          only({half_open, slow, clock_forward, pause}),
          "which it had lost",
@@ -187,8 +205,8 @@ const std::vector<safeguard>& all_safeguards()
          "units are outside, and should be",
          4},
         {"resync gives waiters the new id",
-         {{"pool_resync", "if ticket and not held then redis.call('ZADD', s.queue, ticket, id) end",
-           "if ticket and not held then redis.call('ZADD', s.queue, ticket, old) end"}},
+         {{"pool_resync", "redis.call('ZADD', s.queue, ticket, id)",
+           "redis.call('ZADD', s.queue, ticket, old)"}},
          shares,
          only({cut, half_open}),
          "neither holds nor waits",
@@ -197,8 +215,8 @@ const std::vector<safeguard>& all_safeguards()
          {{"pool_resync", "rename(s, old, id, fence > 0)", "rename(s, old, id, false)"}},
          shares,
          only({failover}),
-         "is a holder of nothing",
-         88},
+         "the holders have",
+         448},
         {"who waits longer is not overtaken by who asks for less",
          {{"pool_acquire", "elseif not s.head and fits(s, units) then",
            "elseif fits(s, units) then"}},
@@ -206,44 +224,6 @@ const std::vector<safeguard>& all_safeguards()
          only({}),
          "FIFO",
          3},
-        {"a taker is served once, whatever connection it has",
-         {{"pool_acquire", " or takes and served(s, id)", ""}},
-         supplies,
-         only({zombies}),
-         "was served twice",
-         1424},
-        {"a taker that comes back is told that it was served",
-         {{"pool_prologue", "if fence then return answer(s, 'own', fence, nil, extra) end", ""},
-          {"pool_acquire", " or takes and served(s, id)", ""}},
-         supplies,
-         only({cut, half_open}),
-         "was served twice",
-         2},
-        {"a taker that waits under two ids is served once",
-         {{"pool_prologue", "local fence = lives and takes and served(s, id)",
-           "local fence = false"}},
-         supplies,
-         only({zombies}),
-         "was served twice",
-         7108},
-        {"what a taker was granted that gives up is put back",
-         {{"pool_prologue", "then move(s, -math.min(units, s.outside)) end", "then end"}},
-         supplies,
-         only({}),
-         "units are outside, and should be",
-         37},
-        {"it is put back once",
-         {{"pool_prologue", " and not redis.call('ZSCORE', s.done, undone) then", " then"}},
-         supplies,
-         only({cut, half_open, refusal}),
-         "units are outside, and should be",
-         1106},
-        {"who has given up is granted nothing, even if it asks late",
-         {{"pool_prologue", "if not again then return end", "do return end"}},
-         supplies,
-         only({zombies}),
-         "has given up",
-         9932},
     };
     return list;
 }

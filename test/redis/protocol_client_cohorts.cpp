@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(what_is_lost_is_told_to_who_holds_it)
     BOOST_TEST(commands[0].arguments[3] == "");
     BOOST_TEST(commands[0].arguments.back() == std::to_string(fence + 1));
     BOOST_TEST(commands[1].arguments[1] == id(third));
-    BOOST_TEST(commands[1].arguments[7] == std::to_string(fence + 1));
+    BOOST_TEST(commands[1].arguments[6] == std::to_string(fence + 1));
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_passed_on_after_the_end_of_the_lease)

@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_section_says_what_it_has_changed)
     BOOST_TEST(client.machine.release(client.now, client.hold(), std::move(words)) == 0U);
     client.pass(0s);
     BOOST_TEST(client.sent() == "leave");
-    BOOST_TEST(client.commands[0].keys.at(3) == "state");
+    BOOST_TEST(client.commands[0].keys.at(1) == "state");
     const std::vector<std::string> said(client.commands[0].arguments.begin() + 7,
                                         client.commands[0].arguments.end());
     const std::vector<std::string> expected{"",    "",  "2",  "c", "one", "d",
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(who_was_forgotten_waits_for_the_lock_at_the_end_of_the_queu
     BOOST_TEST(client.sent() == "resync");
     client.answer(client.say(driven_client::status::gone));
     BOOST_TEST(client.sent() == "acquire");
-    BOOST_TEST(client.commands[0].arguments.at(3) == "0");
+    BOOST_TEST(client.commands[0].arguments.at(2) == "0");
     client.answer(client.own(second_fence, 4s));
     BOOST_TEST(!client.only<granted>().woken);
 }

@@ -201,6 +201,29 @@ BOOST_AUTO_TEST_CASE(a_nudge_that_finds_keys_that_are_not_ours_ends_all_waits)
     BOOST_TEST(commands[0].arguments[1] == id(later));
 }
 
+BOOST_AUTO_TEST_CASE(waiters_of_a_damaged_lock_fail_and_the_key_is_reported_once)
+{
+    wait(5, 3s);
+    wait(6, 3s);
+    pass(3100ms);
+    refuse("ERR user_script:52: attempt to perform arithmetic on field '?' (a boolean value)");
+    BOOST_TEST_REQUIRE(events.size() == 3U);
+    const std::string text = std::get<reported>(events[0]).text;
+    BOOST_TEST(text.find("the state at the key 't:{") == 0U, text);
+    BOOST_TEST(text.find("attempt to perform arithmetic") != std::string::npos, text);
+    for (std::size_t i = 1; i < 3; ++i)
+        BOOST_TEST((std::get<failed>(events[i]).reason == attempt_failure::damaged));
+    events.clear();
+    want();
+    refuse("ERR user_script:9: bad argument #1 to 'match' (string expected, got boolean)");
+    BOOST_TEST((only<failed>().reason == attempt_failure::damaged));
+    want();
+    refuse("WRONGTYPE Operation against a key holding the wrong kind of value");
+    BOOST_TEST((only<failed>().reason == attempt_failure::wrong_type));
+    // Where the server may have done something already, its words stand.
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(and_with_the_last_of_them_a_closed_lock_is_forgotten)
 {
     wait(5, 3s);
@@ -289,11 +312,18 @@ BOOST_AUTO_TEST_CASE(who_was_cancelled_is_granted_nothing_while_the_server_refus
     BOOST_TEST(sent() == "cancel");
 }
 
-BOOST_AUTO_TEST_CASE(a_cancellation_that_is_refused_for_good_is_over)
+BOOST_AUTO_TEST_CASE(a_refused_cancellation_is_repeated_until_it_is_confirmed)
 {
     cancel(wait(5));
     refuse("NOPERM no permission");
     BOOST_TEST(events.empty());
+    BOOST_TEST(machine.attempt_count() == 1U);
+    pass(3999ms);
+    BOOST_TEST(sent() == "");
+    // A grant that the server makes meanwhile lasts a claim lease, so that is how often.
+    pass(1ms);
+    BOOST_TEST(sent() == "cancel");
+    answer(say(status::cancelled));
     BOOST_TEST(machine.attempt_count() == 0U);
     BOOST_TEST(!machine.next_tick());
 }

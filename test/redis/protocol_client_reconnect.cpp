@@ -71,6 +71,22 @@ BOOST_AUTO_TEST_CASE(a_nudge_tells_of_a_grant_to_another_attempt_of_the_client)
     BOOST_TEST(only<granted>().attempt == second);
 }
 
+// One script takes over a hundred: those of the next one must not be in front of them.
+BOOST_AUTO_TEST_CASE(waiters_are_taken_over_in_the_order_of_the_queue)
+{
+    const attempt_id holder = hold();
+    for (std::int64_t i = 0; i < 150; ++i)
+        wait(1000 - i);
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "resync resync");
+    BOOST_TEST(commands[0].keys.size() == 100U);
+    // Of the first attempt, the ids, and the new id.
+    BOOST_TEST(commands[0].arguments[2] == id(holder));
+    BOOST_TEST(commands[0].arguments[2 + 7] == id(holder + 150));
+    BOOST_TEST(commands[1].arguments[2] == id(holder + 150 - 99));
+}
+
 BOOST_AUTO_TEST_CASE(waiters_whose_queue_is_gone_enter_it_again)
 {
     wait(5, 3s);
@@ -80,8 +96,8 @@ BOOST_AUTO_TEST_CASE(waiters_whose_queue_is_gone_enter_it_again)
     BOOST_TEST(sent() == "resync");
     answer({say(status::gone), say(status::gone)});
     BOOST_TEST(sent() == "acquire acquire");
-    BOOST_TEST(commands[0].arguments[3] == "5");
-    BOOST_TEST(commands[1].arguments[3] == "6");
+    BOOST_TEST(commands[0].arguments[2] == "5");
+    BOOST_TEST(commands[1].arguments[2] == "6");
 }
 
 BOOST_AUTO_TEST_CASE(a_script_that_stopped_halfway_is_followed_by_a_nudge)
@@ -118,9 +134,9 @@ BOOST_AUTO_TEST_CASE(renewals_go_together_by_the_hundred)
     }
     pass(5100ms);
     BOOST_TEST(sent() == "renew renew renew");
-    BOOST_TEST(commands[0].keys.size() == 300U);
+    BOOST_TEST(commands[0].keys.size() == 100U);
     BOOST_TEST(commands[0].arguments.size() == 501U);
-    BOOST_TEST(commands[2].keys.size() == 150U);
+    BOOST_TEST(commands[2].keys.size() == 50U);
 }
 
 BOOST_AUTO_TEST_CASE(so_do_those_who_come_back)
@@ -130,9 +146,9 @@ BOOST_AUTO_TEST_CASE(so_do_those_who_come_back)
     disconnect();
     connect(2);
     BOOST_TEST(sent() == "resync resync");
-    BOOST_TEST(commands[0].keys.size() == 300U);
+    BOOST_TEST(commands[0].keys.size() == 100U);
     BOOST_TEST(commands[0].arguments.size() == 701U);
-    BOOST_TEST(commands[1].keys.size() == 60U);
+    BOOST_TEST(commands[1].keys.size() == 20U);
 }
 
 // --- connections --------------------------------------------------------------------------------
@@ -174,7 +190,7 @@ BOOST_AUTO_TEST_CASE(who_is_gone_enters_again_with_its_ticket)
     answer(say(status::gone));
     BOOST_TEST(sent() == "acquire");
     BOOST_TEST(commands[0].arguments[1] == "abc#2.1");
-    BOOST_TEST(commands[0].arguments[3] == "5");
+    BOOST_TEST(commands[0].arguments[2] == "5");
 }
 
 BOOST_AUTO_TEST_CASE(an_acquire_without_an_answer_is_looked_for)
@@ -345,6 +361,51 @@ BOOST_AUTO_TEST_CASE(only_calls_that_were_sent_once_are_forgotten)
     answer(say(status::ok));
     add();
     BOOST_TEST(commands.at(0).arguments[4] == "");
+}
+
+// The command over the former connection may have been executed.
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_call_that_is_refused_is_unknown)
+{
+    lease_options options;
+    options.pool.emplace(pool_shape{3, 3});
+    const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
+    machine.call(now, pool, inquiry::add, 1);
+    machine.call(now, pool, inquiry::read, 0);
+    pass(0us);
+    disconnect();
+    connect(2);
+    machine.call(now, pool, inquiry::add, 1);
+    pass(0us);
+    for (const auto expected : {status::unknown, status::cancelled, status::cancelled})
+    {
+        refuse("NOPERM");
+        BOOST_CHECK(only<called>().said == expected);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_take_that_is_refused_is_unknown)
+{
+    lease_options options;
+    options.pool.emplace(pool_shape{3, 0});
+    const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
+    demand what;
+    what.takes = true;
+    for (const bool is_repeated : {true, false})
+    {
+        machine.begin(now, pool, what);
+        pass(0us);
+        answer(own(fence, 4s));
+        BOOST_TEST(sent() == "release");
+        if (is_repeated)
+        {
+            disconnect();
+            connect(2);
+            BOOST_TEST(sent() == "release");
+        }
+        refuse("NOPERM");
+        BOOST_CHECK(only<failed>().reason ==
+                    (is_repeated ? attempt_failure::unknown : attempt_failure::refused));
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,15 +5,15 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "redis/protocol_client.hpp"
 #include "support/driven_client.hpp"
 
-// Who takes units for good: when they are outside, and what the server remembers of it.
+// Units that are taken for good: when they are outside.
 
 using namespace turnstile::redis::detail;
-using turnstile::redis::take_mode;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
 using status = standing::status;
@@ -37,18 +37,15 @@ struct taking_client : driven_client
         connect();
     }
 
-    attempt_id take(take_mode mode)
+    attempt_id take()
     {
         demand what;
         what.units = 2;
-        what.takes = mode;
+        what.takes = true;
         const attempt_id id = machine.begin(now, lock, what);
         pass(0us);
         return id;
     }
-
-    /// What the server is told not to remember any more, by the command that was sent first.
-    std::string forgotten() { return commands.at(0).arguments.at(12); }
 };
 
 }  // namespace
@@ -59,8 +56,7 @@ BOOST_FIXTURE_TEST_SUITE(protocol_client_takers, taking_client)
 // those of a holder.
 BOOST_AUTO_TEST_CASE(units_are_not_outside_before_they_are_taken)
 {
-    const attempt_id id = take(take_mode::confirmed);
-    BOOST_TEST(commands[0].arguments[11] == "");
+    const attempt_id id = take();
     answer(own(fence, 4s));
     BOOST_TEST(sent() == "release");
     BOOST_TEST(commands[0].arguments[9] == "2");
@@ -78,122 +74,102 @@ BOOST_AUTO_TEST_CASE(units_are_not_outside_before_they_are_taken)
     BOOST_TEST(only<taken>().attempt == id);
 }
 
-BOOST_AUTO_TEST_CASE(a_sticky_take_is_one_command)
+// The server remembers one release for each slot: a release of one object must not erase what it remembers of another's,
+// or that one would take its units twice.
+BOOST_AUTO_TEST_CASE(objects_with_the_same_name_share_no_slot)
 {
-    const attempt_id id = take(take_mode::sticky);
-    BOOST_TEST(sent() == "acquire");
-    BOOST_TEST(commands[0].arguments[10] == "2");
-    BOOST_TEST(commands[0].arguments[11] == "take");
-    answer(own(fence, 4s));
-    BOOST_TEST(only<taken>().attempt == id);
-    BOOST_TEST(sent() == "");
-    BOOST_TEST(machine.attempt_count() == 0U);
-    BOOST_TEST(!machine.next_tick());
+    const lock_id first = lock;
+    const lock_id second = machine.open_lock(pool_keys("t", "pool", "lock"), pool_of_three());
+    std::set<std::string> slots;
+    const auto take_from = [&](lock_id pool)
+    {
+        lock = pool;
+        take();
+        answer(own(fence + static_cast<std::int64_t>(slots.size()), 4s));
+        BOOST_TEST(sent() == "release");
+        BOOST_TEST(slots.insert(commands[0].arguments[3]).second);
+        commands.clear();
+    };
+    take_from(first);
+    take_from(second);
+    machine.close_lock(first);
+    take_from(machine.open_lock(pool_keys("t", "pool", "lock"), pool_of_three()));
+    take_from(second);
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_for_a_sticky_take_is_told_by_a_message)
-{
-    const attempt_id id = take(take_mode::sticky);
-    answer(queued(5, 3s));
-    receive(grant(id, fence, 4s));
-    BOOST_TEST(only<taken>().attempt == id);
-    BOOST_TEST(sent() == "");
-    // Once more is nobody's.
-    receive(grant(id, fence, 4s));
-    BOOST_TEST(events.empty());
-}
+// --- the capacity -------------------------------------------------------------------------------
 
-// There is no lease that could have ended.
-BOOST_AUTO_TEST_CASE(a_sticky_take_is_not_confirmed_however_late_it_is_heard)
+BOOST_AUTO_TEST_CASE(another_capacity_ends_an_attempt_with_both_numbers)
 {
-    const attempt_id id = take(take_mode::sticky);
-    answer(queued(5, 3h));
-    const std::string message = grant(id, fence, 4s);
-    now += 2h;
-    machine.received(now, message);
+    machine.lock(now, lock);
     pass(0us);
-    BOOST_TEST(only<taken>().attempt == id);
-    BOOST_TEST(sent() == "");
-}
-
-// The next one that takes says so: each leaves one behind, and says one.
-BOOST_AUTO_TEST_CASE(the_server_need_not_remember_who_has_heard)
-{
-    take(take_mode::sticky);
-    take(take_mode::sticky);
-    BOOST_TEST(forgotten() == "");
-    answer(own(fence, 4s));
-    answer(own(fence + 1, 4s));
-    take(take_mode::confirmed);
-    BOOST_TEST(forgotten() == "");
-    commands.clear();
-    take(take_mode::sticky);
-    BOOST_TEST(forgotten() == "abc#0-2");
-    answer(own(fence + 2, 4s));
-    take(take_mode::sticky);
-    BOOST_TEST(forgotten() == "abc#0-4");
-    answer(own(fence + 3, 4s));
-    take(take_mode::sticky);
-    BOOST_TEST(forgotten() == "abc#0-5");
-    // Who was refused says it again.
-    refuse("LOADING");
-    pass(100ms);
-    BOOST_TEST(forgotten() == "abc#0-5");
-}
-
-// What was to be said and perhaps was not is said by another one.
-BOOST_AUTO_TEST_CASE(what_one_could_not_say_is_left_to_the_next)
-{
-    take(take_mode::sticky);
-    answer(own(fence, 4s));
-    const attempt_id id = take(take_mode::sticky);
-    BOOST_TEST(forgotten() == "abc#0-1");
-    cancel(id);
-    refuse("OOM");
+    standing told = say(status::mismatch);
+    told.extra = "5";
+    answer(told);
+    const auto event = only<failed>();
+    BOOST_TEST((event.reason == attempt_failure::capacity_mismatch));
+    BOOST_TEST(event.text.find("capacity of 3, but the server has 5") != std::string::npos);
     BOOST_TEST(machine.attempt_count() == 0U);
-    take(take_mode::sticky);
-    BOOST_TEST(forgotten() == "abc#0-1");
 }
 
-// A command over the first connection may come late: it must find that its units were taken.
-BOOST_AUTO_TEST_CASE(who_had_two_connections_is_remembered)
+BOOST_AUTO_TEST_CASE(a_client_says_that_the_server_has_accepted_its_capacity)
 {
-    const attempt_id id = take(take_mode::sticky);
-    events.clear();
+    const attempt_id first = machine.lock(now, lock);
+    pass(0us);
+    BOOST_TEST(commands[0].arguments.back() == "");
+    answer(own(fence, 15s));
+    BOOST_TEST(machine.holds(first));
+    read();
+    BOOST_TEST(commands[0].arguments.back() == "agreed");
+    answer(say(status::ok));
+    machine.lock(now, lock);
+    pass(0us);
+    BOOST_TEST(commands[0].arguments.back() == "agreed");
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_capacity_is_not_an_accepted_one)
+{
+    machine.lock(now, lock);
+    pass(0us);
+    answer(say(status::mismatch));
+    read();
+    BOOST_TEST(commands[0].arguments.back() == "");
+    answer(say(status::mismatch));
+    machine.lock(now, lock);
+    pass(0us);
+    BOOST_TEST(commands[0].arguments.back() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_for_more_than_the_capacity_fails_when_it_is_told)
+{
+    const attempt_id id = wait(7);
+    receive("impossible " + this->id(id) + " 0 " + std::to_string(server_now()));
+    BOOST_TEST((only<failed>().reason == attempt_failure::impossible));
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_message_that_more_is_wanted_than_can_be_may_overtake_the_answer)
+{
+    const attempt_id id = want();
+    receive("impossible " + this->id(id) + " 0 " + std::to_string(server_now()));
+    BOOST_TEST((only<failed>().reason == attempt_failure::impossible));
+    answer(queued(7, 15s));
+    BOOST_TEST(events.empty());
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(setting_the_capacity_is_repeated_under_one_name)
+{
+    machine.call(now, lock, inquiry::resize, 5);
+    pass(0us);
+    const auto sent = commands.at(0).arguments;
+    BOOST_TEST(sent[1] == "resize");
+    BOOST_TEST(sent[2] == "5");
     disconnect();
     connect(2);
-    BOOST_TEST(sent() == "resync");
-    answer(say(status::gone));
-    BOOST_TEST(sent() == "acquire");
-    answer(own(fence, 4s));
-    BOOST_TEST(only<taken>().attempt == id);
-    const attempt_id other = take(take_mode::sticky);
-    BOOST_TEST(forgotten() == "");
-    answer(queued(5, 3s));
-    disconnect();
-    connect(3);
-    answer(queued(5, 3s));
-    cancel(other);
-    BOOST_TEST(commands[0].arguments[8] == "again");
-}
-
-BOOST_AUTO_TEST_CASE(a_sticky_take_that_is_given_up_is_put_back)
-{
-    const attempt_id id = take(take_mode::sticky);
-    cancel(id);
-    BOOST_TEST(sent() == "acquire");
-    answer(own(fence, 4s));
-    BOOST_TEST(events.empty());
-    BOOST_TEST(sent() == "cancel");
-    BOOST_TEST(commands[0].arguments[7] == "2");
-    BOOST_TEST(commands[0].arguments[8] == "");
-    answer(say(status::cancelled));
-    BOOST_TEST(machine.attempt_count() == 0U);
-    // Of one that is confirmed there is nothing to be put back.
-    const attempt_id other = take(take_mode::confirmed);
-    answer(queued(5, 3s));
-    cancel(other);
-    BOOST_TEST(commands[0].arguments[7] == "0");
+    BOOST_TEST(commands.at(0).arguments == sent, boost::test_tools::per_element());
+    answer(say(status::ok));
+    BOOST_TEST((only<called>().said == status::ok));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

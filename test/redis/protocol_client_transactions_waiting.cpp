@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <support/packed_state.hpp>
 #include <support/transacting_client.hpp>
 #include <vector>
 
@@ -587,7 +588,7 @@ public:
     busy_world()
     {
         keys_.emplace_back("state");
-        run("acquire", {"t:0:wake:", "b#1.1", "queue", "0", "15000", "4000", "60000", "0", "0"});
+        run("acquire", {"t:0:wake:", "b#1.1", "0", "15000", "4000", "60000", "0", "0"});
         transact();
         answer(execute());
         BOOST_TEST(number() == "0");
@@ -595,7 +596,7 @@ public:
 
     void set_free()
     {
-        run("release", {"t:0:wake:", "b#1.1", store.hash(keys_[0])->at("fence"), "s", "15000",
+        run("release", {"t:0:wake:", "b#1.1", lock_field(store, keys_[0], "fence"), "s", "15000",
                         "4000", "60000"});
         BOOST_TEST(number() == "1");
     }

@@ -2,19 +2,265 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <sstream>
 #include <string>
+#include <vector>
 
+#include "redis/protocol.hpp"
+#include "support/gate_scene.hpp"
+#include "support/pool_scene.hpp"
 #include "support/script_scene.hpp"
+#include "support/transact_scene.hpp"
 
 // Rules of the scripts that show in special cases only: what else a script sets right when it looks at a
-// lock, how long keys live, and what is remembered of former grants.
+// lock, how long keys live, what is remembered of former grants, and what damaged keys do to others.
 
+using turnstile::test::pool_scene;
 using turnstile::test::script_scene;
+using turnstile::test::transact_scene;
 using namespace std::chrono_literals;
 using words = script_scene::words;
+
+namespace {
+
+using turnstile::test::gate_scene;
+using turnstile::test::redis_reply;
+using turnstile::test::redis_store;
+using status = turnstile::redis::detail::standing::status;
+
+/// Values that no script writes; the first one stands for a field that was deleted.
+const std::vector<std::optional<std::string>> damages{std::nullopt,
+                                                      "",
+                                                      "x",
+                                                      "-1",
+                                                      "1.5",
+                                                      " 5 ",
+                                                      "0x1f",
+                                                      "nan",
+                                                      "inf",
+                                                      "-1e300",
+                                                      "1e300",
+                                                      std::string(40, '9'),
+                                                      std::string("\0%", 2)};
+
+/// A key and a field of a hash, or a member of a sorted set, or neither: then the key gets a value of another type.
+struct place
+{
+    std::string key;
+    std::string field{};
+    std::string member{};
+    /// Of a field that has several, the word that is damaged.
+    std::optional<std::size_t> word{};
+};
+
+/// A text with another word in the place of one, or without it.
+std::string with_word(const std::string& text, std::size_t index,
+                      const std::optional<std::string>& word)
+{
+    std::istringstream words(text);
+    std::string result;
+    std::string each;
+    for (std::size_t i = 0; words >> each; ++i)
+        if (i != index || word)
+            result += (result.empty() ? "" : " ") + (i == index ? *word : each);
+    return result;
+}
+
+void damage(redis_store& store, const place& where, const std::optional<std::string>& with)
+{
+    if (!where.member.empty())
+        store.run(words{"ZADD", where.key, with.value_or("-inf"), where.member});
+    else if (where.field.empty())
+        store.run(words{"SET", where.key, with.value_or("")});
+    else if (where.word)
+        store.run(words{"HSET", where.key, where.field,
+                        with_word(store.hash(where.key)->at(where.field), *where.word, with)});
+    else if (with)
+        store.run(words{"HSET", where.key, where.field, *with});
+    else
+        store.run(words{"HDEL", where.key, where.field});
+}
+
+/// Every field of the hashes, every key, and members that no script adds.
+std::vector<place> places_of(const redis_store& store, const words& keys)
+{
+    std::vector<place> result;
+    for (const std::string& key : keys)
+    {
+        BOOST_TEST_REQUIRE(store.exists(key), key);
+        result.push_back({key});
+        if (const auto* fields = store.hash(key))
+            for (const auto& [field, value] : *fields)
+            {
+                result.push_back({key, field});
+                const auto spaces = static_cast<std::size_t>(std::ranges::count(value, ' '));
+                for (std::size_t i = 0; field == "state" && i <= spaces; ++i)
+                    result.push_back({key, field, {}, i});
+            }
+        else
+            for (const char* member : {"x", "%s {}", "a#1.1"})
+                result.push_back({key, {}, member});
+    }
+    return result;
+}
+
+/// Runs a script for all kinds of damage, and hands each reply to a function.
+template <class Each>
+void with_each_damage(script_scene& scene, const words& keys, Each each)
+{
+    const redis_store before = scene.store;
+    for (const place& where : places_of(before, keys))
+        for (const auto& with : damages)
+            BOOST_TEST_CONTEXT(where.key << ' ' << where.field << ' ' << where.member
+                                         << where.word.value_or(0) << " is "
+                                         << with.value_or("deleted"))
+            {
+                scene.store = before;
+                damage(scene.store, where, with);
+                each(where);
+            }
+    scene.store = before;
+}
+
+/// Whether the client sees from a reply that the keys are damaged.
+bool shows_damage(const redis_reply& reply)
+{
+    return reply.is_error() && turnstile::redis::detail::is_damage(reply.text);
+}
+
+/// Runs a script on one object with all kinds of damage. If it fails, the client sees why. It fails without a clock or a state.
+void check_errors(script_scene& scene, const std::string& script, const words& keys,
+                  const words& damaged, const words& arguments)
+{
+    BOOST_TEST_CONTEXT(script)
+    with_each_damage(scene, damaged,
+                     [&](const place& where)
+                     {
+                         const auto reply = scene.engine.run(scene.store, script, keys, arguments);
+                         BOOST_TEST((!reply.is_error() || shows_damage(reply)), reply.text);
+                         // A lock without a state is one that was never used.
+                         const bool is_needed = where.field == "clock" ||
+                                                (where.field == "state" && where.key != "lock2");
+                         const bool is_gone =
+                             is_needed && !scene.store.hash(where.key)->contains(where.field);
+                         BOOST_TEST((!is_gone || reply.is_error()));
+                     });
+}
+
+/// Two monitors, each with a holder, a waiter, sleepers, a transaction that waits, and contributions.
+struct two_monitors : script_scene
+{
+    two_monitors()
+    {
+        for (const char* each : {"1", "2"})
+        {
+            const std::string number = each;
+            keys = {"lock" + number, "state" + number};
+            store.run(words{"HSET", keys[1], "n", "1"});
+            for (const char* sleeper : {"d#1.2", "d#1.3"})
+            {
+                acquire("d#1.1");
+                leave("d#1.1", fence(), sleeper);
+            }
+            acquire("a#1.1");
+            leave("a#1.1", fence(), "", {record(number), "bind", "c", "one"}, {"n", "=1"});
+            BOOST_TEST(owner() == "d#1.2");
+            acquire("b#1.1");
+            run("transact", {"w:", "c#1.7+", "0", lease, claim, idle, std::to_string(store.clock),
+                             "0", "slot", "0", "", "0", "add", "n", "=1", "=0", "-9", "9"});
+            BOOST_TEST(queue() == (words{"b#1.1", "c#1.7+"}), boost::test_tools::per_element());
+        }
+    }
+
+    static std::string record(const std::string& number) { return "a/1 -1 n c state" + number; }
+
+    [[nodiscard]] words arguments_of(const std::string& script, const std::string& number) const
+    {
+        const std::string its_fence = turnstile::test::lock_field(store, "lock" + number, "fence");
+        if (script == "renew")
+            return {"d#1.2", its_fence, lease, claim, idle};
+        if (script == "keep")
+            return {record(number), lease, lease, claim, idle};
+        return {"d#1.2", "d#2.2", its_fence, lease, claim, idle, condition};
+    }
+};
+
+/// Two semaphores, each with two holders and perhaps a waiter.
+struct two_pools : pool_scene
+{
+    explicit two_pools(bool has_waiter = true)
+    {
+        for (const char* each : {"1", "2"})
+        {
+            const std::string number = each;
+            keys = {"pool" + number};
+            acquire("c#1.1", 1);
+            release("c#1.1", std::stoll(field("fence")), "slot");
+            acquire("a#1.1", 1);
+            acquire("d#1.2", 1);
+            fences.push_back(field("fence"));
+            if (has_waiter)
+                acquire("b#1.1", 3);
+        }
+    }
+
+    [[nodiscard]] words arguments_of(const std::string& script, const std::string& number) const
+    {
+        const std::string& fence = fences[number == "1" ? 0 : 1];
+        words result{"d#1.2", fence, "1", "0", lease, claim, idle, "3", "0"};
+        if (script == "pool_resync")
+            result.insert(result.begin(), "d#1.2");
+        return result;
+    }
+
+    words fences;
+};
+
+/// Damages one object of two, and runs the scripts that look after both.
+template <class Scene>
+void check_neighbours(const words& scripts, const words& keys, const words& damaged)
+{
+    Scene scene;
+    scene.pass(1s);
+    const redis_store before = scene.store;
+    for (const std::string& script : scripts)
+        for (const bool is_first : {true, false})
+            BOOST_TEST_CONTEXT(script << ", the damaged one is the "
+                                      << (is_first ? "first" : "second"))
+            {
+                words of_both;
+                words arguments{"w:"};
+                for (const char* number : {is_first ? "1" : "2", is_first ? "2" : "1"})
+                {
+                    scene.store = before;
+                    const words more = scene.arguments_of(script, number);
+                    arguments.insert(arguments.end(), more.begin(), more.end());
+                    for (const std::string& key : keys)
+                        of_both.push_back(key + number);
+                }
+                with_each_damage(scene, damaged,
+                                 [&](const place&)
+                                 {
+                                     const auto reply =
+                                         scene.engine.run(scene.store, script, of_both, arguments);
+                                     BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
+                                     const auto told =
+                                         turnstile::redis::detail::parse_standings(reply.leaves());
+                                     BOOST_TEST_REQUIRE(told.has_value());
+                                     const auto& healthy = told->at(is_first ? 1 : 0);
+                                     BOOST_TEST((healthy.said == status::own));
+                                     BOOST_TEST(healthy.deadline == scene.store.clock + 15'000'000);
+                                 });
+            }
+}
+
+}  // namespace
 
 #define TEST_WORDS(left, ...)                                                                      \
     BOOST_TEST(left == (words{__VA_ARGS__}), boost::test_tools::per_element())
@@ -166,6 +412,20 @@ BOOST_AUTO_TEST_CASE(a_try_does_not_overtake_whom_the_script_has_not_reached)
     BOOST_TEST(nudge("b#1.1")[0] == "own");
 }
 
+BOOST_AUTO_TEST_CASE(a_newcomer_does_not_overtake_waiters_that_the_script_has_not_reached)
+{
+    acquire("a#1.1");
+    for (int i = 0; i < 70; ++i)
+        acquire("x#1." + std::to_string(i));
+    acquire("b#1.1");
+    pass(1s);
+    release("a#1.1", fence(), "slot");
+    BOOST_TEST(owner() == "");
+    pass(1s);
+    BOOST_TEST(acquire("d#1.1")[0] == "queued");
+    BOOST_TEST(owner() == "b#1.1");
+}
+
 // --- keys ---------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(no_key_outlives_what_it_is_for)
@@ -272,7 +532,380 @@ BOOST_AUTO_TEST_CASE(what_is_older_is_forgotten_now_and_then)
         release("a#1.1", fence(), "b#0.0");
         pass(1us);
     }
-    BOOST_TEST(store.zset("done")->scores.size() == 1U);
+    BOOST_TEST(store.zset("lock{done}")->scores.size() == 1U);
+}
+
+// --- silent connections -------------------------------------------------------------------------
+
+// A machine has lost power: its connections stand until the server notices, and nobody answers.
+
+BOOST_AUTO_TEST_CASE(silent_waiters_delay_the_others_by_one_claim_lease)
+{
+    acquire("b#1.1");
+    for (int i = 1; i <= 200; ++i)
+    {
+        acquire("a#1." + std::to_string(i));
+        // A waiter behind every tenth of them.
+        if (i % 10 == 0)
+            acquire("c#1." + std::to_string(i));
+    }
+    const auto begun = store.clock;
+    release("b#1.1", fence());
+    BOOST_TEST(owner() == "a#1.1");
+    for (int i = 10; i <= 200; i += 10)
+    {
+        const std::string next = "c#1." + std::to_string(i);
+        if (i == 10)
+        {
+            pass(4s);
+            nudge(next);
+        }
+        BOOST_TEST(owner() == next);
+        release(next, fence());
+    }
+    BOOST_TEST(owner() == "");
+    BOOST_TEST(queue().empty());
+    BOOST_TEST(store.clock - begun == 4'000'000);
+}
+
+BOOST_AUTO_TEST_CASE(many_silent_waiters_do_not_keep_the_server_from_its_other_work)
+{
+    acquire("b#1.1");
+    for (int i = 1; i <= 200; ++i)
+        acquire("a#1." + std::to_string(i));
+    acquire("c#1.1");
+    release("b#1.1", fence());
+    pass(4s);
+    for (int i = 0; i < 3; ++i)
+        BOOST_TEST(nudge("c#1.1")[5] == "1");
+    BOOST_TEST(nudge("c#1.1")[0] == "own");
+}
+
+BOOST_AUTO_TEST_CASE(a_silent_connection_that_speaks_gets_its_places_back)
+{
+    acquire("b#1.1");
+    acquire("a#1.1");
+    pass(1s);
+    const std::int64_t place = std::stoll(acquire("a#1.2")[4]);
+    pass(1s);
+    acquire("c#1.1");
+    acquire("c#1.2");
+    release("b#1.1", fence());
+    pass(4s);
+    nudge("c#1.1");
+    TEST_WORDS(queue(), "c#1.2");
+    // It asks, and finds itself forgotten, as after a broken connection.
+    BOOST_TEST(nudge("a#1.2")[0] == "gone");
+    BOOST_TEST(field("silent") == "");
+    BOOST_TEST(acquire("a#1.2", "queue", place)[0] == "queued");
+    TEST_WORDS(queue(), "a#1.2", "c#1.2");
+    release("c#1.1", fence());
+    BOOST_TEST(owner() == "a#1.2");
+    TEST_WORDS(queue(), "c#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(every_command_of_a_connection_ends_its_silence)
+{
+    for (int command = 0; command < 7; ++command)
+    {
+        script_scene scene;
+        scene.acquire("b#1.1");
+        scene.acquire("a#1.1");
+        scene.release("b#1.1", scene.fence());
+        scene.pass(4s);
+        scene.acquire("c#1.1");
+        BOOST_TEST(scene.field("silent") == " a#1 ");
+        switch (command)
+        {
+        case 0:
+            scene.acquire("a#1.2", "try");
+            break;
+        case 1:
+            scene.release("a#1.1", 5);
+            break;
+        case 2:
+            scene.renew("a#1.1", 5);
+            break;
+        case 3:
+            scene.nudge("a#1.2");
+            break;
+        case 4:
+            scene.cancel("a#0.1,a#1.1");
+            break;
+        case 5:
+            scene.resync("a#0.1,a#1.1", "a#1.1");
+            break;
+        default:
+            scene.leave("a#1.1", 5);
+        }
+        BOOST_TEST(scene.field("silent") == "", command);
+        scene.pass(1h);
+        BOOST_TEST(scene.store.key_count() == 0U);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_silence_of_a_caller_is_over)
+{
+    acquire("b#1.1");
+    acquire("a#1.1");
+    acquire("a#1.2");
+    release("b#1.1", fence());
+    pass(4s);
+    BOOST_TEST(nudge("a#1.2")[0] == "own");
+    BOOST_TEST(field("silent") == "");
+}
+
+BOOST_AUTO_TEST_CASE(several_silent_connections_are_remembered)
+{
+    acquire("d#1.1");
+    for (const char* who : {"a#1.1", "b#1.1", "a#1.2", "b#1.2", "a#1.3", "b#1.3", "c#1.1"})
+        acquire(who);
+    release("d#1.1", fence());
+    pass(4s);
+    nudge("c#1.1");
+    BOOST_TEST(owner() == "b#1.1");
+    pass(4s);
+    BOOST_TEST(nudge("c#1.1")[0] == "own");
+    BOOST_TEST(field("silent") == " b#1 a#1 ");
+    renew("a#1.1", 5);
+    BOOST_TEST(field("silent") == " b#1 ");
+}
+
+BOOST_AUTO_TEST_CASE(connections_that_are_gone_are_not_remembered_as_silent)
+{
+    for (int i = 1; i <= 20; ++i)
+    {
+        const std::string who = "e" + std::to_string(i) + "#1";
+        store.subscribers["w:" + who] = 1;
+        acquire(who + ".1");
+        pass(4s);
+        if (i == 11)
+            store.subscribers.erase("w:e10#1");
+    }
+    acquire("a#1.1");
+    const std::string names = field("silent");
+    BOOST_TEST(names.starts_with(" e20#1 e19#1 "));
+    BOOST_TEST(names.ends_with(" e5#1 e4#1 "));
+    BOOST_TEST(names.find(" e10#1 ") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(silent_sleepers_delay_the_others_by_one_claim_lease)
+{
+    for (int i = 1; i <= 101; ++i)
+    {
+        const std::string who = i == 101 ? "c#1" : "a#1";
+        acquire(who + '.' + std::to_string(i));
+        leave(who + '.' + std::to_string(i), fence(), who + ".1" + std::to_string(i));
+    }
+    acquire("b#1.1");
+    signal();
+    release("b#1.1", fence());
+    BOOST_TEST(owner() == "a#1.11");
+    pass(4s);
+    nudge("c#1.1101");
+    BOOST_TEST(owner() == "c#1.1101");
+    BOOST_TEST(sleepers().empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_notification_of_a_silent_waiter_is_passed_on)
+{
+    for (const char* who : {"a#1.1", "a#1.2", "c#1.1", "d#1.1"})
+    {
+        acquire(who);
+        leave(who, fence(), std::string(who) + "1");
+    }
+    acquire("b#1.1");
+    signal();
+    signal();
+    release("b#1.1", fence());
+    pass(4s);
+    nudge("c#1.11");
+    BOOST_TEST(owner() == "c#1.11");
+    TEST_WORDS(queue(), "d#1.11");
+    BOOST_TEST(sleepers().empty());
+}
+
+// It needs no client, so it costs nobody anything.
+BOOST_FIXTURE_TEST_CASE(a_transaction_of_a_silent_connection_is_carried_out, transact_scene)
+{
+    acquire("a#1.1");
+    transact("a#1.2+", turnstile::test::add("n", "1"));
+    acquire("c#1.1");
+    pass(4s);
+    nudge("c#1.1");
+    BOOST_TEST(owner() == "c#1.1");
+    BOOST_TEST(value("n").value() == "13");
+}
+
+BOOST_FIXTURE_TEST_CASE(silent_waiters_for_units_delay_the_others_by_one_claim_lease, pool_scene)
+{
+    const std::int64_t held = std::stoll(acquire("b#1.1", 3)[2]);
+    for (int i = 1; i <= 20; ++i)
+    {
+        acquire("a#1." + std::to_string(i), 1 + i % 3);
+        acquire("c#1." + std::to_string(i), 3);
+    }
+    release("b#1.1", held);
+    const auto begun = store.clock;
+    pass(4s);
+    for (int i = 1; i <= 20; ++i)
+    {
+        const words told = nudge("c#1." + std::to_string(i));
+        BOOST_TEST(told[0] == "own");
+        release("c#1." + std::to_string(i), std::stoll(told[2]));
+    }
+    BOOST_TEST(queue().empty());
+    BOOST_TEST(store.clock - begun == 4'000'000);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_silent_connection_that_speaks_gets_its_places_for_units_back, pool_scene)
+{
+    const std::int64_t held = std::stoll(acquire("b#1.1", 3)[2]);
+    acquire("a#1.1", 3);
+    const std::int64_t place = std::stoll(acquire("a#1.2", 3)[4]);
+    pass(1s);
+    acquire("c#1.1", 3);
+    acquire("c#1.2", 3);
+    release("b#1.1", held);
+    pass(4s);
+    nudge("c#1.1");
+    TEST_WORDS(queue(), "c#1.2");
+    BOOST_TEST(nudge("a#1.2")[0] == "gone");
+    BOOST_TEST(field("silent") == "");
+    acquire("a#1.2", 3, "queue", place);
+    TEST_WORDS(queue(), "a#1.2", "c#1.2");
+}
+
+BOOST_FIXTURE_TEST_CASE(every_command_of_a_connection_ends_its_silence_in_a_pool, pool_scene)
+{
+    for (int command = 0; command < 6; ++command)
+    {
+        pool_scene scene;
+        scene.acquire("a#1.1", 3);
+        scene.pass(4s);
+        scene.acquire("c#1.1", 3);
+        BOOST_TEST(scene.field("silent") == " a#1 ");
+        switch (command)
+        {
+        case 0:
+            scene.acquire("a#1.2", 1, "try");
+            break;
+        case 1:
+            scene.release("a#0.1,a#1.1", 5);
+            break;
+        case 2:
+            scene.renew("a#1.1", 5, 1);
+            break;
+        case 3:
+            scene.nudge("a#1.2");
+            break;
+        case 4:
+            scene.cancel("a#0.1,a#1.1");
+            break;
+        default:
+            scene.resync("a#0.1,a#1.1", "a#1.1");
+        }
+        BOOST_TEST(scene.field("silent") == "", command);
+    }
+}
+
+// --- damaged keys -------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_damaged_lock_does_not_keep_others_from_being_renewed)
+{
+    check_neighbours<two_monitors>({"renew", "resync", "keep"}, {"lock"},
+                                   {"lock1", "lock1{queue}", "lock1{done}", "state1",
+                                    "lock1{bound}", "lock1{conditions}", "lock1{sleepers}c"});
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_pool_does_not_keep_others_from_being_renewed)
+{
+    check_neighbours<two_pools>({"pool_renew", "pool_resync"}, {"pool"},
+                                turnstile::test::all_pool_keys("pool1"));
+}
+
+BOOST_AUTO_TEST_CASE(each_script_of_a_lock_shows_that_the_state_is_damaged)
+{
+    two_monitors scene;
+    scene.pass(5s);
+    const words all{"lock2",        "lock2{queue}",      "lock2{done}",     "state2",
+                    "lock2{bound}", "lock2{conditions}", "lock2{sleepers}c"};
+    const std::string fence = scene.field("fence");
+    const std::string since = std::to_string(scene.store.clock);
+    const std::vector<std::pair<std::string, words>> calls{
+        {"acquire", {"w:", "d#1.9", "0", "15000", "4000", "60000", "0"}},
+        {"acquire", {"w:", "d#1.9", "try", "15000", "4000", "60000", "0"}},
+        {"release", {"w:", "d#1.2", fence, "slot", "15000", "4000", "60000"}},
+        {"leave",
+         {"w:", "d#1.2", fence, "slot", "15000", "4000", "60000", "d#1.8", "c", "2",
+          two_monitors::record("2"), "free", "c", "all", "n", "=5"}},
+        {"fetch", {"w:", "d#1.2", fence, "15000", "4000", "60000"}},
+        {"cancel", {"w:", "b#1.1", "15000", "4000", "60000", "c"}},
+        {"nudge", {"w:", "b#1.1", "15000", "4000", "60000", "w:b#1", "c"}},
+        {"signal", {"w:", "c", "all", "15000", "4000", "60000", ""}},
+        {"wake", {"w:", "d#1.3", "d#1.3", "15000", "4000", "60000", "c"}},
+        {"transact",
+         {"w:", "d#1.9+", "0", "15000", "4000", "60000", since, "0", "slot 9", "0", "c", "0", "add",
+          "n", "=1", "=0", "-9", "9"}}};
+    for (const auto& [script, arguments] : calls)
+    {
+        words its_keys = scene.keys;
+        if (script == "cancel" || script == "wake")
+            its_keys.pop_back();
+        check_errors(scene, script, its_keys, all, arguments);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(each_script_of_a_pool_shows_that_the_state_is_damaged)
+{
+    two_pools scene;
+    scene.pass(5s);
+    const std::string fence = scene.field("fence");
+    const std::vector<std::pair<std::string, words>> calls{
+        {"acquire",
+         {"w:", "d#1.9", "queue", "0", "15000", "4000", "60000", "3", "0", "0", "1", ""}},
+        {"release", {"w:", "d#1.2", fence, "slot", "15000", "4000", "60000", "3", "0", "0"}},
+        {"cancel", {"w:", "b#1.1", "15000", "4000", "60000", "3", "0", "0", ""}},
+        {"nudge", {"w:", "b#1.1", "15000", "4000", "60000", "3", "0"}},
+        {"count", {"w:", "read", "0", "", "", "15000", "4000", "60000", "3", "0"}}};
+    for (const auto& [script, arguments] : calls)
+        check_errors(scene, "pool_" + script, scene.keys,
+                     turnstile::test::all_pool_keys(scene.keys[0]), arguments);
+}
+
+BOOST_AUTO_TEST_CASE(ordinary_paths_of_a_pool_show_that_the_state_is_damaged)
+{
+    two_pools scene(false);
+    scene.pass(1s);
+    const std::string fence = scene.field("fence");
+    const std::vector<std::pair<std::string, words>> calls{
+        {"acquire",
+         {"w:", "d#1.9", "queue", "0", "15000", "4000", "60000", "3", "0", "0", "1", ""}},
+        {"release", {"w:", "d#1.2", fence, "slot", "15000", "4000", "60000", "3", "0", "0"}}};
+    words places = turnstile::test::all_pool_keys(scene.keys[0]);
+    // Nobody waits.
+    places.erase(places.begin() + 1);
+    for (const auto& [script, arguments] : calls)
+        check_errors(scene, "pool_" + script, scene.keys, places, arguments);
+}
+
+BOOST_AUTO_TEST_CASE(each_script_of_a_gate_shows_that_the_state_is_damaged)
+{
+    gate_scene scene;
+    scene.meet_here(2);
+    scene.arrive("a#0+1", "a#1");
+    const words options{"2", "15000", "60000", "0"};
+    const std::vector<std::pair<std::string, words>> calls{
+        {"gate_wait", {"w:", "b#1"}},
+        {"gate_change", {"w:", "arrive", "1", "b#0+1", "", "b#1"}},
+        {"gate_meet", {"w:", "arrive", "b#0+1", "", "b#1"}}};
+    scene.set("a#0+2");
+    for (const auto& [script, first] : calls)
+    {
+        words arguments = first;
+        arguments.insert(arguments.end(), options.begin(), options.end());
+        check_errors(scene, script, scene.keys, {"gate"}, arguments);
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/script_scene.hpp"
@@ -273,10 +274,10 @@ BOOST_AUTO_TEST_CASE(renew_several)
 {
     acquire("a#1.1");
     const std::int64_t first = fence();
-    keys = {"lock2", "queue2", "done2"};
+    keys = {"lock2"};
     acquire("a#1.2");
     const std::int64_t second = fence();
-    keys = {"lock", "queue", "done", "lock2", "queue2", "done2", "lock3", "queue3", "done3"};
+    keys = {"lock", "lock2", "lock3"};
     const words told = run("renew", {"w:", "a#1.1", std::to_string(first), lease, claim, idle,
                                      "a#1.2", std::to_string(second), lease, claim, idle, "a#1.3",
                                      "5", lease, claim, idle});
@@ -298,6 +299,54 @@ BOOST_AUTO_TEST_CASE(resync_renames)
     BOOST_TEST(owner() == "a#2.1");
     BOOST_TEST(left() == 15'000'000);
     BOOST_TEST(resync("d#1.1", "d#2.1")[0] == "gone");
+}
+
+// Of two waiters of a client, the later one is named first: the other one must not look dead then.
+BOOST_AUTO_TEST_CASE(resync_keeps_the_order_of_waiters_that_it_names_in_another_order)
+{
+    for (const bool is_asleep : {false, true})
+        BOOST_TEST_CONTEXT((is_asleep ? "sleepers" : "waiters"))
+        {
+            script_scene scene;
+            const auto wait = [&](const std::string& id)
+            {
+                if (!is_asleep)
+                    return scene.acquire(id);
+                scene.acquire("d#1.9");
+                return scene.leave("d#1.9", scene.fence(), id);
+            };
+            if (!is_asleep)
+                scene.acquire("c#1.1");
+            wait("a#1.7");
+            wait("b#1.1");
+            wait("a#1.5");
+            if (is_asleep)
+            {
+                // It was signalled, and its death passes that on.
+                scene.acquire("d#1.1");
+                scene.leave("d#1.1", scene.fence(), "c#1.2");
+                scene.acquire("b#1.9");
+                scene.signal();
+                BOOST_TEST(scene.queue() == (words{"a#1.7"}), boost::test_tools::per_element());
+                BOOST_TEST(scene.sleepers() == (words{"b#1.1", "a#1.5", "c#1.2"}),
+                           boost::test_tools::per_element());
+            }
+            // The owner dies, and the connection of two waiters breaks.
+            scene.store.subscribers.erase("w:a#1");
+            scene.store.subscribers["w:a#2"] = 1;
+            scene.pass(4s);
+            const words once = scene.keys;
+            scene.keys.insert(scene.keys.end(), once.begin(), once.end());
+            const auto told = scene.run("resync", {"w:", "a#1.5", "a#2.5", "0", scene.lease,
+                                                   scene.claim, scene.idle, "c", "a#1.7", "a#2.7",
+                                                   "0", scene.lease, scene.claim, scene.idle, "c"});
+            BOOST_TEST(told[0] == (is_asleep ? "asleep" : "queued"));
+            BOOST_TEST(told[7] == "own");
+            BOOST_TEST(scene.owner() == "a#2.7");
+            BOOST_TEST((is_asleep ? scene.sleepers() : scene.queue()) ==
+                           (is_asleep ? words{"b#1.1", "a#2.5", "c#1.2"} : words{"b#1.1", "a#2.5"}),
+                       boost::test_tools::per_element());
+        }
 }
 
 BOOST_AUTO_TEST_CASE(resync_reclaims_after_the_server_forgot)
@@ -379,23 +428,58 @@ BOOST_AUTO_TEST_CASE(keys_of_another_kind_or_layout)
 {
     const auto set = [&](const std::vector<std::string>& command)
     { static_cast<void>(store.run(command)); };
-    set({"SET", "lock", "x"});
-    for (const char* expected : {"wrongtype", "foreign"})
+    const std::vector<std::pair<std::string, words>> damages{
+        {"wrongtype", {"SET", "lock", "x"}},
+        {"foreign", {"HSET", "lock", "layout", "1 4000 0"}},
+        {"foreign", {"HSET", "lock", "state", "3 a#1.1 5"}}};
+    for (const auto& [expected, damage] : damages)
     {
-        const std::size_t before = store.key_count();
+        set({"DEL", "lock"});
+        set(damage);
         BOOST_TEST(acquire("a#1.1")[0] == expected);
         BOOST_TEST(release("a#1.1", 5)[0] == expected);
         BOOST_TEST(cancel("a#1.1")[0] == expected);
         BOOST_TEST(nudge("a#1.1")[0] == expected);
         BOOST_TEST(renew("a#1.1", 5)[0] == expected);
         BOOST_TEST(resync("a#1.1", "a#2.1")[0] == expected);
-        BOOST_TEST(store.key_count() == before);
-        set({"DEL", "lock"});
-        set({"HSET", "lock", "layout", "2"});
+        BOOST_TEST(store.key_count() == 1U);
     }
     set({"DEL", "lock"});
-    set({"SET", "queue", "x"});
+    set({"SET", "lock{queue}", "x"});
     BOOST_TEST(acquire("a#1.1")[0] == "wrongtype");
+}
+
+BOOST_AUTO_TEST_CASE(layouts_1_and_2_refuse_the_locks_of_each_other)
+{
+    // A lock of layout 1, as its scripts leave it.
+    store.run(words{"HSET", "lock", "owner", "a#1.1", "fence", std::to_string(start), "clock",
+                    std::to_string(start), "deadline", std::to_string(start + 4'000'000), "until",
+                    std::to_string(start + 75'000'000), "layout", "1 4000 0", "born",
+                    std::to_string(start)});
+    const turnstile::test::redis_store before = store;
+    for (const words& told :
+         {acquire("b#1.1"), acquire("b#1.1", "try"), release("a#1.1", start, "slot"),
+          cancel("a#1.1"), nudge("a#1.1"), renew("a#1.1", start), resync("a#1.1", "a#2.1", start),
+          leave("a#1.1", start), keep("record", "15000"), signal(), wake("a#1.1", "a#2.1"),
+          break_lock()})
+        BOOST_TEST(told[0] == "foreign");
+    BOOST_TEST((store == before));
+
+    // What each script of layout 1 looks at first.
+    engine.add("of_layout_1",
+               "local layout = redis.call('HMGET', KEYS[1], 'owner', 'layout')[2]\n"
+               "if not layout then return 'fresh' end\n"
+               "return string.match(layout, '^1 (%d+) (%d+)( ?c?b?)$') and 'known' or 'foreign'");
+    const auto told = [&] { return engine.run(store, "of_layout_1", keys, {}).text; };
+    store.clear();
+    BOOST_TEST(told() == "fresh");
+    acquire("a#1.1");
+    BOOST_TEST(told() == "foreign");
+    acquire("b#1.1");
+    BOOST_TEST(told() == "foreign");
+    pass(1s);
+    release("a#1.1", fence(), "slot");
+    BOOST_TEST(told() == "foreign");
 }
 
 BOOST_AUTO_TEST_CASE(keys_live_as_long_as_they_are_needed)
@@ -416,6 +500,128 @@ BOOST_AUTO_TEST_CASE(keys_live_as_long_as_they_are_needed)
     BOOST_TEST(store.key_count() == 2U);
     pass(76s);
     BOOST_TEST(store.key_count() == 0U);
+}
+
+// --- what operators do --------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(inspection_of_an_unknown_lock_writes_nothing)
+{
+    TEST_WORDS(inspect(), std::to_string(start) + " 0 0 0 0 1 1");
+    BOOST_TEST(store.key_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(inspection_names_the_holder_and_the_waiters_in_order)
+{
+    announce("a", "till");
+    announce("c", "office");
+    acquire("a#1.1");
+    pass(1s);
+    acquire("b#1.1");
+    pass(1s);
+    acquire("c#1.1");
+    store.subscribers.erase("w:a#1");
+    const std::string since = std::to_string(start);
+    TEST_WORDS(inspect(), std::to_string(store.clock) + ' ' + since + " 1 2 1 1 0",
+               "1 " + since + ' ' + std::to_string(start + 4'000'000) + " 0", "till",
+               "1 " + std::to_string(start + 1'000'000) + " 0 1", "",
+               "1 " + std::to_string(start + 2'000'000) + " 0 1", "office");
+}
+
+BOOST_AUTO_TEST_CASE(inspection_lists_no_more_waiters_than_it_may_and_counts_all)
+{
+    for (int i = 0; i < 10; ++i)
+        acquire("a#1." + std::to_string(i));
+    const words all = inspect(3);
+    BOOST_TEST(all.size() == 1U + 2 + 3 * 2);
+    BOOST_TEST(all[0].find(" 1 9 1 1 0") != std::string::npos);
+}
+
+// A user may lack the right to read the sessions.
+BOOST_AUTO_TEST_CASE(inspection_works_without_the_names_of_sessions)
+{
+    acquire("a#1.1");
+    store.run(words{"SET", "sessions", "no hash"});
+    BOOST_TEST(inspect().size() == 3U);
+    BOOST_TEST(inspect()[2].empty());
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_are_not_ours_are_not_inspected)
+{
+    store.run(words{"HSET", "lock", "layout", "1 4000 0"});
+    TEST_WORDS(inspect(), "foreign");
+    BOOST_TEST(break_lock()[0] == "foreign");
+}
+
+BOOST_AUTO_TEST_CASE(what_ended_sessions_have_announced_is_forgotten)
+{
+    announce("a", "till", "1000");
+    announce("b", "office", "60000");
+    pass(2s);
+    announce("c", "shop", "1000");
+    BOOST_TEST(store.hash("sessions")->size() == 2U);
+    BOOST_TEST(!store.hash("sessions")->contains("a"));
+    TEST_WORDS(members("ends"), "c", "b");
+    pass(61s);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_broken_lock_goes_to_the_next_waiter)
+{
+    acquire("a#1.1");
+    acquire("b#1.1");
+    const std::int64_t former = fence();
+    const words answer = break_lock();
+    BOOST_TEST(answer[0] == "ok");
+    BOOST_TEST(answer[6] == "1");
+    TEST_WORDS(told(), "broken lock " + std::to_string(former), "w:a#1 lost a#1.1",
+               "w:b#1 grant b#1.1");
+    BOOST_TEST(store.published[1].second.ends_with(" broken"));
+    BOOST_TEST(owner() == "b#1.1");
+    BOOST_TEST(fence() > former);
+    BOOST_TEST(release("a#1.1", former)[0] == "lost");
+    BOOST_TEST(renew("a#1.1", former)[0] == "lost");
+    BOOST_TEST(owner() == "b#1.1");
+}
+
+// The message does not reach it.
+BOOST_AUTO_TEST_CASE(a_holder_that_comes_back_does_not_reclaim_a_broken_lock)
+{
+    acquire("a#1.1");
+    const std::int64_t former = fence();
+    break_lock();
+    BOOST_TEST(owner() == "");
+    BOOST_TEST(fence() > former);
+    BOOST_TEST(resync("a#1.1", "a#2.1", former)[0] == "lost");
+    BOOST_TEST(owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_is_broken_for_one_grant_only)
+{
+    acquire("a#1.1");
+    acquire("b#1.1");
+    const std::int64_t former = fence();
+    BOOST_TEST(break_lock(std::to_string(former - 1))[6] == "0");
+    BOOST_TEST(owner() == "a#1.1");
+    BOOST_TEST(break_lock(std::to_string(former))[6] == "1");
+    BOOST_TEST(break_lock(std::to_string(former))[6] == "0");
+    BOOST_TEST(owner() == "b#1.1");
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_that_nobody_holds_cannot_be_broken)
+{
+    BOOST_TEST(break_lock()[6] == "0");
+    TEST_WORDS(told());
+    BOOST_TEST(store.key_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_user_who_may_not_announce_it_cannot_break_a_lock)
+{
+    acquire("a#1.1");
+    const auto before = *store.hash("lock");
+    store.publish_error = "NOPERM";
+    BOOST_TEST(
+        engine.run(store, "break", keys, {"w:", "", "broken", lease, claim, idle}).is_error());
+    BOOST_TEST((*store.hash("lock") == before));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -4,10 +4,13 @@
 
 // What a session promises to those who use it, with a server that works, or is not there at all.
 
+#include <atomic>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <condition_variable>
+#include <cstdio>
 #include <memory>
 #include <redis/scripts.hpp>
 #include <set>
@@ -17,11 +20,14 @@
 #include <support/lock_view.hpp>
 #include <support/raw_client.hpp>
 #include <support/redis_server.hpp>
+#include <support/running_context.hpp>
 #include <support/tcp_proxy.hpp>
 #include <thread>
 #include <tuple>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/error.hpp>
+#include <turnstile/redis/event.hpp>
+#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -97,6 +103,9 @@ BOOST_AUTO_TEST_CASE(a_contended_section_takes_two_commands_and_a_message)
     lock_client second(settings);
     BOOST_TEST(first.ready() == error_code());
     BOOST_TEST(second.ready() == error_code());
+    // Behind what the sessions say of themselves.
+    BOOST_TEST(first.ping() == error_code());
+    BOOST_TEST(second.ping() == error_code());
     turnstile::test::raw_client monitor(server);
     monitor.send({"MONITOR"});
     BOOST_TEST(monitor.hear("+OK"));
@@ -379,13 +388,342 @@ BOOST_AUTO_TEST_CASE(patience_of_all_kinds)
     BOOST_TEST(client.try_lock("a")->result() == "held");
 }
 
-BOOST_AUTO_TEST_CASE(patience_ends_without_a_server)
+// An empty optional says that somebody holds the lock. Without a server, nobody knows.
+BOOST_AUTO_TEST_CASE(trying_without_a_server_is_unreachable_and_not_busy)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
     proxy.refuse(true);
-    lock_client client(short_leases(proxy.url()));
-    BOOST_TEST(client.try_lock_for("a", 20ms)->result() == "not held");
+    lock_client client(undisturbed(proxy.url()));
+    client.size("pool", 1);
+    const std::string unreachable = make_error_code(errc::unreachable).message();
+    BOOST_TEST(client.try_lock_for("a", 20ms)->result() == unreachable);
+    BOOST_TEST(client.try_lock("a")->result() == unreachable);
+    BOOST_TEST(client.try_acquire("pool", 1)->result() == unreachable);
+    const auto patient = client.lock("a");
+    proxy.refuse(false);
+    BOOST_TEST(patient->result() == "held");
+    // A session that has lost its server does not know either.
+    proxy.refuse(true);
+    proxy.cut();
+    BOOST_TEST(until([&] { return !client.metrics().connected; }));
+    BOOST_TEST(client.try_lock("a")->result() == unreachable);
+    BOOST_TEST(client.try_lock_for("a", 20ms)->result() == unreachable);
+    proxy.refuse(false);
+    BOOST_TEST(until([&] { return client.metrics().connected; }));
+    BOOST_TEST(client.try_lock("a")->result() == "not held");
+    BOOST_TEST(patient->holds());
+}
+
+// A session that is still connecting for the first time is neither.
+BOOST_AUTO_TEST_CASE(trying_waits_for_the_first_attempt_to_connect)
+{
+    const redis_server server;
+    lock_client client(undisturbed(server.url()));
+    BOOST_TEST(client.try_lock("a")->result() == "held");
+}
+
+// --- mistakes in the configuration ----------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_wrong_password_fails_operations_until_it_is_right)
+{
+    const redis_server server({"--requirepass", "right"});
+    config settings = undisturbed(server.url());
+    settings.password = "wrong";
+    lock_client client(settings);
+    client.size("pool", 1);
+    const error_code refused = errc::wrong_credentials;
+    // Those that wait already, and new ones.
+    for (int i = 0; i < 2; ++i)
+    {
+        const auto lock = client.lock("a");
+        BOOST_TEST(lock->result() == refused.message());
+        BOOST_TEST((lock->error() == turnstile::redis::error_kind::configuration));
+        BOOST_TEST(client.try_lock("a")->result() == refused.message());
+        BOOST_TEST(client.try_lock_for("a", 1h)->result() == refused.message());
+        BOOST_TEST(client.acquire("pool", 1)->result() == refused.message());
+        BOOST_TEST(client.add("pool", 1) == refused);
+        BOOST_TEST(client.ping() == refused);
+    }
+    // The session goes on trying, and knows of nothing that it has failed.
+    server.run({"CONFIG", "SET", "requirepass", "wrong"});
+    BOOST_TEST(until([&] { return client.metrics().connected; }));
+    BOOST_TEST(client.lock("a")->result() == "held");
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_password_fails_events_too)
+{
+    const redis_server server({"--requirepass", "right"});
+    config settings = undisturbed(server.url());
+    settings.password = "wrong";
+    settings.logger = nullptr;
+    boost::asio::io_context context;
+    session unaccepted(context, settings);
+    turnstile::redis::event gate(unaccepted, "gate");
+    std::string told;
+    const auto note = [&](const error_code& error)
+    { told += error == make_error_code(errc::wrong_credentials) ? '+' : '-'; };
+    gate.async_wait(note);
+    gate.async_set(note);
+    gate.async_is_set([&](const error_code& error, bool) { note(error); });
+    gate.async_wait_for(0s, [&](const error_code& error, std::cv_status) { note(error); });
+    while (told.size() < 4)
+        context.run_one();
+    gate.async_set(note);
+    while (told.size() < 5)
+        context.run_one();
+    BOOST_TEST(told == "+++++");
+    // What has failed is not done later.
+    server.run({"CONFIG", "SET", "requirepass", "wrong"});
+    while (!unaccepted.metrics().connected)
+        context.run_one();
+    bool is_set = true;
+    gate.async_is_set(
+        [&](const error_code& error, bool value)
+        {
+            BOOST_TEST(!error);
+            is_set = value;
+            context.stop();
+        });
+    context.run();
+    BOOST_TEST(!is_set);
+}
+
+namespace {
+
+/// A server with a user of its own, and what the user's sessions are made of.
+struct restricted_server
+{
+    explicit restricted_server(const std::string& keys = "~*")
+    {
+        server.run({"ACL", "SETUSER", "app", "on", ">right", keys, "&*", "+@all"});
+    }
+
+    [[nodiscard]] config settings(config from) const
+    {
+        from.username = "app";
+        from.password = "right";
+        return from;
+    }
+
+    /// Takes the password away, and the connections that were made with it.
+    void lock_out() const
+    {
+        server.run({"ACL", "SETUSER", "app", "resetpass"});
+        server.run({"CLIENT", "KILL", "USER", "app"});
+    }
+
+    redis_server server;
+};
+
+}  // namespace
+
+// An administrator who makes a mistake, and mends it within a lease, does no harm.
+BOOST_AUTO_TEST_CASE(credentials_that_are_revoked_for_less_than_a_lease_lose_nothing)
+{
+    const restricted_server restricted;
+    lock_client client(restricted.settings(undisturbed(restricted.server.url())));
+    lock_client other(undisturbed(restricted.server.url()));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const auto stranger = other.lock("b");
+    BOOST_TEST(stranger->result() == "held");
+    const auto waiter = client.lock("b");
+    const turnstile::test::lock_view view(restricted.server, "b");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+
+    restricted.lock_out();
+    BOOST_TEST(until([&] { return contains(client.log(), "WRONGPASS"); }));
+    const auto late = client.lock("b");
+    BOOST_TEST(client.try_lock("b")->result() ==
+               make_error_code(errc::wrong_credentials).message());
+    BOOST_TEST(never_within(50ms, [&] { return waiter->is_told() || late->is_told(); }));
+    BOOST_TEST(holder->holds());
+
+    restricted.server.run({"ACL", "SETUSER", "app", ">right"});
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    BOOST_TEST(stranger->unlock() == error_code());
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(waiter->unlock() == error_code());
+    BOOST_TEST(late->result() == "held");
+    BOOST_TEST(holder->unlock() == error_code());
+}
+
+BOOST_AUTO_TEST_CASE(credentials_that_are_revoked_for_a_lease_fail_operations)
+{
+    const restricted_server restricted;
+    lock_client client(
+        restricted.settings(config(restricted.server.url() + "?lease=2s&max_backoff=50ms")));
+    lock_client other(undisturbed(restricted.server.url()));
+    const auto stranger = other.lock("b");
+    BOOST_TEST(stranger->result() == "held");
+    const auto waiter = client.lock("b");
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+
+    restricted.lock_out();
+    BOOST_TEST(waiter->result() == make_error_code(errc::wrong_credentials).message());
+    BOOST_TEST(client.lock("c")->result() == make_error_code(errc::wrong_credentials).message());
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    // The log says when it was lost, and why.
+    BOOST_TEST(contains(client.log(), "the lock 'a' was lost: its lease expired at 20"),
+               client.log());
+    BOOST_TEST(contains(client.log(), "WRONGPASS"), client.log());
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_lock_names_its_reason)
+{
+    const redis_server server;
+    lock_client client(undisturbed(server.url() + "?renew_fraction=0.05"));
+    lock_client other(undisturbed(server.url()));
+    const auto usurped = client.lock("a");
+    const auto kept = client.lock("b");
+    BOOST_TEST(usurped->result() == "held");
+    BOOST_TEST(kept->result() == "held");
+    // The server forgets its holder while the connection is broken, and another one is faster.
+    const turnstile::test::lock_view view(server, "a");
+    const std::string key = view.keys[0];
+    server.run({"DEL", key});
+    const auto usurper = other.lock("a");
+    BOOST_TEST(usurper->result() == "held");
+    server.run({"CLIENT", "KILL", "TYPE", "pubsub"});
+    BOOST_TEST(until([&] { return usurped->is_told_of_loss(); }));
+    BOOST_TEST(contains(client.log(), "the lock 'a' was lost: the server says that the lease of " +
+                                          key + " has ended"),
+               client.log());
+    BOOST_TEST(client.close() == error_code());
+    BOOST_TEST(until([&] { return kept->is_told_of_loss(); }));
+    BOOST_TEST(contains(client.log(), "the lock 'b' was lost: the session was closed"),
+               client.log());
+}
+
+BOOST_AUTO_TEST_CASE(rights_that_are_revoked_for_a_moment_lose_no_lock)
+{
+    const restricted_server restricted;
+    config settings = restricted.settings(undisturbed(restricted.server.url()));
+    settings.claim_lease = settings.lease = 60s;
+    settings.health_check = 20s;
+    settings.renew_fraction = 0.05;
+    lock_client client(settings);
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    restricted.server.run({"ACL", "SETUSER", "app", "-evalsha"});
+    // A renewal is refused. It is repeated many times, and logged once.
+    const std::string warning = "the server refuses a command for turnstile:";
+    BOOST_TEST(until([&] { return contains(client.log(), warning); }));
+    BOOST_TEST(contains(client.log(), ":mutex:a"), client.log());
+    BOOST_TEST(contains(client.log(), "add +evalsha"), client.log());
+    const auto renewals = client.metrics().renewals;
+    BOOST_TEST(until([&] { return client.metrics().renewals > renewals + 3; }));
+    const std::string log = client.log();
+    BOOST_TEST(log.find(warning) == log.rfind(warning), log);
+    BOOST_TEST(client.lock("b")->result() == make_error_code(errc::missing_permission).message());
+    // Inside a script, the server refuses a command with another text.
+    restricted.server.run({"ACL", "SETUSER", "app", "+evalsha", "-hset"});
+    BOOST_TEST(client.lock("c")->result() == make_error_code(errc::missing_permission).message());
+    BOOST_TEST(holder->holds());
+    restricted.server.run({"ACL", "SETUSER", "app", "+hset"});
+    BOOST_TEST(holder->unlock() == error_code());
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_waiter_leaves_the_queue_once_the_server_lets_it)
+{
+    const restricted_server restricted;
+    config settings = restricted.settings(undisturbed(restricted.server.url()));
+    settings.claim_lease = 1s;
+    lock_client client(settings);
+    lock_client other(undisturbed(restricted.server.url()));
+    const auto stranger = other.lock("a");
+    BOOST_TEST(stranger->result() == "held");
+    const auto waiter = client.lock("a");
+    const turnstile::test::lock_view view(restricted.server, "a");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    restricted.server.run({"ACL", "SETUSER", "app", "-evalsha"});
+    waiter->cancel();
+    BOOST_TEST(waiter->result() == aborted);
+    BOOST_TEST(until([&] { return contains(client.log(), "NOPERM"); }));
+    BOOST_TEST(client.metrics().attempts == 1U);
+    restricted.server.run({"ACL", "SETUSER", "app", "+evalsha"});
+    BOOST_TEST(until([&] { return view.queued() == 0; }));
+    BOOST_TEST(until([&] { return client.metrics().attempts == 0; }));
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_cannot_be_used_is_named)
+{
+    const restricted_server restricted("~turnstile:*a*");
+    lock_client client(restricted.settings(undisturbed(restricted.server.url())));
+    BOOST_TEST(client.lock("b")->result() == make_error_code(errc::missing_permission).message());
+    BOOST_TEST(contains(client.log(), ":mutex:b"), client.log());
+    BOOST_TEST(contains(client.log(), "add ~turnstile:*"), client.log());
+
+    const turnstile::test::lock_view view(restricted.server, "a");
+    restricted.server.run({"SET", view.keys[0], "somebody else's"});
+    BOOST_TEST(client.lock("a")->result() == make_error_code(errc::wrong_type).message());
+    BOOST_TEST(contains(client.log(), view.keys[0]), client.log());
+    BOOST_TEST(contains(client.log(), "a value of another type"), client.log());
+}
+
+// --- the default logger -----------------------------------------------------------------------------
+
+namespace {
+
+/// What is written to stderr as long as this lives.
+class captured_stderr
+{
+public:
+    captured_stderr()
+        : saved_(::dup(STDERR_FILENO))
+        , file_(std::tmpfile())
+    {
+        ::dup2(::fileno(file_), STDERR_FILENO);
+    }
+    captured_stderr(const captured_stderr&) = delete;
+    captured_stderr& operator=(const captured_stderr&) = delete;
+    ~captured_stderr()
+    {
+        ::dup2(saved_, STDERR_FILENO);
+        ::close(saved_);
+        std::fclose(file_);
+    }
+
+    [[nodiscard]] std::string text() const
+    {
+        std::string result(65'536, '\0');
+        const auto size = ::pread(::fileno(file_), result.data(), result.size(), 0);
+        result.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+        return result;
+    }
+
+private:
+    int saved_;
+    std::FILE* file_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(by_default_stderr_has_one_line_for_each_cause)
+{
+    const redis_server server({"--requirepass", "right"});
+    config settings = config::from_url(server.url() + "?max_backoff=10ms");
+    std::atomic<int> attempts{0};
+    settings.credentials = [&]
+    {
+        ++attempts;
+        return turnstile::redis::user_credentials("", "wrong");
+    };
+    settings.notice = "TURNSTILE_REDIS_URL is not set";
+    std::string text;
+    {
+        const captured_stderr captured;
+        turnstile::test::running_context context;
+        const session unaccepted(context.get_executor(), settings);
+        BOOST_TEST(until([&] { return attempts > 5; }));
+        text = captured.text();
+    }
+    BOOST_TEST(text == "turnstile: warning: TURNSTILE_REDIS_URL is not set: using " + server.url() +
+                           "\nturnstile: error: cannot connect to " + server.url() +
+                           ": user 'default': WRONGPASS invalid username-password pair or user is "
+                           "disabled. (trying again)\n");
 }
 
 // --- figures ------------------------------------------------------------------------------------

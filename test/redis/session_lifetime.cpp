@@ -10,6 +10,8 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -338,3 +340,40 @@ BOOST_DATA_TEST_CASE(a_forked_child_is_told_that_the_session_is_closed, data::ma
     BOOST_TEST(told(release));
     BOOST_TEST(release.state() == "done");
 }
+
+#ifdef __linux__
+
+namespace {
+
+/// How many timers of this process are set that go on while the machine sleeps.
+int boot_timers()
+{
+    int result = 0;
+    for (const auto& each : std::filesystem::directory_iterator("/proc/self/fdinfo"))
+    {
+        std::ifstream lines(each.path());
+        bool is_of_boot_time = false;
+        for (std::string line; std::getline(lines, line);)
+        {
+            is_of_boot_time =
+                is_of_boot_time || line == "clockid: " + std::to_string(CLOCK_BOOTTIME);
+            if (is_of_boot_time && line.starts_with("it_value: ") && line != "it_value: (0, 0)")
+                ++result;
+        }
+    }
+    return result;
+}
+
+}  // namespace
+
+// A loss is reported when the machine wakes, and not by as much later as it has slept.
+BOOST_AUTO_TEST_CASE(the_end_of_a_lease_is_timed_by_the_clock_of_leases)
+{
+    const redis_server server;
+    turnstile::test::lock_client client(undisturbed(server.url()));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    BOOST_TEST(until([] { return boot_timers() == 1; }));
+}
+
+#endif

@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(cancel_after_a_time)
         error_code error;
         try
         {
-            co_await it.mutex.async_lock(asio::cancel_after(20ms));
+            static_cast<void>(co_await it.mutex.async_lock(asio::cancel_after(20ms)));
         }
         catch (const turnstile::system_error& failure)
         {
@@ -345,7 +345,7 @@ BOOST_AUTO_TEST_CASE(with_lock_whose_lock_is_lost_cancels_its_body)
     asio::io_context context;
     // It has to last until the section has begun.
     config settings = short_leases(proxy.url());
-    settings.lease = settings.claim_lease = 4s;
+    settings.claim_lease = settings.lease = 4s;
     session s(context, settings, session_thread::own);
     async_mutex mutex(s, "a");
     turnstile::test::lock_client other(undisturbed(server.url()));

@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(a_free_lock_is_passed_through)
     BOOST_TEST(value("n").value() == "-8");
     BOOST_TEST(value("t").value() == "x y");
     BOOST_TEST(!value("b"));
-    BOOST_TEST((members("done") == words{"slot"}));
+    BOOST_TEST((members("lock{done}") == words{"slot"}));
     BOOST_TEST(store.published.empty());
     // It took its turn among the grants.
     const std::int64_t former = fence();
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(numbers_are_compared)
                 for (const std::string& each : held)
                     BOOST_TEST((each != operand || holds));
                 ++seen;
-                store.run(words{"DEL", "done"});
+                store.run(words{"DEL", "lock{done}"});
             }
     BOOST_TEST(transact("a#1.1", number("=", "m", "7"))[0] == "released");
 }
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(texts_are_compared)
         BOOST_TEST(transact("a#1.1", step)[0] == said);
         if (said == "own")
             release("a#1.1", fence());
-        store.run(words{"DEL", "done"});
+        store.run(words{"DEL", "lock{done}"});
     };
     check(text("=", "t", "=abc"), "released");
     check(text("=", "t", "=ab"), "unmet");
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(it_does_not_overtake)
 
 BOOST_AUTO_TEST_CASE(a_lock_without_memory_is_kept_for_who_may_have_it)
 {
-    grace = store.clock + 1'000'000;
+    begin_grace(1s);
     BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "queued");
     BOOST_TEST(owner() == "?");
     BOOST_TEST(value("n").value() == "12");
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(what_no_double_says_exactly_is_left_to_the_client)
         step[5] = "9223372036854775807";
         BOOST_TEST(transact("a#1.1", step)[0] == "released", each);
         BOOST_TEST(value("n").value() == each);
-        store.run(words{"DEL", "done"});
+        store.run(words{"DEL", "lock{done}"});
     }
     for (const char* each : {"1000000000000000", "9223372036854775807", "05", "-0", "+1", "1.5",
                              "1e3", "0x10", "inf", "nan", "", "many", " 1", "1 "})
@@ -316,7 +316,7 @@ BOOST_AUTO_TEST_CASE(one_that_another_one_has_followed_does_nothing)
     tries = 2;
     BOOST_TEST(transact("a#3.1", number("<", "n", "0"))[0] == "unmet");
     // It is remembered for as long as the first one may be late.
-    BOOST_TEST(store.run(words{"PTTL", "done"}).number >= 15'000);
+    BOOST_TEST(store.run(words{"PTTL", "lock{done}"}).number >= 15'000);
     BOOST_TEST(store.run(words{"PTTL", "lock"}).number >= 15'000);
     for (tries = 0; tries < 2; ++tries)
         BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "unknown");

@@ -22,6 +22,7 @@
 #include <string>
 #include <support/coroutine_scene.hpp>
 #include <support/lock_client.hpp>
+#include <support/packed_state.hpp>
 #include <support/print.hpp>
 #include <support/redis_server.hpp>
 #include <turnstile/error.hpp>
@@ -297,8 +298,8 @@ BOOST_AUTO_TEST_CASE(a_sum_has_to_be_a_value_of_its_member)
     BOOST_TEST(is_one_command(change().add(&room::small, 255)));
     failure_of(change().add(&room::small, 1), out_of_range);
     BOOST_TEST(field("small") == "255");
-    BOOST_TEST(server.cli({"HGET", redis::detail::monitor_keys("turnstile", "room")[0], "owner"}) ==
-               "");
+    const std::string key = redis::detail::monitor_keys("turnstile", "room")[0];
+    BOOST_TEST(packed_word(server.cli({"HGET", key, "state"}), "owner") == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_text_of_another_form_is_read_by_the_client)
@@ -373,7 +374,10 @@ BOOST_AUTO_TEST_CASE(one_that_waits_takes_one_command_and_one_message)
     redis::session second(context, undisturbed(server.url()), redis::session_thread::own);
     monitor theirs(second, "room");
     const auto waiting = [this]
-    { return server.cli({"ZCARD", redis::detail::monitor_keys("turnstile", "room")[1]}); };
+    {
+        return server.cli(
+            {"ZCARD", redis::detail::monitor_keys("turnstile", "room")[0] + "{queue}"});
+    };
     std::string told;
     run(
         [&]() -> task

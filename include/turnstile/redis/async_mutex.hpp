@@ -9,6 +9,7 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,7 +19,9 @@
 #include <turnstile/lock_guard.hpp>
 #include <turnstile/owner_token.hpp>
 #include <turnstile/redis/detail/grant.hpp>
+#include <turnstile/redis/detail/inspection.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
+#include <turnstile/redis/lock_status.hpp>
 #include <turnstile/redis/session.hpp>
 #include <utility>
 
@@ -27,7 +30,7 @@ namespace turnstile::redis {
 /**
  * @brief How a lock is leased.
  *
- * What is not set is taken from the @ref config of the session.
+ * Options that are not set come from the @ref config of the session.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Unsafe.
@@ -35,26 +38,26 @@ namespace turnstile::redis {
 class mutex_options
 {
 public:
-    /// The options of the session.
+    /// Takes all options from the session.
     mutex_options() noexcept = default;
 
-    /// How long the lock is held after the server heard of its holder last; at least 100 ms. A holder
-    /// that died is replaced within this time. @return `*this`
+    /// The time from the last renewal to the end of the lease; at least 100 ms. A crashed holder is replaced
+    /// within this time. @return `*this`
     mutex_options& lease(std::chrono::milliseconds value) noexcept
     {
         lease_ = value;
         return *this;
     }
 
-    /// How long a grant lasts at first, until its receiver confirms it; not longer than the lease. A
-    /// waiter that does not answer costs this time. @return `*this`
+    /// The time within which the receiver has to confirm a new grant; at most the lease. An unresponsive
+    /// waiter delays the others by this time. @return `*this`
     mutex_options& claim_lease(std::chrono::milliseconds value) noexcept
     {
         claim_lease_ = value;
         return *this;
     }
 
-    /// Whether the session extends the lease for as long as the lock is held. @return `*this`
+    /// Whether the session renews the lease while the lock is held. @return `*this`
     mutex_options& renew(bool value) noexcept
     {
         renew_ = value;
@@ -62,10 +65,12 @@ public:
     }
 
     /**
-     * @brief Hands a grant over only when so many replicas have acknowledged it.
+     * @brief Completes an acquisition only after this many replicas have acknowledged the grant.
      *
-     * By default none is asked. If they have not done so after @p timeout, the lock is given back, and
-     * the operation fails with `errc::not_replicated`. The session uses a second connection for that.
+     * Applies to mutexes, monitors, permits of semaphores and locks of shared mutexes, but not to units that
+     * are taken permanently. By default, the session asks no replica. If too few replicas have acknowledged
+     * the grant after @p timeout, the session releases the lock, and the operation fails with
+     * `errc::not_replicated`. The session uses a second connection for this.
      *
      * @return `*this`
      */
@@ -78,26 +83,40 @@ public:
     }
 
     /**
-     * @brief Lets those of this session who want the lock pass it on among themselves.
+     * @brief Lets the waiters of one session hand the lock over without the server.
      *
-     * By default they do not. With a cohort, a lock that was granted by the server is handed to who waits next
-     * in this session, without a command, up to @p hand_overs times and as long as a quarter of the lease is
-     * not over; then it goes back to the server's queue. Meanwhile one of the session waits there at most, for
-     * all of its mutexes of this name that have the same options.
+     * By default they do not. With a cohort, a lock that the server has granted passes to the next waiter of
+     * the same session without a command: up to @p hand_overs times, and until a quarter of the lease is
+     * over. Then the session returns the lock to the server. Meanwhile at most one waiter of the session is
+     * in the server's queue, for all mutexes of the session with this name and the same options.
      *
-     * So the sessions that want a lock take turns, and not their waiters: first in, first out is kept within a
-     * session, and between sessions for the turns. Whoever is first in the server's queue waits for at most so
-     * many sections more, each of which lasts as long as it likes. A lease that is not extended is that of the
-     * whole turn: a section has at least three quarters of it.
+     * So sessions take turns: waiters are served first in, first out within a session, and so are the
+     * sessions at the server. The first waiter in the server's queue waits for at most @p hand_overs further
+     * critical sections, whose length is not limited. If leases are not renewed, the lease covers the whole
+     * turn, so that each critical section has at least three quarters of it.
      *
-     * Of a mutex only, up to max_cohort; it cannot be combined with @ref durability, since nobody asks the
-     * replicas between two sections.
+     * For mutexes only; at most max_cohort. It cannot be combined with @ref durability, because no replica is
+     * asked between two critical sections.
      *
      * @return `*this`
      */
     mutex_options& cohort(std::uint32_t hand_overs) noexcept
     {
         cohort_ = hand_overs;
+        return *this;
+    }
+
+    /**
+     * @brief Accepts a semaphore whose capacity on the server differs from the constructor's.
+     *
+     * By default, operations fail with `errc::capacity_mismatch`. With this option, the constructor's
+     * capacity is used only to create a semaphore that does not exist yet. For semaphores only.
+     *
+     * @return `*this`
+     */
+    mutex_options& adopt_capacity(bool yes) noexcept
+    {
+        adopt_capacity_ = yes;
         return *this;
     }
 
@@ -116,20 +135,23 @@ public:
         return claim_lease_;
     }
 
-    /// Whether the lease is extended.
+    /// Whether the session renews the lease.
     [[nodiscard]] bool renew() const noexcept { return renew_; }
 
-    /// How many replicas have to acknowledge a grant.
+    /// The number of replicas that have to acknowledge a grant.
     [[nodiscard]] int replicas() const noexcept { return replicas_; }
 
-    /// How long they may take.
+    /// The time that the replicas have for it.
     [[nodiscard]] std::chrono::milliseconds replica_timeout() const noexcept
     {
         return replica_timeout_;
     }
 
-    /// How often the lock is passed on within a session.
+    /// The largest number of hand-overs within a session in a row.
     [[nodiscard]] std::uint32_t cohort() const noexcept { return cohort_; }
+
+    /// Whether a different capacity of a semaphore is accepted.
+    [[nodiscard]] bool adopt_capacity() const noexcept { return adopt_capacity_; }
 
 private:
     std::optional<std::chrono::milliseconds> lease_;
@@ -138,6 +160,7 @@ private:
     int replicas_ = 0;
     std::chrono::milliseconds replica_timeout_{1000};
     std::uint32_t cohort_ = 0;
+    bool adopt_capacity_ = false;
 };
 
 /**
@@ -152,24 +175,24 @@ private:
  * co_await guard.async_unlock();
  * @endcode
  *
- * It has the words of @ref turnstile::async_mutex, and two things more that a lock between machines
- * cannot do without. It is a *lease*: if the holder dies, the lock comes back by itself. And it can be
- * *lost*: if the holder cannot reach the server for too long, `guard.lost()` is triggered before
- * somebody else can get the lock. A holder that does not run at that time (stopped, swapped out) cannot
- * be told in time. So let the storage that the lock protects refuse a `fencing_token()` that is lower
- * than one it has seen: then nothing is written by somebody who only believes to hold the lock.
+ * It offers the same interface as @ref turnstile::async_mutex, with two additions that a lock between
+ * machines needs. The lock is a *lease*: if the holder crashes, the lease expires. And the lock can be
+ * *lost*: if the holder cannot reach the server for too long, `guard.lost()` is triggered before another
+ * process can get the lock. A stopped holder (suspended, swapped out) learns of the loss too late. So let the
+ * protected storage reject a `fencing_token()` that is lower than one it has seen: then a former holder
+ * cannot write.
  *
- * Use it to keep several processes apart. Within one process, @ref turnstile::async_mutex is a thousand
- * times faster. If both is wanted, many who compete in each of some processes, see mutex_options::cohort.
+ * Use it to keep several processes apart. Within one process, @ref turnstile::async_mutex is a thousand times
+ * faster. If several processes compete, each with many waiters, see mutex_options::cohort.
  *
  * @par Fairness
- * First in, first out, as the server sees it. The release hands the lock to the first waiter whose
- * connection stands, and a message tells it; it need not come back to try. A waiter keeps its place while
- * its connection is renewed. With mutex_options::cohort, that goes for sessions and not for waiters.
+ * First in, first out, as the server sees it. A release grants the lock to the first connected waiter, and a
+ * message notifies that waiter; it need not retry. A waiter keeps its position while its session reconnects.
+ * With mutex_options::cohort, this order applies to sessions instead of waiters.
  *
  * @par Lifetime
- * The mutex may be destroyed while it is waited for: waiters complete with `operation_aborted`. What is
- * held belongs to the session, and stays held. The session may be destroyed before the mutex.
+ * The mutex may be destroyed while operations wait: they complete with `operation_aborted`. A held lock
+ * belongs to the session and stays held. The session may be destroyed before the mutex.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction.
@@ -180,10 +203,10 @@ public:
     /// The type of the fallback executor.
     using executor_type = boost::asio::any_io_executor;
 
-    /// What @ref lock_guard stores; not for users.
+    /// Stored by @ref lock_guard; not for users.
     using grant_type = detail::grant;
 
-    /// What @ref async_lock yields.
+    /// The result of @ref async_lock.
     using guard_type = lock_guard<async_mutex>;
 
     /// A lock is a lease, limited in time.
@@ -195,7 +218,7 @@ public:
     /**
      * @brief Names a mutex; does not talk to the server.
      *
-     * @param session keeps the leases; its executor runs handlers that have none of their own.
+     * @param session renews the leases; its executor is the fallback executor.
      * @param name    1 to 65,536 arbitrary bytes.
      * @param options how the lock is leased.
      * @throws system_error with `errc::invalid_name` or `errc::invalid_config`.
@@ -214,8 +237,8 @@ public:
     /// The name that was given to the constructor.
     [[nodiscard]] const std::string& name() const noexcept;
 
-    /// Decides in which order @ref turnstile::async_lock_all takes locks: the same in all processes that use
-    /// the same URL, and for all objects of one name. Valid as long as the mutex.
+    /// The position of the mutex in the order of @ref turnstile::async_lock_all: the same in all processes
+    /// that use the same URL, and for all objects with one name. Valid as long as the mutex.
     [[nodiscard]] std::string_view order_key() const noexcept;
 
     /**
@@ -225,19 +248,18 @@ public:
      * @code void(error_code, lock_guard<async_mutex>) @endcode
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the mutex or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::missing_permission`,
      * `errc::fence_regressed`, `errc::server_error`; with mutex_options::durability,
-     * `errc::not_replicated`. An unreachable server is none: the operation waits until it can be
-     * reached.
+     * `errc::not_replicated`. While the server is unreachable, the operation waits. A wrong configuration is
+     * an error, see @ref session.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal. The operation completes at once; the place in the queue is given up in
-     * the background. If the grant was faster, the operation succeeds.
+     * Total, partial and terminal. The operation completes at once and leaves the queue in the background. If
+     * the grant was faster, the operation succeeds.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command. If the lock is held, one message more, when it is granted. With
-     * mutex_options::durability, one to the replicas as well. With mutex_options::cohort, none if somebody of
-     * the session passes the lock on.
+     * One command, and one message if the lock was held. With mutex_options::durability, also one command to
+     * the replicas. With mutex_options::cohort, none if another holder of the session hands the lock over.
      * @par Complexity
      * Logarithmic in the number of waiters.
      */
@@ -250,12 +272,15 @@ public:
     }
 
     /**
-     * @brief Takes the lock if nobody holds it and nobody waits for it.
+     * @brief Acquires the lock if it is free and has no waiters.
      *
      * @par Completion Signature
      * @code void(error_code, std::optional<lock_guard<async_mutex>>) @endcode
      * The optional is empty if the lock is held.
-     * @par Errors, Per-Operation Cancellation, Immediate completion
+     * @par Errors
+     * As with @ref async_lock; if the session cannot connect, `errc::unreachable` or the cause. While the
+     * session connects or reconnects, the operation waits for that attempt.
+     * @par Per-Operation Cancellation, Immediate completion
      * As with @ref async_lock.
      * @par Round trips
      * One command.
@@ -270,17 +295,20 @@ public:
     }
 
     /**
-     * @brief Waits for the lock, but not longer than a duration.
+     * @brief Waits for the lock, but no longer than a duration.
      *
-     * @param duration how long to wait, on the steady clock, from the call on; zero or less means like
-     *                 @ref async_try_lock, and a too long one for ever.
+     * @param duration how long to wait, on the steady clock, from the call on. Zero or less acts as
+     *                 @ref async_try_lock; a duration that is out of range waits forever.
      * @par Completion Signature
      * @code void(error_code, std::optional<lock_guard<async_mutex>>) @endcode
-     * The optional is empty if the time is up; that is not an error.
-     * @par Errors, Per-Operation Cancellation, Immediate completion
+     * The optional is empty after a time-out; that is not an error.
+     * @par Errors
+     * As with @ref async_lock; if the session is not connected at the time-out, `errc::unreachable` or
+     * the cause.
+     * @par Per-Operation Cancellation, Immediate completion
      * As with @ref async_lock.
      * @par Round trips
-     * As with @ref async_lock, and one command in the background if the time is up.
+     * As with @ref async_lock, and one command in the background after a time-out.
      */
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
@@ -293,7 +321,8 @@ public:
     }
 
     /**
-     * @brief Like @ref async_try_lock_for, until a point of time of any clock, as seen at the call.
+     * @brief Like @ref async_try_lock_for, but until a time point of any clock, which is converted at the
+     * call.
      *
      * @par Completion Signature
      * @code void(error_code, std::optional<lock_guard<async_mutex>>) @endcode
@@ -311,9 +340,9 @@ public:
     }
 
     /**
-     * @brief Waits for the lock, which a token will own: the fencing token of the grant.
+     * @brief Waits for the lock and returns an owner token, which is the fencing token of the grant.
      *
-     * Nobody is told if it is lost; @ref async_leave says so in the end. Prefer @ref async_lock.
+     * A loss of the lock is only reported by @ref async_leave. Prefer @ref async_lock.
      *
      * @par Completion Signature
      * @code void(error_code, owner_token) @endcode
@@ -329,21 +358,21 @@ public:
     }
 
     /**
-     * @brief Gives back what a token owns. It must have been got from this object.
+     * @brief Releases the lock that a token holds. The token must come from this object.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `turnstile::errc::not_owner` if the token does not own the lock; nothing changes then.
-     * `turnstile::errc::lost` if the lease had ended before. `errc::unknown_outcome` if the server
-     * could not be reached until the lease ended. If the lock is passed on within the session, its lease is
-     * known not to have ended.
+     * `turnstile::errc::not_owner` if the token does not hold the lock; nothing changes then.
+     * `turnstile::errc::lost` if the lease had expired. `errc::unknown_outcome` if the server could not be
+     * reached until the lease expired. A hand-over within the session happens only if the lease has not
+     * expired.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command; none if the lock is passed on within the session.
+     * One command; none if the lock is handed over within the session.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -351,6 +380,75 @@ public:
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(initiate_leave(*this),
                                                                               token, owner);
+    }
+
+    /**
+     * @brief Reads the holders and the waiters of the lock.
+     *
+     * For operators and logs; the result may be outdated when it arrives.
+     *
+     * @par Completion Signature
+     * @code void(error_code, lock_status) @endcode
+     * @par Errors
+     * The cause if the first attempt to connect failed, see session::async_ready(). `errc::unknown_outcome`
+     * if the connection broke before the answer came. `errc::session_closed`, `errc::wrong_type`,
+     * `errc::foreign_layout`, `errc::missing_permission`, `errc::server_error`.
+     * @par Per-Operation Cancellation
+     * None.
+     * @par Immediate completion
+     * Never.
+     * @par Round trips
+     * One command, which changes nothing.
+     * @par Complexity
+     * Linear in the number of listed holders and waiters, which lock_status::max_listed limits.
+     */
+    template <boost::asio::completion_token_for<void(error_code, lock_status)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_inspect(CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, lock_status)>(
+            detail::initiate_inspect(lock_), token);
+    }
+
+    /**
+     * @brief Breaks the lock: removes its holder. For operators who cannot wait for the lease.
+     *
+     * The holder loses the lock as it does when its lease expires, and the log of its session says that an
+     * operator broke it. The fencing token rises, so a former holder that was disconnected cannot reclaim the
+     * lock. The next waiter gets the lock at once. A former holder that is stopped or disconnected may still
+     * be at work; only fencing tokens protect against its writes.
+     *
+     * The server announces each loss on the channel `PREFIX:DATABASE:broken`, as the key and the token. A
+     * user without the permission to publish there cannot break a lock.
+     *
+     * @par Completion Signature
+     * @code void(error_code, std::size_t) @endcode
+     * The number of holders that lost the lock; 0 if it was not held.
+     * @par Errors
+     * As with @ref async_inspect. After `errc::unknown_outcome`, inspect the lock before you repeat the call.
+     * @par Per-Operation Cancellation
+     * None.
+     * @par Immediate completion
+     * Never.
+     * @par Round trips
+     * One command; more if waiters are disconnected.
+     */
+    template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_break(CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
+            detail::initiate_break(lock_), token, std::optional<std::uint64_t>());
+    }
+
+    /// Like @ref async_break, but removes only the holder with this fencing token, as in lock_status. A later
+    /// holder keeps the lock. Completion signature `void(error_code, std::size_t)`; same errors.
+    template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
+            detail::initiate_break(lock_), token, std::optional<std::uint64_t>(fencing_token));
     }
 
 private:

@@ -20,15 +20,16 @@
 #include <turnstile/permit.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/detail/initiation.hpp>
+#include <turnstile/redis/detail/inspection.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/detail/permit_grant.hpp>
+#include <turnstile/redis/lock_status.hpp>
 #include <turnstile/redis/session.hpp>
-#include <turnstile/redis/take_mode.hpp>
 #include <utility>
 
 namespace turnstile::redis {
 
-/// How the units of a semaphore are leased: as a lock is.
+/// Units of a semaphore are leased as a lock is.
 using semaphore_options = mutex_options;
 
 /**
@@ -42,29 +43,31 @@ using semaphore_options = mutex_options;
  * co_await permit.async_release();
  * @endcode
  *
- * It has the words of @ref turnstile::async_semaphore. A permit is a *lease*: if its holder dies, the units
- * come back by themselves. And it can be *lost*, as a lock of @ref async_mutex can: `permit.lost()` is
- * triggered before somebody else can get the units.
+ * It offers the same interface as @ref turnstile::async_semaphore. A permit is a *lease*: if its holder
+ * crashes, the lease expires and the units become available. And a permit can be *lost*, like a lock of
+ * @ref async_mutex: `permit.lost()` is triggered before another process can get the units.
  *
- * There are two ways to use it. With permits it limits how many do something at once, and nothing is ever
- * missing for longer than a lease. With @ref async_take and @ref async_release it is the classic P/V
- * semaphore, whose units belong to nobody: what a process took and did not bring back stays away. Both
- * may be used together.
+ * There are two ways to use a semaphore, and they may be combined. Permits limit how many processes do
+ * something at once, and no unit is missing for longer than a lease. @ref async_take and @ref async_release
+ * are the classic P/V operations: units have no holder, so units that a crashed process took and did not
+ * release stay missing.
  *
- * @par The first one decides
- * Capacity and available units are those of whoever used the semaphore first; what others say later does
- * not matter (@ref async_create tells). As long as no unit was taken for good, and nobody uses it for the
- * idle time of the session, it is forgotten, and made anew by the next user.
+ * @par Capacity
+ * The first user of a name sets the capacity and the available units; @ref async_create reports whether it
+ * was the first. If a semaphore is opened later with another capacity, operations fail with
+ * `errc::capacity_mismatch`, and the log contains both numbers; mutex_options::adopt_capacity accepts the
+ * server's capacity instead. @ref async_set_capacity changes the capacity for all sessions. The server
+ * deletes a semaphore that is not used for the idle time of the session, unless units were taken permanently
+ * or the capacity was changed. The next user creates it anew.
  *
  * @par What is exact
- * Units are neither lost nor doubled if messages, connections or clients are, unless a client is that takes
- * some with `take_mode::sticky`. If the *server* loses its memory, holders of permits get them back as far
- * as they fit; units that were added or taken for good since the last state that the server saved are not
- * known any more.
+ * Units are neither lost nor duplicated if messages, connections or clients are lost. If the *server* loses
+ * its memory, holders of permits get their units back as far as the capacity allows. Units that were added or
+ * taken permanently since the server's last saved state are forgotten.
  *
  * @par Fairness
- * First in, first out, strictly, as the server sees it. A large request at the head is not overtaken by
- * smaller ones behind it. A waiter keeps its place while its connection is renewed.
+ * First in, first out, strictly, as the server sees it. Small requests do not overtake a large request at the
+ * head of the queue. A waiter keeps its position while its session reconnects.
  *
  * @par Lifetime
  * As with @ref async_mutex. Permits that are alive when the semaphore is destroyed stay valid.
@@ -78,10 +81,10 @@ public:
     /// The type of the fallback executor.
     using executor_type = boost::asio::any_io_executor;
 
-    /// What @ref permit stores; not for users.
+    /// Stored by @ref permit; not for users.
     using grant_type = detail::permit_grant;
 
-    /// What @ref async_acquire yields.
+    /// The result of @ref async_acquire.
     using permit_type = permit<async_semaphore>;
 
     /// A permit is a lease, limited in time.
@@ -96,9 +99,11 @@ public:
     /**
      * @brief Names a semaphore; does not talk to the server.
      *
-     * @param session  keeps the leases; its executor runs handlers that have none of their own.
-     * @param name     1 to 65,536 arbitrary bytes. Semaphores and mutexes of one name are different things.
-     * @param capacity the number of units, from 1 to @ref max_capacity, should it not exist yet.
+     * @param session  renews the leases; its executor is the fallback executor.
+     * @param name     1 to 65,536 arbitrary bytes. A semaphore and a mutex with the same name are different
+     *                 objects.
+     * @param capacity the number of units, from 1 to @ref max_capacity. Used only if the semaphore does not
+     *                 exist yet.
      * @param options  how the units are leased.
      * @throws system_error with `errc::invalid_name`, `errc::invalid_config` or
      *         `turnstile::errc::invalid_count`.
@@ -107,12 +112,12 @@ public:
                     const semaphore_options& options = {});
 
     /**
-     * @brief Names a semaphore of which some units are not there at first; does not talk to the server.
+     * @brief Names a semaphore that starts with fewer available units; does not talk to the server.
      *
      * @param session   see the other constructor, also for the exceptions.
      * @param name      likewise.
-     * @param available how many units there are at first, from 0 to @p capacity.
-     * @param capacity  how many there can be.
+     * @param available the number of units available at first, from 0 to @p capacity.
+     * @param capacity  the largest number of units.
      * @param options   likewise.
      */
     async_semaphore(session& session, std::string_view name, std::ptrdiff_t available,
@@ -140,17 +145,20 @@ public:
      * @par Completion Signature
      * @code void(error_code, permit<async_semaphore>) @endcode
      * @par Errors
-     * `turnstile::errc::invalid_count` unless it is 1 to the capacity.
-     * `boost::asio::error::operation_aborted` if cancelled, or if the semaphore or its session is
-     * destroyed. `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
-     * `errc::server_error`. An unreachable server is none: the operation waits until it can be reached.
+     * `turnstile::errc::invalid_count` unless @p units is 1 to the capacity, also if the capacity is reduced
+     * while the operation waits. `errc::capacity_mismatch` if the server has another capacity than the
+     * constructor's. `boost::asio::error::operation_aborted` if cancelled, or if the semaphore or its session
+     * is destroyed. `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
+     * `errc::missing_permission`, `errc::server_error`. While the server is unreachable, the operation waits;
+     * the try and timed forms fail with `errc::unreachable`, as those of @ref async_mutex. A wrong
+     * configuration is an error, see @ref session.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal. The operation completes at once; the place in the queue is given up in
-     * the background. If the grant was faster, the operation succeeds.
+     * Total, partial and terminal. The operation completes at once and leaves the queue in the background. If
+     * the grant was faster, the operation succeeds.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command. If it has to wait, one message more, when the units are granted.
+     * One command, and one message if the operation has to wait.
      * @par Complexity
      * Logarithmic in the number of waiters and of holders.
      */
@@ -172,12 +180,12 @@ public:
     }
 
     /**
-     * @brief Takes units if they are available and nobody waits for any.
+     * @brief Acquires units if enough are available and nobody waits.
      *
      * @param units how many.
      * @par Completion Signature
      * @code void(error_code, std::optional<permit<async_semaphore>>) @endcode
-     * The optional is empty if there are not enough.
+     * The optional is empty if too few units are available.
      * @par Errors, Per-Operation Cancellation, Immediate completion, Complexity
      * As with @ref async_acquire.
      * @par Round trips
@@ -193,18 +201,18 @@ public:
     }
 
     /**
-     * @brief Waits for units, but not longer than a duration.
+     * @brief Waits for units, but no longer than a duration.
      *
      * @param units    how many.
-     * @param duration how long to wait, on the steady clock, from the call on; zero or less means like
-     *                 @ref async_try_acquire, and a too long one for ever.
+     * @param duration how long to wait, on the steady clock, from the call on. Zero or less acts as
+     *                 @ref async_try_acquire; a duration that is out of range waits forever.
      * @par Completion Signature
      * @code void(error_code, std::optional<permit<async_semaphore>>) @endcode
-     * The optional is empty if the time is up; that is not an error.
+     * The optional is empty after a time-out; that is not an error.
      * @par Errors, Per-Operation Cancellation, Immediate completion, Complexity
      * As with @ref async_acquire.
      * @par Round trips
-     * As with @ref async_acquire, and one command in the background if the time is up.
+     * As with @ref async_acquire, and one command in the background after a time-out.
      */
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<permit_type>)>
@@ -219,7 +227,8 @@ public:
     }
 
     /**
-     * @brief Like @ref async_try_acquire_for, until a point of time of any clock, as seen at the call.
+     * @brief Like @ref async_try_acquire_for, but until a time point of any clock, which is converted at the
+     * call.
      *
      * @par Completion Signature
      * @code void(error_code, std::optional<permit<async_semaphore>>) @endcode
@@ -239,47 +248,35 @@ public:
     }
 
     /**
-     * @brief Waits for units and takes them for good (the P of P/V): there is no permit, and no lease.
+     * @brief Waits for units and takes them permanently (the P of P/V), without permit or lease.
      *
-     * By default they are granted with a lease at first, and taken when this process has confirmed that it
-     * is there: if it dies in between, they go to the next one. So no unit is lost with a message or a
-     * process. With `take_mode::sticky` they are taken when they are granted, which saves a round trip, and
-     * are lost if this process dies before it was told; not with a message or a connection.
+     * The server first grants the units with a lease, and removes them when this process has confirmed the
+     * grant. If the process crashes before that, the units pass to the next waiter. So a lost message or
+     * process never costs a unit.
      *
      * @param units how many.
-     * @param mode  when they leave the semaphore.
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * As with @ref async_acquire; and, unless it is sticky, `errc::unknown_outcome` if the session is closed
-     * just when the units are being taken.
+     * As with @ref async_acquire; also `errc::unknown_outcome` if the session is closed while the server
+     * takes the units, or if the connection breaks then and the server refuses the repetition.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal. Once the units are granted, it succeeds, unless it is sticky: then it
-     * completes at once, and they are put back in the background.
+     * Total, partial and terminal, until the units are granted; after that, the operation succeeds.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * Two commands; one if it is sticky. If it has to wait, one message more, behind the first command.
+     * Two commands, and one message between them if the operation has to wait.
      */
-    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
-                  boost::asio::deferred_t>
-    auto async_take(std::ptrdiff_t units, take_mode mode, CompletionToken&& token = {})
-    {
-        return boost::asio::async_initiate<CompletionToken, void(error_code)>(initiate_take(pool_),
-                                                                              token, units, mode);
-    }
-
-    /// Waits for units and takes them for good, with a confirmation; see the other overload. Completion
-    /// signature `void(error_code)`.
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_take(std::ptrdiff_t units, CompletionToken&& token = {})
     {
-        return async_take(units, take_mode::confirmed, std::forward<CompletionToken>(token));
+        return boost::asio::async_initiate<CompletionToken, void(error_code)>(initiate_take(pool_),
+                                                                              token, units);
     }
 
-    /// Waits for one unit and takes it for good, with a confirmation; see the first overload. Completion
-    /// signature `void(error_code)`.
+    /// Waits for one unit and takes it permanently; see the other overload. Completion signature
+    /// `void(error_code)`.
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_take(CompletionToken&& token = {})
@@ -288,18 +285,19 @@ public:
     }
 
     /**
-     * @brief Adds units that no permit holds (the V of P/V). Anybody may, at any time.
+     * @brief Adds units that no permit holds (the V of P/V). Any process may add units at any time.
      *
-     * Done once, however often the command has to be sent.
+     * The units are added once, even if the command has to be sent again.
      *
      * @param units how many.
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `turnstile::errc::invalid_count` if @p units is less than 1; `turnstile::errc::over_release` if
-     * there would be more than the capacity, and nothing changes then. `errc::session_closed`,
-     * `errc::unknown_outcome` if the session is closed meanwhile, `errc::wrong_type`,
-     * `errc::foreign_layout`, `errc::server_error`.
+     * `turnstile::errc::invalid_count` if @p units is less than 1. `turnstile::errc::over_release` if the
+     * units would exceed the capacity; then nothing changes. `errc::unknown_outcome` if the session is closed
+     * meanwhile, or if the connection breaks and the server refuses the repetition.
+     * `errc::capacity_mismatch`, `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
+     * `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
@@ -315,16 +313,60 @@ public:
                                                                               token, units);
     }
 
+    /// Adds one unit; see the other overload. Completion signature `void(error_code)`.
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_release(CompletionToken&& token = {})
+    {
+        return async_release(1, std::forward<CompletionToken>(token));
+    }
+
     /**
-     * @brief Creates the semaphore if it does not exist.
+     * @brief Sets the capacity of the semaphore for all sessions.
      *
-     * There is no need to: the first use does. This one tells.
+     * Units in use stay in use. If they exceed the new capacity, released units are removed until the
+     * capacity is reached. Additional units go to waiters, in order. Waiters for more units than the new
+     * capacity complete with `turnstile::errc::invalid_count`.
+     *
+     * Sessions that already use the semaphore continue with the new capacity. A session that opens the
+     * semaphore later may name the new capacity or the one with which it was created. From then on, the
+     * server keeps the semaphore forever.
+     *
+     * The capacity is set once, even if the command has to be sent again.
+     *
+     * @param capacity from 1 to @ref max_capacity.
+     * @par Completion Signature
+     * @code void(error_code) @endcode
+     * @par Errors
+     * `turnstile::errc::invalid_count`, `errc::session_closed`, `errc::unknown_outcome` if the session is
+     * closed meanwhile, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`.
+     * @par Per-Operation Cancellation
+     * None.
+     * @par Immediate completion
+     * Never.
+     * @par Round trips
+     * One command.
+     * @par Complexity
+     * Linear in the number of waiters.
+     */
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_set_capacity(std::ptrdiff_t capacity, CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+            initiate_resize(pool_), token, capacity);
+    }
+
+    /**
+     * @brief Creates the semaphore if it does not exist, and reports whether it did so.
+     *
+     * The first use creates the semaphore as well.
      *
      * @par Completion Signature
      * @code void(error_code, bool) @endcode
-     * Whether it did not exist.
+     * True if the semaphore did not exist.
      * @par Errors, Per-Operation Cancellation, Immediate completion, Round trips
-     * As with @ref async_value.
+     * As with @ref async_available.
      */
     template <boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                   boost::asio::deferred_t>
@@ -340,8 +382,8 @@ public:
      * @par Completion Signature
      * @code void(error_code, std::ptrdiff_t) @endcode
      * @par Errors
-     * `errc::session_closed`, `errc::unknown_outcome` if the session is closed meanwhile,
-     * `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`.
+     * `errc::capacity_mismatch`, `errc::session_closed`, `errc::unknown_outcome` if the session is closed
+     * meanwhile, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
@@ -351,10 +393,80 @@ public:
      */
     template <boost::asio::completion_token_for<void(error_code, std::ptrdiff_t)> CompletionToken =
                   boost::asio::deferred_t>
-    auto async_value(CompletionToken&& token = {})
+    auto async_available(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::ptrdiff_t)>(
             initiate_value(pool_), token);
+    }
+
+    /**
+     * @brief Reads the holders and the waiters of the semaphore.
+     *
+     * For operators and logs; the result may be outdated when it arrives.
+     *
+     * @par Completion Signature
+     * @code void(error_code, lock_status) @endcode
+     * @par Errors
+     * The cause if the first attempt to connect failed, see session::async_ready(). `errc::unknown_outcome`
+     * if the connection broke before the answer came. `errc::session_closed`, `errc::wrong_type`,
+     * `errc::foreign_layout`, `errc::missing_permission`, `errc::server_error`.
+     * @par Per-Operation Cancellation
+     * None.
+     * @par Immediate completion
+     * Never.
+     * @par Round trips
+     * One command, which changes nothing.
+     * @par Complexity
+     * Linear in the number of listed holders and waiters, which lock_status::max_listed limits.
+     */
+    template <boost::asio::completion_token_for<void(error_code, lock_status)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_inspect(CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, lock_status)>(
+            detail::initiate_inspect(pool_), token);
+    }
+
+    /**
+     * @brief Breaks all grants: removes all holders of units. For operators who cannot wait for the leases.
+     *
+     * The holders lose their units as they do when their leases expire, and the logs of their sessions say
+     * that an operator removed them. The fencing token rises, so a former holder that was disconnected cannot
+     * reclaim its units. The next waiters get the units at once. A former holder that is stopped or
+     * disconnected may still be at work; only fencing tokens protect against its writes.
+     *
+     * The server announces each loss on the channel `PREFIX:DATABASE:broken`, as the key and the token. A
+     * user without the permission to publish there cannot break a lock.
+     *
+     * @par Completion Signature
+     * @code void(error_code, std::size_t) @endcode
+     * The number of holders that lost units; 0 if there were none.
+     * @par Errors
+     * As with @ref async_inspect. After `errc::unknown_outcome`, inspect the semaphore before you repeat the
+     * call.
+     * @par Per-Operation Cancellation
+     * None.
+     * @par Immediate completion
+     * Never.
+     * @par Round trips
+     * One command; more if waiters are disconnected.
+     */
+    template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_break(CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
+            detail::initiate_break(pool_), token, std::optional<std::uint64_t>());
+    }
+
+    /// Like @ref async_break, but removes only the holder with this fencing token, as in lock_status. Later
+    /// holders keep their units. Completion signature `void(error_code, std::size_t)`; same errors.
+    template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
+            detail::initiate_break(pool_), token, std::optional<std::uint64_t>(fencing_token));
     }
 
 private:
@@ -398,10 +510,10 @@ private:
         using initiation::initiation;
 
         template <class Handler>
-        void operator()(Handler&& handler, std::ptrdiff_t units, take_mode mode) const
+        void operator()(Handler&& handler, std::ptrdiff_t units) const
         {
             detail::start_acquire(
-                this->pool(), detail::patience(), units, mode,
+                this->pool(), detail::patience(), units, true,
                 {detail::resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
                  this->get_executor()});
         }
@@ -416,6 +528,18 @@ private:
         {
             detail::start_add(this->pool(), units,
                               {std::forward<Handler>(handler), this->get_executor()});
+        }
+    };
+
+    struct initiate_resize : detail::initiation
+    {
+        using initiation::initiation;
+
+        template <class Handler>
+        void operator()(Handler&& handler, std::ptrdiff_t capacity) const
+        {
+            detail::start_resize(this->pool(), capacity,
+                                 {std::forward<Handler>(handler), this->get_executor()});
         }
     };
 

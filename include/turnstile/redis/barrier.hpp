@@ -19,7 +19,7 @@
 namespace turnstile::redis {
 
 /**
- * @brief A meeting point of processes: everybody waits until all have arrived, again and again.
+ * @brief A meeting point of processes: each waits until all have arrived, round after round.
  *
  * @code
  * turnstile::redis::barrier round{session, "simulation", 4};
@@ -30,25 +30,26 @@ namespace turnstile::redis {
  * }
  * @endcode
  *
- * It has the words of @ref turnstile::barrier, but no completion step: that would have to run in one of the
- * processes, and if that one dies or is cut off meanwhile, the others could neither go on nor know whether it
- * was done. Meet twice instead, and let one do it in between.
+ * It offers the same interface as @ref turnstile::barrier, but has no completion step. Such a step would run
+ * in one of the processes. If that process crashed or was cut off meanwhile, the others could neither
+ * continue nor know whether the step was done. Meet twice instead, and let one process do the step in
+ * between.
  *
- * @par Who has arrived
- * An arrival is a lease, as a lock is: the session extends it for as long as the operation waits. If a
- * process dies or is cut off while it waits, its arrival lapses after a lease, and whoever takes its place
- * has to arrive anew; until then it counts. A process that is merely slow loses nothing: its arrival counts
- * again as soon as it is heard of, for the round that it finds then.
+ * @par Arrivals
+ * An arrival is a lease, as a lock is: the session renews it while the operation waits. If the process
+ * crashes or is cut off while it waits, its arrival counts until the lease expires. Then a replacement has to
+ * arrive anew. A process that is only slow loses nothing: when the server hears of it again, its arrival
+ * counts again, in the current round.
  *
- * @par The first one decides
- * how many take part. A barrier that nobody uses for the idle time of the session is forgotten, and made
- * anew by the next user; one that somebody has left for good (@ref async_arrive_and_drop), a day after its
- * last use (@ref memory).
+ * @par Number of participants
+ * The first user of a name sets it. A barrier that is not used for the idle time of the session is deleted;
+ * the next user creates it anew. A barrier with a dropped participant (@ref async_arrive_and_drop) is deleted
+ * one day after its last use (@ref memory).
  *
  * @par What is exact
- * An arrival counts in one round, once, whatever happens to messages and connections. If the *server* loses
- * its memory, those who wait arrive anew, and who has left for good takes part again; who had met all others,
- * and had not heard of it, waits for another round.
+ * An arrival counts once, in one round, whatever happens to messages and connections. If the *server* loses
+ * its memory, waiting participants arrive anew, and dropped participants count again. A participant whose
+ * round was complete, but who had not received the message, waits for another round.
  *
  * @par Lifetime
  * As with @ref async_mutex.
@@ -62,16 +63,15 @@ public:
     /// The type of the fallback executor.
     using executor_type = boost::asio::any_io_executor;
 
-    /// How long a barrier that somebody has left is remembered after its last use.
+    /// How long a barrier with a dropped participant is kept after its last use.
     static constexpr std::chrono::hours memory{24};
 
     /**
      * @brief Names a barrier; does not talk to the server.
      *
-     * @param session      its executor runs handlers that have none of their own; its lease is that of
-     *                     arrivals.
-     * @param name         1 to 65,536 arbitrary bytes. Things of different kinds may have the same name.
-     * @param participants how many have to arrive, at least 1, should it not exist yet.
+     * @param session      its executor is the fallback executor. Its lease applies to arrivals.
+     * @param name         1 to 65,536 arbitrary bytes. Objects of different kinds may have the same name.
+     * @param participants how many have to arrive; at least 1. Used only if the barrier does not exist yet.
      * @throws system_error with `errc::invalid_name` or `turnstile::errc::invalid_count`.
      */
     barrier(session& session, std::string_view name, std::ptrdiff_t participants);
@@ -79,7 +79,7 @@ public:
     barrier(const barrier&) = delete;
     barrier& operator=(const barrier&) = delete;
 
-    /// Completes all waiters with `operation_aborted`, and takes their arrivals back in the background.
+    /// Completes all waiters with `operation_aborted`, and withdraws their arrivals in the background.
     ~barrier();
 
     /// The fallback executor, which is the session's.
@@ -92,24 +92,24 @@ public:
     [[nodiscard]] const std::string& name() const noexcept { return detail::name_of(*gate_); }
 
     /**
-     * @brief Arrives, and waits until all others have arrived.
+     * @brief Arrives, and waits until all other participants have arrived.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `turnstile::errc::no_participants` if all have dropped out.
+     * `turnstile::errc::no_participants` if all participants have dropped out.
      * `boost::asio::error::operation_aborted` if cancelled, or if the barrier or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`. An unreachable
-     * server is none: the operation waits until it can be reached.
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`. While the
+     * server is unreachable, the operation waits. A wrong configuration is an error, see @ref session.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal: the arrival is taken back, and the operation completes when the server has
-     * confirmed that, or has told that all had arrived before; then it succeeds. If the server cannot be
-     * reached, the operation completes at once, and the arrival is taken back as soon as that is possible.
+     * Total, partial and terminal. The session withdraws the arrival, and the operation completes when the
+     * server has confirmed that. If the round was complete before, the operation succeeds. If the server is
+     * unreachable, the operation completes at once, and the session withdraws the arrival later.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command, and one message for each process if it has to wait; one command more after each third of
-     * a lease.
+     * One command, and one message per process if the operation has to wait. One more command after each
+     * third of a lease.
      * @par Complexity
      * Logarithmic in the number of arrivals of the last hour; the last arrival of a round is linear in the
      * number of participants.
@@ -123,14 +123,14 @@ public:
     }
 
     /**
-     * @brief Leaves for good: this round and those that follow need one arrival less.
+     * @brief Drops out: this round and all later rounds need one arrival less.
      *
-     * Done once, however often the command has to be sent.
+     * The drop counts once, even if the command has to be sent again.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `turnstile::errc::no_participants` if all have dropped out. `errc::session_closed`,
+     * `turnstile::errc::no_participants` if all participants have dropped out. `errc::session_closed`,
      * `errc::unknown_outcome` if the session is closed meanwhile, `errc::wrong_type`, `errc::foreign_layout`,
      * `errc::server_error`.
      * @par Per-Operation Cancellation

@@ -16,8 +16,9 @@
 #include <string>
 #include <string_view>
 #include <turnstile/concepts.hpp>
-#include <turnstile/detail/composed_operation.hpp>
 #include <turnstile/detail/predicate_wait.hpp>
+#include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/stored_callable.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/detail/grant.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
@@ -28,7 +29,7 @@ namespace turnstile::redis {
 
 namespace detail {
 
-/// What a sleep was good for: puts the lock that was got again into the guard.
+/// Maps the result of a wait: puts the reacquired lock into the guard.
 template <class Guard>
 class return_to
 {
@@ -43,7 +44,7 @@ public:
         granted.arrive();
         const auto status =
             granted.is_woken() ? std::cv_status::timeout : std::cv_status::no_timeout;
-        // If nothing came of it before the lock was given back, the guard still owns it.
+        // If the wait failed before it released the lock, the guard still holds it.
         if (granted)
             *guard_ = turnstile::detail::guard_access::make<Guard>(std::move(granted));
         return status;
@@ -53,8 +54,7 @@ private:
     Guard* guard_;
 };
 
-/// Begins a sleep whose end a handler `void(error_code, std::cv_status)` is told, when the guard owns the lock
-/// again.
+/// Starts a wait. The handler `void(error_code, std::cv_status)` runs when the guard holds the lock again.
 template <class Guard, class Handler>
 void sleep_with(const std::shared_ptr<condition_handle>& condition, Guard& guard, patience limit,
                 Handler handler)
@@ -65,7 +65,7 @@ void sleep_with(const std::shared_ptr<condition_handle>& condition, Guard& guard
         {mapped_type(std::move(handler), return_to<Guard>(guard)), executor_of(*condition)});
 }
 
-/// The sleep of a wait for a predicate, see turnstile::detail::predicate_wait.
+/// One wait inside a wait for a predicate, see turnstile::detail::predicate_wait.
 template <class Guard, bool Timed>
 class remote_sleep
 {
@@ -101,7 +101,7 @@ private:
     std::optional<std::chrono::steady_clock::time_point> limit_;
 };
 
-/// The point of the steady clock at which a patience ends; none if it never does.
+/// Converts a time limit to a point of the steady clock; none if there is no limit.
 [[nodiscard]] inline std::optional<std::chrono::steady_clock::time_point> end_of(
     const patience& how_long)
 {
@@ -114,7 +114,7 @@ private:
 }  // namespace detail
 
 /**
- * @brief A condition variable of a mutex that several processes share.
+ * @brief A condition variable of a mutex, shared by several processes.
  *
  * @code
  * turnstile::redis::async_mutex mutex{session, "queue"};
@@ -124,37 +124,39 @@ private:
  * co_await not_empty.async_wait(guard, [&] { return has_jobs(guard); });
  * @endcode
  *
- * It has the words of @ref turnstile::condition. All conditions of one name, of mutexes of one name on the
- * same server, are one. A predicate is asked under the lock, and has to look at what all processes share;
- * what it reads has to be read before, so waiting in a loop is often simpler:
+ * It offers the same interface as @ref turnstile::condition. Conditions with the same name, of mutexes with
+ * the same name on the same server, are one condition. A predicate is called under the lock, and has to read
+ * state that all processes share. It cannot read the state asynchronously, so a loop is often simpler:
  *
  * @code
  * while (!co_await has_jobs())
  *     co_await not_empty.async_wait(guard);
  * @endcode
  *
- * @par Signals
- * A notification moves a sleeper, the first whose connection stands, to the end of the queue of the mutex. No
- * signal is eaten: if the one who was signalled dies, is cancelled or loses the lock before its section has
- * ended, the next sleeper is signalled instead. A signal may come twice, if the connection breaks while it is
- * sent; and a sleeper whom the server has forgotten wakes without one. So look again at what was waited for.
+ * @par Notifications
+ * A notification moves the first connected waiter to the end of the mutex's queue. Notifications are never
+ * lost: if the notified waiter crashes, is cancelled or loses the lock before its critical section has ended,
+ * the next waiter is notified instead. A notification may be delivered twice if the connection breaks while
+ * it is sent, and a waiter that the server has forgotten wakes without one. So check again what you waited
+ * for.
  *
  * @par Leases
- * To sleep is to give the lock back: who returns has a new grant, with a new `fencing_token()`. If the lock
- * was lost before it could be given back, the wait fails with `turnstile::errc::lost`, and the guard is empty.
+ * A wait releases the lock and reacquires it, so its guard then has a new grant with a new `fencing_token()`.
+ * If the lock was lost before the wait could release it, the wait fails with `turnstile::errc::lost`, and the
+ * guard is empty.
  *
  * @par Cancellation
- * Of every wait: any type ends the sleep; then the lock is taken again, which can not be cancelled, and the
- * operation completes with `operation_aborted`, owning the lock. A wait that was signalled before is not
- * cancelled. If the mutex or the session is destroyed or closed, the guard comes back empty.
+ * Any cancellation type ends a wait. The operation then reacquires the lock, which cannot be cancelled, and
+ * completes with `operation_aborted`, holding the lock. A wait that was already notified is not cancelled. If
+ * the mutex or the session is destroyed or closed, the guard comes back empty.
  *
  * @par Lifetime
- * The condition may be destroyed before or after its mutex. Those who sleep over this object complete with
- * `operation_aborted` then, owning the lock. The guard of a wait has to stay where it is until the wait is
- * over.
+ * The condition may be destroyed before or after its mutex. Waits that were started on this object then
+ * complete with `operation_aborted`, holding the lock. Do not move the guard of a wait before the wait
+ * completes.
  *
- * @par Idle
- * A client of which somebody sleeps asks once in a lease whether that is still so.
+ * @par Idle traffic
+ * A session with waiters asks the server once per lease whether it still knows them.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction.
@@ -174,7 +176,7 @@ public:
     /**
      * @brief Names a condition of a mutex; does not talk to the server.
      *
-     * @param mutex is given back while somebody sleeps.
+     * @param mutex is released during waits.
      * @param name  1 to 65,536 arbitrary bytes.
      * @throws system_error with `errc::invalid_name`.
      */
@@ -183,35 +185,35 @@ public:
     condition(const condition&) = delete;
     condition& operator=(const condition&) = delete;
 
-    /// Aborts those who sleep; see the class.
+    /// Aborts its waits; see the class.
     ~condition();
 
-    /// The executor of handlers that have none: that of the session.
+    /// The fallback executor, which is the session's.
     [[nodiscard]] executor_type get_executor() const noexcept;
 
     /// The name that was given to the constructor.
     [[nodiscard]] const std::string& name() const noexcept;
 
     /**
-     * @brief Gives the lock back, sleeps until a notification, and takes the lock again.
+     * @brief Releases the lock, waits for a notification, and reacquires the lock.
      *
-     * @param guard owns the mutex of this condition; it owns the lock again afterwards.
+     * @param guard holds the mutex of this condition; it holds the lock again afterwards.
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `turnstile::errc::empty_guard`, `turnstile::errc::wrong_object` if the guard is of another mutex
-     * object; nothing changes then. `turnstile::errc::lost` if the lock was lost, and those of
-     * @ref async_mutex::async_lock too, and then the guard is empty. `operation_aborted` if cancelled,
-     * owning the lock.
+     * `turnstile::errc::empty_guard`, or `turnstile::errc::wrong_object` if the guard belongs to another
+     * mutex object; then nothing changes. `turnstile::errc::lost` if the lock was lost, and the errors of
+     * @ref async_mutex::async_lock; then the guard is empty. `operation_aborted` if cancelled, holding the
+     * lock.
      * @par Per-Operation Cancellation
      * All types; see the class.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command, and one message when the lock is granted. One command more if it is cancelled or the time
-     * is up.
+     * One command, and one message when the lock is granted. One more command if the wait is cancelled or
+     * times out.
      * @par Complexity
-     * Logarithmic in the number of sleepers.
+     * Logarithmic in the number of waiters.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -223,30 +225,32 @@ public:
     }
 
     /**
-     * @brief Sleeps again and again until a predicate holds; not at all if it does already.
+     * @brief Waits until a predicate holds; does not wait if it already holds.
      *
      * @param guard     as above.
-     * @param predicate a function `bool()`, called on the executor of the handler while the lock is owned; must
-     *                  not throw.
+     * @param predicate a function `bool()`, called on the executor of the handler while the lock is held. If
+     *                  it throws, the wait ends, holding the lock: `co_await` throws the exception, and any
+     *                  other completion token receives `turnstile::errc::predicate_threw`.
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors, Per-Operation Cancellation, Round trips
-     * As above, for each sleep.
+     * As above, for each wait; also `turnstile::errc::predicate_threw`.
      */
-    template <std::predicate Predicate, boost::asio::completion_token_for<void(error_code)>
-                                            CompletionToken = boost::asio::deferred_t>
-    auto async_wait(guard_type& guard, Predicate predicate, CompletionToken&& token = {})
+    template <class Predicate, boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                                   boost::asio::deferred_t>
+        requires std::predicate<std::decay_t<Predicate>&>
+    auto async_wait(guard_type& guard, Predicate&& predicate, CompletionToken&& token = {})
     {
-        return compose<void(error_code), false>(guard, std::move(predicate), std::nullopt,
-                                                std::forward<CompletionToken>(token));
+        return wait<false>(guard, std::forward<Predicate>(predicate), std::nullopt,
+                           std::forward<CompletionToken>(token));
     }
 
     /**
-     * @brief Like the first @ref async_wait, but sleeps no longer than a duration, on the steady clock.
+     * @brief Like the first @ref async_wait, but waits no longer than a duration on the steady clock.
      *
      * @par Completion Signature
      * @code void(error_code, std::cv_status) @endcode
-     * `timeout` if no notification ended the sleep. The lock is owned again in any case.
+     * `timeout` if no notification ended the wait. The guard holds the lock again in both cases.
      * @par Errors, Per-Operation Cancellation, Round trips
      * As above.
      */
@@ -261,7 +265,7 @@ public:
             initiate_timed_wait(*this), token, &guard, detail::to_patience(duration));
     }
 
-    /// Like @ref async_wait_for, until a point of time of any clock, as seen at the call.
+    /// Like @ref async_wait_for, but until a time point of any clock, which is converted at the call.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
                   boost::asio::deferred_t>
@@ -275,42 +279,44 @@ public:
     }
 
     /**
-     * @brief Waits for a predicate, but sleeps no longer than a duration, on the steady clock.
+     * @brief Waits for a predicate, but no longer than a duration on the steady clock.
      *
      * @par Completion Signature
      * @code void(error_code, bool) @endcode
-     * The value of the predicate at the end; false means that the time is up.
+     * The final value of the predicate; false means a time-out.
      * @par Errors, Per-Operation Cancellation, Round trips
-     * As above, for each sleep.
+     * As above, for each wait.
      */
-    template <class Rep, class Period, std::predicate Predicate,
+    template <class Rep, class Period, class Predicate,
               boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                   boost::asio::deferred_t>
+        requires std::predicate<std::decay_t<Predicate>&>
     auto async_wait_for(guard_type& guard, const std::chrono::duration<Rep, Period>& duration,
-                        Predicate predicate, CompletionToken&& token = {})
+                        Predicate&& predicate, CompletionToken&& token = {})
     {
-        return compose<void(error_code, bool), true>(guard, std::move(predicate),
-                                                     detail::end_of(detail::to_patience(duration)),
-                                                     std::forward<CompletionToken>(token));
+        return wait<true>(guard, std::forward<Predicate>(predicate),
+                          detail::end_of(detail::to_patience(duration)),
+                          std::forward<CompletionToken>(token));
     }
 
-    /// The same, until a point of time of any clock, as seen at the call.
-    template <class Clock, class Duration, std::predicate Predicate,
+    /// The same, but until a time point of any clock, which is converted at the call.
+    template <class Clock, class Duration, class Predicate,
               boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                   boost::asio::deferred_t>
+        requires std::predicate<std::decay_t<Predicate>&>
     auto async_wait_until(guard_type& guard,
                           const std::chrono::time_point<Clock, Duration>& deadline,
-                          Predicate predicate, CompletionToken&& token = {})
+                          Predicate&& predicate, CompletionToken&& token = {})
     {
-        return compose<void(error_code, bool), true>(guard, std::move(predicate),
-                                                     detail::end_of(detail::to_patience(deadline)),
-                                                     std::forward<CompletionToken>(token));
+        return wait<true>(guard, std::forward<Predicate>(predicate),
+                          detail::end_of(detail::to_patience(deadline)),
+                          std::forward<CompletionToken>(token));
     }
 
     /**
-     * @brief Notifies the first who sleeps; nobody if nobody does.
+     * @brief Notifies the first waiter, if there is one.
      *
-     * Whoever calls need not own the lock.
+     * The caller need not hold the lock.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
@@ -324,7 +330,7 @@ public:
      * @par Round trips
      * One command.
      * @par Complexity
-     * Logarithmic in the number of sleepers.
+     * Logarithmic in the number of waiters.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -335,14 +341,14 @@ public:
     }
 
     /**
-     * @brief Notifies all who sleep at the moment.
+     * @brief Notifies all current waiters.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors, Per-Operation Cancellation, Immediate completion
      * As with @ref async_notify_one.
      * @par Round trips
-     * One command for 512 sleepers.
+     * One command per 512 waiters.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -352,10 +358,10 @@ public:
             initiate_signal(*this), token, true);
     }
 
-    /// Notifies the first who sleeps, in the background: nobody is told if that fails.
+    /// Notifies the first waiter in the background; errors are ignored.
     void notify_one() noexcept { detail::signal(condition_, false); }
 
-    /// Notifies all who sleep, in the background.
+    /// Notifies all waiters in the background; errors are ignored.
     void notify_all() noexcept { detail::signal(condition_, true); }
 
 private:
@@ -417,16 +423,17 @@ private:
         }
     };
 
-    template <class Signature, bool Timed, class Predicate, class CompletionToken>
-    auto compose(guard_type& guard, Predicate predicate,
-                 const std::optional<std::chrono::steady_clock::time_point>& limit,
-                 CompletionToken&& token)
+    template <bool Timed, class Predicate, class CompletionToken>
+    auto wait(guard_type& guard, Predicate&& predicate,
+              const std::optional<std::chrono::steady_clock::time_point>& limit,
+              CompletionToken&& token)
     {
-        using sleep_type = detail::remote_sleep<guard_type, Timed>;
-        return turnstile::detail::start_composed<Signature>(
-            turnstile::detail::predicate_wait<sleep_type, Predicate>(
-                sleep_type(condition_, guard, limit), std::move(predicate)),
-            get_executor(), std::forward<CompletionToken>(token));
+        turnstile::detail::check_callable<Predicate>();
+        return turnstile::detail::start_operation(
+            turnstile::detail::predicate_operation(
+                detail::remote_sleep<guard_type, Timed>(condition_, guard, limit),
+                std::decay_t<Predicate>(std::forward<Predicate>(predicate)), get_executor()),
+            std::forward<CompletionToken>(token));
     }
 
     std::shared_ptr<detail::condition_handle> condition_;

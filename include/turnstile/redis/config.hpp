@@ -15,18 +15,21 @@
 
 namespace turnstile::redis {
 
-/// How important a line of the log is.
+/// The severity of a line of the log.
 enum class log_level
 {
     /// For the developers of Turnstile.
     debug,
-    /// What happens anyway: connected, connected again.
+    /// Normal events: connected, reconnected.
     info,
-    /// What somebody should look at: the connection is lost, the server may evict keys.
+    /// Needs attention: the connection is lost, the server may evict keys.
     warning,
-    /// What keeps the session from working until somebody changes it.
+    /// The session cannot work until an operator repairs the cause.
     error,
 };
+
+/// The default logger of a @ref config: writes warnings and errors to stderr, one line each.
+void log_to_stderr(log_level level, std::string_view text);
 
 /// Host and port of a server.
 struct host_and_port
@@ -39,31 +42,56 @@ struct host_and_port
     /// Compares host and port.
     friend bool operator==(const host_and_port&, const host_and_port&) = default;
 
-    /// A name or an address; one of IPv6 without brackets.
+    /// A name or an address; an IPv6 address without brackets.
     std::string host;
     /// From 1 to 65535.
     std::uint16_t port;
 };
 
 /**
- * @brief Where a session finds its server, and how it deals with it.
+ * @brief A user and its password.
+ *
+ * Not an aggregate, because GCC 12 miscompiles temporary aggregates in a `co_await`.
+ *
+ * @par Thread safety
+ * Distinct objects: Safe. Shared objects: Unsafe.
+ */
+struct user_credentials
+{
+    /// Neither user nor password: the session does not authenticate.
+    user_credentials();
+    /// Constructs from its parts.
+    user_credentials(std::string user, std::string secret);
+
+    /// The user; the server's default user if empty.
+    std::string username;
+    /// The password.
+    std::string password;
+};
+
+/**
+ * @brief The address of the server, and the settings of a session.
  *
  * @code
  * turnstile::redis::config settings{"redis://app:secret@db.example:6379/2?lease=10s&prefix=shop"};
  * settings.logger = [](turnstile::redis::log_level, std::string_view text) { std::clog << text << '\n'; };
  * @endcode
  *
- * Not an aggregate, so that GCC 12 gets temporaries in a `co_await` right.
+ * Not an aggregate, because GCC 12 miscompiles temporary aggregates in a `co_await`.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Unsafe.
  */
 struct config
 {
-    /// Receives what happens to a session. Called on the session's executor; must not throw.
+    /// Receives the log. Called on the session's executor; must neither block nor throw.
     using logger_type = std::function<void(log_level, std::string_view)>;
 
-    /// The server at 127.0.0.1:6379, and defaults.
+    /// Supplies user and password. Called on the session's executor before each attempt to connect, so it
+    /// must not block. If it throws, that attempt fails with the exception's text.
+    using credentials_type = std::function<user_credentials()>;
+
+    /// The server at 127.0.0.1:6379, with default settings.
     config();
 
     /// The same as @ref from_url.
@@ -78,89 +106,123 @@ struct config
      * redis+sentinel://host:port,host:port/master/database        rediss+sentinel://... with TLS
      * @endcode
      *
-     * Everything but the host may be absent, and each part may be percent-encoded. The options are
-     * `prefix`, `client_name`, `db`, `user`, `password`, `ca_file`, `verify` (yes, no), `tls_name`,
-     * `renew_fraction`, `sentinel_user`, `sentinel_password`, and the times `lease`, `claim_lease`, `idle_time`,
-     * `loss_margin`, `grace`, `health_check`, `connect_timeout`, `max_backoff`, each a whole number with its unit:
-     * `500ms`, `15s`, `2min`, `1h`.
+     * Everything except the host is optional, and each part may be percent-encoded. The options are `prefix`,
+     * `client_name`, `db`, `user`, `password`, `ca_file`, `cert_file`, `key_file`, `verify` (yes, no),
+     * `tls_name`, `renew_fraction`, `clock_drift`, `sentinel_user`, `sentinel_password`, and the durations
+     * `lease`, `claim_lease`, `idle_time`, `loss_margin`, `grace`, `health_check`, `connect_timeout`,
+     * `max_backoff`. A duration is a whole number with a unit: `500ms`, `15s`, `2min`, `1h`.
      *
-     * @throws redis_error with errc::invalid_config; its text names the value and the rule, and never
-     *         the password.
+     * @throws redis_error with errc::invalid_config; its text names the value and the rule, but never the
+     *         password.
      */
     [[nodiscard]] static config from_url(std::string_view url);
 
-    /// Reads the URL in the environment variable `TURNSTILE_REDIS_URL`; the defaults if there is none.
-    /// Throws like @ref from_url.
+    /// Reads the URL in the environment variable `TURNSTILE_REDIS_URL`. If the variable is not set: the
+    /// defaults, and a @ref notice that each session logs together with its address. Throws like
+    /// @ref from_url.
     [[nodiscard]] static config from_environment();
 
-    /// The first rule that is broken, with the value that breaks it, if any is.
+    /// The first broken rule and the value that breaks it; empty if the configuration is valid.
     [[nodiscard]] std::optional<std::string> broken_rule() const;
 
-    /// Throws a redis_error with errc::invalid_config if a rule is broken.
+    /// Throws a redis_error with errc::invalid_config if the configuration breaks a rule.
     void validate() const;
+
+    /// @ref claim_lease, or its default if it is not set.
+    [[nodiscard]] std::chrono::milliseconds effective_claim_lease() const noexcept;
+
+    /// @ref health_check, or its default if it is not set.
+    [[nodiscard]] std::chrono::milliseconds effective_health_check() const noexcept;
 
     /// The URL of the server for logs: without user, password and options.
     [[nodiscard]] std::string server_name() const;
 
-    /// The server, unless there is a unix socket or a list of sentinels.
+    /// The server; unused with a unix socket or sentinels.
     host_and_port server;
     /// The path of the server's unix socket, or empty.
     std::string unix_socket;
-    /// The sentinels that know where the master is, or none.
+    /// The sentinels that know the master's address, or none.
     std::vector<host_and_port> sentinels;
     /// The name under which the sentinels know the master.
     std::string master_name;
-    /// The user at the sentinels; the default user if empty.
+    /// The user for the sentinels; the default user if empty.
     std::string sentinel_username;
-    /// The password at the sentinels; empty for those that want none.
+    /// The password for the sentinels; empty if they require none.
     std::string sentinel_password;
 
-    /// Whether to talk TLS, with sentinels too.
+    /// Whether to use TLS, also for the sentinels.
     bool tls = false;
-    /// The file of the certificates that are trusted; the system's if empty.
+    /// The file with the trusted certificates; the system's if empty.
     std::string tls_ca_file;
-    /// Whether the server's certificate is checked: who signed it, and that it is the host's. The host is
-    /// what the sentinels call the master, if there are any.
+    /// The file with the client's certificate and its chain, in PEM; none if empty. Redis asks for a client
+    /// certificate unless `tls-auth-clients` is `no`. Read at each attempt to connect, so a renewed file
+    /// needs no restart.
+    std::string tls_cert_file;
+    /// The file with the private key of @ref tls_cert_file, in PEM.
+    std::string tls_key_file;
+    /// Whether to verify the server's certificate: its issuer, and that it names the host. With sentinels,
+    /// the host is the name or address that they report for the master.
     bool tls_verify = true;
-    /// The name that certificates are to be for, instead of the host's; where sentinels name the master by
-    /// an address, its certificate seldom does. The host's if empty.
+    /// The name that certificates have to contain; the host's name if empty. Useful if sentinels report an
+    /// address, which certificates seldom contain.
     std::string tls_name;
 
     /// The user; the server's default user if empty.
     std::string username;
     /// The password; without user and password the session does not authenticate.
     std::string password;
+    /// Replaces the two members above with user and password for each attempt to connect: for passwords that
+    /// change while the program runs. Existing connections are not affected. May be empty.
+    credentials_type credentials;
     /// The number of the database, at least 0.
     int database = 0;
     /// The first part of the name of each key and channel. No braces, white space or control characters.
     std::string prefix = "turnstile";
-    /// What CLIENT LIST calls the connection.
-    std::string client_name = "turnstile";
+    /// The name of the connection in CLIENT LIST, and of a holder in `async_inspect()`. No white space or
+    /// control characters. If empty: `program@host:process`.
+    std::string client_name;
 
-    /// How long a lock is held without being renewed; at least 100 ms. Mutexes may differ.
+    /// How long a lease lasts from its last renewal; at least 100 ms. Each mutex may override it.
     std::chrono::milliseconds lease{15'000};
-    /// How long a new grant is kept for somebody who does not take it; at most the lease.
-    std::chrono::milliseconds claim_lease{4'000};
+    /// The time within which the receiver has to confirm a new grant; from 100 ms to the lease. If not set:
+    /// 4 s, or the lease if that is shorter.
+    std::optional<std::chrono::milliseconds> claim_lease;
     /// How long the keys of a lock outlive its last use.
     std::chrono::milliseconds idle_time{60'000};
-    /// The part of a lease after which it is renewed; between 0.05 and 0.9.
+    /// The fraction of a lease after which it is renewed; between 0.05 and 0.9.
     double renew_fraction = 1.0 / 3;
-    /// How long before its lease ends a holder is told that it lost; less than half of the claim lease.
+    /// How long before the end of its lease a holder learns of the loss; less than half of the claim lease.
     std::chrono::milliseconds loss_margin{50};
-    /// How long a lock is granted to nobody if a server does not know it that has just been started, or that
-    /// takes another's place: who held it before comes back meanwhile and goes on holding it. 0: not at all.
-    /// To be of use, at least as long as the longest lease.
+    /// After a server starts or takes over, it grants no lock or unit that it knows only from before, for
+    /// this time. Meanwhile, holders that the server does not know reconnect and keep their locks. 0 turns
+    /// this off. Set it to at least the longest lease, and to the same value in all sessions.
     std::chrono::milliseconds grace{0};
-    /// How long the connection is silent before it is checked: a dead one is noticed after one to two of
-    /// them. Above half of the server's longest pause, below a third of the lease.
-    std::chrono::milliseconds health_check{500};
-    /// How long finding, reaching and greeting the server may take each.
+    /// The largest relative difference between the speeds of the client's and the server's clocks; between
+    /// 0.0001 and 0.5. A holder relies on its lease for a time that is shorter by this fraction. The default
+    /// covers a clock that chrony slews at its default limit (1/12); 0.001 suffices where clocks are stepped
+    /// or follow ntpd, which slews by 1/2000.
+    double clock_drift = 0.1;
+    /// How long the connection is silent before the session checks it. The session detects a broken
+    /// connection after one to two of these times. It must exceed half of the server's longest pause, and be
+    /// at most a third of the lease. If not set: 500 ms, or a quarter of the lease if that is shorter.
+    std::optional<std::chrono::milliseconds> health_check;
+    /// The limit of each step of an attempt to connect: resolving the name, connecting the socket, the TLS
+    /// handshake, and with sentinels each query. A server that accepts the connection and does not answer is
+    /// given up after two @ref health_check. The session repeats the attempt, so this limits
+    /// session::async_close(), but no other operation. To limit an operation, use its timed form, such as
+    /// `async_try_lock_for`.
     std::chrono::milliseconds connect_timeout{1'000};
-    /// The longest pause between two attempts to connect.
+    /// The longest pause between two attempts to connect. A session keeps trying even if the server rejects
+    /// it, because an operator may repair the server.
     std::chrono::milliseconds max_backoff{1'000};
 
-    /// Receives what happens; may be empty.
-    logger_type logger;
+    /// Receives the log. A problem is logged once, not once per attempt. By default, @ref log_to_stderr; if
+    /// empty, nothing is logged.
+    logger_type logger = &log_to_stderr;
+
+    /// A warning that each session logs at its start, before the server's address; may be empty.
+    /// @ref from_environment uses it to report that the variable is not set.
+    std::string notice;
 };
 
 }  // namespace turnstile::redis

@@ -10,18 +10,16 @@
 #include <memory>
 #include <string>
 #include <turnstile/redis/detail/grant.hpp>
+#include <turnstile/redis/fwd.hpp>
 #include <utility>
 
 namespace turnstile::redis {
 
-template <class T>
-class monitor;
-
 namespace detail {
 
-/// A contribution to the state of a monitor: an amount that is added to a field, until it is taken back or its
-/// process dies; then all who sleep on the condition are signalled. A section has to say that it is made. Whoever
-/// is told of its loss is on the executor where the section owns its lock.
+/// Makes a contribution to the state of a monitor: an amount that is added to a field until the contribution
+/// is withdrawn or its process crashes; then all waiters of the condition are notified. It takes effect with
+/// the section's commit. The handler of its loss runs on the executor on which the section holds its lock.
 [[nodiscard]] std::shared_ptr<bond_handle> make_bond(const condition_handle& condition,
                                                      const grant& owned, std::string field,
                                                      std::int64_t amount);
@@ -32,35 +30,35 @@ namespace detail {
 [[nodiscard]] std::int64_t amount_of(const bond_handle& bond) noexcept;
 [[nodiscard]] boost::asio::cancellation_slot lost_slot_of(bond_handle& bond) noexcept;
 
-/// Takes it back in the background, if that has not been done.
+/// Withdraws the contribution in the background, unless it has been withdrawn.
 void drop(const std::shared_ptr<bond_handle>& bond) noexcept;
 
 }  // namespace detail
 
 /**
- * @brief What a process has contributed to the state of a @ref monitor, for as long as it lives.
+ * @brief An amount that a process adds to the state of a @ref monitor for as long as the process lives.
  *
- * Made by @ref monitor::section::contribute. It has a lease, which the session extends like that of a lock. If the
- * process dies, or cannot reach the server for that long, the server takes the amount out of the state again, and
- * notifies the condition. @ref monitor::section::withdraw takes it back in a section. Destroying the object does
- * it in the background: nobody is told when.
+ * Made by @ref monitor::section::contribute. A contribution has a lease, which the session renews like that
+ * of a lock. If the process crashes, or cannot reach the server for that long, the server subtracts the
+ * amount from the state and notifies the condition. @ref monitor::section::withdraw withdraws the
+ * contribution in a section. Destruction withdraws it in the background, without reporting when.
  *
- * A default-constructed or moved-from object stands for nothing. It may outlive its monitor and its session; when
- * the session is closed, the contribution is taken back.
+ * A default-constructed or moved-from object is empty. The object may outlive its monitor and its session.
+ * Closing the session withdraws the contribution.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Unsafe. It may be destroyed on any thread.
  */
-class contribution
+class [[nodiscard("a contribution that is not kept is withdrawn at once")]] contribution
 {
 public:
-    /// Constructs an object that stands for nothing.
+    /// Constructs an empty object.
     contribution() noexcept = default;
 
-    /// Moves it; @p other stands for nothing afterwards.
+    /// Moves the contribution; @p other is empty afterwards.
     contribution(contribution&& other) noexcept = default;
 
-    /// Takes back what it stands for, then moves the other one; @p other stands for nothing afterwards.
+    /// Withdraws the own contribution, then moves the other one; @p other is empty afterwards.
     contribution& operator=(contribution&& other) noexcept
     {
         reset();
@@ -68,21 +66,21 @@ public:
         return *this;
     }
 
-    /// Takes it back, in the background. Never blocks, never throws.
+    /// Withdraws the contribution in the background. Never blocks, never throws.
     ~contribution() { reset(); }
 
     /**
-     * @brief Whether the state certainly contains it.
+     * @brief Whether the state certainly contains the amount.
      *
-     * False before the section that made it has been committed, and after it was taken back or lost.
+     * False before the section that made the contribution is committed, and after a withdrawal or a loss.
      */
     [[nodiscard]] bool valid() const noexcept { return bond_ && detail::is_valid(*bond_); }
 
     /**
-     * @brief A cancellation slot that is triggered when it is lost.
+     * @brief A cancellation slot that is triggered when the contribution is lost.
      *
-     * Then the server takes the amount out of the state; not before. The slot belongs to the executor on which the
-     * section ran.
+     * The server subtracts the amount only after that. The slot belongs to the executor on which the section
+     * ran.
      */
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept
     {

@@ -15,9 +15,9 @@
 namespace turnstile::redis {
 
 /**
- * @brief What can go wrong between a program and its Redis server.
+ * @brief Errors between a program and its Redis server.
  *
- * What can go wrong with a lock is @ref turnstile::errc, for both backends. The values are stable.
+ * Errors of locks are in @ref turnstile::errc, for both backends. The values are stable.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe.
@@ -26,45 +26,49 @@ enum class errc
 {
     /// The configuration breaks a rule: a malformed URL, an unknown option, a value out of its range.
     invalid_config = 1,
-    /// The server cannot be reached, does not answer, or is not ready yet; it is tried again.
+    /// The server cannot be reached, does not answer, or is not ready yet; the session tries again.
     unreachable = 2,
-    /// The server refuses user and password, or wants some and got none; or we do not trust its
-    /// certificate.
+    /// The server rejects user and password, or requires some and got none.
     wrong_credentials = 3,
-    /// The server's ACL keeps the user from a command or a channel that is needed.
+    /// The server's ACL denies the user a command or a channel that the session needs.
     missing_permission = 4,
-    /// Somebody else's value of another type lies at a key of the object.
+    /// A key of the object contains another program's value of another type.
     wrong_type = 5,
-    /// The keys were written by another version of Turnstile, in a layout that this one cannot read.
+    /// Another version of Turnstile wrote the keys, in a layout that this version cannot read.
     foreign_layout = 6,
     /// The name of an object is empty or too long.
     invalid_name = 7,
-    /// The server granted with a lower fencing token than before: it has lost its memory.
+    /// The server granted with a lower fencing token than before, so it has lost its memory.
     fence_regressed = 8,
-    /// The server is older than Redis 7.0 or lacks what is needed of it.
+    /// The server is older than Redis 7.0, lacks a feature, or is a Redis Cluster.
     unsupported_server = 9,
-    /// The connection broke before the answer came: whether the server did it is not known.
+    /// The connection broke before the answer came, so the server may or may not have executed the command.
     unknown_outcome = 10,
     /// The session was closed, or belongs to the process that this one was forked from.
     session_closed = 11,
-    /// The server answered with an error that has no code of its own; the text says which.
+    /// The server answered with an error that has no code of its own; the text contains it.
     server_error = 12,
-    /// Too few replicas acknowledged a grant in time, so it was given back.
+    /// Too few replicas acknowledged a grant in time, so the session released it.
     not_replicated = 13,
-    /// A field of the state does not have the form that its type wants, or a value cannot be written.
+    /// A stored state cannot be read: a field cannot be parsed as its member's type, or another program has
+    /// changed the keys of a lock. Or a value cannot be written.
     bad_state = 14,
+    /// A semaphore was opened with a capacity that differs from the server's; the log contains both.
+    capacity_mismatch = 15,
+    /// One side rejects the other side's certificate.
+    untrusted_certificate = 16,
 };
 
 /**
- * @brief Kinds of errors, for callers who want to know what to do rather than what happened.
+ * @brief Kinds of errors, for callers that decide how to react.
  *
- * An error code compares equal to its kind, which is an error condition: `if (error == error_kind::temporary)`.
+ * An error condition, so an error code compares equal to its kind: `if (error == error_kind::temporary)`.
  */
 enum class error_kind
 {
-    /// Waiting may help: the server or the way to it is not there, or nobody knows what it did.
+    /// Waiting may help: the server or the network is not available, or the outcome is unknown.
     temporary = 1,
-    /// Somebody has to change the configuration, the server's or ours.
+    /// The configuration of the client or of the server has to be changed.
     configuration = 2,
 };
 
@@ -87,7 +91,7 @@ enum class error_kind
 }
 
 /**
- * @brief An error with the text that belongs to it: which value, which rule, what the server said.
+ * @brief An error with a text: the value, the rule, the server's answer.
  *
  * No text contains a password or the name of a wake channel.
  *
@@ -104,7 +108,7 @@ public:
     {
     }
 
-    /// The text, alone.
+    /// Only the text.
     [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
 
 private:
@@ -154,7 +158,7 @@ public:
         case errc::missing_permission:
             return "the server's ACL lacks a rule";
         case errc::wrong_type:
-            return "a value of another type lies at a key of the object";
+            return "a key of the object has a value of another type";
         case errc::foreign_layout:
             return "the keys have the layout of another version";
         case errc::invalid_name:
@@ -162,7 +166,7 @@ public:
         case errc::fence_regressed:
             return "the server granted with a lower fencing token than before";
         case errc::unsupported_server:
-            return "the server is older than Redis 7.0";
+            return "the server is older than Redis 7.0, or a Redis Cluster";
         case errc::unknown_outcome:
             return "the connection broke before the answer came";
         case errc::session_closed:
@@ -172,7 +176,11 @@ public:
         case errc::not_replicated:
             return "too few replicas acknowledged the grant in time";
         case errc::bad_state:
-            return "a field of the state does not have the form of its type";
+            return "a field of the state cannot be parsed as its member's type";
+        case errc::capacity_mismatch:
+            return "the capacity of the semaphore differs from the server's";
+        case errc::untrusted_certificate:
+            return "one side rejected the other side's certificate";
         }
         return "unknown turnstile.redis error " + std::to_string(value);
     }
@@ -189,9 +197,11 @@ public:
         case errc::wrong_credentials:
         case errc::missing_permission:
         case errc::unsupported_server:
+        case errc::capacity_mismatch:
+        case errc::untrusted_certificate:
+        case errc::foreign_layout:
             return make_error_condition(error_kind::configuration);
         case errc::wrong_type:
-        case errc::foreign_layout:
         case errc::invalid_name:
         case errc::fence_regressed:
         case errc::session_closed:

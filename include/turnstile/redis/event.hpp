@@ -22,7 +22,7 @@
 namespace turnstile::redis {
 
 /**
- * @brief A flag that is awaited, shared by all processes that use the same name on the same server.
+ * @brief An awaitable flag, shared by all processes that use the same name on the same server.
  *
  * @code
  * turnstile::redis::event ready{session, "ready"};
@@ -30,20 +30,21 @@ namespace turnstile::redis {
  * co_await ready.async_wait();  // until some process calls ready.async_set()
  * @endcode
  *
- * It has the words of @ref turnstile::event. With @ref event_reset::manual everybody goes through while it is
- * set, and all who wait when it is set go through even if it is reset at once. With
- * @ref event_reset::automatic each set lets exactly one through, in the order in which they came, and sets do
- * not add up.
+ * It offers the same interface as @ref turnstile::event. With @ref event_reset::manual, waits complete while
+ * the event is set, and a set releases all current waiters even if the event is reset at once. With
+ * @ref event_reset::automatic, each set releases exactly one waiter, first in, first out, and sets do not
+ * accumulate.
  *
- * @par The first one decides
- * whether it is set at the beginning. All have to name the same @ref event_reset; who names the other one
- * fails with `errc::foreign_layout`. An event that is as it was at the beginning is forgotten when nobody uses
- * it for the idle time of the session, and made anew by the next user. Else it is kept for ever.
+ * @par Initial state
+ * The first user of a name sets it. All users have to name the same @ref event_reset; otherwise operations
+ * fail with `errc::foreign_layout`. The server deletes an event in its initial state that is not used for the
+ * idle time of the session, and the next user creates it anew. Any other event is kept forever.
  *
  * @par What is exact
- * Messages, connections and clients may be lost: nobody who waits misses a set, a set or reset is done once,
- * and a signal of an automatic event whose receiver dies before it knows goes to the next one. If the *server*
- * loses its memory, the event is as at the beginning; who waits goes on waiting for the next set.
+ * If messages, connections or clients are lost, no waiter misses a set, and a set or a reset happens once. If
+ * the receiver of an automatic event's signal crashes before it confirms the signal, the signal goes to the
+ * next waiter. If the *server* loses its memory, the event is in its initial state, and waiters wait for the
+ * next set.
  *
  * @par Lifetime
  * As with @ref async_mutex.
@@ -60,10 +61,10 @@ public:
     /**
      * @brief Names an event; does not talk to the server.
      *
-     * @param session its executor runs handlers that have none of their own.
-     * @param name    1 to 65,536 arbitrary bytes. Things of different kinds may have the same name.
-     * @param reset   what happens when somebody has gone through.
-     * @param is_set  whether the event is set at the beginning, should it not exist yet.
+     * @param session its executor is the fallback executor.
+     * @param name    1 to 65,536 arbitrary bytes. Objects of different kinds may have the same name.
+     * @param reset   whether a completed wait resets the event.
+     * @param is_set  whether the event is initially set. Used only if the event does not exist yet.
      * @throws system_error with `errc::invalid_name`.
      */
     event(session& session, std::string_view name, event_reset reset = event_reset::manual,
@@ -94,22 +95,23 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the event or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`; of an automatic
-     * event, `errc::unknown_outcome` if the session is closed just when it goes through. An unreachable server
-     * is none: the operation waits until it can be reached.
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`. For an
+     * automatic event also `errc::unknown_outcome` if the session is closed while the wait completes. While
+     * the server is unreachable, the operation waits; the timed forms fail with `errc::unreachable` if the
+     * session is not connected at the time-out. A wrong configuration is an error, see @ref session.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal. The operation completes at once. If an automatic event has let it through
-     * already, it succeeds.
+     * Total, partial and terminal. The operation completes at once. If an automatic event has already
+     * released it, it succeeds.
      * @par Fairness
-     * Of an automatic event: first in, first out, as the server sees it.
+     * For an automatic event, first in, first out, as the server sees it.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * Of a manual event, one command, and one message for each process if it has to wait; those who wait in
-     * one process ask together, and once per lease whether they have missed a message. Of an automatic
-     * event, two commands, and one message between them if it has to wait.
+     * For a manual event, one command, and one message per process if the operation has to wait. The waiters
+     * of one process share the command; the session repeats it once per lease in case a message was lost. For
+     * an automatic event, two commands, and one message between them if the operation has to wait.
      * @par Complexity
-     * Logarithmic in the number of processes that wait; of an automatic event, in that of waiters.
+     * Logarithmic in the number of waiting processes; for an automatic event, in the number of waiters.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -120,9 +122,9 @@ public:
     }
 
     /**
-     * @brief @ref async_wait, but no longer than a duration on the steady clock, from the call on.
+     * @brief Like @ref async_wait, but waits no longer than a duration on the steady clock, from the call on.
      *
-     * Zero or less means to look only; a too long one means for ever.
+     * Zero or less only checks the event; a duration that is out of range waits forever.
      *
      * @par Completion Signature
      * @code void(error_code, std::cv_status) @endcode
@@ -138,8 +140,8 @@ public:
         return start_limited(detail::to_patience(duration), std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_wait_for, until a point of time of any clock, as seen at the call. Completion signature
-    /// `void(error_code, std::cv_status)`.
+    /// Like @ref async_wait_for, but until a time point of any clock, which is converted at the call.
+    /// Completion signature `void(error_code, std::cv_status)`.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
                   boost::asio::deferred_t>
@@ -150,9 +152,9 @@ public:
     }
 
     /**
-     * @brief Sets the event, and lets those through who wait: all, or the first if it is automatic.
+     * @brief Sets the event and releases its waiters: all, or the first if the event is automatic.
      *
-     * Done once, however often the command has to be sent. Nothing happens if it is set already.
+     * The event is set once, even if the command has to be sent again. A set event stays as it is.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
@@ -166,7 +168,7 @@ public:
      * @par Round trips
      * One command.
      * @par Complexity
-     * Linear in the number of processes that wait; constant if the event is automatic.
+     * Linear in the number of waiting processes; constant if the event is automatic.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -176,7 +178,7 @@ public:
             detail::initiate_event_change(signals_, gate_, true), token);
     }
 
-    /// Resets the event; the rest as with @ref async_set. Completion signature `void(error_code)`.
+    /// Resets the event; otherwise as @ref async_set. Completion signature `void(error_code)`.
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_reset(CompletionToken&& token = {})
@@ -185,7 +187,7 @@ public:
             detail::initiate_event_change(signals_, gate_, false), token);
     }
 
-    /// Reads whether the event is set. Completion signature `void(error_code, bool)`; the rest as with
+    /// Reads whether the event is set. Completion signature `void(error_code, bool)`; otherwise as
     /// @ref async_set.
     template <boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                   boost::asio::deferred_t>
@@ -203,7 +205,7 @@ private:
             detail::initiate_limited_event_wait(signals_, gate_), token, patience);
     }
 
-    // An automatic event is a pool of signals, a manual one a gate; the other is null.
+    // An automatic event is a pool of signals, a manual event is a gate; the other pointer is null.
     std::shared_ptr<detail::lock_handle> signals_;
     std::shared_ptr<detail::gate_handle> gate_;
 };

@@ -28,21 +28,22 @@ namespace turnstile::redis {
  * @code
  * turnstile::redis::latch loaded{session, "import/42", 3};
  *
- * co_await loaded.async_count_down(1);  // in three places
+ * co_await loaded.async_count_down();  // in three places
  * co_await loaded.async_wait();         // wherever somebody needs all three
  * @endcode
  *
- * It has the words of @ref turnstile::latch. It opens once and stays open, so each use needs a name of its
- * own.
+ * It offers the same interface as @ref turnstile::latch. A latch opens once and stays open, so each use needs
+ * its own name.
  *
- * @par The first one decides
- * how many have to arrive. A latch at which nobody has arrived is forgotten when nobody uses it for the idle
- * time of the session; an other one a day after its last use (@ref memory), and who comes then finds a new one.
+ * @par Count
+ * The first user of a name sets it. The server deletes a latch without arrivals that is not used for the idle
+ * time of the session. It deletes any other latch a day after its last use (@ref memory); a later user
+ * creates a new one.
  *
  * @par What is exact
- * An arrival counts once, whatever happens to messages, connections and clients; one that a process did not
- * live to send does not. Nobody who waits misses the opening. If the *server* loses its memory, all
- * arrivals are forgotten, and who waits goes on waiting until as many have arrived anew.
+ * An arrival counts once, whatever happens to messages, connections and clients, unless its process crashes
+ * before it sends the arrival. No waiter misses the opening. If the *server* loses its memory, all arrivals
+ * are forgotten, and waiters wait until enough have arrived anew.
  *
  * @par Lifetime
  * As with @ref async_mutex.
@@ -59,15 +60,16 @@ public:
     /// The largest possible count.
     static constexpr std::ptrdiff_t max_count = (std::ptrdiff_t(1) << 52U) - 1;
 
-    /// How long a latch at which somebody has arrived is remembered after its last use.
+    /// How long a latch with arrivals is kept after its last use.
     static constexpr std::chrono::hours memory{24};
 
     /**
      * @brief Names a latch; does not talk to the server.
      *
-     * @param session its executor runs handlers that have none of their own.
-     * @param name    1 to 65,536 arbitrary bytes. Things of different kinds may have the same name.
-     * @param count   how many have to arrive, from 0 to @ref max_count, should it not exist yet.
+     * @param session its executor is the fallback executor.
+     * @param name    1 to 65,536 arbitrary bytes. Objects of different kinds may have the same name.
+     * @param count   how many have to arrive, from 0 to @ref max_count. Used only if the latch does not exist
+     *                yet.
      * @throws system_error with `errc::invalid_name` or `turnstile::errc::invalid_count`.
      */
     latch(session& session, std::string_view name, std::ptrdiff_t count);
@@ -94,17 +96,18 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the latch or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`. An unreachable
-     * server is none: the operation waits until it can be reached.
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`. While the
+     * server is unreachable, the operation waits; the timed forms fail with `errc::unreachable` if the
+     * session is not connected at the time-out. A wrong configuration is an error, see @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command, and one message for each process if it has to wait; those who wait in one process ask
-     * together, and once per lease whether they have missed the message.
+     * One command, and one message per process if the operation has to wait. The waiters of one process share
+     * the command; the session repeats it once per lease in case the message was lost.
      * @par Complexity
-     * Logarithmic in the number of processes that wait.
+     * Logarithmic in the number of waiting processes.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -115,9 +118,9 @@ public:
     }
 
     /**
-     * @brief @ref async_wait, but no longer than a duration on the steady clock, from the call on.
+     * @brief Like @ref async_wait, but waits no longer than a duration on the steady clock, from the call on.
      *
-     * Zero or less means to look only; a too long one means for ever.
+     * Zero or less only checks the latch; a duration that is out of range waits forever.
      *
      * @par Completion Signature
      * @code void(error_code, std::cv_status) @endcode
@@ -133,8 +136,8 @@ public:
         return start_limited(detail::to_patience(duration), std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_wait_for, until a point of time of any clock, as seen at the call. Completion signature
-    /// `void(error_code, std::cv_status)`.
+    /// Like @ref async_wait_for, but until a time point of any clock, which is converted at the call.
+    /// Completion signature `void(error_code, std::cv_status)`.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
                   boost::asio::deferred_t>
@@ -144,8 +147,8 @@ public:
         return start_limited(detail::to_patience(deadline), std::forward<CompletionToken>(token));
     }
 
-    /// Reads whether the latch is open. Completion signature `void(error_code, bool)`; the rest as with
-    /// @ref async_count_down, but that it changes nothing.
+    /// Reads whether the latch is open, and changes nothing. Completion signature `void(error_code, bool)`;
+    /// otherwise as @ref async_count_down.
     template <boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_try_wait(CompletionToken&& token = {})
@@ -158,15 +161,16 @@ public:
     /**
      * @brief Counts arrivals, and opens the latch with the last one.
      *
-     * Done once, however often the command has to be sent.
+     * The arrivals count once, even if the command has to be sent again.
      *
      * @param arrivals how many.
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `turnstile::errc::invalid_count` if @p arrivals is less than 1; `turnstile::errc::over_release` if fewer
-     * are missing, and nothing changes then. `errc::session_closed`, `errc::unknown_outcome` if the session is
-     * closed meanwhile, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`.
+     * `turnstile::errc::invalid_count` if @p arrivals is less than 1. `turnstile::errc::over_release` if
+     * fewer are missing; then nothing changes. `errc::unknown_outcome` if the session is closed meanwhile, or
+     * if the connection breaks and the server refuses the repetition. `errc::session_closed`,
+     * `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
@@ -174,8 +178,8 @@ public:
      * @par Round trips
      * One command.
      * @par Complexity
-     * Logarithmic in the number of arrivals of the last hour; the last one is linear in the number of
-     * processes that wait.
+     * Logarithmic in the number of arrivals of the last hour; the last arrival is linear in the number of
+     * waiting processes.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -186,16 +190,24 @@ public:
             static_cast<std::int64_t>(arrivals));
     }
 
+    /// Counts one arrival; see the other overload. Completion signature `void(error_code)`.
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_count_down(CompletionToken&& token = {})
+    {
+        return async_count_down(1, std::forward<CompletionToken>(token));
+    }
+
     /**
      * @brief Counts one arrival, and waits until the latch is open.
      *
-     * The arrival counts when the operation is started: with the default token, when it is awaited. A
-     * cancelled wait does not take it back.
+     * The arrival counts when the operation starts: with the default token, when it is awaited. Cancellation
+     * does not withdraw it.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `turnstile::errc::over_release` if everybody has arrived already; else as with @ref async_wait.
+     * `turnstile::errc::over_release` if all have already arrived; otherwise as with @ref async_wait.
      * @par Per-Operation Cancellation, Immediate completion, Round trips
      * As with @ref async_wait.
      * @par Complexity

@@ -11,11 +11,11 @@
 namespace turnstile::redis {
 
 /**
- * @brief The clock by which leases end: steady, and it goes on while the machine sleeps.
+ * @brief The clock of leases: steady, and it continues while the machine sleeps.
  *
- * `std::chrono::steady_clock` stands still while the machine sleeps, and leases do not. Meets the
- * requirements of a clock, so `boost::asio::basic_waitable_timer<lease_clock>` is a timer for it; one that
- * has slept with the machine fires late.
+ * `std::chrono::steady_clock` stops while the machine sleeps, but leases do not. This type meets the
+ * requirements of a clock, so `boost::asio::basic_waitable_timer<lease_clock>` is a timer; it fires late if
+ * the machine slept.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe.
@@ -24,13 +24,13 @@ struct lease_clock
 {
     /// Microseconds.
     using duration = std::chrono::microseconds;
-    /// The type of their number.
+    /// The type of the count.
     using rep = duration::rep;
-    /// Their unit.
+    /// The unit of the count.
     using period = duration::period;
-    /// A point of this time. That of the value 0 is over.
+    /// A point of this clock. The value 0 lies in the past.
     using time_point = std::chrono::time_point<lease_clock>;
-    /// It is never set.
+    /// The clock is never set.
     static constexpr bool is_steady = true;
 
     /// The time now.

@@ -15,21 +15,20 @@
 namespace turnstile::redis {
 
 /**
- * @brief How long something took, each time that it happened: counts by powers of two.
+ * @brief A histogram of durations with buckets at powers of two.
  *
- * A bucket counts what took no longer than its bound, and longer than the bound of the bucket before. For a
- * system of monitoring whose buckets contain those before them, add them up.
+ * A bucket counts the durations that are above the previous bucket's bound and not above its own. For a
+ * monitoring system with cumulative buckets, add them up.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Unsafe.
  */
 struct latency_histogram
 {
-    /// How many buckets there are.
+    /// The number of buckets.
     static constexpr std::size_t bucket_count = 32;
 
-    /// The longest time that a bucket counts: 1 µs, 2 µs, 4 µs, and so on to 18 minutes; that of the last
-    /// bucket has no end.
+    /// The upper bound of a bucket: 1 µs, 2 µs, 4 µs, and so on to 18 minutes; the last bucket has no bound.
     [[nodiscard]] static constexpr std::chrono::microseconds bound(std::size_t bucket) noexcept
     {
         if (bucket + 1 >= bucket_count)
@@ -37,7 +36,7 @@ struct latency_histogram
         return std::chrono::microseconds(std::int64_t(1) << bucket);
     }
 
-    /// Which bucket counts a time.
+    /// The bucket that counts a duration.
     [[nodiscard]] static constexpr std::size_t bucket_of(std::chrono::microseconds time) noexcept
     {
         const auto whole = std::max<std::int64_t>(time.count(), 1);
@@ -45,7 +44,7 @@ struct latency_histogram
         return std::min(static_cast<std::size_t>(bits), bucket_count - 1);
     }
 
-    /// Counts a time.
+    /// Counts a duration.
     constexpr void add(std::chrono::microseconds time) noexcept
     {
         ++buckets[bucket_of(time)];
@@ -53,27 +52,27 @@ struct latency_histogram
         sum += time;
     }
 
-    /// How often it took as long as the bounds of each bucket say.
+    /// The count of each bucket.
     std::array<std::uint64_t, bucket_count> buckets{};
-    /// How often it happened.
+    /// The number of durations.
     std::uint64_t count = 0;
-    /// How long it took in all.
+    /// The sum of all durations.
     std::chrono::microseconds sum{};
 };
 
 /**
- * @brief What a session has done since it was made: plain values, for any system of monitoring.
+ * @brief The activity of a session since its construction, as plain values for any monitoring system.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Unsafe.
  */
 struct session_metrics
 {
-    /// Whether the session is connected at the moment.
+    /// Whether the session is connected.
     bool connected = false;
-    /// How often a connection was made.
+    /// The number of connections so far.
     std::uint64_t connections = 0;
-    /// Scripts that were sent, by name.
+    /// The number of scripts that were sent, by name.
     std::uint64_t acquires = 0;
     /// @copydoc acquires
     std::uint64_t releases = 0;
@@ -95,29 +94,29 @@ struct session_metrics
     std::uint64_t nudges = 0;
     /// @copydoc acquires
     std::uint64_t resyncs = 0;
-    /// Locks that were granted by the answer to an acquire: they were free.
+    /// Locks granted by the answer to an acquire, because they were free.
     std::uint64_t granted_by_answer = 0;
-    /// Locks that were granted by a message: they were waited for.
+    /// Locks granted by a message, after a wait.
     std::uint64_t granted_by_message = 0;
-    /// Locks that were passed on within the session, see mutex_options::cohort.
+    /// Locks that were handed over within the session, see mutex_options::cohort.
     std::uint64_t handed_over = 0;
-    /// Grants that came so late that they had to be confirmed.
+    /// Grants that arrived so late that the session had to confirm them.
     std::uint64_t confirmed = 0;
     /// Locks that were lost while they were held.
     std::uint64_t lost = 0;
-    /// Grants that were refused because their fencing token had fallen.
+    /// Grants that were rejected because their fencing token was lower than before.
     std::uint64_t regressed = 0;
-    /// Waiters that had to enter the queue again.
+    /// Waiters that had to enqueue again.
     std::uint64_t reentered = 0;
-    /// Messages on the wake channel that meant nothing.
+    /// Malformed messages on the wake channel.
     std::uint64_t malformed = 0;
-    /// Attempts that wait, hold, or are being given up at the moment.
+    /// Attempts that currently wait, hold a lock, or are being cancelled.
     std::size_t attempts = 0;
     /// From a command to its answer.
     latency_histogram round_trip;
-    /// From the wish for a lock to its grant, of the locks that were granted.
+    /// From the start of an acquisition to its grant; granted ones only.
     latency_histogram lock_wait;
-    /// From the message that granted a lock to the call of the handler: what the own threads take.
+    /// From the message of a grant to the call of the handler: the delay of the program's own threads.
     latency_histogram grant_delivery;
 };
 

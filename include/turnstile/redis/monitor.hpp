@@ -10,9 +10,11 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/throw_exception.hpp>
 #include <chrono>
 #include <concepts>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <limits>
@@ -20,18 +22,21 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <turnstile/detail/composed_operation.hpp>
 #include <turnstile/detail/predicate_wait.hpp>
 #include <turnstile/detail/section.hpp>
+#include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/stored_callable.hpp>
 #include <turnstile/detail/transaction_body.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/contribution.hpp>
 #include <turnstile/redis/detail/described.hpp>
+#include <turnstile/redis/detail/inspection.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/detail/proposal.hpp>
 #include <turnstile/redis/detail/propose.hpp>
 #include <turnstile/redis/detail/section_grant.hpp>
+#include <turnstile/redis/lock_status.hpp>
 #include <turnstile/redis/session.hpp>
 #include <turnstile/transaction.hpp>
 #include <type_traits>
@@ -42,7 +47,7 @@ namespace turnstile::redis {
 
 namespace detail {
 
-/// The sleep of a wait for a predicate of the state, see turnstile::detail::predicate_wait.
+/// One wait inside a wait for a predicate of the state, see turnstile::detail::predicate_wait.
 template <class Section, bool Timed>
 class section_sleep
 {
@@ -107,39 +112,38 @@ private:
  * });
  * @endcode
  *
- * It has the words of @ref turnstile::monitor, so that the same source works with either; only the constructor
- * differs. All monitors of one name on the same server are one.
+ * It offers the same interface as @ref turnstile::monitor, so the same source works with either; only the
+ * constructor differs. All monitors with the same name on the same server are one monitor.
  *
  * @par The state
- * Lies in a hash, field by field, for `redis-cli HGETALL` to show; @ref state_key says where. It comes with
- * the lock. At the end of a section, its value is compared with what came, and only the fields that have
- * changed are written: in one step with the signals and the hand-over, and only if the lock is still owned. So
- * a holder that has lost its lease writes nothing, and nobody sees half of a section. Fields that T does not
- * have stay as they are. The state does not expire: it is there until somebody deletes the key.
+ * The state is a hash with a field for each member; `redis-cli HGETALL` shows it, and @ref state_key returns
+ * its key. The grant delivers it. The end of a section writes the changed fields, sends the notifications and
+ * hands the lock over, in one step and only if the lock is still held. So a holder that has lost its lease
+ * writes nothing, and no client sees half of a section. Fields that T does not have stay. The state does not
+ * expire: it exists until its key is deleted.
  *
  * @par A section is all or nothing
- * If the body throws, or is cancelled and throws because of that, or the lock is lost, what it has changed since
- * it got the lock is dropped, and so are its notifications. That differs from @ref turnstile::monitor, where
- * changes are there at once. What was committed by a wait stays. If a notification had led to the section, it
- * goes to the next one who waits.
+ * If the body throws, also because of a cancellation, or the lock is lost, the changes since the last grant
+ * are dropped, and so are the notifications. (In @ref turnstile::monitor, changes take effect at once.)
+ * Changes that a wait has committed stay. If the section of a notified waiter is dropped, the notification
+ * passes to the next waiter.
  *
- * @par What is to last only as long as its process
- * A section may add to a number of the state what counts on after the section, and has to be taken back some day:
- * readers in a room, parts in work. If the process dies before, the number would be wrong for ever.
- * @ref section::contribute binds such an amount to a lease of the process, as the lock is bound to one: when the
- * lease has ended, the server takes the amount back, and notifies. It does so while nobody owns the lock, so no
- * section sees it happen.
+ * @par Contributions
+ * A section may add an amount to the state that has to be subtracted later, such as a reader in a room. If
+ * the process crashes in between, the number stays wrong. @ref section::contribute ties such an amount to a
+ * lease of the process: when the lease expires, the server subtracts the amount and notifies. It does so
+ * while no client holds the lock, so the state does not change during a section.
  *
- * @par Leases, fairness, signals
- * As with @ref async_mutex, and with @ref condition, the lock is a lease, the body is cancelled when it is lost, and
- * waiters are served in their order.
+ * @par Leases, fairness, notifications
+ * As with @ref async_mutex and @ref condition: the lock is a lease, its loss cancels the body, and waiters
+ * are served in order.
  *
  * @par Lifetime
- * The monitor may be destroyed while sections run or wait: those who wait complete with `operation_aborted`.
- * A section that runs then commits all the same.
+ * The monitor may be destroyed while sections run or wait. Waits complete with `operation_aborted`, and a
+ * running section still commits.
  *
- * @tparam T the type of the state: described by Boost.Describe, default-constructible and copyable. Its members
- *         are numbers, `bool`, enumerations, strings, optionals, containers, and structs like it.
+ * @tparam T the type of the state: described by Boost.Describe, default-constructible and copyable. Its
+ * members are numbers, `bool`, enumerations, strings, optionals, containers, and structs of these.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction.
@@ -171,7 +175,8 @@ public:
     /**
      * @brief A named condition of one monitor. Made by @ref make_condition.
      *
-     * Those who sleep over this object complete with `operation_aborted`, owning the lock, when it is destroyed.
+     * Its destruction completes the waits that were started on this object with `operation_aborted`, holding
+     * the lock.
      *
      * @par Thread safety
      * Distinct objects: Safe. Shared objects: Safe, except for destruction.
@@ -200,14 +205,14 @@ public:
         std::shared_ptr<detail::condition_handle> condition_;
     };
 
-    /// What @ref section::contribute returns.
+    /// The result of @ref section::contribute.
     using contribution_type = contribution;
 
     /**
-     * @brief What the body of a section works with: the state, and the conditions.
+     * @brief The parameter of a section's body: the state and the conditions.
      *
-     * Exists while the lock is owned. Do not keep a reference to the state beyond the body, nor across a wait
-     * what was read before it.
+     * Exists while the lock is held. Do not keep a reference to the state beyond the body, and read the state
+     * again after each wait.
      *
      * @par Thread safety
      * Distinct objects: Safe. Shared objects: Unsafe.
@@ -215,7 +220,7 @@ public:
     class section
     {
     public:
-        /// Made by @ref async_with only.
+        /// Used by @ref async_with only.
         section(construction_key, detail::section_grant& owned, std::shared_ptr<const origin> from)
             : owned_(&owned)
             , origin_(std::move(from))
@@ -239,109 +244,114 @@ public:
         [[nodiscard]] const T* operator->() const noexcept { return &value_; }
 
         /**
-         * @brief Waits until a predicate of the state holds, for notifications of a condition.
+         * @brief Waits for notifications of a condition until a predicate of the state holds.
          *
-         * What the section has changed is committed, and its notifications are sent, in one step with giving
-         * the lock back. When it returns, the lock is owned again, and the state is what it is then.
+         * One step commits the changes, sends the notifications and releases the lock. Afterwards the section
+         * holds the lock again, with the new state.
          *
          * @param condition of this monitor.
-         * @param predicate a function `bool(const T&)`, called on the executor of the handler while the lock is
-         *                  owned; must not throw.
+         * @param predicate a function `bool(const T&)`, called on the executor of the handler while the lock
+         *                  is held. If it throws, the wait ends as with @ref redis::condition::async_wait.
          * @par Completion Signature
          * @code void(error_code) @endcode
          * @par Errors
-         * `turnstile::errc::wrong_object` if the condition belongs to another monitor;
-         * `turnstile::errc::empty_guard` if the lock is not owned any more; nothing changes then.
-         * `turnstile::errc::lost` if the lock was lost before: nothing was written, and the section can only
-         * end. `errc::unknown_outcome` if the server, or its memory, was lost on the way. `errc::server_error`
-         * if it refused to write. `errc::bad_state` if a value cannot be written, or the new state cannot be
-         * read; then the section commits nothing more. `operation_aborted` if cancelled, owning the lock, or if
-         * the monitor is destroyed.
+         * `turnstile::errc::wrong_object` if the condition belongs to another monitor,
+         * `turnstile::errc::empty_guard` if the section does not hold the lock any more; then nothing
+         * changes. `turnstile::errc::lost` if the lock was lost before: nothing was written, and the section
+         * can only end. `errc::unknown_outcome` if the server or its memory was lost meanwhile.
+         * `errc::server_error` if the server refused to write. `errc::bad_state` if a value cannot be
+         * written, or the new state cannot be read; then the section commits nothing more.
+         * `turnstile::errc::predicate_threw`. `operation_aborted` if cancelled, holding the lock, or if the
+         * monitor is destroyed.
          * @par Per-Operation Cancellation
-         * All types end the sleep; see @ref redis::condition.
+         * Any type ends the wait; see @ref redis::condition.
          * @par Immediate completion
-         * If the predicate holds already.
+         * If the predicate already holds.
          * @par Round trips
-         * One command for each sleep; a message and a command more to get the lock and the state again.
+         * One command for each wait; a message and another command to get the lock and the state again.
          */
-        template <std::predicate<const T&> Predicate,
-                  boost::asio::completion_token_for<void(error_code)> CompletionToken =
-                      boost::asio::deferred_t>
-        auto async_wait(condition_type& condition, Predicate predicate,
+        template <class Predicate, boost::asio::completion_token_for<void(error_code)>
+                                       CompletionToken = boost::asio::deferred_t>
+            requires std::predicate<std::decay_t<Predicate>&, const T&>
+        auto async_wait(condition_type& condition, Predicate&& predicate,
                         CompletionToken&& token = {})
         {
-            return compose<void(error_code), false>(condition, std::nullopt, std::move(predicate),
-                                                    std::forward<CompletionToken>(token));
+            return wait<false>(condition, std::nullopt, std::forward<Predicate>(predicate),
+                               std::forward<CompletionToken>(token));
         }
 
         /**
-         * @brief Like @ref async_wait, but sleeps no longer than a duration, on the steady clock.
+         * @brief Like @ref async_wait, but waits no longer than a duration on the steady clock.
          *
          * @par Completion Signature
          * @code void(error_code, bool) @endcode
-         * The value of the predicate at the end; false means that the time is up.
+         * The final value of the predicate; false means a time-out.
          * @par Errors, Per-Operation Cancellation, Immediate completion, Round trips
-         * As with @ref async_wait, and one command more if the time is up.
+         * As with @ref async_wait, and one more command after a time-out.
          */
-        template <class Rep, class Period, std::predicate<const T&> Predicate,
+        template <class Rep, class Period, class Predicate,
                   boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                       boost::asio::deferred_t>
+            requires std::predicate<std::decay_t<Predicate>&, const T&>
         auto async_wait_for(condition_type& condition,
-                            const std::chrono::duration<Rep, Period>& duration, Predicate predicate,
-                            CompletionToken&& token = {})
+                            const std::chrono::duration<Rep, Period>& duration,
+                            Predicate&& predicate, CompletionToken&& token = {})
         {
-            return compose<void(error_code, bool), true>(
-                condition, detail::end_of(detail::to_patience(duration)), std::move(predicate),
-                std::forward<CompletionToken>(token));
+            return wait<true>(condition, detail::end_of(detail::to_patience(duration)),
+                              std::forward<Predicate>(predicate),
+                              std::forward<CompletionToken>(token));
         }
 
-        /// Like @ref async_wait_for, until a point of time of any clock, as seen at the call.
-        template <class Clock, class Duration, std::predicate<const T&> Predicate,
+        /// Like @ref async_wait_for, but until a time point of any clock, which is converted at the call.
+        template <class Clock, class Duration, class Predicate,
                   boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                       boost::asio::deferred_t>
+            requires std::predicate<std::decay_t<Predicate>&, const T&>
         auto async_wait_until(condition_type& condition,
                               const std::chrono::time_point<Clock, Duration>& deadline,
-                              Predicate predicate, CompletionToken&& token = {})
+                              Predicate&& predicate, CompletionToken&& token = {})
         {
-            return compose<void(error_code, bool), true>(
-                condition, detail::end_of(detail::to_patience(deadline)), std::move(predicate),
-                std::forward<CompletionToken>(token));
+            return wait<true>(condition, detail::end_of(detail::to_patience(deadline)),
+                              std::forward<Predicate>(predicate),
+                              std::forward<CompletionToken>(token));
         }
 
         /**
-         * @brief Notifies the first who waits for the condition, when the section is committed.
+         * @brief Notifies the first waiter of the condition when the section is committed.
          *
          * @throws system_error with `turnstile::errc::wrong_object` if the condition belongs to another monitor.
          */
         void notify_one(condition_type& condition) { note(condition, false); }
 
-        /// Notifies all who wait for the condition; see @ref notify_one.
+        /// Notifies all waiters of the condition; see @ref notify_one.
         void notify_all(condition_type& condition) { note(condition, true); }
 
         /**
-         * @brief Adds to a number of the state, for as long as this process lives or until it is taken back.
+         * @brief Adds an amount to a number of the state, until it is withdrawn or this process crashes.
          *
-         * The contribution counts from the commit on, together with all else that the section has changed: if the
-         * section is dropped, so is the contribution. Keep what it returns for as long as it is to count.
+         * The contribution takes effect with the commit, like all other changes of the section: if the
+         * section is dropped, so is the contribution. Keep the returned object as long as the contribution is
+         * to count.
          *
-         * If the process dies, or cannot reach the server for a lease, the server takes the amount out again and
-         * notifies all who wait for the condition: when the lease has ended, if somebody sleeps on a condition of the
-         * monitor, or waits for its lock; else when the next one comes.
+         * If the process crashes, or cannot reach the server for a lease, the server subtracts the amount and
+         * notifies all waiters of the condition. It does so when the lease expires if a client waits for a
+         * condition of the monitor or for its lock, and otherwise when the next client comes.
          *
          * @code
          * auto mine = section.contribute(&room::readers, 1, ok_to_write);
          * @endcode
          *
-         * @param member    a number of the state itself, not of a struct in it.
-         * @param amount    is added; may be negative.
+         * @param member    a number of the state itself, not of a nested struct.
+         * @param amount    the amount to add; may be negative.
          * @param condition of this monitor.
-         * @throws system_error with `turnstile::errc::wrong_object` if the condition belongs to another monitor,
-         *         `turnstile::errc::empty_guard` if the lock is not owned any more, `turnstile::errc::invalid_count`
-         *         if the negative amount is no number of 64 bits; a redis_error with `errc::bad_state` if the member
-         *         is not described. Nothing has changed then.
+         * @throws system_error with `turnstile::errc::wrong_object` if the condition belongs to another
+         *         monitor, `turnstile::errc::empty_guard` if the lock is not held any more,
+         *         `turnstile::errc::invalid_count` if the negated amount does not fit into 64 bits; a
+         *         redis_error with `errc::bad_state` if the member is not described. Then nothing has
+         *         changed.
          * @par Round trips
-         * None of its own: it is made by the command that ends the section, or by that of a wait. While it lasts,
-         * one command for all contributions of the session after each third of the lease.
+         * None of its own: the command that ends the section, or a wait's, makes the contribution. While it
+         * lasts, one command per third of the lease renews all contributions of the session.
          */
         template <detail::whole_number Number, class Class>
             requires std::derived_from<T, Class>
@@ -350,12 +360,12 @@ public:
                                                    condition_type& condition)
         {
             if (!detail::is_of(*condition.condition_, *origin_->lock))
-                throw system_error(turnstile::errc::wrong_object);
+                boost::throw_exception(system_error(turnstile::errc::wrong_object));
             Number T::* const of_state = member;
             const auto number = static_cast<std::int64_t>(amount);
             if ((std::is_unsigned_v<Number> && number < 0) ||
                 number == std::numeric_limits<std::int64_t>::min())
-                throw system_error(turnstile::errc::invalid_count);
+                boost::throw_exception(system_error(turnstile::errc::invalid_count));
             auto made = detail::make_bond(*condition.condition_, owned_->current(),
                                           detail::field_of_member<T>(of_state), number);
             contributed_.push_back(made);
@@ -364,14 +374,15 @@ public:
         }
 
         /**
-         * @brief Takes a contribution back in this section, if it has not been lost.
+         * @brief Withdraws a contribution in this section, unless it has been lost.
          *
-         * Its amount is subtracted from the state. It ends when the section is committed; if the section is dropped,
-         * the contribution goes on counting.
+         * Subtracts the amount from the state. The contribution ends when the section is committed; if the
+         * section is dropped, the contribution stays.
          *
-         * @return whether it is taken back. If not, since it was lost, the state is as it is: the server takes the
-         *         amount out when the section is over, or has done it, and notifies the condition.
-         * @throws system_error with `turnstile::errc::wrong_object` if it belongs to another monitor.
+         * @return whether the contribution is withdrawn. If not, it was lost and the state is unchanged: the
+         * server subtracts the amount after the section, or has done so, and notifies the condition.
+         * @throws system_error with `turnstile::errc::wrong_object` if the contribution belongs to another
+         *         monitor.
          * @par Round trips
          * None of its own.
          */
@@ -381,18 +392,18 @@ public:
             if (!bond)
                 return false;
             if (!detail::is_of(*bond, *origin_->lock))
-                throw system_error(turnstile::errc::wrong_object);
+                boost::throw_exception(system_error(turnstile::errc::wrong_object));
             const auto made = std::ranges::find(contributed_, bond);
             if (made != contributed_.end())
             {
-                // Nobody has heard of it yet.
+                // It has not been committed yet, so the server does not know it.
                 contributed_.erase(made);
                 mine = contribution_type();
             }
             else if (std::ranges::find(withdrawn_, bond) != withdrawn_.end())
                 return false;
-            // Who believes in it now, after the state has come, need not fear that the server had undone it before,
-            // nor that it will while the lock is owned.
+            // If it is valid after the state has arrived, the server has not undone it before, and will not
+            // do so while the lock is held.
             else if (detail::is_valid(*bond))
                 withdrawn_.push_back(bond);
             else
@@ -404,7 +415,7 @@ public:
             return true;
         }
 
-        /// The number of the grant under which the section runs. It rises with each wait.
+        /// The fencing token of the current grant. It rises with each wait.
         [[nodiscard]] std::uint64_t fencing_token() const noexcept
         {
             return owned_->current().number();
@@ -417,40 +428,48 @@ public:
         template <class, class>
         friend class detail::waking_handler;
 
-        /// Reads the state that has come with the lock.
+        /// Parses the state that the grant has delivered.
         void load()
         {
             const detail::fields& stored = owned_->current().state();
-            value_ = stored.empty() ? origin_->value : detail::from_fields<T>(stored);
-            loaded_ = detail::to_fields(value_);
+            try
+            {
+                value_ = stored.empty() ? origin_->value : detail::from_fields<T>(stored);
+                loaded_ = detail::to_fields(value_);
+            }
+            catch (const redis_error& error)
+            {
+                boost::throw_exception(
+                    redis_error(errc::bad_state, std::string(error.what()) + " (key " +
+                                                     detail::state_key_of(*origin_->lock) + ")"));
+            }
         }
 
         void note(const condition_type& condition, bool all)
         {
             if (!detail::is_of(*condition.condition_, *origin_->lock))
-                throw system_error(turnstile::errc::wrong_object);
+                boost::throw_exception(system_error(turnstile::errc::wrong_object));
             std::pair signal(detail::key_of(*condition.condition_), all);
-            // All are notified when the section is committed, so once is enough.
+            // One notification of all waiters at the commit is enough.
             if (!all || std::ranges::find(signals_, signal) == signals_.end())
                 signals_.push_back(std::move(signal));
         }
 
-        /// What has happened since the state came. There is nothing to say twice.
+        /// Returns the changes since the state arrived, and forgets them.
         [[nodiscard]] detail::last_words say()
         {
             if (unreadable_)
                 std::rethrow_exception(unreadable_);
             detail::last_words words;
             const detail::fields now = detail::to_fields(value_);
-            // What is contributed to has to be there: the server adds to it only if it is.
+            // The server adds a contribution only to a field that exists.
             if (now != loaded_ || !contributed_.empty())
             {
                 const detail::fields& stored = owned_->current().state();
                 for (const auto& [name, text] : now)
                 {
                     const auto before = loaded_.find(name);
-                    // What is not there yet is written as well: the values of a state that is made, or of
-                    // members that are new.
+                    // Fields that do not exist yet are written, too: a new state, or new members.
                     if (before == loaded_.end() || before->second != text || !stored.contains(name))
                         words.fields.emplace_back(name, text);
                 }
@@ -464,7 +483,7 @@ public:
             return words;
         }
 
-        /// What is to be said instead if the section counts for nothing: whoever was notified passes that on.
+        /// The notification that a dropped section passes to the next waiter.
         [[nodiscard]] detail::last_words regret() const
         {
             detail::last_words words;
@@ -473,7 +492,7 @@ public:
             return words;
         }
 
-        /// What keeps it from sleeping.
+        /// The reason why the section cannot wait, if any.
         [[nodiscard]] error_code check(const detail::condition_handle& condition) const noexcept
         {
             return unreadable_ ? failure_ : detail::check_sleep(condition, owned_->current());
@@ -491,7 +510,7 @@ public:
                 std::move(words));
         }
 
-        /// Goes on after a sleep. If it owns nothing, the body can only end.
+        /// Resumes after a wait. Without a grant, the body can only end.
         std::pair<error_code, std::cv_status> wake(const error_code& error, detail::grant granted)
         {
             granted.arrive();
@@ -514,33 +533,35 @@ public:
             return {error, status};
         }
 
-        template <class Signature, bool Timed, class Predicate, class CompletionToken>
-        auto compose(condition_type& condition,
-                     const std::optional<std::chrono::steady_clock::time_point>& limit,
-                     Predicate predicate, CompletionToken&& token)
+        template <bool Timed, class Predicate, class CompletionToken>
+        auto wait(condition_type& condition,
+                  const std::optional<std::chrono::steady_clock::time_point>& limit,
+                  Predicate&& predicate, CompletionToken&& token)
         {
-            using sleep_type = detail::section_sleep<section, Timed>;
-            auto holds = [this, predicate = std::move(predicate)]() mutable -> bool
+            turnstile::detail::check_callable<Predicate>();
+            auto holds = [this, predicate = std::decay_t<Predicate>(
+                                    std::forward<Predicate>(predicate))]() mutable -> bool
             { return predicate(std::as_const(value_)); };
-            return turnstile::detail::start_composed<Signature>(
-                turnstile::detail::predicate_wait<sleep_type, decltype(holds)>(
-                    sleep_type(*this, condition.condition_, limit), std::move(holds)),
-                detail::executor_of(*origin_->lock), std::forward<CompletionToken>(token));
+            return turnstile::detail::start_operation(
+                turnstile::detail::predicate_operation(
+                    detail::section_sleep<section, Timed>(*this, condition.condition_, limit),
+                    std::move(holds), detail::executor_of(*origin_->lock)),
+                std::forward<CompletionToken>(token));
         }
 
         detail::section_grant* owned_;
         std::shared_ptr<const origin> origin_;
         T value_;
-        /// What the state was when it came, as this program writes it.
+        /// The state as it arrived, in this program's format.
         detail::fields loaded_;
         std::vector<std::pair<std::string, bool>> signals_;
-        /// The contributions that are made and taken back with the next commit.
+        /// The contributions that the next commit makes and withdraws.
         std::vector<std::shared_ptr<detail::bond_handle>> contributed_;
         std::vector<std::shared_ptr<detail::bond_handle>> withdrawn_;
-        /// The condition that it sleeps on; and that whose notification has led to its grant.
+        /// The condition that the section waits on, and the one whose notification led to the current grant.
         std::string sleeps_on_;
         std::string signalled_;
-        /// Why the state that came after a sleep is none.
+        /// The reason why the state that arrived after a wait is unreadable.
         std::exception_ptr unreadable_;
         error_code failure_;
     };
@@ -548,10 +569,10 @@ public:
     /**
      * @brief Names a monitor; does not talk to the server.
      *
-     * @param session keeps the leases; its executor runs handlers that have none of their own.
-     * @param name    1 to 65,536 arbitrary bytes. It names another lock than the same name of an
-     *                @ref async_mutex.
-     * @param value   the state as long as none has been written.
+     * @param session renews the leases; its executor is the fallback executor.
+     * @param name    1 to 65,536 arbitrary bytes. A monitor and an @ref async_mutex with the same name are
+     *                different locks.
+     * @param value   the state until one has been written.
      * @param options how the lock is leased.
      * @throws system_error with `errc::invalid_name` or `errc::invalid_config`.
      */
@@ -565,10 +586,10 @@ public:
     monitor(const monitor&) = delete;
     monitor& operator=(const monitor&) = delete;
 
-    /// Aborts those who wait; see the class.
+    /// Aborts waits; see the class.
     ~monitor() { detail::forget(origin_->lock); }
 
-    /// The executor of handlers that have none: that of the session.
+    /// The fallback executor, which is the session's.
     [[nodiscard]] executor_type get_executor() const noexcept
     {
         return detail::executor_of(*origin_->lock);
@@ -587,7 +608,8 @@ public:
     }
 
     /**
-     * @brief Makes a condition of this monitor. All of one name, of monitors of one name, are one.
+     * @brief Makes a condition of this monitor. Conditions with the same name, of monitors with the same
+     * name, are one.
      *
      * It may outlive the monitor.
      *
@@ -600,39 +622,41 @@ public:
     }
 
     /**
-     * @brief Runs a body on the state, with the lock owned, and commits what it has changed.
+     * @brief Acquires the lock, runs a body on the state, and commits the changes.
      *
-     * As @ref with_lock does. It completes when the server has accepted the commit.
+     * Like @ref with_lock. Completes when the server has accepted the commit.
      *
-     * @param body a function of `section&` that returns an `awaitable<R>`, or an R at once. Its R is
+     * @param body a function of `section&` that returns an `awaitable<R>` or an R, where R is void or
      *             default-constructible.
      * @par Completion Signature
      * @code void(std::exception_ptr, R) @endcode
      * or `void(std::exception_ptr)` if R is void.
      * @par Errors
-     * What the body throws; then nothing is committed. Else a `system_error` with those of
-     * @ref async_mutex::async_lock, or with `errc::bad_state` if a field of the state does not have the form
-     * that its type wants, or a value cannot be written. `turnstile::errc::lost` if the lock was lost, even if
-     * the body returned normally: nothing was written. `errc::unknown_outcome` if the server could not be
-     * reached until the lease had ended, or has lost its memory: the changes may have been written, or not.
-     * `errc::server_error` if the server refused to write them. `operation_aborted` if cancelled before the body
-     * began, or if the monitor or the session was destroyed before.
+     * The exception of the body; then nothing is committed. Otherwise a `system_error`: those of
+     * @ref async_mutex::async_lock; `errc::bad_state` if a field of the state cannot be parsed as its
+     * member's type, or a value cannot be written; `turnstile::errc::lost` if the lock was lost, even if the
+     * body returned normally: nothing was written; `errc::unknown_outcome` if the server could not be reached
+     * until the lease expired, or has lost its memory: the changes may have been written;
+     * `errc::server_error` if the server refused to write them; `operation_aborted` if cancelled before the
+     * body started, or if the monitor or the session was destroyed before that.
      * @par Per-Operation Cancellation
-     * All types. Before the lock is owned, the wait is aborted; afterwards, the signal is forwarded to the body.
-     * The commit is not cancelled.
+     * All types. Before the grant, the wait is aborted; afterwards, the signal is forwarded to the body. The
+     * commit cannot be cancelled.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command to get the lock and the state; if the lock was waited for, a message and one command more,
-     * for the state. One command at the end, whatever was changed.
+     * One command to acquire the lock and the state; after a wait, also a message and a command that reads
+     * the state. One command at the end, however much was changed.
      * @par Complexity
-     * The state is copied, and written as text twice.
+     * Copies the state, and formats it as text twice.
      */
     template <class Body, class CompletionToken = boost::asio::deferred_t>
-        requires std::invocable<Body&, section&>
-    auto async_with(Body body, CompletionToken&& token = {})
+        requires turnstile::detail::section_body_for<Body, section> &&
+                 turnstile::detail::section_token_for<CompletionToken, Body, section>
+    auto async_with(Body&& body, CompletionToken&& token = {})
     {
-        using bound_body = section_body<Body>;
+        turnstile::detail::check_callable<Body>();
+        using bound_body = section_body<std::decay_t<Body>>;
         auto acquire = [lock = origin_->lock](auto handler)
         {
             using mapped_type = detail::mapped_handler<decltype(handler), detail::to_section>;
@@ -644,46 +668,49 @@ public:
                                                                 bound_body, detail::section_grant>>(
             turnstile::detail::initiate_section<executor_type, detail::section_grant>(
                 get_executor()),
-            token, std::move(acquire), bound_body(std::move(body), origin_));
+            token, std::move(acquire), bound_body(std::forward<Body>(body), origin_));
     }
 
     /**
-     * @brief Carries out a @ref transaction, that is, changes the state without a body, with one command.
+     * @brief Executes a @ref transaction: changes the state with one command, without a body.
      *
-     * If it has to wait, until the lock is free or for what it requires, the server carries it out in its turn, and
-     * sends a message. If the server cannot decide it, it is a section: as if a body waited until the requirements
-     * hold, as section::async_wait() does, if the transaction waits on a condition, and then changed the state.
-     * The server can compare and add integers of up to 15 digits; tell whether `bool`, strings, enumerations and
-     * optionals of all these equal a value; and set members that are no structs. A state that was never
-     * written takes a section, too.
+     * If the transaction has to wait, for the lock or on a condition, the server stores it, executes it in
+     * its turn, and sends a message. If the server cannot evaluate the transaction, it runs as a section.
+     * That section waits as section::async_wait() does if the transaction waits on a condition, and then
+     * changes the state. The server can compare and add integers of up to 15 digits, can test `bool`,
+     * strings, enumerations and optionals of all of these for equality, and can assign members that are not
+     * structs. A state that was never written also requires a section.
      *
-     * @param what requires, changes and notifies. Its conditions live until the operation has ended.
+     * @param what the requirements, changes and notifications. Its conditions have to outlive the operation.
      * @throws redis_error with `errc::bad_state` if a member is not described, or a value cannot be written.
      * @par Completion Signature
      * @code void(std::exception_ptr, bool) @endcode
-     * Whether it was carried out. If not, a requirement does not hold, and it does not wait for that.
+     * Whether the transaction was executed. If not, a requirement does not hold, and the transaction does not
+     * wait.
      * @par Errors
-     * Those of @ref async_with. A `system_error` with `boost::system::errc::result_out_of_range` if a sum is no
-     * value of its member: nothing was written; the text names the member, the values and the limits. `errc::bad_state`
-     * if a field that it needs does not have the form that its type wants. `errc::unknown_outcome` if a command
-     * was sent that may have carried it out, and its answer was lost together with the memory of the server, with
-     * the server, or for so long that the server has forgotten it; or if it was cancelled while the server could not be
-     * reached; or the session was closed while it was under way or waited.
+     * Those of @ref async_with. A `system_error` with `boost::system::errc::result_out_of_range` if a sum
+     * does not fit its member: nothing was written, and the text contains the member, the values and the
+     * limits. `errc::bad_state` if a required field cannot be parsed as its member's type.
+     * `errc::unknown_outcome` if the transaction may have been executed, but the session cannot learn the
+     * outcome: the server or its memory was lost, the server has forgotten the transaction, the operation was
+     * cancelled while the server was unreachable, or the session was closed meanwhile.
      * @par Per-Operation Cancellation
-     * All types. The server is asked whether that was in time, which takes a round trip: if so, nothing was changed,
-     * and the error is `operation_aborted`. If the connection breaks meanwhile, nobody can tell.
+     * All types. The session asks the server whether the cancellation was in time, which takes a round trip.
+     * If so, nothing was changed, and the error is `operation_aborted`. If the connection breaks meanwhile,
+     * the outcome is unknown.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command, however long it waits, and one message if it does. If the server cannot decide it, what
-     * @ref async_with takes. If the connection breaks, two more. It is carried out once at most.
+     * One command, and one message if the transaction waits. If the server cannot evaluate it, those of
+     * @ref async_with. If the connection breaks, two more. The transaction is executed at most once.
      * @par Complexity
-     * On the server, that of the command for itself; and each script that sets the lock free carries out up to 64 of
-     * those that wait.
+     * On the server, linear in the steps and the fields, and logarithmic in the waiters for each notified
+     * one. A script that releases the lock also executes up to 64 waiting transactions.
      * @par Durability
-     * With mutex_options::durability() it is a section.
+     * With mutex_options::durability(), it runs as a section.
      */
-    template <class... Steps, class CompletionToken = boost::asio::deferred_t>
+    template <class... Steps, boost::asio::completion_token_for<void(std::exception_ptr, bool)>
+                                  CompletionToken = boost::asio::deferred_t>
     auto async_transact(transaction<T, Steps...> what, CompletionToken&& token = {})
     {
         using bound_body =
@@ -696,9 +723,80 @@ public:
             bound_body(turnstile::detail::transaction_body(std::move(what)), origin_));
     }
 
+    /**
+     * @brief Reads the holder and the waiters of the monitor.
+     *
+     * For operators and logs; the result may be outdated when it arrives.
+     *
+     * @par Completion Signature
+     * @code void(error_code, lock_status) @endcode
+     * @par Errors
+     * The cause if the first attempt to connect failed, see session::async_ready(). `errc::unknown_outcome`
+     * if the connection broke before the answer came. `errc::session_closed`, `errc::wrong_type`,
+     * `errc::foreign_layout`, `errc::missing_permission`, `errc::server_error`.
+     * @par Per-Operation Cancellation
+     * None.
+     * @par Immediate completion
+     * Never.
+     * @par Round trips
+     * One command, which changes nothing.
+     * @par Complexity
+     * Linear in the number of listed holders and waiters, which lock_status::max_listed limits.
+     */
+    template <boost::asio::completion_token_for<void(error_code, lock_status)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_inspect(CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, lock_status)>(
+            detail::initiate_inspect(origin_->lock), token);
+    }
+
+    /**
+     * @brief Breaks the lock of the monitor: removes its holder. For operators who cannot wait for the lease.
+     *
+     * The holder loses the lock as it does when its lease expires, and the log of its session says that an
+     * operator broke it. The fencing token rises, so a former holder that was disconnected cannot reclaim the
+     * lock. The next waiter gets the lock at once. A former holder that is stopped or disconnected may still
+     * be at work; only fencing tokens protect against its writes.
+     *
+     * The server announces each loss on the channel `PREFIX:DATABASE:broken`, as the key and the token. A
+     * user without the permission to publish there cannot break a lock.
+     *
+     * @par Completion Signature
+     * @code void(error_code, std::size_t) @endcode
+     * The number of holders that lost the lock; 0 if it was not held.
+     * @par Errors
+     * As with @ref async_inspect. After `errc::unknown_outcome`, inspect the monitor before you repeat the
+     * call.
+     * @par Per-Operation Cancellation
+     * None.
+     * @par Immediate completion
+     * Never.
+     * @par Round trips
+     * One command; more if waiters are disconnected.
+     */
+    template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_break(CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
+            detail::initiate_break(origin_->lock), token, std::optional<std::uint64_t>());
+    }
+
+    /// Like @ref async_break, but removes only the holder with this fencing token, as in lock_status. A later
+    /// holder keeps the lock. Completion signature `void(error_code, std::size_t)`; same errors.
+    template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
+            detail::initiate_break(origin_->lock), token,
+            std::optional<std::uint64_t>(fencing_token));
+    }
+
 private:
-    /// Of a transaction, a notification, or what it waits on. Whether that is possible: the section says what is
-    /// wrong with it.
+    /// Adds a notification, or the condition to wait on, to a proposal. Returns false if the condition
+    /// belongs to another monitor; the section then reports the error.
     template <class Step>
     [[nodiscard]] bool put_down(detail::proposal& to, const detail::condition_handle& condition,
                                 const Step& step) const
@@ -710,14 +808,14 @@ private:
         return detail::is_of(condition, *origin_->lock);
     }
 
-    /// What sections need of the monitor. It may be gone while they run.
+    /// The part of the monitor that sections need. The monitor may be destroyed while they run.
     struct origin
     {
         std::shared_ptr<detail::lock_handle> lock;
         T value;
     };
 
-    /// Makes the section when the lock is owned, keeps it for as long as the body runs, and has the last word.
+    /// Constructs the section when the lock is granted, keeps it while the body runs, and commits.
     template <class Body>
     class section_body
     {
@@ -731,23 +829,6 @@ private:
         {
         }
 
-        // Copied and moved only before it is called, so without the section.
-        section_body(const section_body& other)
-            requires std::copy_constructible<Body>
-            : body_(other.body_)
-            , origin_(other.origin_)
-        {
-        }
-
-        section_body(section_body&& other) noexcept
-            : body_(std::move(other.body_))
-            , origin_(std::move(other.origin_))
-        {
-        }
-
-        section_body& operator=(section_body&&) = delete;
-        ~section_body() = default;
-
         result_type operator()(detail::section_grant& owned)
         {
             if constexpr (traits::is_awaitable)
@@ -759,57 +840,56 @@ private:
     private:
         result_type run_awaited(detail::section_grant& owned)
         {
-            section_.emplace(construction_key(), owned, origin_);
+            section current(construction_key(), owned, origin_);
             try
             {
                 if constexpr (std::is_void_v<typename traits::value_type>)
                 {
-                    co_await body_(*section_);
-                    finish(owned);
+                    co_await body_(current);
+                    finish(owned, current);
                     co_return;
                 }
                 else
                 {
-                    typename traits::value_type result = co_await body_(*section_);
-                    finish(owned);
+                    typename traits::value_type result = co_await body_(current);
+                    finish(owned, current);
                     co_return result;
                 }
             }
             catch (...)
             {
-                owned.say(section_->regret());
+                owned.say(current.regret());
                 throw;
             }
         }
 
         result_type run_plain(detail::section_grant& owned)
         {
-            section_.emplace(construction_key(), owned, origin_);
+            section current(construction_key(), owned, origin_);
             if constexpr (std::is_void_v<result_type>)
             {
-                body_(*section_);
-                finish(owned);
+                body_(current);
+                finish(owned, current);
             }
             else
             {
-                result_type result = body_(*section_);
-                finish(owned);
+                result_type result = body_(current);
+                finish(owned, current);
                 return result;
             }
         }
 
-        /// The body has ended well.
-        void finish(detail::section_grant& owned)
+        /// Commits after a body that returned normally.
+        static void finish(detail::section_grant& owned, section& current)
         {
-            // A body may have gone on after a wait that has lost the lock.
+            // A body may continue after a wait that has lost the lock.
             if (!owned)
-                throw system_error(turnstile::errc::lost);
-            owned.say(section_->say());
+                boost::throw_exception(system_error(turnstile::errc::lost));
+            owned.say(current.say());
         }
 
         Body body_;
         std::shared_ptr<const origin> origin_;
-        std::optional<section> section_;
     };
 
     std::shared_ptr<const origin> origin_;

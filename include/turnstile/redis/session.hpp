@@ -19,49 +19,59 @@
 #include <turnstile/redis/metrics.hpp>
 #include <utility>
 
+#ifdef BOOST_ASIO_SEPARATE_COMPILATION
+#error "turnstile::redis needs Asio header-only: do not define BOOST_ASIO_SEPARATE_COMPILATION"
+#endif
+
 namespace turnstile::redis {
 
 namespace detail {
 
 class session_core;
 
-/// How the objects of a session find what it is made of.
+/// Gives the objects of a session access to its parts.
 struct session_access;
 
 }  // namespace detail
 
-/// Who runs a session.
+/// The thread that runs a session.
 enum class session_thread
 {
-    /// The executor that the session is given. If it is kept busy for longer than a lease, locks are lost.
+    /// The session runs on the given executor. If that is busy for longer than a lease, locks are lost.
     shared,
-    /// A thread that the session starts for itself: leases are renewed whatever the service's threads do.
+    /// The session starts its own thread, so that the service's threads cannot delay renewals.
     own,
 };
 
 /**
- * @brief A connection to a server, and what keeps the leases of this process alive.
+ * @brief A connection to a server that renews the leases of this process.
  *
  * @code
  * turnstile::redis::session session{executor, turnstile::redis::config::from_environment()};
  * co_await session.async_ready();
  * @endcode
  *
- * One session is enough for a process, whatever number of threads and locks it has: operations of all
- * threads are handed to a strand of the session and go over one connection, as they come, without waiting
- * for each other's answers. Each operation completes on the executor of whoever started it.
+ * One session per process is enough for any number of threads and locks. Operations run on a strand of the
+ * session and share one connection. Each command is sent at once, without waiting for earlier answers. An
+ * operation completes on the executor associated with its handler.
  *
- * It connects at once, and again whenever the connection breaks. Meanwhile operations wait. Who waits for a
- * lock keeps its place, and what is held stays held as long as its lease lasts.
+ * The session connects at once, and reconnects when the connection breaks. Meanwhile operations wait. Waiters
+ * keep their positions, and holders keep their locks while their leases last.
+ *
+ * @par Wrong configuration
+ * An attempt to connect may fail with an error that equals `error_kind::configuration`, such as
+ * `errc::wrong_credentials`. If the session has not been connected for config::lease, or never was, waiting
+ * and new operations fail with that error: waiting cannot help, and all leases of the session have expired.
+ * The session keeps trying, and operations work again once an attempt succeeds.
  *
  * @par Lifetime
- * When the session is destroyed, operations complete with `operation_aborted` and what is held is
- * abandoned: it comes free when its lease ends. Call @ref async_close before to give it back. Guards
- * and mutexes may outlive the session; guards are not valid then.
+ * When the session is destroyed, operations complete with `operation_aborted`, and held locks are abandoned
+ * until their leases expire. Call @ref async_close before, to release them. Guards and mutexes may outlive
+ * the session; the guards are then invalid.
  *
  * @par Fork
- * In a forked process the session of the parent is of no use: operations complete with
- * `errc::session_closed`. Make another one.
+ * A forked process cannot use the session of its parent: operations complete with `errc::session_closed`.
+ * Construct another session.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction.
@@ -77,14 +87,14 @@ public:
      *
      * @param executor runs handlers that have no executor of their own, and the session itself unless it
      *                 has its own thread.
-     * @param settings where the server is, and how to deal with it.
-     * @param thread   who runs the session.
+     * @param settings the address of the server, and the settings of the session.
+     * @param thread   the thread that runs the session.
      * @throws redis_error with `errc::invalid_config`.
      */
     session(const executor_type& executor, config settings,
             session_thread thread = session_thread::shared);
 
-    /// Starts to connect, with the executor of an execution context.
+    /// Starts to connect, on the executor of an execution context.
     template <class ExecutionContext>
         requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
     session(ExecutionContext& context, config settings,
@@ -96,28 +106,28 @@ public:
     session(const session&) = delete;
     session& operator=(const session&) = delete;
 
-    /// Ends the session without a word to the server. Waits for the session's own thread, if it has one.
+    /// Ends the session without notifying the server. Waits for the session's own thread, if it has one.
     ~session();
 
     /// The fallback executor.
     [[nodiscard]] executor_type get_executor() const noexcept;
 
     /**
-     * @brief Waits until the session is connected, or something keeps it from it.
+     * @brief Waits until the session is connected, or an attempt to connect has failed.
      *
-     * Not needed before other operations, which wait by themselves. But here one learns what is wrong with
-     * the configuration.
+     * Optional, because other operations wait by themselves; useful to detect configuration errors early.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `errc::wrong_credentials`, `errc::missing_permission`, `errc::unsupported_server`,
-     * `errc::unreachable` if the first attempt to connect failed; the logger gets the details. The
-     * session goes on trying. `errc::session_closed`.
+     * If the attempt to connect failed: `errc::wrong_credentials`, `errc::missing_permission`,
+     * `errc::unsupported_server`, `errc::untrusted_certificate`, `errc::invalid_config`, `errc::server_error`
+     * or `errc::unreachable`; the logger receives the details, and the session keeps trying.
+     * `errc::session_closed`.
      * @par Immediate completion
      * Never.
      * @par Per-Operation Cancellation
-     * None; it ends with the first attempt to connect.
+     * None; it completes with the first attempt to connect.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -128,14 +138,14 @@ public:
     }
 
     /**
-     * @brief Asks the server for a sign of life. Everything that was started before has reached the
-     * server when the answer comes.
+     * @brief Sends a ping. When the answer arrives, the server has received all commands that were started
+     * before.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `errc::unreachable` if the session is not connected, or the connection broke meanwhile.
-     * `errc::session_closed`.
+     * `errc::unreachable`, or the more specific error of the last attempt to connect, if the session is not
+     * connected or the connection broke meanwhile. `errc::session_closed`.
      * @par Immediate completion
      * Never.
      * @par Per-Operation Cancellation
@@ -152,16 +162,16 @@ public:
     }
 
     /**
-     * @brief Gives everything back that is held, and ends the connection.
+     * @brief Releases all held locks, and closes the connection.
      *
-     * From the call on, new operations fail with `errc::session_closed`, waiting ones complete with
-     * it, guards are not valid, and `lost()` is triggered for them.
+     * From the call on, new and waiting operations fail with `errc::session_closed`, guards are invalid, and
+     * `lost()` is triggered for them.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `errc::unknown_outcome` if the server could not be told within the connect timeout; what was
-     * held comes free when its lease ends. `errc::session_closed` if it was closed before.
+     * `errc::unknown_outcome` if the server could not be reached within the connect timeout; the locks are
+     * free when their leases expire. `errc::session_closed` if the session was closed before.
      * @par Immediate completion
      * Never.
      * @par Per-Operation Cancellation
@@ -177,7 +187,7 @@ public:
             initiate(*this, &session::start_close), token);
     }
 
-    /// What the session has done so far.
+    /// The activity of the session so far.
     [[nodiscard]] session_metrics metrics() const;
 
 private:

@@ -9,6 +9,7 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,7 +19,9 @@
 #include <turnstile/lock_guard.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/detail/initiation.hpp>
+#include <turnstile/redis/detail/inspection.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
+#include <turnstile/redis/lock_status.hpp>
 #include <turnstile/redis/session.hpp>
 #include <turnstile/shared_mutex.hpp>
 #include <utility>
@@ -35,17 +38,17 @@ namespace turnstile::redis {
  * auto writing = co_await catalogue.async_lock();
  * @endcode
  *
- * It has the words of @ref turnstile::shared_mutex. Many may hold it shared, or one exclusively; one of
- * those who share may be allowed to become exclusive without letting anybody write in between
- * (@ref async_upgrade). Each hold is a lease of its own, as with @ref async_mutex. A reader that dies does
- * not keep the writers out for longer than that.
+ * It offers the same interface as @ref turnstile::shared_mutex. Many readers may hold the mutex shared, or
+ * one writer exclusively. One of the shared holders may be upgradable: it can become exclusive without a
+ * writer in between (@ref async_upgrade). Each hold is a lease of its own, as with @ref async_mutex, so a
+ * crashed reader delays writers for at most one lease.
  *
  * @par Fairness
- * First in, first out, as the server sees it: a reader does not overtake a writer that waits, and readers
- * that stand next to each other in the queue are let in together.
+ * First in, first out, as the server sees it: a reader does not overtake a waiting writer, and adjacent
+ * readers in the queue are granted together.
  *
  * @par Fencing
- * `guard.fencing_token()` rises with every grant of the mutex, whatever kind it is.
+ * `guard.fencing_token()` rises with every grant of the mutex, of whatever mode.
  *
  * @par Lifetime, Thread safety
  * As with @ref async_mutex.
@@ -56,16 +59,16 @@ public:
     /// The type of the fallback executor.
     using executor_type = boost::asio::any_io_executor;
 
-    /// What the guards store; not for users.
+    /// Stored by the guards; not for users.
     using grant_type = detail::grant;
 
-    /// What @ref async_lock yields.
+    /// The result of @ref async_lock.
     using guard_type = lock_guard<shared_mutex>;
 
-    /// What @ref async_lock_shared yields.
+    /// The result of @ref async_lock_shared.
     using shared_guard_type = shared_lock_guard<shared_mutex>;
 
-    /// What @ref async_lock_upgrade yields.
+    /// The result of @ref async_lock_upgrade.
     using upgrade_guard_type = upgrade_lock_guard<shared_mutex>;
 
     /// A lock is a lease, limited in time.
@@ -74,14 +77,14 @@ public:
     /// A lock can be lost while it is held.
     static constexpr bool can_be_lost = true;
 
-    /// How many can hold it shared at the same time; more have to wait: 268,435,455.
+    /// The largest number of shared holders, 268,435,455; further readers wait.
     static constexpr std::int64_t max_readers = (std::int64_t(1) << 28U) - 1;
 
     /**
      * @brief Names a mutex; does not talk to the server.
      *
-     * @param session keeps the leases; its executor runs handlers that have none of their own.
-     * @param name    1 to 65,536 arbitrary bytes. Things of different kinds may have the same name.
+     * @param session renews the leases; its executor is the fallback executor.
+     * @param name    1 to 65,536 arbitrary bytes. Objects of different kinds may have the same name.
      * @param options how the lock is leased.
      * @throws system_error with `errc::invalid_name` or `errc::invalid_config`.
      */
@@ -103,21 +106,23 @@ public:
     [[nodiscard]] const std::string& name() const noexcept { return detail::name_of(*pool_); }
 
     /**
-     * @brief Waits until the mutex can be held exclusively.
+     * @brief Waits for an exclusive lock.
      *
      * @par Completion Signature
      * @code void(error_code, guard_type) @endcode
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the mutex or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`.
-     * An unreachable server is none: the operation waits until it can be reached.
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::missing_permission`,
+     * `errc::server_error`. While the server is unreachable, the operation waits; the try and timed forms
+     * fail with `errc::unreachable`, as those of @ref async_mutex. A wrong configuration is an error, see
+     * @ref session.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal. The operation completes at once; the place in the queue is given up in
-     * the background. If the grant was faster, the operation succeeds.
+     * Total, partial and terminal. The operation completes at once and leaves the queue in the background. If
+     * the grant was faster, the operation succeeds.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command. If it has to wait, one message more.
+     * One command, and one message if the operation has to wait.
      * @par Complexity
      * Logarithmic in the number of waiters and of holders.
      */
@@ -128,8 +133,8 @@ public:
         return wait<guard_type>(writer, std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock if that is possible at once. Completion signature `void(error_code,
-    /// std::optional<guard_type>)`; errors and cancellation as there. One command.
+    /// Like @ref async_lock, but only if that is possible at once. Completion signature `void(error_code,
+    /// std::optional<guard_type>)`; same errors and cancellation. One command.
     template <boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
     auto async_try_lock(CompletionToken&& token = {})
@@ -138,9 +143,9 @@ public:
                                    std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock, but waits no longer than a duration on the steady clock. Completion signature
-    /// `void(error_code, std::optional<guard_type>)`: empty if the time is up. Errors and cancellation as
-    /// there; one command more if the time is up.
+    /// Like @ref async_lock, but waits no longer than a duration on the steady clock. Completion signature
+    /// `void(error_code, std::optional<guard_type>)`: empty after a time-out. Same errors and cancellation;
+    /// one more command after a time-out.
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -151,8 +156,8 @@ public:
                                    std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_try_lock_for, until a point of time of any clock, as seen at the call. Completion
-    /// signature `void(error_code, std::optional<guard_type>)`.
+    /// Like @ref async_try_lock_for, but until a time point of any clock, which is converted at the call.
+    /// Completion signature `void(error_code, std::optional<guard_type>)`.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -164,7 +169,7 @@ public:
     }
 
     /**
-     * @brief Waits until the mutex can be held shared with others.
+     * @brief Waits for a shared lock.
      *
      * @par Completion Signature
      * @code void(error_code, shared_guard_type) @endcode
@@ -178,8 +183,8 @@ public:
         return wait<shared_guard_type>(reader, std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock_shared if that is possible at once. Completion signature `void(error_code,
-    /// std::optional<shared_guard_type>)`; errors and cancellation as there. One command.
+    /// Like @ref async_lock_shared, but only if that is possible at once. Completion signature
+    /// `void(error_code, std::optional<shared_guard_type>)`; same errors and cancellation. One command.
     template <boost::asio::completion_token_for<void(error_code, std::optional<shared_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
     auto async_try_lock_shared(CompletionToken&& token = {})
@@ -188,9 +193,9 @@ public:
                                           std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock_shared, but waits no longer than a duration on the steady clock. Completion signature
-    /// `void(error_code, std::optional<shared_guard_type>)`: empty if the time is up. Errors and cancellation as
-    /// there; one command more if the time is up.
+    /// Like @ref async_lock_shared, but waits no longer than a duration on the steady clock. Completion
+    /// signature `void(error_code, std::optional<shared_guard_type>)`: empty after a time-out. Same errors
+    /// and cancellation; one more command after a time-out.
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<shared_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -201,8 +206,8 @@ public:
                                           std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_try_lock_shared_for, until a point of time of any clock, as seen at the call. Completion
-    /// signature `void(error_code, std::optional<shared_guard_type>)`.
+    /// Like @ref async_try_lock_shared_for, but until a time point of any clock, which is converted at the
+    /// call. Completion signature `void(error_code, std::optional<shared_guard_type>)`.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::optional<shared_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -214,9 +219,9 @@ public:
     }
 
     /**
-     * @brief Waits until the mutex can be held shared with others by one who may become exclusive later.
+     * @brief Waits for an upgradable lock: shared with readers, and able to become exclusive.
      *
-     * There is one such holder at most.
+     * There is at most one upgradable holder.
      *
      * @par Completion Signature
      * @code void(error_code, upgrade_guard_type) @endcode
@@ -230,8 +235,8 @@ public:
         return wait<upgrade_guard_type>(upgrader, std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock_upgrade if that is possible at once. Completion signature `void(error_code,
-    /// std::optional<upgrade_guard_type>)`; errors and cancellation as there. One command.
+    /// Like @ref async_lock_upgrade, but only if that is possible at once. Completion signature
+    /// `void(error_code, std::optional<upgrade_guard_type>)`; same errors and cancellation. One command.
     template <boost::asio::completion_token_for<void(error_code, std::optional<upgrade_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
     auto async_try_lock_upgrade(CompletionToken&& token = {})
@@ -240,9 +245,9 @@ public:
                                            std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_lock_upgrade, but waits no longer than a duration on the steady clock. Completion signature
-    /// `void(error_code, std::optional<upgrade_guard_type>)`: empty if the time is up. Errors and cancellation as
-    /// there; one command more if the time is up.
+    /// Like @ref async_lock_upgrade, but waits no longer than a duration on the steady clock. Completion
+    /// signature `void(error_code, std::optional<upgrade_guard_type>)`: empty after a time-out. Same errors
+    /// and cancellation; one more command after a time-out.
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<upgrade_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -253,8 +258,8 @@ public:
                                            std::forward<CompletionToken>(token));
     }
 
-    /// @ref async_try_lock_upgrade_for, until a point of time of any clock, as seen at the call. Completion
-    /// signature `void(error_code, std::optional<upgrade_guard_type>)`.
+    /// Like @ref async_try_lock_upgrade_for, but until a time point of any clock, which is converted at the
+    /// call. Completion signature `void(error_code, std::optional<upgrade_guard_type>)`.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::optional<upgrade_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -266,19 +271,19 @@ public:
     }
 
     /**
-     * @brief Waits until the readers are gone, and makes an upgradable hold exclusive.
+     * @brief Makes an upgradable hold exclusive after the readers have released theirs.
      *
-     * Nobody writes in between, and no new reader is let in while it waits.
+     * No writer gets the mutex in between, and no new reader gets it while the upgrade waits.
      *
-     * @param guard owns this mutex upgradably; it stays where it is until the operation is complete. It is
-     *              empty if that succeeds, and as it was if not.
+     * @param guard holds this mutex upgradably. Do not move it before the operation completes. Success empties
+     *              it; failure leaves it unchanged.
      * @par Completion Signature
      * @code void(error_code, guard_type) @endcode
      * @par Errors
-     * `turnstile::errc::empty_guard`, `turnstile::errc::wrong_object` if @p guard is not a guard of this
-     * mutex, `turnstile::errc::lost` if what it owned was lost meanwhile; and those of @ref async_lock.
+     * `turnstile::errc::empty_guard`, `turnstile::errc::wrong_object` if @p guard belongs to another mutex,
+     * `turnstile::errc::lost` if its hold was lost meanwhile, and the errors of @ref async_lock.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal; @p guard then owns what it owned.
+     * Total, partial and terminal; @p guard keeps its hold.
      * @par Immediate completion, Round trips, Complexity
      * As with @ref async_lock.
      */
@@ -290,8 +295,78 @@ public:
             initiate_upgrade(pool_), token, &turnstile::detail::guard_access::grant(guard));
     }
 
+    /**
+     * @brief Reads the holders and the waiters of the mutex.
+     *
+     * For operators and logs; the result may be outdated when it arrives.
+     *
+     * @par Completion Signature
+     * @code void(error_code, lock_status) @endcode
+     * @par Errors
+     * The cause if the first attempt to connect failed, see session::async_ready(). `errc::unknown_outcome`
+     * if the connection broke before the answer came. `errc::session_closed`, `errc::wrong_type`,
+     * `errc::foreign_layout`, `errc::missing_permission`, `errc::server_error`.
+     * @par Per-Operation Cancellation
+     * None.
+     * @par Immediate completion
+     * Never.
+     * @par Round trips
+     * One command, which changes nothing.
+     * @par Complexity
+     * Linear in the number of listed holders and waiters, which lock_status::max_listed limits.
+     */
+    template <boost::asio::completion_token_for<void(error_code, lock_status)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_inspect(CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, lock_status)>(
+            detail::initiate_inspect(pool_), token);
+    }
+
+    /**
+     * @brief Breaks the lock: removes all holders. For operators who cannot wait for the leases.
+     *
+     * The holders lose the mutex as they do when their leases expire, and the logs of their sessions say that
+     * an operator broke it. The fencing token rises, so a former holder that was disconnected cannot reclaim
+     * the mutex. The next waiters get it at once. A former holder that is stopped or disconnected may still
+     * be at work; only fencing tokens protect against its writes.
+     *
+     * The server announces each loss on the channel `PREFIX:DATABASE:broken`, as the key and the token. A
+     * user without the permission to publish there cannot break a lock.
+     *
+     * @par Completion Signature
+     * @code void(error_code, std::size_t) @endcode
+     * The number of holders that lost the mutex; 0 if there were none.
+     * @par Errors
+     * As with @ref async_inspect. After `errc::unknown_outcome`, inspect the mutex before you repeat the
+     * call.
+     * @par Per-Operation Cancellation
+     * None.
+     * @par Immediate completion
+     * Never.
+     * @par Round trips
+     * One command; more if waiters are disconnected.
+     */
+    template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_break(CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
+            detail::initiate_break(pool_), token, std::optional<std::uint64_t>());
+    }
+
+    /// Like @ref async_break, but removes only the holder with this fencing token, as in lock_status. Later
+    /// holders keep it. Completion signature `void(error_code, std::size_t)`; same errors.
+    template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
+            detail::initiate_break(pool_), token, std::optional<std::uint64_t>(fencing_token));
+    }
+
 private:
-    // What each kind of holder takes of the pool that the mutex is; see shared_mutex.cpp.
+    // The units of the mutex's pool that each kind of holder has; see shared_mutex.cpp.
     static constexpr std::int64_t reader = 1;
     static constexpr std::int64_t upgrader = (std::int64_t(1) << 30U) + 1;
     static constexpr std::int64_t writer = (std::int64_t(1) << 30U) + max_readers;
@@ -317,7 +392,7 @@ private:
         }
     };
 
-    /// Moves the hold from the guard that was upgraded to the new one.
+    /// Moves the hold from the upgraded guard to the new one.
     class to_writer
     {
     public:
@@ -328,7 +403,7 @@ private:
 
         guard_type operator()(detail::grant granted) const noexcept
         {
-            // The new grant has the old one's share, too.
+            // The new grant includes the hold of the old one.
             if (granted)
                 (void)upgraded_->detach();
             return to_guard<guard_type>()(std::move(granted));

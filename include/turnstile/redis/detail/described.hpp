@@ -28,32 +28,32 @@
 #include <type_traits>
 #include <utility>
 
-// How a struct that Boost.Describe knows lies in a Redis hash.
+// The mapping between a struct that Boost.Describe knows and a Redis hash.
 //
 //   member                         field    text
 //   bool                           a        true or false
 //   integers, characters           a        a whole number
 //   float, double                  a        the shortest text that gives the same number; inf, -inf, nan
 //   enumerations                   a        the name, if it is described; else the number
-//   std::string                    a        its bytes, whichever they are
-//   a struct                       a.b      a field for each member
-//   std::optional                  as what it contains; if it is empty, no field
-//   sequences, std::array,         a        JSON text; in it structs and maps are objects, an empty optional
-//   std::map of strings to ...              is null or left out, inf and nan are strings, and strings are UTF-8
+//   std::string                    a        its bytes, unchanged
+//   a struct                       a.b      one field per member
+//   std::optional                  the same as its value; if it is empty, no field
+//   sequences, std::array,         a        JSON text: structs and maps are objects, an empty optional
+//   std::map of strings to ...              is null or omitted, inf and nan are strings, strings are UTF-8
 //
-// The members of base classes belong to it, whatever their access. Fields that nobody knows are ignored. A
-// member whose field is missing has the value that `T{}` gives it, so that a later version of a program can
-// add members; but a missing optional is empty, as nothing else could say so.
+// Members of base classes are included, whatever their access. Unknown fields are ignored. A member whose
+// field is missing has its value in `T{}`, so that later versions of a program can add members. A missing
+// optional is empty, because an empty optional has no other representation.
 //
-// An optional struct in fields has to have a member that always has a field: that is what tells it from none.
-// In JSON text any will do. No text depends on the locale.
+// An optional struct in fields needs a member that always has a field, to distinguish it from an empty
+// optional. In JSON text, any struct will do. No text depends on the locale.
 
 namespace turnstile::redis::detail {
 
-/// What lies in a Redis hash.
+/// The fields of a Redis hash.
 using fields = std::map<std::string, std::string>;
 
-// --- which types there are ------------------------------------------------------------------
+// --- types that can be stored ---------------------------------------------------------------
 
 template <class T>
 concept boolean = std::same_as<T, bool>;
@@ -61,15 +61,15 @@ concept boolean = std::same_as<T, bool>;
 template <class T>
 concept whole_number = std::integral<T> && !boolean<T> && sizeof(T) <= sizeof(std::int64_t);
 
-/// Not long double, which differs from machine to machine.
+/// Without long double, whose format depends on the machine.
 template <class T>
 concept real_number = std::same_as<T, float> || std::same_as<T, double>;
 
 template <class E>
 inline constexpr bool has_enumerators = boost::describe::has_describe_enumerators<E>::value;
 
-/// Whether any number of its underlying type is a value of an enumeration. If not, its enumerators have to
-/// say which ones are.
+/// Whether each number of the underlying type is a value of the enumeration. If not, its enumerators have to
+/// be described.
 template <class E>
 concept takes_any_number = requires { E{std::underlying_type_t<E>{}}; };
 
@@ -79,7 +79,7 @@ concept enumeration = std::is_enum_v<T> && (takes_any_number<T> || has_enumerato
 template <class T>
 concept scalar = boolean<T> || whole_number<T> || real_number<T> || enumeration<T>;
 
-/// Whether all base classes of a class are described, and theirs.
+/// Whether all base classes of a class are described, recursively.
 template <class T>
 consteval bool has_described_bases();
 
@@ -94,7 +94,7 @@ inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
-/// One in another could not say which of them is empty.
+/// Not nested directly: the text could not tell which optional is empty.
 template <class T>
 concept optional_value = is_optional<T> && !is_optional<typename T::value_type>;
 
@@ -107,7 +107,7 @@ inline constexpr bool is_array<std::array<T, n>> = true;
 template <class T>
 concept array = is_array<T>;
 
-/// Such as std::vector, but no string of any kind.
+/// Such as std::vector, but no string.
 template <class T>
 concept sequence = !structure<T> && !requires { typename T::traits_type; } &&
                    requires(T& t, const T& c, typename T::value_type element) {
@@ -116,7 +116,7 @@ concept sequence = !structure<T> && !requires { typename T::traits_type; } &&
                        c.begin() != c.end();
                    };
 
-/// Such as std::map, with strings as keys; in order, so that equal ones have equal texts.
+/// Such as std::map with strings as keys; ordered, so that equal maps have equal texts.
 template <class T>
 concept string_map = !structure<T> && requires { typename T::key_compare; } &&
                      std::same_as<typename T::key_type, std::string> &&
@@ -131,14 +131,14 @@ template <class T>
 concept storable = scalar<T> || std::same_as<T, std::string> || structure<T> || optional_value<T> ||
                    array<T> || sequence<T> || string_map<T>;
 
-/// Says what to do about a type that cannot be stored.
+/// Fails with an explanation if a type cannot be stored.
 template <class T>
 consteval void expect_storable()
 {
     static_assert(!std::is_pointer_v<T> && !std::is_null_pointer_v<T> && !std::is_reference_v<T>,
                   "A pointer means nothing to another process: store what it points to, or a key.");
     static_assert(!std::is_union_v<T>,
-                  "Nobody can tell which member of a union is in use: take a struct of optionals.");
+                  "The member of a union in use is unknown: take a struct of optionals.");
     static_assert(!std::is_array_v<T>, "Take a std::array instead of a built-in array.");
     static_assert(!std::is_const_v<T>, "A const member could not be read: take away the const.");
     static_assert(!std::same_as<T, long double>,
@@ -155,9 +155,9 @@ consteval void expect_storable()
         "std::array, or std::map with std::string as its key.");
 }
 
-// --- what Boost.Describe knows of them ------------------------------------------------------
+// --- descriptions by Boost.Describe ---------------------------------------------------------
 
-/// All members that have values, also those that others hide.
+/// All data members, also hidden ones.
 template <class T>
 using members_of = boost::describe::describe_members<T, boost::describe::mod_any_access |
                                                             boost::describe::mod_inherited |
@@ -174,7 +174,7 @@ consteval bool has_described_bases()
     { return (structure<typename Base::type> && ...); }(bases());
 }
 
-/// Whether no two members have the same name. If they had, one would be lost.
+/// Whether all members have different names. Otherwise one of them would be lost.
 template <class T>
 consteval bool has_distinct_names()
 {
@@ -196,7 +196,7 @@ void for_each_member(Function function)
     boost::mp11::mp_for_each<members_of<T>>(function);
 }
 
-/// Whether a value of this type has a field in any case.
+/// Whether each value of this type has at least one field.
 template <class T>
 consteval bool always_has_field()
 {
@@ -211,7 +211,7 @@ consteval bool always_has_field()
         return !is_optional<T>;
 }
 
-/// A value of an enumeration that has a name, and its number, made to 64 bits.
+/// A named value of an enumeration, widened to 64 bits.
 struct enumerator
 {
     std::string_view name;
@@ -234,7 +234,7 @@ consteval auto make_enumerators()
 template <class E>
 inline constexpr auto enumerators_of = make_enumerators<E>();
 
-/// The numbers from one to the other.
+/// The numbers from least to most.
 template <class Number>
 struct number_range
 {
@@ -242,8 +242,8 @@ struct number_range
     Number most = std::numeric_limits<Number>::max();
 };
 
-/// The numbers that an enumeration can have: those that have the bits of its enumerators, if it has no
-/// underlying type of its own. To make a value of another number would be undefined.
+/// The valid numbers of an enumeration: without a fixed underlying type, those that fit into the bits of its
+/// enumerators. A conversion from another number would be undefined.
 template <class E>
 consteval auto numbers_of()
 {
@@ -277,8 +277,8 @@ using widest = std::conditional_t<std::is_signed_v<Number>, std::int64_t, std::u
 [[nodiscard]] std::string text_of_number(float value);
 [[nodiscard]] std::string text_of_number(double value);
 
-/// The number that a text says. Refuses the text if it is none or not in the range. The names of
-/// enumerators, if there are any, are named in the error, as they would have been right.
+/// Parses a number. Refuses text that is not a number in the range. The error also lists the names of the
+/// enumerators, if there are any.
 [[nodiscard]] std::int64_t read_number(const excerpt& from, number_range<std::int64_t> range,
                                        std::span<const enumerator> names = {});
 [[nodiscard]] std::uint64_t read_number(const excerpt& from, number_range<std::uint64_t> range,
@@ -341,7 +341,7 @@ void read_scalar(const excerpt& from, T& to)
 
 inline constexpr const char* same_key = "is the key of two values of an object in JSON text";
 
-/// Calls a function with the key and the value of each member that an object in JSON text has.
+/// Calls a function with the key and the value of each member that is present in the JSON object.
 template <structure T, class Function>
 void for_each_element(const T& value, Function function)
 {
@@ -363,7 +363,7 @@ void for_each_element(const T& value, Function function)
         function(key, element);
 }
 
-/// Writes a value behind what is there. Throws if a string is not UTF-8, for which it takes the field's name.
+/// Appends a value. Throws if a string is not UTF-8, and then names the field.
 template <class T>
 void write_json(std::string_view field, std::string& to, const T& value)
 {
@@ -514,7 +514,7 @@ consteval void expect_storable_in_fields()
     if constexpr (is_optional<T>)
         static_assert(
             !structure<typename T::value_type> || always_has_field<typename T::value_type>(),
-            "An optional struct of optionals alone could not be told from none: give it a "
+            "An optional struct of optionals alone looks like an empty optional: give it a "
             "member that is no optional.");
 }
 
@@ -541,13 +541,13 @@ void write_fields(fields& to, const std::string& name, const T& value)
     {
         std::string json;
         write_json(name, json, value);
-        // It may be nested too deeply: what nobody could read is not written.
+        // Also checks the nesting: a value that could not be read again is not written.
         (void)parse_json({name, json});
         to.emplace(name, std::move(json));
     }
 }
 
-/// Whether there was a field of it.
+/// Reads a value, and returns whether it had a field.
 template <class T>
 bool read_fields(const fields& from, const std::string& name, T& to)
 {
@@ -585,7 +585,7 @@ bool read_fields(const fields& from, const std::string& name, T& to)
     }
 }
 
-/// Says what to do about a type that cannot be the state of a monitor.
+/// Fails with an explanation if a type cannot be the state of a monitor.
 template <class T>
 consteval void expect_state()
 {
@@ -593,16 +593,15 @@ consteval void expect_state()
     static_assert(structure<T>,
                   "The state of a monitor over Redis is a struct that is described with "
                   "BOOST_DESCRIBE_STRUCT or BOOST_DESCRIBE_CLASS.");
-    static_assert(std::default_initializable<T>,
-                  "The state needs a default constructor: it says what "
-                  "members are that have no field yet.");
+    static_assert(std::default_initializable<T>, "The state needs a default constructor, for the "
+                                                 "members that have no field yet.");
 }
 
 /**
- * @brief What a value looks like in a Redis hash.
+ * @brief Formats a value as the fields of a Redis hash.
  *
- * @throws redis_error with `errc::bad_state` if a string in JSON text is not UTF-8, or too many values lie in
- *         each other; what() names the field.
+ * @throws redis_error with `errc::bad_state` if a string in JSON text is not UTF-8, or values are nested too
+ *         deeply; what() names the field.
  */
 template <class T>
 [[nodiscard]] fields to_fields(const T& value)
@@ -614,11 +613,11 @@ template <class T>
 }
 
 /**
- * @brief The value that lies in a Redis hash.
+ * @brief Parses a value from the fields of a Redis hash.
  *
- * @throws redis_error with `errc::bad_state` if a text does not have the form that the member wants; what()
- *         names the field, the text and the rule, such as "field 'readers': '12x' is not a whole number
- *         between -2147483648 and 2147483647".
+ * @throws redis_error with `errc::bad_state` if a field cannot be parsed as its member's type; what() names
+ *         the field, the text and the rule, such as "field 'readers': '12x' is not a whole number between
+ *         -2147483648 and 2147483647".
  */
 template <class T>
 [[nodiscard]] T from_fields(const fields& from)
@@ -631,10 +630,10 @@ template <class T>
 
 // --- one number of many ---------------------------------------------------------------------
 
-/// Throws since a member has no field of its own.
+/// Throws because a member has no field of its own.
 [[noreturn]] void refuse_member();
 
-/// The field of a member. Refuses one that is not described.
+/// The field of a member. Refuses a member that is not described.
 template <structure T, class Member>
 [[nodiscard]] std::string field_of_member(Member T::* member)
 {
@@ -644,7 +643,7 @@ template <structure T, class Member>
     return std::string(name);
 }
 
-/// Adds to the number that has a field.
+/// Adds to the number that is stored in a field.
 template <structure T>
 void add_to_member(T& value, std::string_view name, std::int64_t amount)
 {
@@ -653,7 +652,7 @@ void add_to_member(T& value, std::string_view name, std::int64_t amount)
         using number = std::remove_cvref_t<decltype(value.*Description::pointer)>;
         if constexpr (whole_number<number>)
             if (name == Description::name)
-                // Modulo 2^64, where nothing overflows.
+                // Unsigned, because signed overflow is undefined.
                 value.*Description::pointer =
                     static_cast<number>(static_cast<std::uint64_t>(value.*Description::pointer) +
                                         static_cast<std::uint64_t>(amount));

@@ -14,7 +14,7 @@
 
 namespace turnstile::redis::detail {
 
-/// A handler without its type, and where it is to run.
+/// A type-erased handler and its executor.
 template <class Signature>
 class erased_handler
 {
@@ -34,7 +34,7 @@ public:
         return executor_;
     }
 
-    /// Whether that is the handler's own executor, if it has one.
+    /// Whether the executor is the handler's own, if it has one.
     [[nodiscard]] bool is_at_home() const noexcept { return is_at_home_; }
 
     [[nodiscard]] target_type& target() noexcept { return target_; }
@@ -45,8 +45,8 @@ private:
         boost::asio::associated_executor_t<std::decay_t<Handler>, boost::asio::any_io_executor>,
         boost::asio::any_io_executor>;
 
-    // An executor that cannot be posted to, as that of a handler whose type was erased before, runs its
-    // handler from the fallback.
+    // An executor that cannot be converted, such as that of a handler whose type was erased before, is
+    // replaced by the fallback; the handler dispatches to its own executor from there.
     template <class Handler>
     static boost::asio::any_io_executor executor_of(const Handler& handler,
                                                     const boost::asio::any_io_executor& fallback)

@@ -18,44 +18,44 @@
 #include <type_traits>
 #include <utility>
 
-// What events, latches and barriers have in common: they are waited for, and nobody owns them.
+// Gates: events, latches and barriers. Operations wait for them, and nobody holds them.
 
 namespace turnstile::redis::detail {
 
 class gate_handle;
 
-/// What somebody wants of a gate.
+/// The operation on a gate.
 enum class gate_call
 {
-    /// Waits until an event is set, or a latch open.
+    /// Waits until an event is set, or a latch is open.
     wait,
-    /// Reads whether it is.
+    /// Reads whether the gate is open.
     read,
     set,
     reset,
-    /// Arrives at a latch, and perhaps waits then.
+    /// Arrives at a latch, without or with a wait.
     count_down,
     arrive_and_wait,
-    /// Arrives at a barrier and waits for the others; leaves it for good.
+    /// Arrives at a barrier and waits for the others; drops out of a barrier.
     meet,
     drop,
 };
 
-/// Starts something. The number is 1 if the gate is open at the end, and 0 if not: the patience was not
-/// enough, or somebody only wanted to know.
+/// Starts an operation on a gate. Its result is 1 if the gate is open at the end, and 0 if not, after a
+/// time-out or a read.
 void start_gate_call(const std::shared_ptr<gate_handle>& gate, gate_call what,
                      std::int64_t arrivals, patience patience, count_handler handler);
 
-/// Completes those who wait with `operation_aborted`.
+/// Completes the waits with `operation_aborted`.
 void forget(const std::shared_ptr<gate_handle>& gate) noexcept;
 
-/// The executor of handlers that have none.
+/// The fallback executor.
 [[nodiscard]] boost::asio::any_io_executor executor_of(const gate_handle& gate) noexcept;
 
-/// The name that users gave to a gate.
+/// The user's name of a gate.
 [[nodiscard]] const std::string& name_of(const gate_handle& gate) noexcept;
 
-/// Whether a wait has ended with the time that was left for it.
+/// Maps the result of a timed wait: `no_timeout` if the gate opened.
 struct to_cv_status
 {
     std::cv_status operator()(std::int64_t number) const noexcept
@@ -64,13 +64,13 @@ struct to_cv_status
     }
 };
 
-/// Whether a gate is open.
+/// Maps the result of a read: whether the gate is open.
 struct to_openness
 {
     bool operator()(std::int64_t number) const noexcept { return number != 0; }
 };
 
-/// What the initiating functions of a gate's operations have in common: the gate, and what is wanted of it.
+/// Starts one kind of operation on one gate.
 class initiate_gate_call
 {
 public:
@@ -84,7 +84,7 @@ public:
 
     [[nodiscard]] executor_type get_executor() const noexcept { return executor_of(**gate_); }
 
-    /// The handler is not told the number.
+    /// The handler does not receive the result.
     template <class Handler>
     void operator()(Handler&& handler, std::int64_t arrivals = 1) const
     {
@@ -93,7 +93,7 @@ public:
                          get_executor()});
     }
 
-    /// The handler is told what a function makes of the number.
+    /// The handler receives the mapped result.
     template <class Handler, class Map>
     void operator()(Handler&& handler, patience patience, Map map) const
     {

@@ -19,7 +19,6 @@
 #include <turnstile/owner_token.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
 #include <turnstile/redis/lease_clock.hpp>
-#include <turnstile/redis/take_mode.hpp>
 #include <utility>
 #include <vector>
 
@@ -31,7 +30,7 @@ class held_lock;
 class lock_handle;
 class session_core;
 
-/// A lock that is held over a session; what a guard stores.
+/// A lock that is held through a session; stored by a guard.
 class grant
 {
 public:
@@ -57,25 +56,25 @@ public:
     [[nodiscard]] lease_clock::time_point expires_at() const noexcept;
     [[nodiscard]] boost::asio::any_io_executor executor() const;
 
-    /// Whether it was got after a sleep that no signal ended.
+    /// Whether the wait that led to this grant ended without a notification.
     [[nodiscard]] bool is_woken() const noexcept;
 
-    /// Of a monitor, the fields of the state that came with it.
+    /// For a monitor, the fields of the state that the grant delivered.
     [[nodiscard]] const std::map<std::string, std::string>& state() const noexcept;
 
-    /// It has reached its handler.
+    /// Reports that the grant has reached its handler.
     void arrive() const noexcept;
 
-    /// Gives the lock back in the background.
+    /// Releases the lock in the background.
     void unlock() noexcept;
 
-    /// What the grant owns; it goes on to.
+    /// The held lock, which the grant keeps.
     [[nodiscard]] std::shared_ptr<held_lock> share() const noexcept { return held_; }
 
-    /// Empties the grant, and hands out what it owned.
+    /// Empties the grant and returns the held lock.
     [[nodiscard]] std::shared_ptr<held_lock> detach() noexcept { return std::move(held_); }
 
-    /// Empties the grant; the lock is the token's from now on.
+    /// Empties the grant; a token holds the lock from now on.
     [[nodiscard]] owner_token disown() noexcept;
 
     template <class CompletionToken>
@@ -116,14 +115,14 @@ private:
     std::shared_ptr<held_lock> held_;
 };
 
-/// How long somebody is ready to wait for a lock.
+/// The time limit of an operation.
 class patience
 {
 public:
-    /// For ever.
+    /// No limit.
     patience() noexcept = default;
 
-    /// For a duration; one of zero or less means not at all.
+    /// A limit; zero or less only tries.
     explicit patience(std::chrono::nanoseconds limit) noexcept
         : limit_(limit)
     {
@@ -138,12 +137,12 @@ private:
     std::optional<std::chrono::nanoseconds> limit_;
 };
 
-/// The patience for a duration of any kind.
+/// Converts a duration of any type.
 template <class Rep, class Period>
 [[nodiscard]] patience to_patience(const std::chrono::duration<Rep, Period>& duration) noexcept
 {
     using std::chrono::nanoseconds;
-    // Compared as floating point, since a long duration does not fit.
+    // Compared as floating point, because a long duration does not fit.
     using seconds = std::chrono::duration<double>;
     if (std::chrono::duration_cast<seconds>(duration) >= std::chrono::hours(24 * 365 * 100))
         return patience();
@@ -152,11 +151,11 @@ template <class Rep, class Period>
     return patience(std::chrono::ceil<nanoseconds>(duration));
 }
 
-/// The patience until a point of time of any clock.
+/// Converts a time point of any clock.
 template <class Clock, class Duration>
 [[nodiscard]] patience to_patience(const std::chrono::time_point<Clock, Duration>& deadline)
 {
-    // The difference may not fit either: it is taken only if it is certainly a small one.
+    // The difference may overflow, so it is computed only if it is certainly small.
     using seconds = std::chrono::duration<double>;
     const auto now = Clock::now();
     const seconds left = seconds(deadline.time_since_epoch()) - seconds(now.time_since_epoch());
@@ -169,73 +168,77 @@ using lock_handler = erased_handler<void(error_code, grant)>;
 using count_handler = erased_handler<void(error_code, std::int64_t)>;
 using leave_handler = erased_handler<void(error_code)>;
 
-/// Waits for a lock. Without an error, an empty grant means that the patience was not enough.
+/// Waits for a lock. An empty grant without an error means a time-out.
 void start_lock(const std::shared_ptr<lock_handle>& lock, patience patience, lock_handler handler);
 
-/// Waits for units of a pool; likewise. If they are taken, the grant is empty, and `timed_out` means that
-/// the patience was not enough.
+/// Waits for units of a pool; an empty grant without an error means a time-out. If @p takes, the units are
+/// taken permanently: the grant is always empty, and the error `timed_out` reports the time-out.
 void start_acquire(const std::shared_ptr<lock_handle>& pool, patience patience, std::int64_t units,
-                   std::optional<take_mode> takes, lock_handler handler);
+                   bool takes, lock_handler handler);
 
-/// Waits for more units of a pool, in front of all others, for somebody who has some. The grant that it
-/// completes with owns what the guard owns, too.
+/// Waits for more units of a pool, in front of all other waiters, for a holder of units. The new grant
+/// includes what @p guard holds.
 void start_upgrade(const std::shared_ptr<lock_handle>& pool, grant& guard, std::int64_t units,
                    lock_handler handler);
 
-/// A condition of a lock. Throws if it cannot have the name.
+/// Makes a condition of a lock. Throws if the name is invalid.
 [[nodiscard]] std::shared_ptr<condition_handle> make_condition(
     const std::shared_ptr<lock_handle>& lock, std::string_view name);
 
-/// What keeps a grant from sleeping on a condition; nothing if it is its lock's.
+/// The reason why a grant cannot wait on a condition; no error if it holds the condition's lock.
 [[nodiscard]] error_code check_sleep(const condition_handle& condition,
                                      const grant& guard) noexcept;
 
-/// What a section of a monitor says as it ends, or goes to sleep.
+/// The changes that a section of a monitor commits when it ends or waits.
 struct last_words
 {
-    /// The conditions that are signalled, as the server knows them, and whether all sleepers are.
+    /// The notified conditions, by the server's names, and whether all of their waiters are notified.
     std::vector<std::pair<std::string, bool>> signals;
-    /// The fields of the state that have changed; one without a value is no more.
+    /// The changed fields of the state; one without a value is removed.
     std::vector<std::pair<std::string, std::optional<std::string>>> fields;
-    /// The contributions that the fields contain now, and those that were taken out of them.
+    /// The contributions that the section has made and withdrawn.
     std::vector<std::shared_ptr<bond_handle>> contributed;
     std::vector<std::shared_ptr<bond_handle>> withdrawn;
 };
 
-/// Gives back what a grant owns, sleeps no longer than the patience, and completes with the next grant.
+/// Releases what a grant holds, waits no longer than the limit, and completes with the next grant.
 void start_sleep(const std::shared_ptr<condition_handle>& condition, grant& guard,
                  patience patience, lock_handler handler, last_words words = {});
 
-/// Signals one who sleeps on a condition, or all. Without a handler, nobody is told how that went.
+/// Notifies the first or all waiters of a condition. Without a handler, the result is ignored.
 void start_signal(const std::shared_ptr<condition_handle>& condition, bool all,
                   count_handler handler);
 void signal(const std::shared_ptr<condition_handle>& condition, bool all) noexcept;
 
-/// Aborts those who sleep on a condition, in this process.
+/// Aborts this process's waits on a condition.
 void forget(const std::shared_ptr<condition_handle>& condition) noexcept;
 
-/// The executor of handlers that have none.
+/// The fallback executor.
 [[nodiscard]] boost::asio::any_io_executor executor_of(const condition_handle& condition) noexcept;
 
 /// Adds units to a pool that no permit holds.
 void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, leave_handler handler);
 
-/// Creates a pool. The result is whether it did not exist.
+/// Sets the capacity of a pool.
+void start_resize(const std::shared_ptr<lock_handle>& pool, std::int64_t capacity,
+                  leave_handler handler);
+
+/// Creates a pool. The result is 1 if it did not exist.
 void start_create(const std::shared_ptr<lock_handle>& pool, count_handler handler);
 
-/// Reads how many units of a pool are available.
+/// Reads the number of available units of a pool.
 void start_read(const std::shared_ptr<lock_handle>& pool, count_handler handler);
 
 /// Completes the waiters of a lock with `operation_aborted`.
 void forget(const std::shared_ptr<lock_handle>& lock) noexcept;
 
-/// The executor of handlers that have none.
+/// The fallback executor.
 [[nodiscard]] boost::asio::any_io_executor executor_of(const lock_handle& lock) noexcept;
 
-/// The name that users gave to a lock.
+/// The user's name of a lock.
 [[nodiscard]] const std::string& name_of(const lock_handle& lock) noexcept;
 
-/// Gives back what a token owns.
+/// Releases the lock that a token holds.
 void start_leave(const std::shared_ptr<lock_handle>& lock, owner_token owner,
                  leave_handler handler);
 

@@ -14,7 +14,7 @@
 
 namespace turnstile::redis::detail {
 
-/// What the initiating functions of a pool's operations have in common.
+/// Base of the initiations of a pool's operations.
 class initiation
 {
 public:
@@ -34,7 +34,7 @@ private:
     const std::shared_ptr<lock_handle>* pool_;
 };
 
-/// Waits for units; a function makes the operation's result of the grant.
+/// Waits for units; a function maps the grant to the operation's result.
 struct initiate_acquire : initiation
 {
     using initiation::initiation;
@@ -42,7 +42,7 @@ struct initiate_acquire : initiation
     template <class Handler, class Map>
     void operator()(Handler&& handler, patience patience, std::int64_t units, Map map) const
     {
-        start_acquire(this->pool(), patience, units, std::nullopt,
+        start_acquire(this->pool(), patience, units, false,
                       {mapped_handler<std::decay_t<Handler>, Map>(std::forward<Handler>(handler),
                                                                   std::move(map)),
                        this->get_executor()});

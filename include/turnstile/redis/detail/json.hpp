@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
-// JSON text. Boost.JSON reads it, and writes strings; nobody who includes this needs its headers. Numbers stay
-// text until the type that is read says what they are: so each is read exactly, and as in a field of its own.
+// JSON text. Boost.JSON parses it and writes strings; this header does not include it. Numbers stay text
+// until their target type is known: so each is parsed exactly, as in a field of its own.
 
 namespace turnstile::redis::detail {
 
-/// A piece of what a field contains: for those who read it, and for what they say of it.
+/// A part of a field's content, for parsing and for errors.
 struct excerpt
 {
     /// The name of the field.
@@ -22,8 +22,8 @@ struct excerpt
     std::string_view text;
 };
 
-/// Throws a redis_error with `errc::bad_state`: names the field, quotes the text, and says which rule it
-/// breaks, such as "is not a whole number between 0 and 255".
+/// Throws a redis_error with `errc::bad_state` that contains the field, the text and the broken rule, such as
+/// "is not a whole number between 0 and 255".
 [[noreturn]] void refuse(const excerpt& what, std::string_view rule);
 
 enum class json_kind
@@ -40,27 +40,28 @@ enum class json_kind
 struct json_value
 {
     json_kind kind = json_kind::null;
-    /// What it is called, if it lies in an object.
+    /// The key, if the value is a member of an object.
     std::string key{};
-    /// What a string contains. Otherwise the text itself; of arrays and objects only the brackets, for errors.
+    /// The content of a string; otherwise the text itself. For arrays and objects only the brackets, for
+    /// errors.
     std::string text{};
-    /// What an array or object contains, in the order of the text.
+    /// The values of an array or object, in the order of the text.
     std::vector<json_value> elements{};
 };
 
-/// What @p from says. Refuses what is no JSON text in UTF-8, or nested too deeply.
+/// Parses JSON text. Refuses text that is not JSON in UTF-8, or that is nested too deeply.
 [[nodiscard]] json_value parse_json(const excerpt& from);
 
-/// Refuses a value as it stands in the text.
+/// Refuses a JSON value.
 [[noreturn]] void refuse(std::string_view field, const json_value& what, std::string_view rule);
 
-/// How a string stands in JSON text. Equal ones have equal texts. Refuses what is not UTF-8.
+/// Formats a string as JSON text; equal strings have equal texts. Refuses a string that is not UTF-8.
 [[nodiscard]] std::string json_string(const excerpt& from);
 
-/// How a number, `true` or `false` stands in JSON text; what is none of these is a string.
+/// Formats a number, `true` or `false` as JSON text, and any other text as a string.
 [[nodiscard]] std::string json_scalar(const excerpt& from);
 
-/// Separates the next value of an array or object that is being written from the one before.
+/// Separates the next value of an array or object from the previous one.
 void begin_element(std::string& json);
 
 }  // namespace turnstile::redis::detail

@@ -11,7 +11,7 @@
 
 namespace turnstile::redis::detail {
 
-/// A handler that gets what a function makes of the last argument. Keeps what is associated with it.
+/// Maps the last argument of a handler with a function. Keeps the handler's associations.
 template <class Handler, class Function>
 class mapped_handler
 {
@@ -59,7 +59,7 @@ private:
 
 }  // namespace turnstile::redis::detail
 
-/// What is associated with the handler inside is associated with it.
+/// Forwards the associations of the inner handler.
 template <template <class, class> class Associator, class Handler, class Function,
           class DefaultCandidate>
 struct boost::asio::associator<

@@ -20,13 +20,13 @@ namespace turnstile::redis::detail {
 
 class permit_share;
 
-/// Units of a pool that are held over a session; what a permit stores.
+/// Units of a pool that are held through a session; stored by a permit.
 class permit_grant
 {
 public:
     permit_grant() noexcept = default;
 
-    /// All units that were granted.
+    /// Holds all units of a grant.
     explicit permit_grant(grant granted);
 
     permit_grant(permit_grant&& other) noexcept = default;
@@ -47,10 +47,10 @@ public:
     [[nodiscard]] permit_grant split(std::ptrdiff_t units);
     void merge(permit_grant&& other);
 
-    /// Leaves the units outside, in the background.
+    /// Detaches the units from the permit, as if they were taken permanently, in the background.
     void forget() noexcept;
 
-    /// Gives the units back in the background.
+    /// Releases the units in the background.
     void release() noexcept;
 
     template <class CompletionToken>

@@ -11,32 +11,33 @@
 
 namespace turnstile::redis::detail {
 
-/// A transaction in the words of the server, which can carry it out without a section.
+/// A transaction in the format of the server, which can execute it without a section.
 struct proposal
 {
     /// See lua/transact.lua.
     struct step
     {
-        /// The signs that a comparison allows (`=`, `<>`, `<`, `<=`, `>`, `>=`), or `add` or `set`.
+        /// The comparison (`=`, `<>`, `<`, `<=`, `>`, `>=`), or `add` or `set`.
         std::string what;
         std::string field;
-        /// With an equals sign before it; empty for none.
+        /// `=` and the value; empty for none.
         std::string value;
-        /// What counts if there is no such field, in the same form.
+        /// The value that a missing field has, in the same form.
         std::string otherwise;
-        /// Between what a number has to be; or which texts differ from the value for certain, all if both are
-        /// empty.
+        /// The range of a number; otherwise, texts that certainly differ from the value. If both are empty,
+        /// all other texts do.
         std::string least;
         std::string most;
     };
 
-    /// In this order.
+    /// In order of execution.
     std::vector<step> steps;
-    /// The conditions that are signalled then, as the server knows them, and whether all sleepers are.
+    /// The conditions to notify afterwards, by the server's names, and whether to notify all of their
+    /// waiters.
     std::vector<std::pair<std::string, bool>> signals;
-    /// What it waits on if something that it requires does not hold, as the server knows it; empty if it does not.
+    /// The condition to wait on if a requirement does not hold, by the server's name; empty for none.
     std::string condition;
-    /// What has become of it, when the operation has ended without a lock.
+    /// Whether the server executed it, when the operation has completed without a grant.
     bool carried_out = false;
 };
 

@@ -18,24 +18,24 @@
 #include <type_traits>
 #include <utility>
 
-// A transaction in the words of the server.
+// Converts a transaction to the format of the server.
 //
-// The server has only texts, and numbers of 53 bits. What it would have to guess it is not asked for: then there is
-// nothing to propose, and the transaction becomes a section. What depends on the texts that lie there (a number of
-// another form, or of more digits, or out of its range) it leaves to the client by itself.
+// The server has only texts, and numbers of 53 bits. If a step would need more, there is no proposal, and the
+// transaction becomes a section. If a stored text does not allow a decision (a number in another format, with
+// more digits or out of range), the server leaves the transaction to the client.
 //
 //   member                          the server can
 //   integers                        compare, add, set
-//   bool, std::string               tell whether it equals, set
-//   enumerations                    tell that it equals, set; what is another text may be the same value
-//   optionals of these              tell that it equals and whether there is one, set
+//   bool, std::string               test for equality, set
+//   enumerations                    confirm equality (another text may be the same value), set
+//   optionals of these              confirm equality, test for absence, set
 //   float, double                   set
-//   what is written as JSON text    set
-//   structs, and optional ones      nothing: they are several fields
+//   types stored as JSON text       set
+//   structs, and optional structs   nothing: they have several fields
 
 namespace turnstile::redis::detail {
 
-/// A member of a state, as the server knows it.
+/// A member of a state and its field.
 template <class T, class M>
 struct known_member
 {
@@ -46,11 +46,11 @@ struct known_member
     }
 
     std::string name;
-    /// What it is as long as it has no field.
+    /// The value of the member while the field is missing.
     M initial;
 };
 
-/// Whether all of a value lies in one field, if it has one.
+/// Whether the whole value is stored in one field, or in none if it is absent.
 template <class M>
 [[nodiscard]] consteval bool has_one_field()
 {
@@ -60,7 +60,7 @@ template <class M>
         return !structure<M>;
 }
 
-/// Whether the server can compare values, at least if their texts are the same.
+/// Whether equal texts mean equal values, so that the server can compare them.
 template <class M>
 [[nodiscard]] consteval bool has_equal_texts()
 {
@@ -70,7 +70,7 @@ template <class M>
         return boolean<M> || whole_number<M> || enumeration<M> || std::same_as<M, std::string>;
 }
 
-/// The text of a value, with an equals sign before it; empty if it has no field.
+/// `=` and the text of a value; empty if it has no field.
 template <class M>
 [[nodiscard]] std::string text_in_field(const M& value)
 {
@@ -79,7 +79,7 @@ template <class M>
     return written.empty() ? std::string() : '=' + written.begin()->second;
 }
 
-/// Puts a step down. Whether that is possible.
+/// Adds a step to a proposal. Returns false if the server cannot execute the step.
 template <class T, class M, class Compare>
 [[nodiscard]] bool put_down(proposal& to, const turnstile::detail::requirement<T, M, Compare>& what)
 {
@@ -90,7 +90,7 @@ template <class T, class M, class Compare>
         if (!whole_number<M> && signs != "=" && signs != "<>")
             return false;
         proposal::step step{std::string(signs), member.name, text_in_field(what.value), {}, {}, {}};
-        // A missing optional is empty, whatever its type says.
+        // The default of a missing optional is empty, whatever value `T{}` gives it.
         if constexpr (!is_optional<M>)
             step.otherwise = text_in_field(member.initial);
         if constexpr (whole_number<M>)
@@ -106,7 +106,7 @@ template <class T, class M, class Compare>
         else if constexpr (enumeration<M>)
             step.least = step.most = step.value;
         else if constexpr (is_optional<M>)
-            // That there is none differs from it.
+            // Absence certainly differs from the value.
             step.least = step.value;
         to.steps.push_back(std::move(step));
         return true;
@@ -136,7 +136,7 @@ template <class T, class M>
     return has_one_field<M>();
 }
 
-/// The steps that change a state, in the order in which they do.
+/// The execution order of the steps that change a state.
 template <class Step>
 inline constexpr int turn_of = 0;
 
@@ -147,8 +147,8 @@ template <class T, class M>
 inline constexpr int turn_of<turnstile::detail::assignment<T, M>> = 2;
 
 /**
- * What is proposed to the server; nothing if it could not do it. Put(proposal, step) puts down what else a step may
- * be: a notification, or the condition that it waits on.
+ * Converts a transaction to a proposal; none if the server cannot execute it. Put(proposal, step) adds the
+ * other steps: a notification, or the condition to wait on.
  *
  * @throws redis_error with `errc::bad_state` if a member is not described, or a value cannot be written.
  */

@@ -17,43 +17,40 @@
 #include <turnstile/error.hpp>
 #include <turnstile/redis/detail/grant.hpp>
 #include <turnstile/redis/detail/proposal.hpp>
+#include <turnstile/redis/fwd.hpp>
 #include <turnstile/redis/session.hpp>
 #include <type_traits>
 #include <utility>
 
-namespace turnstile::redis {
-class mutex_options;
-}
-
-// What sections of monitors are made of, as far as it does not depend on the type of the state.
+// The parts of a monitor's section that do not depend on the type of the state.
 
 namespace turnstile::redis::detail {
 
-/// What a monitor is. Throws if it cannot have the name or the options.
+/// Makes a monitor. Throws if the name or the options are invalid.
 [[nodiscard]] std::shared_ptr<lock_handle> make_monitor(const session& owner, std::string_view name,
                                                         const mutex_options& options);
 
 /// The key of a monitor's state.
 [[nodiscard]] const std::string& state_key_of(const lock_handle& lock) noexcept;
 
-/// The name that users gave to a condition, and the one that the server knows.
+/// The user's name of a condition, and the server's.
 [[nodiscard]] const std::string& name_of(const condition_handle& condition) noexcept;
 [[nodiscard]] const std::string& key_of(const condition_handle& condition) noexcept;
 
 /// Whether a condition belongs to a lock.
 [[nodiscard]] bool is_of(const condition_handle& condition, const lock_handle& lock) noexcept;
 
-/// Gives back what a grant owns, and says something as well: all of it, or nothing if the lock was lost.
+/// Releases the grant and commits the changes, in one step; commits nothing if the lock was lost.
 void start_commit(grant& owned, last_words words, leave_handler handler);
 
-/// Waits for a lock, unless the server can do at once what is proposed: then it completes without an error and
-/// without a grant, and the proposal says whether it was carried out. There may be none.
+/// Waits for a lock, unless the server can execute the proposed transaction. In that case, completes with
+/// neither an error nor a grant, and the proposal contains the result. The proposal may be null.
 void start_transact(const std::shared_ptr<lock_handle>& lock,
                     const std::shared_ptr<proposal>& proposed, lock_handler handler);
 
 /**
- * What the body of a section owns: one grant after another, since it may sleep. What it has to say at the end
- * is said when it is given back; if it is not, nothing is.
+ * The lock of a running section: a sequence of grants, because the body may wait. Its release commits the
+ * changes that were passed to say(); without a release, nothing is committed.
  */
 class section_grant
 {
@@ -72,24 +69,25 @@ public:
 
     [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(granted_); }
 
-    /// Whether it is still owned. If it once was not, nothing will be said: somebody may believe that now.
+    /// Whether the lock is held. If it once reported a loss, the section commits nothing, because the body
+    /// may rely on that.
     [[nodiscard]] bool valid() noexcept
     {
         is_believed_lost_ = is_believed_lost_ || !granted_.valid();
         return !is_believed_lost_;
     }
 
-    /// Triggered when any of its grants is lost.
+    /// Triggered when the current grant is lost; stays the same across waits.
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept
     {
         return loss_ ? loss_->slot() : boost::asio::cancellation_slot();
     }
 
-    /// The grant of the moment.
+    /// The current grant.
     [[nodiscard]] grant& current() noexcept { return granted_; }
     [[nodiscard]] const grant& current() const noexcept { return granted_; }
 
-    /// Goes on with another grant.
+    /// Replaces the grant after a wait.
     void adopt(grant granted)
     {
         granted_ = std::move(granted);
@@ -102,7 +100,7 @@ public:
             });
     }
 
-    /// What is to be said at the end.
+    /// Sets the changes to commit at the end.
     void say(last_words words) { words_ = std::move(words); }
 
     template <class CompletionToken>
@@ -144,7 +142,7 @@ private:
     bool is_believed_lost_ = false;
 };
 
-/// What waits for a lock in order to run a section: makes what the section owns of the grant.
+/// Makes a section_grant from a grant.
 struct to_section
 {
     section_grant operator()(grant granted) const
@@ -154,7 +152,7 @@ struct to_section
     }
 };
 
-/// What a transaction waits with: begins a section if there is a grant. The Body returns a bool.
+/// The handler of a transaction's wait: starts a section if there is a grant. Body returns a bool.
 template <class Handler, class Body>
 class transaction_handler : public turnstile::detail::section_handler<Handler, section_grant, Body,
                                                                       boost::asio::any_io_executor>
@@ -183,7 +181,7 @@ private:
     std::shared_ptr<const proposal> proposed_;
 };
 
-/// Starts a transaction: what is proposed, or a section with the body.
+/// Starts a transaction: the proposal, or a section with the body.
 class initiate_transaction
 {
 public:
@@ -213,8 +211,8 @@ private:
     std::shared_ptr<lock_handle> lock_;
 };
 
-/// What a section that sleeps waits with: it has the lock and the state again before its handler is called,
-/// a `void(error_code, std::cv_status)`.
+/// The handler of a section's wait: passes the new grant and the state to the section, then calls its own
+/// handler `void(error_code, std::cv_status)`.
 template <class Section, class Handler>
 class waking_handler
 {
@@ -240,7 +238,7 @@ private:
 
 }  // namespace turnstile::redis::detail
 
-/// What is associated with the handler inside is associated with it.
+/// Forwards the associations of the inner handler.
 template <template <class, class> class Associator, class Section, class Handler,
           class DefaultCandidate>
 struct boost::asio::associator<

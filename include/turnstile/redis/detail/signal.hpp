@@ -17,11 +17,11 @@
 #include <type_traits>
 #include <utility>
 
-// The initiating functions of an event, which is a pool of signals or a gate.
+// The initiations of an event's operations. An event is a pool of signals or a gate.
 
 namespace turnstile::redis::detail {
 
-/// A handler of a limited wait, which is told whether a signal was taken in time.
+/// The handler of a timed wait for a signal: maps `timed_out` to `cv_status::timeout`.
 template <class Handler>
 class signal_handler
 {
@@ -46,7 +46,7 @@ private:
     Handler handler_;
 };
 
-/// What they have in common: the event, of which one of two pointers is null.
+/// Base of the initiations: the event, as two pointers of which one is null.
 class event_initiation
 {
 public:
@@ -76,7 +76,6 @@ private:
     const std::shared_ptr<gate_handle>* gate_;
 };
 
-/// Waits.
 struct initiate_event_wait : event_initiation
 {
     using event_initiation::event_initiation;
@@ -86,13 +85,12 @@ struct initiate_event_wait : event_initiation
     {
         if (!this->signals())
             return this->call(gate_call::wait)(std::forward<Handler>(handler));
-        start_acquire(this->signals(), patience(), 1, take_mode::confirmed,
+        start_acquire(this->signals(), patience(), 1, true,
                       {resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
                        this->get_executor()});
     }
 };
 
-/// Waits, but not for ever.
 struct initiate_limited_event_wait : event_initiation
 {
     using event_initiation::event_initiation;
@@ -103,16 +101,15 @@ struct initiate_limited_event_wait : event_initiation
         if (!this->signals())
             return this->call(gate_call::wait)(std::forward<Handler>(handler), patience,
                                                to_cv_status());
-        start_acquire(this->signals(), patience, 1, take_mode::confirmed,
+        start_acquire(this->signals(), patience, 1, true,
                       {signal_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
                        this->get_executor()});
     }
 };
 
-/// Makes sure that a pool of signals has one, or none.
+/// Sets the number of signals of a pool to one or zero.
 void start_signal(const std::shared_ptr<lock_handle>& signals, bool is_set, leave_handler handler);
 
-/// Sets or resets.
 class initiate_event_change : public event_initiation
 {
 public:
@@ -137,7 +134,6 @@ private:
     bool is_set_;
 };
 
-/// Reads.
 struct initiate_event_read : event_initiation
 {
     using event_initiation::event_initiation;
@@ -156,7 +152,7 @@ struct initiate_event_read : event_initiation
 
 }  // namespace turnstile::redis::detail
 
-/// What is associated with the handler inside is associated with it.
+/// Forwards the associations of the inner handler.
 template <template <class, class> class Associator, class Handler, class DefaultCandidate>
 struct boost::asio::associator<Associator, turnstile::redis::detail::signal_handler<Handler>,
                                DefaultCandidate> : Associator<Handler, DefaultCandidate>

@@ -1,0 +1,408 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// What the scripts and the client keep, after a start or takeover, for holders that the server does not know.
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <support/driven_client.hpp>
+#include <support/pool_scene.hpp>
+#include <support/script_scene.hpp>
+
+namespace {
+
+using namespace std::chrono_literals;
+using turnstile::test::driven_client;
+using turnstile::test::pool_scene;
+using turnstile::test::script_scene;
+
+std::string text(std::int64_t number)
+{
+    return std::to_string(number);
+}
+
+/// What a client says of the grace of its server, behind the claim lease.
+std::string asked_grace(driven_client& client)
+{
+    client.want();
+    return client.commands.back().arguments.at(4);
+}
+
+}  // namespace
+
+// --- the scripts --------------------------------------------------------------------------------
+
+BOOST_FIXTURE_TEST_CASE(a_lock_without_memory_is_granted_when_the_grace_is_over, script_scene)
+{
+    begin_grace(10s);
+    const words place = acquire("a#1.1");
+    BOOST_TEST(place[0] == "queued");
+    // When to ask again.
+    BOOST_TEST(place[3] == text(start + 10'000'000));
+    BOOST_TEST(acquire("b#1.1", "try")[0] == "busy");
+    end_grace();
+    // A client without a grace is granted the lock no earlier.
+    BOOST_TEST(acquire("c#1.1")[0] == "queued");
+    BOOST_TEST(nudge("a#1.1")[0] == "queued");
+    pass(9'999'999us);
+    BOOST_TEST(nudge("a#1.1")[0] == "queued");
+    BOOST_TEST(cancel("c#1.1")[0] == "cancelled");
+    BOOST_TEST(owner() == "?");
+    pass(1us);
+    BOOST_TEST(nudge("a#1.1")[0] == "own");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_holder_that_the_server_forgot_gets_its_lock_during_the_grace,
+                        script_scene)
+{
+    begin_grace(10s);
+    const std::int64_t fence = start - 1'000'000;
+    acquire("b#1.1");
+    BOOST_TEST(resync("a#0.1", "a#1.1", fence)[0] == "own");
+    BOOST_TEST(owner() == "a#1.1");
+    // With that, the server knows again what it has to know.
+    release("a#1.1", fence);
+    BOOST_TEST(owner() == "b#1.1");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_grace_that_is_over_does_not_matter, script_scene)
+{
+    begin_grace(10s);
+    pass(10s);
+    BOOST_TEST(acquire("a#1.1")[0] == "own");
+    release("a#1.1", fence());
+    // Nor does one that began before the lock was used.
+    begin_grace(20s, start);
+    BOOST_TEST(acquire("a#1.2")[0] == "own");
+    release("a#1.2", fence());
+    BOOST_TEST(acquire("a#1.3")[0] == "own");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_grace_that_is_over_does_not_shorten_a_lease, script_scene)
+{
+    acquire("a#1.1");
+    renew("a#1.1", fence());
+    pass(1s);
+    begin_grace(3s);
+    pass(5s);
+    BOOST_TEST(acquire("b#1.1")[0] == "queued");
+    BOOST_TEST(owner() == "a#1.1");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_free_lock_of_an_outdated_state_is_not_granted_during_the_grace,
+                        script_scene)
+{
+    acquire("a#1.1");
+    release("a#1.1", fence());
+    const std::int64_t known = fence();
+    pass(1s);
+    begin_grace(10s);
+    BOOST_TEST(acquire("b#1.1")[0] == "queued");
+    BOOST_TEST(acquire("b#1.2", "try")[0] == "busy");
+    BOOST_TEST(owner() == "?");
+    // A holder whose grant is missing in the state.
+    BOOST_TEST(resync("c#0.1", "c#1.1", known + 500'000)[0] == "own");
+    BOOST_TEST(release("c#1.1", known + 500'000)[0] == "released");
+    BOOST_TEST(owner() == "b#1.1");
+}
+
+// The lock was granted with a lease of 4 s, which the state knows, and was renewed, which it does not.
+BOOST_FIXTURE_TEST_CASE(an_outdated_lease_does_not_end_before_the_grace, script_scene)
+{
+    acquire("a#1.1");
+    const std::int64_t held = fence();
+    pass(1s);
+    begin_grace(60s);
+    BOOST_TEST(acquire("b#1.1")[0] == "queued");
+    pass(50s);
+    BOOST_TEST(nudge("b#1.1")[0] == "queued");
+    const words back = resync("a#1.1", "a#2.1", held);
+    BOOST_TEST(back[0] == "own");
+    // With its usual lease, and not until the grace ends.
+    BOOST_TEST(back[3] == text(store.clock + 15'000'000));
+    BOOST_TEST(owner() == "a#2.1");
+    release("a#2.1", held);
+    BOOST_TEST(owner() == "b#1.1");
+}
+
+// The state is older than the holder's last connection but one.
+BOOST_FIXTURE_TEST_CASE(a_holder_is_known_by_its_fence_during_the_grace, script_scene)
+{
+    acquire("a#1.1");
+    pass(1s);
+    begin_grace(60s);
+    BOOST_TEST(resync("a#2.1", "a#3.1", fence())[0] == "own");
+    BOOST_TEST(owner() == "a#3.1");
+}
+
+BOOST_FIXTURE_TEST_CASE(an_outdated_owner_that_does_not_come_back_has_the_lock_until_the_grace_ends,
+                        script_scene)
+{
+    acquire("a#1.1");
+    begin_grace(60s, store.clock + 1);
+    pass(1s);
+    acquire("b#1.1");
+    pass(58'999'999us);
+    BOOST_TEST(nudge("b#1.1")[0] == "queued");
+    pass(2us);
+    BOOST_TEST(nudge("b#1.1")[0] == "own");
+}
+
+// Its first release may be what the server has forgotten, and somebody else holds the lock.
+BOOST_FIXTURE_TEST_CASE(a_release_of_an_outdated_owner_does_not_free_the_lock, script_scene)
+{
+    acquire("a#1.1");
+    const std::int64_t released = fence();
+    acquire("b#1.1");
+    pass(1s);
+    begin_grace(60s);
+    BOOST_TEST(release("a#1.1", released, "slot")[0] == "released");
+    BOOST_TEST(release("a#1.1", released, "slot")[0] == "released");
+    BOOST_TEST(owner() == "?");
+    BOOST_TEST(nudge("b#1.1")[0] == "queued");
+    BOOST_TEST(resync("c#0.1", "c#1.1", released + 1)[0] == "own");
+    BOOST_TEST(owner() == "c#1.1");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_release_of_an_outdated_cohort_does_not_free_the_lock, script_scene)
+{
+    acquire("a#1.1");
+    pass(1s);
+    begin_grace(60s);
+    acquire("b#1.1");
+    BOOST_TEST(release_cohort("a#1.1", fence(), fence() + 3, "slot")[0] == "released");
+    BOOST_TEST(owner() == "?");
+    BOOST_TEST(nudge("b#1.1")[0] == "queued");
+    pass(60s);
+    BOOST_TEST(nudge("b#1.1")[0] == "own");
+}
+
+// When the server started is known to the second, so a lock may have been acquired just after it.
+BOOST_FIXTURE_TEST_CASE(an_owner_in_doubt_renews_its_lease, script_scene)
+{
+    acquire("a#1.1");
+    begin_grace(60s, store.clock + 500'000);
+    BOOST_TEST(acquire("b#1.1")[0] == "queued");
+    BOOST_TEST(owner() == "?a#1.1");
+    BOOST_TEST(renew("a#1.1", fence() + 1)[0] != "own");
+    BOOST_TEST(renew("c#1.1", fence())[0] != "own");
+    BOOST_TEST(owner() == "?a#1.1");
+    const words renewed = renew("a#1.1", fence());
+    BOOST_TEST(renewed[0] == "own");
+    BOOST_TEST(renewed[3] == text(store.clock + 15'000'000));
+    BOOST_TEST(owner() == "a#1.1");
+}
+
+// Its grant may have ended before it heard of it, and somebody else holds the lock.
+BOOST_FIXTURE_TEST_CASE(an_outdated_owner_that_has_not_entered_waits_again, script_scene)
+{
+    acquire("a#1.1");
+    pass(1s);
+    begin_grace(60s);
+    BOOST_TEST(resync("a#1.1", "a#2.1")[0] == "gone");
+    BOOST_TEST(acquire("a#2.1")[0] == "queued");
+    pass(60s);
+    BOOST_TEST(nudge("a#2.1")[0] == "own");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_second_start_during_a_grace_begins_another_one, script_scene)
+{
+    acquire("a#1.1");
+    pass(1s);
+    begin_grace(10s);
+    acquire("b#1.1");
+    pass(5s);
+    begin_grace(10s);
+    acquire("b#1.2");
+    BOOST_TEST(owner() == "?a#1.1");
+    pass(9s);
+    BOOST_TEST(nudge("b#1.1")[0] == "queued");
+    pass(1s);
+    BOOST_TEST(nudge("b#1.1")[0] == "own");
+}
+
+// How old the state is cannot be told then.
+BOOST_FIXTURE_TEST_CASE(a_state_of_a_clock_that_was_ahead_counts_as_outdated, script_scene)
+{
+    acquire("a#1.1");
+    release("a#1.1", fence());
+    pass(-5s);
+    begin_grace(10s);
+    BOOST_TEST(acquire("b#1.1")[0] == "queued");
+    pass(9s);
+    BOOST_TEST(nudge("b#1.1")[0] == "queued");
+    pass(1s);
+    BOOST_TEST(nudge("b#1.1")[0] == "own");
+    release("b#1.1", fence());
+    begin_grace(60s, start - 5'000'000);
+    BOOST_TEST(acquire("b#1.2")[0] == "own");
+}
+
+BOOST_FIXTURE_TEST_CASE(contributions_of_an_outdated_state_lapse_after_the_grace, script_scene)
+{
+    keys.emplace_back("state");
+    store.run(words{"HSET", "state", "n", "1"});
+    acquire("a#1.1");
+    const words bind{"a#0/1 -1 n c state", "bind"};
+    leave("a#1.1", fence(), "", bind);
+    pass(5s);
+    begin_grace(60s);
+    acquire("b#1.1");
+    pass(50s);
+    // Extensions of its lease are missing.
+    BOOST_TEST(keep("a#0/1 -1 n c state", "15000")[0] == "own");
+    pass(10s);
+    nudge("b#1.1");
+    BOOST_TEST(store.hash("state")->at("n") == "1");
+    pass(5s);
+    acquire("b#1.2");
+    release("b#1.1", fence());
+    BOOST_TEST(store.hash("state")->at("n") == "0");
+}
+
+// --- the scripts of pools -----------------------------------------------------------------------
+
+BOOST_FIXTURE_TEST_CASE(a_pool_without_memory_is_granted_when_the_grace_is_over, pool_scene)
+{
+    begin_grace(10s);
+    const words place = acquire("a#1.1", 1);
+    BOOST_TEST(place[0] == "queued");
+    // When to ask again.
+    BOOST_TEST(place[3] == std::to_string(start + 10'000'000));
+    BOOST_TEST(acquire("b#1.1", 1, "try")[0] == "busy");
+    end_grace();
+    BOOST_TEST(acquire("b#1.3", 1, "try")[0] == "busy");
+    pass(9'999'999us);
+    BOOST_TEST(nudge("a#1.1")[0] == "queued");
+    pass(1us);
+    BOOST_TEST(nudge("a#1.1")[0] == "own");
+    BOOST_TEST(acquire("b#1.4", 1, "try")[0] == "own");
+    // What is written down of the grace is gone.
+    BOOST_TEST(field("claim") == claim);
+}
+
+BOOST_FIXTURE_TEST_CASE(units_of_an_outdated_pool_are_not_granted_during_the_grace, pool_scene)
+{
+    acquire("a#1.1", 1);
+    pass(1s);
+    begin_grace(60s);
+    BOOST_TEST(acquire("b#1.1", 1)[0] == "queued");
+    // Nor does a lease end, whose extensions may be missing.
+    pass(50s);
+    nudge("b#1.1");
+    BOOST_TEST(held() == 1);
+    // Those that hold units in truth come back, in any order, wherever the outdated state sees units.
+    BOOST_TEST(resync("d#0.1", "d#1.1", start + 900'000, 2)[0] == "own");
+    BOOST_TEST(resync("c#0.1", "c#1.1", start + 800'000, 1)[0] == "own");
+    BOOST_TEST(held() == 4);
+    BOOST_TEST(value() == 0);
+    pass(10s);
+    // The one that did not come back has nothing any more, which leaves no unit for the waiter.
+    BOOST_TEST(nudge("b#1.1")[0] == "queued");
+    BOOST_TEST(held() == 3);
+    BOOST_TEST(release("c#1.1", start + 800'000)[0] == "released");
+    BOOST_TEST(nudge("b#1.1")[0] == "own");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_holder_of_units_is_known_by_its_fence_during_the_grace, pool_scene)
+{
+    const std::int64_t fence = std::stoll(acquire("a#1.1", 2)[2]);
+    pass(1s);
+    begin_grace(60s);
+    BOOST_TEST(resync("a#2.1", "a#3.1", fence, 1)[0] == "own");
+    BOOST_TEST(held() == 1);
+    BOOST_TEST(members("pool{holders}") == words{"a#3.1"}, boost::test_tools::per_element());
+}
+
+// The client does not know of its grant, so in what the server has forgotten, others may have been granted its units.
+BOOST_FIXTURE_TEST_CASE(a_waiter_with_units_in_an_outdated_pool_waits_again, pool_scene)
+{
+    acquire("a#1.1", 3);
+    pass(1s);
+    begin_grace(60s);
+    BOOST_TEST(resync("a#1.1", "a#2.1")[0] == "gone");
+    BOOST_TEST(held() == 0);
+    BOOST_TEST(acquire("a#2.1", 3)[0] == "queued");
+    BOOST_TEST(resync("b#1.1", "b#2.1", start + 900'000, 3)[0] == "own");
+    BOOST_TEST(held() == 3);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_permit_of_an_outdated_pool_is_released_and_renewed_as_ever, pool_scene)
+{
+    const std::int64_t first = std::stoll(acquire("a#1.1", 1)[2]);
+    const std::int64_t second = std::stoll(acquire("b#1.1", 1)[2]);
+    pass(1s);
+    begin_grace(60s);
+    BOOST_TEST(renew("a#1.1", first, 1)[0] == "own");
+    BOOST_TEST(release("b#1.1", second, "slot")[0] == "released");
+    BOOST_TEST(release("b#1.1", second, "slot")[0] == "released");
+    BOOST_TEST(value() == 2);
+    BOOST_TEST(acquire("c#1.1", 1, "try")[0] == "busy");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_pool_that_was_used_since_the_start_is_not_outdated, pool_scene)
+{
+    acquire("a#1.1", 1);
+    begin_grace(60s, start);
+    BOOST_TEST(acquire("b#1.1", 1)[0] == "own");
+    // A state of a clock that was ahead may be.
+    pass(-5s);
+    BOOST_TEST(acquire("c#1.1", 1)[0] == "queued");
+}
+
+// A signal is nobody's: no holder comes back for it.
+BOOST_FIXTURE_TEST_CASE(an_automatic_event_has_no_grace, pool_scene)
+{
+    capacity = 1 << 28;
+    outside = capacity;
+    add(1, "x");
+    pass(1s);
+    begin_grace(60s);
+    BOOST_TEST(acquire("a#1.1", 1)[0] == "own");
+}
+
+// --- the client ---------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(the_first_server_has_forgotten_when_it_was_started)
+{
+    driven_client client;
+    client.machine = turnstile::redis::detail::protocol_client(
+        {driven_client::nonce, "t:0:wake:", 50ms, 1.0 / 3, 10s});
+    client.lock = client.machine.open_lock(turnstile::redis::detail::mutex_keys("t", "lock"), {});
+    const std::int64_t started = client.server_now() - 3'000'000;
+    const std::string first = "4000 " + text(started) + ' ' + text(started + 10'000'000);
+    client.machine.connected(client.now, 1, {"run", client.server_now(), started});
+    BOOST_TEST(asked_grace(client) == first);
+    // The connection was interrupted, and no more.
+    client.disconnect();
+    client.pass(1s);
+    client.machine.connected(client.now, 2, {"run", client.server_now(), started});
+    BOOST_TEST(asked_grace(client) == first);
+    // Another one, which has been there for long, may never have known what is held.
+    client.disconnect();
+    client.machine.connected(client.now, 3, {"other", client.server_now(), 0});
+    const std::int64_t met = client.server_now();
+    BOOST_TEST(asked_grace(client) == "4000 " + text(met) + ' ' + text(met + 10'000'000));
+    client.pass(9s);
+    BOOST_TEST(asked_grace(client) == "4000 " + text(met) + ' ' + text(met + 10'000'000));
+    client.pass(2s);
+    BOOST_TEST(asked_grace(client) == "4000");
+}
+
+BOOST_AUTO_TEST_CASE(a_server_whose_clock_is_behind_may_know_what_is_outdated)
+{
+    driven_client client;
+    client.machine = turnstile::redis::detail::protocol_client(
+        {driven_client::nonce, "t:0:wake:", 50ms, 1.0 / 3, 10s});
+    client.lock = client.machine.open_lock(turnstile::redis::detail::mutex_keys("t", "lock"), {});
+    client.machine.connected(client.now, 1, {"run", client.server_now(), 0});
+    client.disconnect();
+    client.pass(2s);
+    const std::int64_t behind = client.server_now() - 5'000'000;
+    client.machine.connected(client.now, 2, {"other", behind, 0});
+    BOOST_TEST(asked_grace(client) ==
+               "4000 " + text(client.server_now()) + ' ' + text(behind + 10'000'000));
+}

@@ -1,0 +1,728 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// What an operator sees of locks, and changes: who holds them and who waits, capacities of
+// semaphores, tokens of permits.
+
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <redis/inspection.hpp>
+#include <redis/names.hpp>
+#include <string>
+#include <string_view>
+#include <support/expect.hpp>
+#include <support/lock_client.hpp>
+#include <support/lock_process.hpp>
+#include <support/lock_view.hpp>
+#include <support/raw_client.hpp>
+#include <support/reading_room.hpp>
+#include <support/redis_server.hpp>
+#include <tuple>
+#include <turnstile/async_semaphore.hpp>
+#include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/error.hpp>
+#include <turnstile/redis/lock_status.hpp>
+#include <turnstile/redis/monitor.hpp>
+#include <turnstile/redis/session.hpp>
+#include <turnstile/redis/shared_mutex.hpp>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using turnstile::error_code;
+using turnstile::redis::async_mutex;
+using turnstile::redis::async_semaphore;
+using turnstile::redis::config;
+using turnstile::redis::errc;
+using turnstile::redis::error_kind;
+using turnstile::redis::lock_mode;
+using turnstile::redis::lock_status;
+using turnstile::redis::monitor;
+using turnstile::redis::semaphore_options;
+using turnstile::redis::session;
+using turnstile::redis::session_thread;
+using turnstile::redis::shared_mutex;
+using turnstile::test::lock_client;
+using turnstile::test::lock_process;
+using turnstile::test::lock_view;
+using turnstile::test::raw_client;
+using turnstile::test::reading_room;
+using turnstile::test::redis_server;
+using turnstile::test::undisturbed;
+using turnstile::test::until;
+
+/// A server, and a session that nothing disturbs.
+struct scene
+{
+    void run(const std::function<asio::awaitable<void>()>& body)
+    {
+        turnstile::test::run(context, body());
+    }
+
+    /// How many wait.
+    int queued(const std::string& kind, const std::string& name) const
+    {
+        const auto keys = turnstile::redis::detail::pool_keys("turnstile", kind, name);
+        return std::stoi(server.cli({"ZCARD", keys[0] + "{queue}"}));
+    }
+
+    std::string undisturbed_url() const
+    {
+        return server.url() + "?lease=3h&claim_lease=3h&health_check=60s&connect_timeout=60s";
+    }
+
+    /// Settings for a user who has only these rights to channels and keys.
+    config as_user(const std::string& channels, const std::string& keys) const
+    {
+        server.run({"ACL",
+                    "SETUSER",
+                    "app",
+                    "on",
+                    ">pw",
+                    channels,
+                    keys,
+                    "+@connection",
+                    "+evalsha",
+                    "+script|load",
+                    "+publish",
+                    "+subscribe",
+                    "+pubsub|numsub",
+                    "+time",
+                    "+info",
+                    "+exists",
+                    "+pexpire",
+                    "+persist",
+                    "+hget",
+                    "+hset",
+                    "+hdel",
+                    "+hmget",
+                    "+hexists",
+                    "+hlen",
+                    "+hgetall",
+                    "+hincrby",
+                    "+zadd",
+                    "+zrem",
+                    "+zscore",
+                    "+zcard",
+                    "+zpopmin",
+                    "+zrange",
+                    "+zrangebyscore",
+                    "+zremrangebyscore"});
+        config settings = undisturbed(server.url());
+        settings.username = "app";
+        settings.password = "pw";
+        return settings;
+    }
+
+    redis_server server;
+    asio::io_context context;
+    session s{context, undisturbed(server.url()), session_thread::own};
+};
+
+/// The error of an operation, whatever its result is.
+template <class Operation>
+asio::awaitable<error_code> error_of(Operation operation)
+{
+    const auto result = co_await std::move(operation)(asio::as_tuple(asio::use_awaitable));
+    co_return std::get<0>(result);
+}
+
+std::string host_name()
+{
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+/// All texts in it.
+std::vector<std::string> texts_of(const lock_status& status)
+{
+    std::vector<std::string> result;
+    const auto add = [&](const auto& list)
+    {
+        for (const auto& each : list)
+            for (const auto& text : {each.session.name, each.session.program, each.session.host})
+                result.push_back(text);
+    };
+    add(status.holders);
+    add(status.waiters);
+    return result;
+}
+
+template <class Permit>
+constexpr bool has_token = requires(const Permit& permit) { permit.fencing_token(); };
+
+// Nothing orders the permits of a local semaphore, and none is lost.
+static_assert(has_token<async_semaphore::permit_type>);
+static_assert(!has_token<turnstile::async_semaphore::permit_type>);
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(redis_operator, scene)
+
+// --- tokens of permits --------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(each_permit_has_a_higher_token_than_the_one_before)
+{
+    async_semaphore printers(s, "printers", 3);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto first = co_await printers.async_acquire();
+        const auto second = co_await printers.async_acquire();
+        BOOST_TEST(first.fencing_token() > 0U);
+        BOOST_TEST(second.fencing_token() > first.fencing_token());
+        BOOST_TEST(async_semaphore::permit_type().fencing_token() == 0U);
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(a_part_of_a_permit_keeps_its_token_and_a_merged_one_has_the_highest)
+{
+    async_semaphore printers(s, "printers", 3);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto first = co_await printers.async_acquire(2);
+        auto second = co_await printers.async_acquire();
+        const std::uint64_t older = first.fencing_token();
+        const std::uint64_t newer = second.fencing_token();
+        const auto part = first.split(1);
+        BOOST_TEST(part.fencing_token() == older);
+        BOOST_TEST(first.fencing_token() == older);
+        first.merge(std::move(second));
+        BOOST_TEST(first.fencing_token() == newer);
+    };
+    run(body);
+}
+
+// --- the capacity of a semaphore ----------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_semaphore_that_is_opened_with_another_capacity_is_refused_with_both_numbers)
+{
+    lock_client first(undisturbed(server.url()));
+    lock_client second(undisturbed(server.url()));
+    first.size("printers", 3);
+    second.size("printers", 5);
+    BOOST_TEST(first.acquire("printers", 1)->result() == "held");
+    const auto refused = second.acquire("printers", 1);
+    BOOST_TEST(refused->result() == make_error_code(errc::capacity_mismatch).message());
+    BOOST_TEST(second.add("printers", 1) == make_error_code(errc::capacity_mismatch));
+    BOOST_TEST(second.log().find("opened with a capacity of 5, but the server has 3") !=
+               std::string::npos);
+    BOOST_TEST((make_error_code(errc::capacity_mismatch) == error_kind::configuration));
+}
+
+BOOST_AUTO_TEST_CASE(a_semaphore_can_adopt_the_capacity_of_the_server)
+{
+    async_semaphore first(s, "printers", 3);
+    async_semaphore second(s, "printers", 5, semaphore_options().adopt_capacity(true));
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        BOOST_TEST(co_await first.async_create());
+        BOOST_TEST(!co_await second.async_create());
+        BOOST_TEST(co_await second.async_available() == 3);
+        BOOST_TEST(co_await error_of(second.async_acquire(4)) ==
+                   make_error_code(turnstile::errc::invalid_count));
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(only_a_semaphore_can_adopt_a_capacity)
+{
+    const auto adopt = semaphore_options().adopt_capacity(true);
+    BOOST_CHECK_THROW(async_mutex(s, "a", adopt), turnstile::redis::redis_error);
+    BOOST_CHECK_THROW(shared_mutex(s, "a", adopt), turnstile::redis::redis_error);
+    BOOST_CHECK_THROW(monitor<reading_room>(s, "a", {}, adopt), turnstile::redis::redis_error);
+}
+
+BOOST_AUTO_TEST_CASE(more_capacity_reaches_the_waiters_of_other_sessions_in_order)
+{
+    lock_client other(undisturbed(server.url()));
+    other.size("printers", 1);
+    async_semaphore printers(s, "printers", 1);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto held = co_await printers.async_acquire();
+        const auto first = other.acquire("printers", 1);
+        BOOST_TEST(until([&] { return queued("semaphore", "printers") == 1; }));
+        const auto second = other.acquire("printers", 1);
+        BOOST_TEST(until([&] { return queued("semaphore", "printers") == 2; }));
+        co_await printers.async_set_capacity(2);
+        BOOST_TEST(first->result() == "held");
+        BOOST_TEST(!second->is_told());
+        BOOST_TEST(queued("semaphore", "printers") == 1);
+        co_await printers.async_set_capacity(3);
+        BOOST_TEST(second->result() == "held");
+        BOOST_TEST(second->fence() > first->fence());
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(units_above_a_smaller_capacity_are_missing_until_they_are_released)
+{
+    async_semaphore printers(s, "printers", 3);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto first = co_await printers.async_acquire(2);
+        auto second = co_await printers.async_acquire();
+        co_await printers.async_set_capacity(1);
+        BOOST_TEST(co_await printers.async_available() == 0);
+        BOOST_TEST(first.valid());
+        co_await first.async_release();
+        BOOST_TEST(co_await printers.async_available() == 0);
+        co_await second.async_release();
+        BOOST_TEST(co_await printers.async_available() == 1);
+    };
+    run(body);
+}
+
+// Long before the end of a lease, when it would ask by itself.
+BOOST_AUTO_TEST_CASE(a_waiter_of_another_session_for_more_than_a_smaller_capacity_fails)
+{
+    lock_client other(undisturbed(server.url()));
+    other.size("printers", 3);
+    async_semaphore printers(s, "printers", 3);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto held = co_await printers.async_acquire();
+        const auto large = other.acquire("printers", 3);
+        BOOST_TEST(until([&] { return queued("semaphore", "printers") == 1; }));
+        co_await printers.async_set_capacity(2);
+        BOOST_TEST(until([&] { return large->is_told(); }));
+        BOOST_TEST(large->error() == make_error_code(turnstile::errc::invalid_count));
+        BOOST_TEST(queued("semaphore", "printers") == 0);
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(
+    a_capacity_that_was_set_holds_for_sessions_that_know_the_semaphore_and_new_ones)
+{
+    async_semaphore before(s, "printers", 3);
+    async_semaphore same(s, "printers", 3);
+    async_semaphore now(s, "printers", 5);
+    async_semaphore neither(s, "printers", 4);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        BOOST_TEST(co_await before.async_create());
+        co_await before.async_set_capacity(5);
+        BOOST_TEST(co_await before.async_available() == 5);
+        BOOST_TEST(co_await same.async_available() == 5);
+        BOOST_TEST(co_await now.async_available() == 5);
+        BOOST_TEST(co_await error_of(neither.async_available()) ==
+                   make_error_code(errc::capacity_mismatch));
+        co_await before.async_set_capacity(7);
+        // It has used the semaphore with the capacity before this one.
+        BOOST_TEST(co_await now.async_available() == 7);
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(a_capacity_that_cannot_be_is_refused)
+{
+    async_semaphore printers(s, "printers", 3);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        for (const std::ptrdiff_t capacity :
+             {std::ptrdiff_t{-1}, std::ptrdiff_t{0}, async_semaphore::max_capacity + 1})
+            BOOST_TEST(co_await error_of(printers.async_set_capacity(capacity)) ==
+                       make_error_code(turnstile::errc::invalid_count));
+        BOOST_TEST(co_await printers.async_available() == 3);
+    };
+    run(body);
+}
+
+// --- what inspection shows ----------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_lock_that_nobody_has_used_is_not_held)
+{
+    async_mutex mutex(s, "orders/42");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        // The session waits until it is connected.
+        const lock_status status = co_await mutex.async_inspect();
+        BOOST_TEST(!status.is_held());
+        BOOST_TEST(status.holders.empty());
+        BOOST_TEST(status.waiter_count == 0U);
+        BOOST_TEST(status.fencing_token == 0U);
+        BOOST_TEST(status.available == 1);
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(holder_and_waiters_of_a_mutex_are_named_by_their_sessions)
+{
+    async_mutex mutex(s, "orders/42");
+    lock_client till(undisturbed(server.url() + "?client_name=till"));
+    lock_client office(undisturbed(server.url() + "?client_name=office"));
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto guard = co_await mutex.async_lock();
+        const auto first = till.lock("orders/42");
+        BOOST_TEST(until([&] { return lock_view(server, "orders/42").queued() == 1; }));
+        const auto second = office.lock("orders/42");
+        BOOST_TEST(until([&] { return lock_view(server, "orders/42").queued() == 2; }));
+
+        const lock_status status = co_await mutex.async_inspect();
+        BOOST_TEST(status.is_held());
+        BOOST_TEST(status.available == 0);
+        BOOST_TEST(status.fencing_token == guard.fencing_token());
+        BOOST_TEST_REQUIRE(status.holders.size() == 1U);
+        const auto& holder = status.holders[0];
+        BOOST_TEST(holder.session.process == ::getpid());
+        BOOST_TEST(holder.session.program == "test_redis_operator");
+        BOOST_TEST(holder.session.host == host_name());
+        BOOST_TEST(holder.session.name ==
+                   "test_redis_operator@" + host_name() + ':' + std::to_string(::getpid()));
+        BOOST_TEST(holder.is_connected);
+        BOOST_TEST(holder.fencing_token == guard.fencing_token());
+        BOOST_TEST((holder.mode == lock_mode::exclusive));
+        BOOST_TEST(holder.lease_left > 0us);
+        BOOST_TEST(holder.lease_left <= undisturbed(server.url()).lease);
+        BOOST_TEST(status.waiter_count == 2U);
+        BOOST_TEST_REQUIRE(status.waiters.size() == 2U);
+        BOOST_TEST(status.waiters[0].session.name == "till");
+        BOOST_TEST(status.waiters[1].session.name == "office");
+        BOOST_TEST(status.waiters[1].session.process == ::getpid());
+        // By the server's clock, which does not wait for anybody.
+        BOOST_TEST(holder.held_for >= status.waiters[0].waiting_for);
+        BOOST_TEST(status.waiters[0].waiting_for >= status.waiters[1].waiting_for);
+
+        // Who knew the nonce could listen to the session's channel.
+        const std::string owner = lock_view(server, "orders/42").owner();
+        const std::string nonce = owner.substr(0, owner.find('#'));
+        BOOST_TEST(nonce.size() > 8U);
+        for (const std::string& text : texts_of(status))
+            BOOST_TEST(text.find(nonce) == std::string::npos, text);
+        BOOST_TEST(server.cli({"KEYS", "*"}).find(nonce) == std::string::npos);
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(units_of_a_semaphore_are_listed_with_their_holders)
+{
+    async_semaphore printers(s, "printers", 4);
+    lock_client office(undisturbed(server.url() + "?client_name=office"));
+    office.size("printers", 4);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto first = co_await printers.async_acquire(2);
+        const auto second = office.acquire("printers", 1);
+        BOOST_TEST(second->result() == "held");
+        const auto third = office.acquire("printers", 3);
+        BOOST_TEST(until([&] { return queued("semaphore", "printers") == 1; }));
+
+        const lock_status status = co_await printers.async_inspect();
+        BOOST_TEST(status.capacity == 4);
+        BOOST_TEST(status.available == 1);
+        BOOST_TEST_REQUIRE(status.holders.size() == 2U);
+        BOOST_TEST(status.holders[0].units == 2);
+        BOOST_TEST(status.holders[0].fencing_token == first.fencing_token());
+        BOOST_TEST(status.holders[1].session.name == "office");
+        BOOST_TEST(status.holders[1].units == 1);
+        BOOST_TEST((status.holders[1].mode == lock_mode::shared));
+        BOOST_TEST_REQUIRE(status.waiters.size() == 1U);
+        BOOST_TEST(status.waiters[0].units == 3);
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(holders_of_a_shared_mutex_are_listed_with_their_modes)
+{
+    shared_mutex catalogue(s, "catalogue");
+    lock_client office(undisturbed(server.url() + "?client_name=office"));
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto upgradable = co_await catalogue.async_lock_upgrade();
+        auto reader = office.read("catalogue");
+        BOOST_TEST(reader->result() == "held");
+        const auto writer = office.write("catalogue");
+        BOOST_TEST(until([&] { return queued("shared_mutex", "catalogue") == 1; }));
+
+        lock_status status = co_await catalogue.async_inspect();
+        BOOST_TEST_REQUIRE(status.holders.size() == 2U);
+        BOOST_TEST((status.holders[0].mode == lock_mode::upgrade));
+        BOOST_TEST((status.holders[1].mode == lock_mode::shared));
+        BOOST_TEST(status.holders[1].units == 1);
+        BOOST_TEST_REQUIRE(status.waiters.size() == 1U);
+        BOOST_TEST((status.waiters[0].mode == lock_mode::exclusive));
+        BOOST_TEST(status.capacity == 1);
+        BOOST_TEST(status.available == 0);
+
+        reader.reset();
+        const auto upgraded = co_await catalogue.async_upgrade(upgradable);
+        status = co_await catalogue.async_inspect();
+        BOOST_TEST(status.holder_count == 1U);
+        BOOST_TEST_REQUIRE(status.holders.size() == 1U);
+        BOOST_TEST((status.holders[0].mode == lock_mode::exclusive));
+        BOOST_TEST(status.holders[0].fencing_token == upgraded.fencing_token());
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(a_section_of_a_monitor_is_its_holder)
+{
+    monitor<reading_room> room(s, "room");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto section = [&](auto& current) -> asio::awaitable<void>
+        {
+            const lock_status status = co_await room.async_inspect();
+            BOOST_TEST_REQUIRE(status.holders.size() == 1U);
+            BOOST_TEST(status.holders[0].fencing_token == current.fencing_token());
+        };
+        co_await room.async_with(section);
+        BOOST_TEST(!(co_await room.async_inspect()).is_held());
+    };
+    run(body);
+}
+
+// That is when an operator looks.
+BOOST_AUTO_TEST_CASE(a_killed_holder_is_still_named)
+{
+    lock_process holder(server, undisturbed_url());
+    const std::uint64_t fence = std::stoull(holder.ask("lock a", "held a"));
+    const pid_t process = holder.pid();
+    BOOST_TEST(holder.kill());
+    async_mutex mutex(s, "a");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        lock_status status;
+        while (!status.is_held() || status.holders[0].is_connected)
+            status = co_await mutex.async_inspect();
+        BOOST_TEST(status.holders[0].session.process == process);
+        BOOST_TEST(status.holders[0].session.host == host_name());
+        BOOST_TEST(status.holders[0].fencing_token == fence);
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_cannot_be_reached_is_not_waited_for)
+{
+    async_mutex mutex(s, "a");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        co_await s.async_ready();
+        server.stop();
+        error_code error;
+        while (error != make_error_code(errc::unreachable))
+        {
+            error = co_await error_of(mutex.async_inspect());
+        }
+        error = co_await error_of(mutex.async_break());
+        BOOST_TEST((error == error_kind::temporary));
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(a_closed_session_inspects_nothing)
+{
+    async_mutex mutex(s, "a");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        co_await s.async_ready();
+        co_await s.async_close();
+        const auto closed = make_error_code(errc::session_closed);
+        BOOST_TEST(co_await error_of(mutex.async_inspect()) == closed);
+        BOOST_TEST(co_await error_of(mutex.async_break()) == closed);
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(the_connection_has_the_name_of_program_host_and_process)
+{
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        co_await s.async_ready();
+        BOOST_TEST(server.cli({"CLIENT", "LIST"})
+                       .find(" name=test_redis_operator@" + host_name() + ':' +
+                             std::to_string(::getpid()) + ' ') != std::string::npos);
+    };
+    run(body);
+}
+
+// --- how a lock is freed ------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_broken_lock_goes_to_the_next_waiter_and_its_holder_is_told)
+{
+    lock_client till(undisturbed(server.url()));
+    lock_client office(undisturbed(server.url()));
+    async_mutex mutex(s, "a");
+    raw_client listener(server);
+    listener.send({"SUBSCRIBE", "turnstile:0:broken"});
+    BOOST_TEST(listener.hear("subscribe"));
+    const auto holder = till.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const auto waiter = office.lock("a");
+    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        BOOST_TEST(co_await mutex.async_break(holder->fence()) == 1U);
+        BOOST_TEST(waiter->result() == "held");
+        BOOST_TEST(waiter->fence() > holder->fence());
+        BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+        BOOST_TEST(!holder->holds());
+        BOOST_TEST(till.log().find("the lock 'a' was lost: an operator has broken turnstile:") !=
+                   std::string::npos);
+        BOOST_TEST(
+            listener.hear(lock_view(server, "a").keys[0] + ' ' + std::to_string(holder->fence())));
+        // That grant is over: nobody else loses the lock.
+        BOOST_TEST(co_await mutex.async_break(holder->fence()) == 0U);
+        BOOST_TEST(waiter->holds());
+    };
+    run(body);
+}
+
+// Its lease would last for hours.
+BOOST_AUTO_TEST_CASE(a_stopped_holder_is_broken_and_finds_out_when_it_goes_on)
+{
+    lock_process holder(server, undisturbed_url());
+    async_mutex mutex(s, "a");
+    holder.ask("lock a", "held a");
+    BOOST_TEST(holder.ask("write a", "accepted") == "a");
+    BOOST_TEST(holder.stop());
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        BOOST_TEST(co_await mutex.async_break() == 1U);
+        const auto guard = co_await mutex.async_lock();
+        BOOST_TEST(turnstile::test::write_register(server, "a", guard.fencing_token()));
+        holder.go_on();
+        holder.hear("lost a");
+        BOOST_TEST(holder.ask("write a", "refused") == "a");
+        BOOST_TEST(guard.valid());
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(all_holders_of_a_semaphore_are_broken_or_one)
+{
+    lock_client till(undisturbed(server.url()));
+    till.size("printers", 3);
+    async_semaphore printers(s, "printers", 3);
+    const auto first = till.acquire("printers", 1);
+    const auto second = till.acquire("printers", 1);
+    BOOST_TEST(first->result() == "held");
+    BOOST_TEST(second->result() == "held");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto mine = co_await printers.async_acquire();
+        BOOST_TEST(co_await printers.async_break(first->fence()) == 1U);
+        BOOST_TEST(until([&] { return first->is_told_of_loss(); }));
+        BOOST_TEST(second->holds());
+        BOOST_TEST(co_await printers.async_break() == 2U);
+        BOOST_TEST(until([&] { return second->is_told_of_loss(); }));
+        BOOST_TEST(until([&] { return !mine.valid(); }));
+        BOOST_TEST(co_await printers.async_break() == 0U);
+        BOOST_TEST(co_await printers.async_available() == 3);
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(a_section_of_a_broken_monitor_writes_nothing)
+{
+    monitor<reading_room> room(s, "room");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto section = [&](auto& current) -> asio::awaitable<void>
+        {
+            current->visits = 2;
+            BOOST_TEST(co_await room.async_break() == 1U);
+        };
+        const auto lost = make_error_code(turnstile::errc::lost);
+        try
+        {
+            co_await room.async_with(section);
+            BOOST_TEST(false, "the section counts");
+        }
+        catch (const turnstile::system_error& error)
+        {
+            BOOST_TEST(error.code() == lost);
+        }
+        const auto visits = [](auto& current) { return current->visits; };
+        BOOST_TEST(co_await room.async_with(visits) == 0);
+    };
+    run(body);
+}
+
+// --- rights -------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_user_without_the_channel_cannot_break_a_lock)
+{
+    std::string log;
+    config settings = as_user("&turnstile:*:wake:*", "~turnstile:*");
+    settings.logger = [&](turnstile::redis::log_level, std::string_view text) { log += text; };
+    session app(context, settings, session_thread::own);
+    async_mutex mutex(app, "a");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto guard = co_await mutex.async_lock();
+        BOOST_TEST(co_await error_of(mutex.async_break()) ==
+                   make_error_code(errc::missing_permission));
+        BOOST_TEST(log.find("add &turnstile:0:broken") != std::string::npos);
+        BOOST_TEST(guard.valid());
+        const lock_status status = co_await mutex.async_inspect();
+        BOOST_TEST_REQUIRE(status.holders.size() == 1U);
+        BOOST_TEST(status.holders[0].fencing_token == guard.fencing_token());
+        BOOST_TEST(status.holders[0].session.process == ::getpid());
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(a_user_of_some_locks_alone_inspects_them_without_names)
+{
+    session app(context, as_user("&turnstile:*", "~turnstile:*:mutex*:a*"), session_thread::own);
+    async_mutex mutex(app, "a");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto guard = co_await mutex.async_lock();
+        const lock_status status = co_await mutex.async_inspect();
+        BOOST_TEST_REQUIRE(status.holders.size() == 1U);
+        BOOST_TEST(status.holders[0].fencing_token == guard.fencing_token());
+        BOOST_TEST(status.holders[0].session.name.empty());
+        BOOST_TEST(co_await mutex.async_break() == 1U);
+    };
+    run(body);
+}
+
+// --- what is read from the answers --------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(answers_of_another_form_are_no_status)
+{
+    using turnstile::redis::detail::inspected_kind;
+    using turnstile::redis::detail::parse_status;
+    using words = std::vector<std::string>;
+    for (const words& each : {words{}, words{"foreign"}, words{"1 2 3"}, words{"9 0 0 0 0 1 1 1"},
+                              words{"9 0 1 0 1 1 x"}, words{"9 5 1 0 1 1 0", "1 5 7 1"},
+                              words{"9 5 1 0 1 1 0", "1 5 7", ""}})
+        BOOST_TEST(!parse_status(each, inspected_kind::mutex));
+    BOOST_TEST(!!parse_status(words{"9 0 0 0 0 1 1"}, inspected_kind::mutex));
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_that_has_ended_has_nothing_left_and_an_upgrade_no_place)
+{
+    using namespace turnstile::redis::detail;
+    const std::vector<std::string> said{"9 5 1 1 1 7 0", "1073741825 5 7 1", "till p h 42",
+                                        "268435454 1 0 1", "no name"};
+    const auto status = parse_status(said, inspected_kind::shared_mutex);
+    BOOST_TEST_REQUIRE(status.has_value());
+    BOOST_TEST(status->holders.at(0).lease_left == 0us);
+    BOOST_TEST(status->holders.at(0).held_for == 4us);
+    BOOST_TEST(status->holders.at(0).session.host == "h");
+    BOOST_TEST((status->holders.at(0).mode == lock_mode::upgrade));
+    BOOST_TEST(status->waiters.at(0).waiting_for == 0us);
+    BOOST_TEST(status->waiters.at(0).session.name.empty());
+    BOOST_TEST((status->waiters.at(0).mode == lock_mode::exclusive));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
