@@ -41,30 +41,30 @@ namespace turnstile::test::chaos {
 
 namespace asio = boost::asio;
 
-// Longer than any fault lasts, and then many leases and back-offs, also where everything is slow.
+// Longer than any fault, plus many leases and back-offs, on a slow machine, too.
 inline constexpr std::chrono::milliseconds longest_explicable_wait{300'000};
 
-/// How the soak comes to its end: first nobody brings any more what others wait for, then all stop.
+/// How the soak ends: first producers stop to bring items, then all workers stop.
 struct course
 {
     std::atomic<bool> nobody_brings{false};
-    /// How many bring.
+    /// The number of workers that bring items.
     std::atomic<int> bringers{0};
     std::atomic<bool> is_over{false};
 };
 
-/// How something that was tried has ended.
+/// The result of an attempt.
 enum class outcome
 {
     done,
-    /// It has not been done.
+    /// It was not executed.
     nothing,
-    /// The same, because a requirement does not hold.
+    /// It was not executed because a requirement does not hold.
     unmet,
     doubtful,
 };
 
-/// How long somebody waits.
+/// The time limit of a wait.
 struct patience
 {
     patience(std::chrono::milliseconds how_long, const tally& counts)
@@ -73,7 +73,7 @@ struct patience
     {
     }
 
-    /// Whether nobody can explain that so much time was not enough.
+    /// Whether no known cause explains that the limit was too short.
     [[nodiscard]] bool is_exhausted(const tally& counts) const
     {
         return span == longest_explicable_wait && counts.awake() - begun > span / 2;
@@ -83,7 +83,7 @@ struct patience
     std::chrono::milliseconds begun;
 };
 
-/// A coroutine that does the same again and again.
+/// A coroutine that repeats an action.
 struct worker
 {
     worker(std::string what, bool is_helper)
@@ -93,14 +93,14 @@ struct worker
     }
 
     std::string name;
-    /// It is there for the others, and nobody waits for it.
+    /// It only helps other workers. The soak does not wait for it.
     bool helps;
-    /// How often it has come to a good end.
+    /// The number of successful repetitions.
     std::atomic<std::uint64_t> laps{0};
     std::atomic<bool> has_ended{false};
 };
 
-/// A session with a proxy of its own, a thread, and workers who use them.
+/// A session with its own proxy and thread, and its workers.
 class client
 {
 public:
@@ -117,7 +117,7 @@ public:
     [[nodiscard]] tally& counts() const { return counts_; }
     [[nodiscard]] const std::vector<std::unique_ptr<worker>>& workers() const { return workers_; }
 
-    /// Adds a worker, before run(): a function that gets it and returns an awaitable.
+    /// Adds a worker before run(): a function that receives it and returns an awaitable.
     template <class Work>
     void employ(const std::string& what, Work work, bool helps = false)
     {
@@ -132,13 +132,13 @@ public:
         thread_ = std::thread([this] { context_.run(); });
     }
 
-    /// Keeps it from running.
+    /// Blocks its thread.
     void pause(std::chrono::milliseconds span)
     {
         asio::post(context_, [span] { std::this_thread::sleep_for(span); });
     }
 
-    /// Whether somebody works whom a helper may be there for.
+    /// Whether a worker that needs helpers still runs.
     [[nodiscard]] bool is_busy() const
     {
         return std::ranges::any_of(workers_, [](const auto& each)
@@ -152,14 +152,14 @@ public:
         session_.reset();
     }
 
-    // --- for the workers, in its thread ---
+    // --- for the workers, in their thread ---
 
     int roll(int least, int most)
     {
         return std::uniform_int_distribution<int>(least, most)(random_);
     }
 
-    /// One in four is easily given up.
+    /// One limit in four is short.
     patience roll_patience()
     {
         return {roll(1, 4) != 1 ? longest_explicable_wait : std::chrono::milliseconds(roll(1, 300)),
@@ -174,13 +174,13 @@ public:
         co_await timer.async_wait(asio::deferred);
     }
 
-    /// For an operation, such that it does not wait for longer; the error is a part of what it returns.
+    /// A completion token with this time limit, which returns the error as a part of the result.
     static auto no_longer_than(const patience& limit)
     {
         return asio::cancel_after(limit.span, asio::as_tuple(asio::deferred));
     }
 
-    /// Says what is wrong, if anything is, and what has become of what was to be done.
+    /// Records an unexpected error, and returns the outcome.
     outcome conclude(const error_code& error, const patience& limit, const std::string& what)
     {
         if (!error)
@@ -205,7 +205,7 @@ public:
     tcp_proxy proxy;
 
 private:
-    /// What a server refuses for good, and why, is not in an error code.
+    /// The log explains permanent errors of the server, which an error code does not.
     [[nodiscard]] redis::config settings() const
     {
         redis::config result(brief_url(proxy.url()));

@@ -20,24 +20,37 @@
 
 namespace turnstile::test::chaos {
 
-/// Breaks what lies between clients and servers, and those themselves.
+/// The selected faults.
+enum class faults
+{
+    all,
+    /// Connections stall for seconds, and then continue or break.
+    stalls,
+};
+
+/// Causes faults of connections, clients and servers.
 class fault_injector
 {
 public:
     fault_injector(std::vector<protected_server*> servers, std::vector<client*> clients,
-                   tally& counts, unsigned seed)
-        : servers_(std::move(servers))
+                   tally& counts, unsigned seed, faults which)
+        : which_(which)
+        , servers_(std::move(servers))
         , clients_(std::move(clients))
         , counts_(counts)
         , random_(seed)
     {
     }
 
-    /// One fault of some kind; those that last are healed some time later.
+    /// Causes one random fault. Lasting ones are healed some time later.
     void inject()
     {
         using fault = std::pair<const char*, bool (fault_injector::*)()>;
-        static constexpr std::array<fault, 11> faults{{
+        static constexpr std::array<fault, 16> all{{
+            {"connections held, then resumed", &fault_injector::hold_and_resume},
+            {"connections held, then cut", &fault_injector::hold_and_cut},
+            {"line held, then resumed", &fault_injector::hold_line_and_resume},
+            {"line held, then cut", &fault_injector::hold_line_and_cut},
             {"connection cut", &fault_injector::cut},
             {"half-open to the client", &fault_injector::swallow_to_client},
             {"half-open to the server", &fault_injector::swallow_to_server},
@@ -45,18 +58,20 @@ public:
             {"connections refused", &fault_injector::refuse},
             {"client paused", &fault_injector::pause_client},
             {"CLIENT KILL", &fault_injector::kill_connections},
+            {"rights to the units withdrawn", &fault_injector::withdraw_rights},
             {"SCRIPT FLUSH", &fault_injector::flush_scripts},
             {"server paused", &fault_injector::pause_server},
             {"server killed, memory kept", &fault_injector::restart},
             {"server killed, memory lost", &fault_injector::restart_empty},
         }};
+        const std::size_t count = which_ == faults::stalls ? stalls : all.size();
         const auto& [name, function] =
-            faults[static_cast<std::size_t>(roll(0, static_cast<int>(faults.size()) - 1))];
+            all[static_cast<std::size_t>(roll(0, static_cast<int>(count) - 1))];
         if ((this->*function)())
             counts_.fault(name);
     }
 
-    /// Ends what has lasted long enough, or everything.
+    /// Ends the faults that have lasted long enough, or all.
     void heal(bool all = false)
     {
         const auto now = std::chrono::steady_clock::now();
@@ -71,6 +86,9 @@ public:
     }
 
 private:
+    /// The number of stalls at the beginning of the list.
+    static constexpr std::size_t stalls = 4;
+
     int roll(int least, int most)
     {
         return std::uniform_int_distribution<int>(least, most)(random_);
@@ -86,14 +104,36 @@ private:
         return *servers_[static_cast<std::size_t>(roll(0, static_cast<int>(servers_.size()) - 1))];
     }
 
-    void later(std::function<void()> heal)
+    void later(std::function<void()> heal) { later(roll(20, 1500), std::move(heal)); }
+
+    void later(int ms, std::function<void()> heal)
     {
-        wounds_.emplace_back(std::chrono::steady_clock::now() +
-                                 std::chrono::milliseconds(roll(20, 1500)),
+        wounds_.emplace_back(std::chrono::steady_clock::now() + std::chrono::milliseconds(ms),
                              std::move(heal));
     }
 
-    // Each says whether the fault could happen.
+    // Each returns whether the fault could happen.
+
+    /// Both directions stall. Meanwhile the client gives the connection up and opens another one, unless new ones stall
+    /// as well. If the connection is not cut at the end, all its commands arrive late.
+    bool hold(bool new_ones, bool cuts)
+    {
+        client& whom = any_client();
+        whom.proxy.hold(new_ones);
+        later(roll(1000, 5000),
+              [&whom, cuts]
+              {
+                  if (cuts)
+                      whom.proxy.cut();
+                  whom.proxy.resume();
+              });
+        return true;
+    }
+
+    bool hold_and_resume() { return hold(false, false); }
+    bool hold_and_cut() { return hold(false, true); }
+    bool hold_line_and_resume() { return hold(true, false); }
+    bool hold_line_and_cut() { return hold(true, true); }
 
     bool cut()
     {
@@ -105,7 +145,7 @@ private:
     {
         client& whom = any_client();
         whom.proxy.swallow(which);
-        // What was swallowed leaves a gap in the stream: nothing may follow it.
+        // Swallowed data leave a gap in the stream: nothing may follow it.
         later([&whom] { whom.proxy.mend(); });
         return true;
     }
@@ -137,6 +177,22 @@ private:
     }
 
     bool kill_connections() { return command({"CLIENT", "KILL", "TYPE", "pubsub"}); }
+    /// Revokes all permissions, except those for units that are taken for good, whose users expect
+    /// the error.
+    bool withdraw_rights()
+    {
+        protected_server& which = any_server();
+        if (is_paused(which))
+            return false;
+        std::vector<std::string> rights{"ACL", "SETUSER", "default", "resetkeys"};
+        for (const char* const kind : {"mutex*", "shared_mutex*", "monitor*", "event*", "latch*",
+                                       "barrier*", "semaphore*:lock*"})
+            rights.push_back(std::string("~turnstile:*:") + kind);
+        which.server.run(rights);
+        later([&which] { which.server.run({"ACL", "SETUSER", "default", "~*"}); });
+        return true;
+    }
+
     bool flush_scripts() { return command({"SCRIPT", "FLUSH"}); }
 
     bool command(const std::vector<std::string>& words)
@@ -189,6 +245,7 @@ private:
         return true;
     }
 
+    const faults which_;
     std::vector<protected_server*> servers_;
     std::vector<client*> clients_;
     tally& counts_;

@@ -20,15 +20,18 @@
 namespace turnstile::test::chaos {
 
 /**
- * @brief What must be so of those who wait at the gates of a server.
+ * @brief Checks the waiters at the gates of a server.
  *
- * Nobody goes through a closed door; no ring of the bell is heard twice; nobody has met the others more often than
- * each of them has come; no latch opens before all have arrived. All but the first is forgotten with the memory of a
- * server, so it is said of one that keeps it.
+ * No waiter passes a closed door. No ring of the bell is received twice. No participant has passed the barrier more
+ * often than any other has arrived. No latch opens before all have arrived. A server that loses its memory forgets
+ * all but the first, so these rules apply only to a server that keeps it.
  */
 class gate_book
 {
 public:
+    /// The number of arrivals of each participant at a latch.
+    static constexpr int arrivals = 2;
+
     gate_book(std::string name, std::size_t participants, bool is_lasting, tally& counts)
         : name_(std::move(name))
         , is_lasting_(is_lasting)
@@ -47,11 +50,11 @@ public:
 
     // --- events ---
 
-    /// One of those who wait for the events ends.
+    /// A waiter for the events ends.
     void waits_no_more() { --waiting_; }
     [[nodiscard]] bool does_somebody_wait() const { return waiting_ != 0; }
 
-    /// Is said before the door is opened, and when it certainly has been closed.
+    /// Called before the door is opened, and when it has certainly been closed.
     void opens()
     {
         const std::lock_guard lock(mutex_);
@@ -64,7 +67,7 @@ public:
         closed_ = true;
     }
 
-    /// Since which opening the door is closed, if it is.
+    /// The number of the last opening if the door is closed.
     [[nodiscard]] std::optional<std::uint64_t> closed_since() const
     {
         const std::lock_guard lock(mutex_);
@@ -77,7 +80,7 @@ public:
             counts_.violation(name_ + ": somebody went through a closed door");
     }
 
-    /// Is said before.
+    /// Called before.
     void rings() { ++rings_; }
 
     void heard()
@@ -88,10 +91,10 @@ public:
 
     // --- the barrier ---
 
-    /// Is said before.
+    /// Called before.
     void goes_to_meet(std::size_t who) { ++meetings_[who].begun; }
 
-    /// The same: does not count any more.
+    /// Called before. The participant no longer counts.
     void stays_away(std::size_t who)
     {
         meetings_[who].begun = std::numeric_limits<std::uint64_t>::max();
@@ -110,7 +113,7 @@ public:
 
     // --- latches ---
 
-    /// Is said before somebody arrives at a latch. If not, there will be no such latch.
+    /// Called before a participant arrives at a latch. Returns false if there will be no such latch.
     bool joins(std::size_t round)
     {
         const std::lock_guard lock(mutex_);

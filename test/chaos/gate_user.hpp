@@ -19,11 +19,12 @@
 
 namespace turnstile::test::chaos {
 
-/// What a client has of the gates of its server, and the workers that wait there.
+/// A client's gates, and the workers that wait there.
 class gate_user
 {
 public:
-    /// @param number the client's, from 0; the first one opens and closes the events.
+    /// @param number the client's number from 0 on; the first one opens and closes
+    ///               the events.
     gate_user(client& who, course& run, gate_book& book, std::size_t number)
         : client_(who)
         , course_(run)
@@ -36,7 +37,7 @@ public:
         client_.employ("who waits for the door", [this](worker& self) { return pass(self); });
         client_.employ("who waits for the bell", [this](worker& self) { return hear(self); });
         client_.employ("who meets the others", [this](worker& self) { return meet(self); });
-        // Who had arrived at a latch that the server forgets would have to arrive anew.
+        // If the server forgot a latch, all participants would have to arrive again.
         if (book_.is_lasting())
             client_.employ("who waits at latches", [this](worker& self) { return gather(self); });
         if (number_ == 0)
@@ -94,7 +95,7 @@ private:
         book_.waits_no_more();
     }
 
-    /// Whoever waits gets through: sometimes the door is closed at once.
+    /// Sometimes closes the door at once; all waiters still pass.
     asio::awaitable<void> open()
     {
         while (book_.does_somebody_wait())
@@ -133,7 +134,7 @@ private:
         while (!course_.is_over)
         {
             book_.goes_to_meet(number_);
-            // Of who has given up, nobody could say whether the others have met it.
+            // After a cancelled arrival, it would be unknown whether the others passed.
             const patience limit =
                 book_.is_lasting() ? client_.endless_patience() : client_.roll_patience();
             auto token = client::no_longer_than(limit);
@@ -159,8 +160,10 @@ private:
         for (std::size_t round = 0; book_.joins(round); ++round)
         {
             redis::latch latch(client_.session(), fmt::format("latch {}", round),
-                               book_.participants());
-            co_await arrive(latch);
+                               gate_book::arrivals * book_.participants());
+            // The latch opens only with the last arrivals.
+            for (int i = 1; i <= gate_book::arrivals; ++i)
+                co_await arrive(latch, i == gate_book::arrivals && roll(1, 2) == 1);
             while (!co_await is_through(latch))
             {
             }
@@ -171,11 +174,11 @@ private:
         }
     }
 
-    /// Once, whether or not somebody is told.
-    asio::awaitable<void> arrive(redis::latch& latch)
+    /// Arrives once, whether or not an answer comes.
+    asio::awaitable<void> arrive(redis::latch& latch, bool waits)
     {
         error_code error;
-        if (roll(1, 2) == 1)
+        if (!waits)
         {
             const auto [e] = co_await latch.async_count_down(1, asio::as_tuple(asio::deferred));
             error = e;

@@ -21,8 +21,8 @@
 
 namespace turnstile::test::chaos {
 
-/// The state of a monitor: how many things are in a store, how many more have room there, how many were
-/// brought and taken, and who has come to see them.
+/// The state of a monitor: a store with a number of items and of free places, the numbers of brought and
+/// taken items, and its visitors.
 struct store
 {
     std::int64_t room = 0;
@@ -30,13 +30,13 @@ struct store
     std::int64_t brought = 0;
     std::int64_t taken = 0;
     std::int64_t visits = 0;
-    /// Each is the contribution of somebody.
+    /// Each one is a contribution.
     std::int64_t visitors = 0;
 };
 
 BOOST_DESCRIBE_STRUCT(store, (), (room, filled, brought, taken, visits, visitors))
 
-/// What is done to a store.
+/// The actions on a store.
 enum class deed
 {
     bring,
@@ -45,14 +45,14 @@ enum class deed
 };
 
 /**
- * @brief What must be so of a store, and of what was done to it.
+ * @brief Checks a store, and the actions on it.
  *
- * Of every store: each change was made as a whole.
+ * For every store: each change is atomic.
  *
- * Of a server that does not forget besides: each change was made once, if its operation has succeeded, and not at all
- * if it has failed; if that is in doubt, perhaps. And whoever believes that its contribution counts is right. A
- * server that forgets begins with an empty store again, so nothing can be said of its numbers as a whole; and
- * whoever relies on them may not know yet. That is why there are servers of both kinds.
+ * For a server that keeps its memory also: each change was made once if its operation succeeded, not at all if it
+ * failed, and at most once if its result is unknown. And a contribution that its process believes valid is in the
+ * state. A server that loses its memory starts with an empty store, so its totals cannot be checked, and clients may
+ * not know of the loss yet. So there are servers of both kinds.
  */
 class ledger
 {
@@ -69,7 +69,7 @@ public:
 
     [[nodiscard]] int size() const { return size_; }
 
-    /// The store as long as nobody has done anything.
+    /// The store before any action.
     [[nodiscard]] store initial() const
     {
         store result;
@@ -77,7 +77,7 @@ public:
         return result;
     }
 
-    // --- what is done, as its doer knows it ---
+    // --- actions, as their clients know them ---
 
     void begin(deed what)
     {
@@ -94,7 +94,7 @@ public:
             --at(possible_, what);
     }
 
-    /// A contribution counts, until it goes.
+    /// A contribution is valid until it is withdrawn.
     void enter(const redis::contribution& who)
     {
         const std::lock_guard lock(mutex_);
@@ -107,13 +107,14 @@ public:
         std::erase(visitors_, &who);
     }
 
-    // --- what a section sees ---
+    // --- the state in a critical section ---
 
-    /// What is wrong with it, if anything is, and if the section counts. It has to be under way.
+    /// Describes what is wrong with the state, if this critical section is valid. Call it during the
+    /// critical section.
     [[nodiscard]] std::string complaint(const store& seen) const
     {
         const std::lock_guard lock(mutex_);
-        // Who owns the lock sees all that was told to be done by now: it was done before.
+        // The holder sees all actions that were reported as done by now.
         if (seen.room + seen.filled != size_ || seen.brought - seen.taken != seen.filled ||
             seen.room < 0 || seen.filled < 0 || seen.visitors < 0 ||
             (is_lasting_ && !is_accounted_for(seen)))
@@ -121,7 +122,7 @@ public:
         return {};
     }
 
-    /// The section counts.
+    /// The critical section was valid.
     void confirm(const std::string& complaint) const
     {
         if (!complaint.empty())
@@ -165,7 +166,7 @@ private:
     const bool is_lasting_;
     tally& counts_;
     mutable std::mutex mutex_;
-    // How often each was done, and may have been.
+    // The numbers of times that each action was done for certain, and possibly.
     numbers certain_{};
     numbers possible_{};
     std::vector<const redis::contribution*> visitors_;

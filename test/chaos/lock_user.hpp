@@ -22,7 +22,7 @@
 
 namespace turnstile::test::chaos {
 
-/// The kinds of things whose names are numbers take turns.
+/// The kinds of objects. They alternate by number.
 enum class kind
 {
     mutex,
@@ -36,7 +36,7 @@ inline kind kind_of(std::size_t number)
 }
 
 inline constexpr int semaphore_capacity = 5;
-/// More than there are readers.
+/// More than the number of readers.
 inline constexpr int all_readers = 1'000'000;
 
 inline int capacity_of(kind what)
@@ -44,11 +44,11 @@ inline int capacity_of(kind what)
     return what == kind::mutex ? 1 : what == kind::semaphore ? semaphore_capacity : all_readers;
 }
 
-/// What a client has of the locks and pools of its server, and the workers that go in and out of them.
+/// A client's locks and pools, and the workers that use them.
 class lock_user
 {
 public:
-    /// @param cohort how often the client passes a mutex on in itself.
+    /// @param cohort the client's limit of hand-overs within its cohort.
     lock_user(client& who, course& run, std::vector<std::unique_ptr<oracle>>& oracles, int workers,
               std::uint32_t cohort)
         : client_(who)
@@ -64,7 +64,41 @@ public:
     lock_user(const lock_user&) = delete;
     lock_user& operator=(const lock_user&) = delete;
 
+    /// Without workers: checks that all permits have been released.
+    lock_user(client& who, course& run, std::vector<std::unique_ptr<oracle>>& oracles)
+        : client_(who)
+        , course_(run)
+        , oracles_(oracles)
+    {
+        for (std::size_t i = 0; i != oracles_.size(); ++i)
+            make(i, 0);
+        client_.employ("who counts permits", [this](worker&) { return inspect(); });
+    }
+
 private:
+    /// A permit whose release was lost is free when its lease has expired.
+    asio::awaitable<void> inspect()
+    {
+        const patience limit = client_.endless_patience();
+        for (const auto& each : semaphores_)
+        {
+            std::ptrdiff_t available = each ? -1 : semaphore_capacity;
+            while (available != semaphore_capacity && !limit.is_exhausted(client_.counts()))
+            {
+                const auto [error, seen] =
+                    co_await each->async_available(asio::as_tuple(asio::deferred));
+                if (!error)
+                    available = seen;
+                co_await client_.sleep(std::chrono::milliseconds(50));
+            }
+            if (available != semaphore_capacity)
+                client_.counts().violation(
+                    fmt::format("{}: {} of {} units are available in the end",
+                                name_of(static_cast<std::size_t>(&each - semaphores_.data())),
+                                available, semaphore_capacity));
+        }
+    }
+
     void make(std::size_t number, std::uint32_t cohort)
     {
         const std::string name = fmt::format("lock {}", number);
@@ -129,7 +163,7 @@ private:
         co_return co_await listen(which, guard);
     }
 
-    /// Sleeps until a bell rings, and is inside once more.
+    /// Waits on a condition, and enters again.
     asio::awaitable<bool> listen(std::size_t which, any_guard& guard)
     {
         const std::uint64_t before = guard.fence();
@@ -149,7 +183,7 @@ private:
         co_return co_await section(which, guard, share(), "sections after a sleep");
     }
 
-    /// Wakes all who sleep, as long as somebody may.
+    /// Notifies all waiters, as long as there may be any.
     asio::awaitable<void> ring()
     {
         while (client_.is_busy())
@@ -212,7 +246,7 @@ private:
         co_return co_await section(which, guard, wanted, "sections that read");
     }
 
-    /// Waits, and yields nothing if that came to nothing.
+    /// Waits for the lock; the guard is empty on failure.
     template <class Start>
     asio::awaitable<any_guard> attempt(std::size_t which, Start start)
     {
@@ -229,7 +263,7 @@ private:
         co_return result;
     }
 
-    /// Is inside for a while, and gives back; whether that ended well.
+    /// Holds the lock for a while and releases it. Returns whether that succeeded.
     asio::awaitable<bool> section(std::size_t which, any_guard& guard, share has, const char* what)
     {
         co_await stay(which, guard, has);
@@ -256,7 +290,7 @@ private:
         }
     }
 
-    /// Reads, and perhaps writes then.
+    /// Reads, and then perhaps upgrades and writes.
     asio::awaitable<bool> upgradable_section(std::size_t which, any_guard& guard, share has)
     {
         if (roll(1, 2) == 1)
@@ -281,7 +315,7 @@ private:
     client& client_;
     course& course_;
     std::vector<std::unique_ptr<oracle>>& oracles_;
-    // By number; null if it is of another kind.
+    // By number; null for objects of another kind.
     std::vector<std::unique_ptr<redis::async_mutex>> mutexes_;
     std::vector<std::unique_ptr<redis::condition>> bells_;
     std::vector<std::unique_ptr<redis::async_semaphore>> semaphores_;

@@ -23,11 +23,10 @@
 namespace turnstile::test::chaos {
 
 /**
- * @brief Processes, one after the other, that contribute to the state of a monitor, and are stopped for longer than a
- * lease, and killed.
+ * @brief A sequence of processes that contribute to the state of a monitor, and are stopped for longer than a
+ *        lease, or killed.
  *
- * Whatever they have contributed has to be gone at the end, and each visit was made once, as far as somebody has
- * been told.
+ * At the end, all their contributions are undone, and each visit was counted once if its process received the result.
  */
 class mortals
 {
@@ -38,7 +37,7 @@ public:
         , counts_(counts)
         , random_(seed)
     {
-        // They die with the thread that has started them.
+        // A process is killed when the thread that started it ends.
         thread_ = std::thread([this] { run(); });
     }
     mortals(const mortals&) = delete;
@@ -52,7 +51,7 @@ public:
     void end() { is_over_ = true; }
     [[nodiscard]] bool has_ended() const { return has_ended_; }
 
-    /// When all have ended.
+    /// Checks the state when all processes have ended.
     void inspect(client& inspector)
     {
         inspector.employ("who inspects the reading room",
@@ -81,13 +80,13 @@ private:
         has_ended_ = true;
     }
 
-    /// Does this and that until it is killed.
+    /// Enters and leaves a few times; then the process is killed.
     void live()
     {
         lock_process process(server_.server, brief_url(server_.server.url()));
         for (int i = roll(1, 6); i > 0 && !is_over_; --i)
             enter_and_leave(process);
-        // Perhaps with a section under way.
+        // Perhaps kills it during a critical section.
         ++asked_;
         process.tell("enter " + room_);
         std::this_thread::sleep_for(std::chrono::milliseconds(roll(0, 20)));

@@ -19,17 +19,17 @@
 
 namespace turnstile::test::chaos {
 
-/// What one needs to be inside. Of a mutex all that there is; of a shared mutex a reader one unit, a writer
-/// all of them, and who may upgrade one unit and the only right to.
+/// The units that a hold takes. A mutex has one unit, which is exclusive. Of a shared mutex, a reader holds
+/// one unit, a writer all units, and an upgradable reader one unit and the single right to upgrade.
 struct share
 {
     int units = 1;
     int rights = 0;
-    /// Whether nobody else can be inside.
+    /// Whether the hold excludes all others.
     bool exclusive = true;
 };
 
-/// What a lock or a pool protects.
+/// The resource that a lock or a pool protects.
 class oracle
 {
     struct visitor
@@ -48,7 +48,7 @@ public:
     {
     }
 
-    /// Somebody is inside, as long as this exists; the guard has to stay meanwhile.
+    /// A hold, during the lifetime of this object; the guard has to stay alive meanwhile.
     class visit
     {
     public:
@@ -67,14 +67,14 @@ public:
             where_.visitors_.erase(self_);
         }
 
-        /// Checks whether it may be, if its guard is valid at this moment.
+        /// Checks that the hold is allowed, if its guard is valid now.
         void check()
         {
             const std::lock_guard lock(where_.mutex_);
             where_.check(*self_);
         }
 
-        /// Gives a unit of a permit back.
+        /// Releases a unit of a permit.
         void shrink()
         {
             const std::lock_guard lock(where_.mutex_);
@@ -87,7 +87,7 @@ public:
         std::list<visitor>::iterator self_;
     };
 
-    /// Somebody was granted something.
+    /// Records a grant.
     void granted(std::uint64_t fence)
     {
         const std::lock_guard lock(mutex_);
@@ -100,8 +100,8 @@ private:
     {
         if (!who.guard->valid())
             return;
-        // All that are valid one after the other were at the moment when the first of them was: what is
-        // not valid any more does not become so again.
+        // A guard never becomes valid again. So all guards that this loop finds valid, one after the other,
+        // were valid when it checked the first one.
         share inside{0, 0, false};
         for (const visitor& each : visitors_)
             if (each.guard->valid())
@@ -130,7 +130,7 @@ private:
     std::mutex mutex_;
     std::unordered_set<std::uint64_t> granted_;
     std::list<visitor> visitors_;
-    // The highest tokens of those who were inside: of all, and of those who were alone.
+    // The highest tokens of all holders, and of exclusive holders.
     std::uint64_t newest_ = 0;
     std::uint64_t exclusive_ = 0;
 };

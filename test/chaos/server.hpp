@@ -13,12 +13,12 @@
 
 namespace turnstile::test::chaos {
 
-// Faults last longer. So long that somebody goes on where every thread is slow: whoever is granted a lock and does not
-// run meanwhile costs the others a claim lease.
+// Faults last longer. On a slow machine, these are long enough for some client to make progress: a client that is
+// granted a lock and does not run costs the others a claim lease.
 inline constexpr std::chrono::milliseconds lease{1000};
 inline constexpr std::chrono::milliseconds claim{500};
 
-/// With leases that often end, and faults of the connection that are soon noticed.
+/// With leases that expire often, and faults of connections that are noticed soon.
 inline std::string brief_url(const std::string& url)
 {
     return fmt::format(
@@ -26,7 +26,7 @@ inline std::string brief_url(const std::string& url)
         url, lease.count(), claim.count());
 }
 
-/// When a server lost its memory last.
+/// When a server last lost its memory.
 struct memory
 {
     std::atomic<bool> is_being_lost{false};
@@ -42,17 +42,18 @@ struct memory
 
     [[nodiscard]] bool is_trusted() const
     {
-        // However long that takes.
+        // The loss may take any time.
         if (is_being_lost)
             return false;
         using std::chrono::steady_clock;
         const steady_clock::time_point when{steady_clock::duration(lost_at.load())};
-        // The lease, and as much for those that were paused meanwhile.
+        // One lease, and another one for clients that were paused meanwhile.
         return steady_clock::now() > when + 2 * lease;
     }
 };
 
-/// A server that has on its disk whatever it has answered. Some are nevertheless made to forget everything.
+/// A server that stores each change on the disk before it answers. Some servers lose their memory in spite
+/// of that.
 struct protected_server
 {
     explicit protected_server(bool may_forget)

@@ -28,7 +28,7 @@
 
 namespace turnstile::test::chaos {
 
-/// How much there is at each server.
+/// The numbers of objects at each server.
 struct amounts
 {
     int locks = 8;
@@ -37,7 +37,7 @@ struct amounts
     int workers = 4;
 };
 
-/// A server, what it has, and those who use it.
+/// A server, its objects, and its clients.
 class site
 {
 public:
@@ -55,7 +55,7 @@ public:
             oracles_.push_back(std::make_unique<oracle>(
                 fmt::format("{}, lock {}", name_, i),
                 capacity_of(kind_of(static_cast<std::size_t>(i))), counts, server.kept));
-        // Things for all who may sleep for want of them have to fit in.
+        // The stores need room for one item for each client that may wait.
         for (int i = 0; i != how_much.stores; ++i)
             books_.push_back(std::make_unique<ledger>(fmt::format("{}, store {}", name_, i),
                                                       std::max(4, how_much.clients), !may_forget,
@@ -76,7 +76,7 @@ public:
             each->run();
     }
 
-    /// The course is over.
+    /// Ends the course.
     void stop()
     {
         gates_.stop_latches();
@@ -95,7 +95,7 @@ public:
                                    });
     }
 
-    /// When all have ended: looks at what is left.
+    /// Checks what is left when all workers have ended.
     void inspect()
     {
         for (const auto& each : clients_)
@@ -105,6 +105,7 @@ public:
         stores.employ_inspector();
         unit_user units(inspector, run_, units_);
         units.employ_inspector();
+        lock_user locks(inspector, run_, oracles_);
         mortals_->inspect(inspector);
         inspector.run();
         while (inspector.is_busy())
@@ -120,7 +121,7 @@ private:
         clients_.push_back(std::make_unique<client>(fmt::format("{}, client {}", name_, number),
                                                     server.server.port(), counts_, seed_ + number));
         client& who = *clients_.back();
-        // Some pass mutexes on among their own workers, and others do not.
+        // Some clients hand mutexes over among their own workers, and others do not.
         locks_.push_back(
             std::make_unique<lock_user>(who, run_, oracles_, how_much.workers, 4 * number));
         stores_.push_back(std::make_unique<store_user>(who, run_, books_));

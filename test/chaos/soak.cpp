@@ -2,36 +2,38 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Everything over Redis under faults that overlap, for as long as one likes: real servers, real connections, and
-// judges that nothing of it can reach.
+// Uses all Redis primitives under overlapping faults, for any time: with real servers, real connections, and judges
+// that the faults cannot affect.
 //
-// Each client has a thread, a session, and a proxy of its own before its server. Its workers go in and out of
-// mutexes (with cohorts and without), semaphores and shared mutexes, sleep on conditions, change the states of
-// monitors in sections and by transactions, contribute to them, take units for good and add them again, and wait at
-// events, barriers and latches. Meanwhile connections are cut, swallowed and delayed, clients are paused for longer
-// than a lease, servers are paused, restarted with and without their memory, and made to forget scripts and keys.
-// Processes that contribute to the state of a monitor are stopped and killed.
+// Each client has a thread, a session, and a proxy. Its workers use mutexes (with and without cohorts), semaphores
+// and shared mutexes, wait on conditions, change the states of monitors in critical sections and by transactions,
+// contribute to them, take units for good and add them again, and wait for events, barriers and latches. Meanwhile
+// connections are cut, swallowed, delayed and stalled; clients are paused for longer than a lease; servers are
+// paused, restarted with and without their memory, and made to forget scripts and keys. Processes that contribute to
+// the state of a monitor are stopped and killed.
 //
-// The judges are in the memory of this program: oracle.hpp of locks and pools, unit_user.hpp of units that belong to
-// nobody, ledger.hpp of monitors, gate_book.hpp of gates. They count as a violation
+// The judges are in the memory of this program: oracle.hpp for locks and pools, unit_user.hpp for units without a
+// holder, ledger.hpp for monitors, gate_book.hpp for gates. These are violations:
 //
 // - a fencing token that was granted before;
-// - somebody who is inside with a valid guard after somebody else with a higher token was, if one of them was
-//   to be alone, unless the server has lost its memory within the last lease;
-// - more units inside with valid permits than there are, or readers beside a writer, with the same exception;
-// - more units that were taken for good than there are, or fewer in the end than were added again;
-// - a state of a monitor that shows a part of a change, or one that was made twice, or not, against what its
-//   maker was told;
-// - a contribution that is not in the state while its maker believes in it, or is when all have gone or died;
-// - somebody who went through a closed door, heard a signal that was heard before, met others who had not come, or
-//   found a latch open at which not all had arrived;
-// - somebody who waits for longer than all faults and leases together can explain.
+// - a holder with a valid guard after a holder with a higher token, if one of them was exclusive, unless the server
+//   has lost its memory within the last lease;
+// - more held units with valid permits than there are, or readers beside a writer, with the same exception;
+// - more units taken for good than there are, or fewer at the end than were added again; a semaphore without its
+//   full capacity at the end;
+// - a state of a monitor that shows a part of a change, or a change that was made twice or not at all, although its
+//   client received another result;
+// - a valid contribution that is not in the state, or one in the state at the end;
+// - a waiter that passed a closed door, received a notification twice, passed a barrier at which others had not
+//   arrived, or passed a latch at which not all had arrived;
+// - a waiter that waits for longer than all faults and leases together explain.
 //
-// When the faults are over, everybody has to come twice to a good end of what it does; who does not is stuck.
+// When the faults are over, every worker has to complete its action twice. A worker that does not is stuck.
 //
-// A server that has lost its memory begins anew: with empty stores, closed doors, and nobody at a latch. Then nobody
-// can say how often something was done. So one server of three always keeps its memory, and what is exact is judged
-// there; of the other ones, that each change is whole, and that everybody goes on.
+// A server that has lost its memory starts again with empty stores, closed doors, and no arrivals at a latch. Then
+// the number of actions is unknown. So one of three servers always keeps its memory, and its totals are checked
+// exactly. For the others, each change has to be atomic, and every worker has to make progress. With --stalls, no
+// server loses its memory, and all are checked exactly.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -59,7 +61,7 @@ namespace {
 
 using sites = std::vector<std::unique_ptr<site>>;
 
-/// Whether something becomes so within the longest wait that can be explained.
+/// Whether a condition becomes true within the longest explicable wait.
 bool comes_about(tally& counts, const std::function<bool()>& condition)
 {
     const auto limit = counts.awake() + longest_explicable_wait;
@@ -72,7 +74,7 @@ bool comes_about(tally& counts, const std::function<bool()>& condition)
     return true;
 }
 
-/// Calls for each worker that is not there for others.
+/// Calls a function for each worker that is not a helper.
 void for_each_worker(const sites& all, const std::function<void(const worker&)>& what)
 {
     for (const auto& place : all)
@@ -88,7 +90,8 @@ void stuck(tally& counts, const worker& who)
     fmt::print(stderr, "STUCK: {}\n", who.name);
 }
 
-/// The faults are over: waits until everybody has done something that was begun afterwards.
+/// Called when the faults are over. Waits until each worker has completed an action that it
+/// began afterwards.
 void await_everybody(const sites& all, tally& counts)
 {
     std::vector<std::pair<const worker*, std::uint64_t>> expected;
@@ -113,7 +116,7 @@ void await_everybody(const sites& all, tally& counts)
         stuck(counts, *who);
 }
 
-/// Ends at once: those who are stuck keep their threads from ending.
+/// Exits at once, because stuck workers keep their threads from ending.
 [[noreturn]] void give_up(const tally& counts)
 {
     counts.print();
@@ -121,7 +124,7 @@ void await_everybody(const sites& all, tally& counts)
     std::_Exit(1);
 }
 
-/// Waits for an end without which nothing can go on.
+/// Waits for a condition; gives up if it does not become true.
 void await_end(const sites& all, tally& counts, const std::function<bool()>& condition)
 {
     if (comes_about(counts, condition))
@@ -135,7 +138,8 @@ void await_end(const sites& all, tally& counts, const std::function<bool()>& con
     give_up(counts);
 }
 
-void break_things(const sites& all, tally& counts, unsigned seed, std::chrono::seconds how_long)
+void break_things(const sites& all, tally& counts, unsigned seed, std::chrono::seconds how_long,
+                  faults which)
 {
     std::vector<protected_server*> servers;
     std::vector<client*> clients;
@@ -145,16 +149,18 @@ void break_things(const sites& all, tally& counts, unsigned seed, std::chrono::s
         for (const auto& each : place->clients())
             clients.push_back(each.get());
     }
-    fault_injector faults(std::move(servers), std::move(clients), counts, seed);
+    fault_injector injector(std::move(servers), std::move(clients), counts, seed, which);
+    // A stall takes long. So some connections have to work meanwhile.
+    const int longest_pause = which == faults::stalls ? 1200 : 150;
     std::mt19937 random{seed};
     const auto end = steady_clock::now() + how_long;
     while (steady_clock::now() < end)
     {
-        counts.nap(milliseconds(std::uniform_int_distribution<int>(5, 150)(random)));
-        faults.heal();
-        faults.inject();
+        counts.nap(milliseconds(std::uniform_int_distribution<int>(5, longest_pause)(random)));
+        injector.heal();
+        injector.inject();
     }
-    faults.heal(true);
+    injector.heal(true);
 }
 
 }  // namespace
@@ -164,21 +170,23 @@ try
 {
     int seconds = 10;
     unsigned seed = std::random_device()();
+    bool only_stalls = false;
     amounts how_much;
 
-    CLI::App app{"Everything over Redis under faults that overlap.", "soak"};
-    app.add_option("--seconds", seconds, "How long")->check(CLI::Range(1, 1'000'000));
-    app.add_option("--seed", seed, "Which faults and when; the threads' timing is not determined");
-    app.add_option("--locks", how_much.locks,
-                   "How many locks each server has, of each kind in turn")
+    CLI::App app{"Uses all Redis primitives under overlapping faults.", "soak"};
+    app.add_option("--seconds", seconds, "Duration")->check(CLI::Range(1, 1'000'000));
+    app.add_option("--seed", seed,
+                   "Selects the faults and their times; the timing of threads still varies");
+    app.add_option("--locks", how_much.locks, "Number of locks per server; their kinds alternate")
         ->check(CLI::Range(1, 1000));
-    app.add_option("--stores", how_much.stores, "How many monitors each server has")
+    app.add_option("--stores", how_much.stores, "Number of monitors per server")
         ->check(CLI::Range(1, 1000));
-    app.add_option("--clients", how_much.clients, "How many sessions each server has")
+    app.add_option("--clients", how_much.clients, "Number of sessions per server")
         ->check(CLI::Range(1, 100));
-    app.add_option("--workers", how_much.workers,
-                   "How many coroutines each session has that use locks")
+    app.add_option("--workers", how_much.workers, "Number of coroutines per session that use locks")
         ->check(CLI::Range(1, 10'000));
+    app.add_flag("--stalls", only_stalls,
+                 "The only faults: connections stall for 1 to 5 s, and then continue or break");
     CLI11_PARSE(app, argc, argv);
     fmt::print("seed {}\n", seed);
 
@@ -186,13 +194,14 @@ try
     course run;
     sites all;
     for (unsigned i = 0; i != 3; ++i)
-        all.push_back(std::make_unique<site>(fmt::format("server-{}", i), i != 2, how_much, run,
-                                             counts, seed + 100 * i));
+        all.push_back(std::make_unique<site>(fmt::format("server-{}", i), i != 2 && !only_stalls,
+                                             how_much, run, counts, seed + 100 * i));
     for (const auto& each : all)
         each->run();
     try
     {
-        break_things(all, counts, seed, std::chrono::seconds(seconds));
+        break_things(all, counts, seed, std::chrono::seconds(seconds),
+                     only_stalls ? faults::stalls : faults::all);
     }
     catch (const std::exception& error)
     {
@@ -201,7 +210,7 @@ try
     }
     await_everybody(all, counts);
 
-    // Who takes goes on until nobody brings.
+    // Workers that take continue until no worker brings.
     run.nobody_brings = true;
     await_end(all, counts, [&] { return run.bringers == 0; });
     run.is_over = true;

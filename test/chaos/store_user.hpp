@@ -21,8 +21,8 @@
 
 namespace turnstile::test::chaos {
 
-/// What a client has of the stores of its server, and the workers that fill, empty and visit them: in sections, in
-/// sections that wait, and by transactions.
+/// A client's stores, and the workers that fill, empty and visit them: in critical sections, in waiting ones, and
+/// by transactions.
 class store_user
 {
 public:
@@ -48,8 +48,8 @@ public:
         }
     }
 
-    /// Employs somebody who lets so many that sleep for want of things come to their end, and not one more: if a
-    /// signal is eaten, one sleeps on.
+    /// Employs a worker that brings one item for each waiting taker, and not one more. If a notification is
+    /// lost, a taker waits for ever.
     void employ_last_bringer(int takers)
     {
         for (const auto& each : stores_)
@@ -58,7 +58,7 @@ public:
                 [this, &at = *each, takers](worker&) { return bring_the_last(at, takers); }, true);
     }
 
-    /// Employs somebody who looks whether all is as it should be when everybody has left.
+    /// Employs a worker that checks the stores when all others have ended.
     void employ_inspector()
     {
         for (const auto& each : stores_)
@@ -84,7 +84,7 @@ private:
         monitor_type::condition_type left = monitor.make_condition("left");
     };
 
-    /// What the body of a section throws that is not to count.
+    /// Thrown by the body of a critical section whose changes must be discarded.
     struct change_of_mind : std::exception
     {
     };
@@ -198,7 +198,7 @@ private:
         co_return outcome::done;
     }
 
-    /// Waits until a number is not zero, and makes a change then.
+    /// Waits until a number is not zero, and then makes a change.
     template <class Change>
     asio::awaitable<outcome> section(shared_store& at, monitor_type::condition_type& condition,
                                      std::int64_t store::* wanted, Change change)
@@ -211,7 +211,7 @@ private:
             co_await inside.async_wait(condition, is_there);
             complaint = at.book.complaint(*inside);
             change(inside);
-            // Some sections see their server die, and come back.
+            // Long enough for some critical sections to lose their server, and find it again.
             co_await client_.sleep(std::chrono::milliseconds(roll(0, roll(1, 8) == 1 ? 400 : 3)));
             if (roll(1, 12) == 1)
                 throw change_of_mind();
@@ -265,7 +265,7 @@ private:
                 co_await client_.sleep(
                     std::chrono::milliseconds(roll(0, roll(1, 3) == 1 ? longest : 50)));
                 at.book.leave(mine);
-                // Or else it goes with the object.
+                // Otherwise the destructor withdraws it.
                 if (roll(1, 3) != 1)
                     co_await leave(at, mine);
             }
@@ -308,7 +308,7 @@ private:
         conclude(failure, limit, at);
     }
 
-    /// There need not be one.
+    /// An empty store need not exist.
     asio::awaitable<void> look_for_an_empty_store(shared_store& at)
     {
         const patience limit = client_.endless_patience();
@@ -337,7 +337,7 @@ private:
             at.book.begin(deed::bring);
             const outcome how = co_await transact(at, to_bring(at));
             at.book.end(deed::bring, how);
-            // In a full store is something for everybody, of which everybody was told.
+            // A full store has an item for each taker, and each taker was notified.
             if (how == outcome::unmet)
                 break;
             if (how == outcome::done)

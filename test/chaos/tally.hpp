@@ -16,21 +16,21 @@
 
 namespace turnstile::test::chaos {
 
-/// What happened.
+/// Counts results.
 class tally
 {
 public:
     std::atomic<std::uint64_t> lost{0};
     std::atomic<std::uint64_t> given_up{0};
-    /// Whether what was to be done has been done is not known.
+    /// Actions with an unknown result.
     std::atomic<std::uint64_t> doubtful{0};
     std::atomic<std::uint64_t> errors{0};
     std::atomic<std::uint64_t> violations{0};
-    /// Who did not go on when the faults were over.
+    /// Workers that made no progress when the faults were over.
     std::atomic<std::uint64_t> stuck{0};
     std::atomic<std::int64_t> longest_wait_ms{0};
 
-    /// Something of a kind came to a good end.
+    /// Counts a success of a kind.
     void done(const std::string& kind)
     {
         const std::lock_guard lock(mutex_);
@@ -43,15 +43,15 @@ public:
         ++faults_[kind];
     }
 
-    /// Sleeps, and counts that as time in which everybody could do something. So a program that is kept from running
-    /// has more time.
+    /// Sleeps, and counts that as time in which workers could run. So a program that is kept from running gets
+    /// more time.
     void nap(std::chrono::milliseconds span)
     {
         std::this_thread::sleep_for(span);
         awake_ms_ += span.count();
     }
 
-    /// How long everybody could do something so far.
+    /// The time in which workers could run so far.
     [[nodiscard]] std::chrono::milliseconds awake() const
     {
         return std::chrono::milliseconds(awake_ms_.load());
@@ -78,7 +78,7 @@ public:
             fmt::print(stderr, "error: {}\n", text);
     }
 
-    /// Whether all went well, and there was something to go well.
+    /// Whether there were results, and no failures.
     [[nodiscard]] bool is_good() const
     {
         const std::lock_guard lock(mutex_);

@@ -14,18 +14,19 @@
 #include <string>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/error.hpp>
 #include <utility>
 
 namespace turnstile::test::chaos {
 
 /**
- * @brief What must be so of units that are taken for good and added again: of a server that does not forget, no more
- *        are out than there are, and in the end all are back.
+ * @brief Checks units that are taken for good and added again. On a server that keeps its memory, no more are
+ *        outside than there are, and all are back at the end.
  */
 class unit_book
 {
 public:
-    static constexpr int capacity = 3;
+    static constexpr int capacity = 5;
 
     unit_book(std::string name, bool is_lasting, tally& counts)
         : name_(std::move(name))
@@ -36,7 +37,7 @@ public:
 
     [[nodiscard]] bool is_lasting() const { return is_lasting_; }
 
-    /// Somebody was told that it has taken some.
+    /// A worker has received the answer that it took units.
     void taken(int units)
     {
         const std::lock_guard lock(mutex_);
@@ -45,28 +46,28 @@ public:
             complain(fmt::format("{} are out", out_));
     }
 
-    /// Nobody knows whether somebody has taken some.
+    /// It is unknown whether a worker took units, or has added its units.
     void perhaps_taken(int units)
     {
         const std::lock_guard lock(mutex_);
         doubtful_ += units;
     }
 
-    /// Is said before they are added.
+    /// Called before units are added.
     void adds(int units)
     {
         const std::lock_guard lock(mutex_);
         out_ -= units;
     }
 
-    /// There was no room for them.
+    /// The semaphore was full.
     void refused() const
     {
         if (is_lasting_)
             complain("some were refused that had been taken");
     }
 
-    /// When all have ended.
+    /// Checks the total when all workers have ended.
     void inspect(std::ptrdiff_t available) const
     {
         const std::lock_guard lock(mutex_);
@@ -104,7 +105,8 @@ public:
 
     void employ()
     {
-        client_.employ("who takes units", [this](worker& self) { return take(self); });
+        for (int i = 0; i != takers; ++i)
+            client_.employ("who takes units", [this](worker& self) { return take(self); });
         // A server that forgets may remember that units were taken, and not that they were added.
         if (!book_.is_lasting())
             client_.employ("who adds units", [this](worker&) { return add_always(); }, true);
@@ -121,32 +123,61 @@ private:
         while (!course_.is_over)
         {
             const int units = client_.roll(1, unit_book::capacity);
-            const bool is_sticky = client_.roll(1, 2) == 1;
-            const auto mode = is_sticky ? redis::take_mode::sticky : redis::take_mode::confirmed;
-            const patience limit = client_.roll_patience();
+            const patience limit = roll_patience();
             auto token = client::no_longer_than(limit);
-            const auto [error] = co_await units_.async_take(units, mode, std::move(token));
-            const outcome ended = client_.conclude(error, limit, "units");
+            const auto [error] = co_await units_.async_take(units, std::move(token));
+            const outcome ended = conclude(error, limit);
             if (ended == outcome::doubtful)
                 book_.perhaps_taken(units);
             if (ended != outcome::done)
+            {
+                // After a refusal, waits before the next attempt.
+                co_await client_.sleep(std::chrono::milliseconds(client_.roll(0, 5)));
                 continue;
+            }
             book_.taken(units);
             co_await client_.sleep(std::chrono::milliseconds(client_.roll(0, 5)));
             book_.adds(units);
             co_await add(units);
             ++self.laps;
-            client_.counts().done(is_sticky ? "units taken, sticky" : "units taken");
+            client_.counts().done("units taken");
         }
     }
 
     asio::awaitable<void> add(int units)
     {
-        const auto [error] = co_await units_.async_release(units, asio::as_tuple(asio::deferred));
-        if (error == turnstile::errc::over_release)
-            book_.refused();
-        else
-            client_.conclude(error, client_.endless_patience(), "units that are added");
+        while (true)
+        {
+            const auto [error] =
+                co_await units_.async_release(units, asio::as_tuple(asio::deferred));
+            if (error == turnstile::errc::over_release)
+                co_return book_.refused();
+            const outcome ended = conclude(error, client_.endless_patience());
+            if (ended == outcome::doubtful)
+                book_.perhaps_taken(units);
+            if (ended != outcome::nothing)
+                co_return;
+            co_await client_.sleep(std::chrono::milliseconds(20));
+        }
+    }
+
+    /// Every other take has a short limit.
+    patience roll_patience()
+    {
+        if (client_.roll(1, 2) == 1)
+            return client_.endless_patience();
+        return {std::chrono::milliseconds(client_.roll(0, 40)), client_.counts()};
+    }
+
+    /// An error for a missing permission means that nothing was done.
+    outcome conclude(const error_code& error, const patience& limit)
+    {
+        if (error == redis::errc::missing_permission)
+        {
+            client_.counts().done("units refused");
+            return outcome::nothing;
+        }
+        return client_.conclude(error, limit, "units");
     }
 
     asio::awaitable<void> add_always()
@@ -160,10 +191,13 @@ private:
 
     asio::awaitable<void> inspect()
     {
-        const auto [error, available] = co_await units_.async_value(asio::as_tuple(asio::deferred));
+        const auto [error, available] =
+            co_await units_.async_available(asio::as_tuple(asio::deferred));
         if (client_.conclude(error, client_.endless_patience(), "units") == outcome::done)
             book_.inspect(available);
     }
+
+    static constexpr int takers = 3;
 
     client& client_;
     course& course_;

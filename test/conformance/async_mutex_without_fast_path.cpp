@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The conformance suite where co_await goes the documented way of every Asio operation.
+// Runs the conformance suite without the fast path of co_await, like every other Asio operation.
 
 #define TURNSTILE_DISABLE_AWAIT_FAST_PATH
 

@@ -5,18 +5,17 @@
 #ifndef TURNSTILE_TEST_CONFORMANCE_BARRIER_SUITE_HPP
 #define TURNSTILE_TEST_CONFORMANCE_BARRIER_SUITE_HPP
 
-// What every barrier does, on every backend. To run the suite, define a list of providers and include this
-// file:
+// Tests every barrier, on every backend. To run the suite, define a list of providers and include this file:
 //
 //   using barrier_providers = std::tuple<my_provider, ...>;
 //   #include <conformance/barrier_suite.hpp>
 //
-// A provider is what support/backend_test.hpp says, and:
+// A provider meets the requirements of support/backend_test.hpp, and has:
 //
-//   barrier_type                  what is tested
-//   make_barrier(participants)    returns a barrier of its own
+//   barrier_type                  the tested type
+//   make_barrier(participants)    returns a new barrier
 //
-// The tests use the asynchronous vocabulary only.
+// The tests use only asynchronous operations.
 
 #include <algorithm>
 #include <array>
@@ -43,7 +42,7 @@ struct barrier_test : backend_test<Provider>
     {
     }
 
-    /// Meets the others, and notes the name.
+    /// Arrives, waits for the others, and records the name.
     auto meet(char name)
     {
         return [this, name]() -> task
@@ -61,7 +60,7 @@ struct barrier_test : backend_test<Provider>
 #define TURNSTILE_BARRIER_TEST(name)                                                               \
     BOOST_AUTO_TEST_CASE_TEMPLATE(name, Provider, barrier_providers)
 
-TURNSTILE_BARRIER_TEST(everybody_waits_until_all_have_arrived)
+TURNSTILE_BARRIER_TEST(participants_wait_until_all_have_arrived)
 {
     turnstile::test::barrier_test<Provider> t(3);
     t.run(
@@ -80,7 +79,7 @@ TURNSTILE_BARRIER_TEST(everybody_waits_until_all_have_arrived)
         });
 }
 
-TURNSTILE_BARRIER_TEST(who_is_alone_never_waits)
+TURNSTILE_BARRIER_TEST(a_single_participant_never_waits)
 {
     turnstile::test::barrier_test<Provider> t(1);
     int rounds = 0;
@@ -96,7 +95,7 @@ TURNSTILE_BARRIER_TEST(who_is_alone_never_waits)
     BOOST_TEST(rounds == 3);
 }
 
-TURNSTILE_BARRIER_TEST(nobody_is_a_round_ahead)
+TURNSTILE_BARRIER_TEST(no_participant_is_a_round_ahead)
 {
     turnstile::test::barrier_test<Provider> t(3);
     std::array<int, 3> rounds{};
@@ -116,7 +115,7 @@ TURNSTILE_BARRIER_TEST(nobody_is_a_round_ahead)
     BOOST_TEST(*std::min_element(rounds.begin(), rounds.end()) == 10);
 }
 
-TURNSTILE_BARRIER_TEST(a_cancelled_arrival_is_taken_back)
+TURNSTILE_BARRIER_TEST(a_cancelled_arrival_is_withdrawn)
 {
     using boost::asio::cancellation_type;
     for (const auto type :
@@ -139,7 +138,7 @@ TURNSTILE_BARRIER_TEST(a_cancelled_arrival_is_taken_back)
     }
 }
 
-TURNSTILE_BARRIER_TEST(who_drops_out_is_not_waited_for)
+TURNSTILE_BARRIER_TEST(participants_do_not_wait_for_one_that_dropped_out)
 {
     turnstile::test::barrier_test<Provider> t(3);
     t.run(
@@ -157,7 +156,7 @@ TURNSTILE_BARRIER_TEST(who_drops_out_is_not_waited_for)
     BOOST_TEST(t.told == "abc");
 }
 
-TURNSTILE_BARRIER_TEST(without_participants_nobody_can_arrive)
+TURNSTILE_BARRIER_TEST(a_barrier_without_participants_rejects_arrivals)
 {
     turnstile::test::barrier_test<Provider> t(1);
     t.run(
@@ -171,7 +170,7 @@ TURNSTILE_BARRIER_TEST(without_participants_nobody_can_arrive)
         });
 }
 
-TURNSTILE_BARRIER_TEST(destroying_the_barrier_aborts_those_who_wait)
+TURNSTILE_BARRIER_TEST(destroying_the_barrier_aborts_waiters)
 {
     turnstile::test::barrier_test<Provider> t(2);
     using barrier_type = typename Provider::barrier_type;

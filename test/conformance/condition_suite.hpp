@@ -5,22 +5,21 @@
 #ifndef TURNSTILE_TEST_CONFORMANCE_CONDITION_SUITE_HPP
 #define TURNSTILE_TEST_CONFORMANCE_CONDITION_SUITE_HPP
 
-// What every condition does, on every backend. To run the suite, define a list of providers and include
-// this file:
+// Tests every condition, on every backend. To run the suite, define a list of providers and include this file:
 //
 //   using condition_providers = std::tuple<my_provider, ...>;
 //   #include <conformance/condition_suite.hpp>
 //
-// A provider is what support/backend_test.hpp says, and:
+// A provider meets the requirements of support/backend_test.hpp, and has:
 //
-//   mutex_type               says is_leased and can_be_lost
-//   condition_type           what is tested
+//   mutex_type               the type of its mutex, with is_leased and can_be_lost
+//   condition_type           the tested type
 //   survives_restart         whether locks outlive the process
-//   make_mutex()             returns a mutex whose lock nobody holds; never the same lock twice
-//   make_condition(mutex)    returns a condition of that mutex; never the same one twice
+//   make_mutex()             returns a mutex with a new, free lock
+//   make_condition(mutex)    returns a new condition of that mutex
 //
-// The tests use the asynchronous vocabulary only. Time does not matter: a limit is either so long that
-// it is never reached, or what it limits never happens.
+// The tests use only asynchronous operations. They do not depend on time: a time limit is either never reached, or
+// the operation would never end otherwise.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -55,12 +54,12 @@ struct condition_test : backend_test<Provider>
     static_assert(awaitable_condition<condition_type>);
     static_assert(!Provider::survives_restart || mutex_type::is_leased);
 
-    /// Sleeps, notes the name, lets others run, and gives the lock back.
+    /// Waits on the condition, records the name, lets others run, and releases the lock.
     auto sleep(char name)
     {
         return [this, name]() -> task
         {
-            // Giving the lock back goes on after a cancellation.
+            // A cancellation must not end this coroutine before it releases the lock.
             co_await boost::asio::this_coro::throw_if_cancelled(false);
             guard_type guard = co_await mutex.async_lock();
             const auto [error] = co_await changed.async_wait(guard, boost::asio::as_tuple);
@@ -71,7 +70,7 @@ struct condition_test : backend_test<Provider>
         };
     }
 
-    /// Sleeps until the number is at least so large; else as sleep().
+    /// As sleep(), but waits until the number is at least @p least.
     auto sleep_until(char name, int least)
     {
         return [this, name, least]() -> task
@@ -87,7 +86,7 @@ struct condition_test : backend_test<Provider>
         };
     }
 
-    /// Takes the lock, notes the name, lets others run, and gives the lock back.
+    /// Acquires the lock, records the name, lets others run, and releases the lock.
     auto visit(char name)
     {
         return [this, name]() -> task
@@ -99,7 +98,7 @@ struct condition_test : backend_test<Provider>
         };
     }
 
-    /// Starts those who sleep, one after the other.
+    /// Starts the waiters, one after the other.
     task sleep_all(std::string names)
     {
         for (const char name : names)
@@ -113,7 +112,7 @@ struct condition_test : backend_test<Provider>
         co_await guard.async_unlock();
     }
 
-    /// Whether nobody holds the lock.
+    /// Whether the lock is free.
     awaitable<bool> is_free()
     {
         auto guard = co_await mutex.async_try_lock();
@@ -135,7 +134,7 @@ struct condition_test : backend_test<Provider>
 
 // --- waiting and notifying --------------------------------------------------------------------
 
-TURNSTILE_CONDITION_TEST(a_sleeper_gives_the_lock_back_and_owns_it_again)
+TURNSTILE_CONDITION_TEST(a_waiter_releases_the_lock_and_holds_it_again)
 {
     turnstile::test::condition_test<Provider> t;
     t.run(
@@ -149,7 +148,7 @@ TURNSTILE_CONDITION_TEST(a_sleeper_gives_the_lock_back_and_owns_it_again)
     BOOST_TEST(t.told == "a");
 }
 
-TURNSTILE_CONDITION_TEST(notify_one_wakes_the_first)
+TURNSTILE_CONDITION_TEST(notify_one_notifies_the_first_waiter)
 {
     turnstile::test::condition_test<Provider> t;
     t.run(
@@ -167,7 +166,7 @@ TURNSTILE_CONDITION_TEST(notify_one_wakes_the_first)
     BOOST_TEST(t.told == "cab");
 }
 
-TURNSTILE_CONDITION_TEST(notify_all_wakes_all_in_their_order)
+TURNSTILE_CONDITION_TEST(notify_all_notifies_all_in_their_order)
 {
     turnstile::test::condition_test<Provider> t;
     t.run(
@@ -179,7 +178,7 @@ TURNSTILE_CONDITION_TEST(notify_all_wakes_all_in_their_order)
     BOOST_TEST(t.told == "cab");
 }
 
-TURNSTILE_CONDITION_TEST(a_notification_without_sleepers_is_not_remembered)
+TURNSTILE_CONDITION_TEST(a_notification_without_waiters_is_not_remembered)
 {
     turnstile::test::condition_test<Provider> t;
     t.run(
@@ -194,7 +193,7 @@ TURNSTILE_CONDITION_TEST(a_notification_without_sleepers_is_not_remembered)
     BOOST_TEST(t.told == "a");
 }
 
-TURNSTILE_CONDITION_TEST(a_notified_sleeper_queues_behind_those_who_want_the_lock)
+TURNSTILE_CONDITION_TEST(a_notified_waiter_queues_behind_waiters_for_the_lock)
 {
     turnstile::test::condition_test<Provider> t;
     t.run(
@@ -277,7 +276,7 @@ TURNSTILE_CONDITION_TEST(a_bounded_queue)
 
 // --- predicates -------------------------------------------------------------------------------
 
-TURNSTILE_CONDITION_TEST(a_predicate_that_holds_needs_no_sleep)
+TURNSTILE_CONDITION_TEST(a_predicate_that_holds_needs_no_wait)
 {
     turnstile::test::condition_test<Provider> t;
     t.run(
@@ -293,7 +292,7 @@ TURNSTILE_CONDITION_TEST(a_predicate_that_holds_needs_no_sleep)
         });
 }
 
-TURNSTILE_CONDITION_TEST(who_waits_for_a_predicate_sleeps_until_it_holds)
+TURNSTILE_CONDITION_TEST(a_wait_with_a_predicate_ends_when_it_holds)
 {
     turnstile::test::condition_test<Provider> t;
     t.run(
@@ -343,9 +342,63 @@ TURNSTILE_CONDITION_TEST(a_predicate_is_evaluated_under_the_lock)
     BOOST_TEST(t.number == 3);
 }
 
-// --- limits -----------------------------------------------------------------------------------
+// --- time limits ------------------------------------------------------------------------------
 
-TURNSTILE_CONDITION_TEST(a_sleep_can_be_limited)
+TURNSTILE_CONDITION_TEST(a_predicate_that_throws_ends_the_wait_holding_the_lock)
+{
+    turnstile::test::condition_test<Provider> t;
+    int caught = 0;
+    const auto sleeper = [&]() -> typename decltype(t)::task
+    {
+        auto guard = co_await t.mutex.async_lock();
+        for (const int last : {1, 2})
+        {
+            const auto broken = [&]
+            {
+                if (++t.number == last)
+                    throw last;
+                return false;
+            };
+            t.number = 0;
+            try
+            {
+                co_await t.changed.async_wait(guard, broken);
+            }
+            catch (int thrown)
+            {
+                caught += thrown;
+            }
+            catch (const turnstile::system_error& failure)
+            {
+                BOOST_TEST(!turnstile::has_await_fast_path);
+                BOOST_TEST(failure.code() == turnstile::errc::predicate_threw);
+                caught += last;
+            }
+            BOOST_TEST(guard.owns_lock());
+            BOOST_TEST(guard.valid());
+        }
+        t.number = 0;
+        const auto always_broken = []() -> bool { throw 3; };
+        const auto [error] =
+            co_await t.changed.async_wait(guard, always_broken, boost::asio::as_tuple);
+        BOOST_TEST(error == turnstile::errc::predicate_threw);
+        BOOST_TEST(guard.valid());
+    };
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.spawn_and_settle(sleeper);
+            while (t.number < 1)
+                co_await t.provider.settle();
+            co_await t.changed.async_notify_one();
+            // The waiter's guard was destroyed with its coroutine.
+            const auto guard = co_await t.mutex.async_lock();
+            BOOST_TEST(guard.valid());
+        });
+    BOOST_TEST(caught == 3);
+}
+
+TURNSTILE_CONDITION_TEST(a_wait_can_have_a_time_limit)
 {
     turnstile::test::condition_test<Provider> t;
     t.run(
@@ -355,7 +408,7 @@ TURNSTILE_CONDITION_TEST(a_sleep_can_be_limited)
             const auto now = std::chrono::steady_clock::now();
             const auto moment = std::chrono::milliseconds(1);
             auto guard = co_await t.mutex.async_lock();
-            // Not one expression: g++ 12 would mix up the results of two co_await in a list.
+            // Separate statements: g++ 12 mixes up the results of two co_await in a list.
             const auto late = co_await t.changed.async_wait_for(guard, moment);
             BOOST_TEST((late == std::cv_status::timeout));
             const auto later = co_await t.changed.async_wait_until(guard, now);
@@ -392,7 +445,7 @@ TURNSTILE_CONDITION_TEST(a_limit_that_is_not_reached)
         });
 }
 
-TURNSTILE_CONDITION_TEST(a_sleeper_whose_time_is_up_eats_no_signal)
+TURNSTILE_CONDITION_TEST(a_waiter_that_times_out_loses_no_notification)
 {
     turnstile::test::condition_test<Provider> t;
     const auto limited = [&]() -> typename decltype(t)::task
@@ -445,7 +498,7 @@ TURNSTILE_CONDITION_TEST(waiting_needs_a_guard_of_the_mutex)
 
 // --- cancellation -----------------------------------------------------------------------------
 
-TURNSTILE_CONDITION_TEST(each_type_of_cancellation_ends_the_sleep_owning_the_lock)
+TURNSTILE_CONDITION_TEST(each_type_of_cancellation_ends_the_wait_holding_the_lock)
 {
     using boost::asio::cancellation_type;
     for (const auto type :
@@ -468,7 +521,7 @@ TURNSTILE_CONDITION_TEST(each_type_of_cancellation_ends_the_sleep_owning_the_loc
     }
 }
 
-TURNSTILE_CONDITION_TEST(taking_the_lock_again_cannot_be_cancelled)
+TURNSTILE_CONDITION_TEST(the_wait_for_the_lock_after_a_notification_cannot_be_cancelled)
 {
     turnstile::test::condition_test<Provider> t;
     boost::asio::cancellation_signal signal;
@@ -488,7 +541,7 @@ TURNSTILE_CONDITION_TEST(taking_the_lock_again_cannot_be_cancelled)
     BOOST_TEST(t.told == "A");
 }
 
-TURNSTILE_CONDITION_TEST(a_cancelled_sleeper_eats_no_signal)
+TURNSTILE_CONDITION_TEST(a_cancelled_waiter_loses_no_notification)
 {
     turnstile::test::condition_test<Provider> t;
     boost::asio::cancellation_signal signal;
@@ -504,7 +557,7 @@ TURNSTILE_CONDITION_TEST(a_cancelled_sleeper_eats_no_signal)
     BOOST_TEST(t.told == "Ab");
 }
 
-TURNSTILE_CONDITION_TEST(a_signal_that_races_a_cancellation_is_not_lost)
+TURNSTILE_CONDITION_TEST(a_notification_that_races_a_cancellation_is_not_lost)
 {
     turnstile::test::condition_test<Provider> t;
     boost::asio::cancellation_signal signal;
@@ -523,7 +576,7 @@ TURNSTILE_CONDITION_TEST(a_signal_that_races_a_cancellation_is_not_lost)
     BOOST_TEST((t.told == "ab" || t.told == "Ab"));
 }
 
-TURNSTILE_CONDITION_TEST(a_time_out_of_somebody_else_ends_the_sleep)
+TURNSTILE_CONDITION_TEST(a_time_out_of_cancel_after_ends_the_wait)
 {
     turnstile::test::condition_test<Provider> t;
     using boost::asio::as_tuple;
@@ -542,9 +595,9 @@ TURNSTILE_CONDITION_TEST(a_time_out_of_somebody_else_ends_the_sleep)
         });
 }
 
-// --- the end ----------------------------------------------------------------------------------
+// --- destruction ------------------------------------------------------------------------------
 
-TURNSTILE_CONDITION_TEST(destroying_the_condition_aborts_the_sleepers_owning_the_lock)
+TURNSTILE_CONDITION_TEST(destroying_the_condition_aborts_waiters_holding_the_lock)
 {
     turnstile::test::condition_test<Provider> t;
     using condition_type = typename Provider::condition_type;
@@ -566,7 +619,7 @@ TURNSTILE_CONDITION_TEST(destroying_the_condition_aborts_the_sleepers_owning_the
     BOOST_TEST(t.told == "AA");
 }
 
-TURNSTILE_CONDITION_TEST(destroying_the_mutex_aborts_the_sleepers_without_the_lock)
+TURNSTILE_CONDITION_TEST(destroying_the_mutex_aborts_waiters_without_the_lock)
 {
     turnstile::test::condition_test<Provider> t;
     using mutex_type = typename Provider::mutex_type;
@@ -594,7 +647,7 @@ TURNSTILE_CONDITION_TEST(destroying_the_mutex_aborts_the_sleepers_without_the_lo
 
 // --- completion tokens ------------------------------------------------------------------------
 
-TURNSTILE_CONDITION_TEST(handlers_are_woken_like_coroutines)
+TURNSTILE_CONDITION_TEST(handlers_are_notified_like_coroutines)
 {
     turnstile::test::condition_test<Provider> t;
     typename decltype(t)::guard_type guard;

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The conformance suite for contributions to the state of the local monitor, with two kinds of executor and synchronization.
+// Runs the conformance suite for contributions to local monitors, with two kinds of executor and synchronization.
 
 #include "local_monitor_provider.hpp"
 

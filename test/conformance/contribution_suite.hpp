@@ -5,7 +5,7 @@
 #ifndef TURNSTILE_TEST_CONFORMANCE_CONTRIBUTION_SUITE_HPP
 #define TURNSTILE_TEST_CONFORMANCE_CONTRIBUTION_SUITE_HPP
 
-// What contributions to the state of every monitor do, on every backend; see monitor_scene.hpp.
+// Tests contributions to the state of every monitor, on every backend; see monitor_scene.hpp.
 
 #include <boost/test/unit_test.hpp>
 #include <conformance/monitor_scene.hpp>
@@ -14,7 +14,7 @@
 #include <turnstile/error.hpp>
 #include <utility>
 
-TURNSTILE_MONITOR_TEST(a_contribution_counts_until_it_is_taken_back)
+TURNSTILE_MONITOR_TEST(a_contribution_counts_until_it_is_withdrawn)
 {
     turnstile::test::monitor_test<Provider> t;
     using section = typename decltype(t)::section;
@@ -45,7 +45,7 @@ TURNSTILE_MONITOR_TEST(a_contribution_counts_until_it_is_taken_back)
                 });
             BOOST_TEST(!mine.valid());
             BOOST_TEST(other.valid());
-            // What was moved from stands for nothing.
+            // A moved-from contribution is empty.
             mine = std::move(other);
             co_await t.guarded.async_with(
                 [&](section& s)
@@ -58,7 +58,7 @@ TURNSTILE_MONITOR_TEST(a_contribution_counts_until_it_is_taken_back)
         });
 }
 
-TURNSTILE_MONITOR_TEST(destroying_a_contribution_takes_it_back_and_notifies)
+TURNSTILE_MONITOR_TEST(destroying_a_contribution_withdraws_it_and_notifies)
 {
     turnstile::test::monitor_test<Provider> t;
     using section = typename decltype(t)::section;
@@ -90,7 +90,7 @@ TURNSTILE_MONITOR_TEST(destroying_a_contribution_takes_it_back_and_notifies)
             const auto now = co_await t.look();
             BOOST_TEST(now.balance == 1);
             BOOST_TEST(t.told == "");
-            // Also while somebody owns the lock: then it waits.
+            // A withdrawal waits while the lock is held.
             auto body = [&](section& s) -> typename decltype(t)::task
             {
                 other.reset();

@@ -5,19 +5,18 @@
 #ifndef TURNSTILE_TEST_CONFORMANCE_EVENT_SUITE_HPP
 #define TURNSTILE_TEST_CONFORMANCE_EVENT_SUITE_HPP
 
-// What every event does, on every backend. To run the suite, define a list of providers and include this
-// file:
+// Tests every event, on every backend. To run the suite, define a list of providers and include this file:
 //
 //   using event_providers = std::tuple<my_provider, ...>;
 //   #include <conformance/event_suite.hpp>
 //
-// A provider is what support/backend_test.hpp says, and:
+// A provider meets the requirements of support/backend_test.hpp, and has:
 //
-//   event_type                       what is tested
-//   make_event(automatic, is_set)    returns an event of its own
+//   event_type                       the tested type
+//   make_event(automatic, is_set)    returns a new event
 //
-// The tests use the asynchronous vocabulary only. Time does not matter: a limit is either so long that it
-// is never reached, or what it limits never happens.
+// The tests use only asynchronous operations. They do not depend on time: a time limit is either never reached, or
+// the operation would never end otherwise.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -43,7 +42,7 @@ struct event_test : backend_test<Provider>
     {
     }
 
-    /// Goes through, and notes the name.
+    /// Waits for the event, and records the name.
     auto wait(char name)
     {
         return [this, name]() -> task
@@ -53,7 +52,7 @@ struct event_test : backend_test<Provider>
         };
     }
 
-    /// Starts those who wait, one after the other.
+    /// Starts the waiters, one after the other.
     task wait_all(std::string names)
     {
         for (const char name : names)
@@ -84,7 +83,7 @@ TURNSTILE_EVENT_TEST(setting_a_manual_event_lets_all_through)
         });
 }
 
-TURNSTILE_EVENT_TEST(who_comes_after_the_reset_waits)
+TURNSTILE_EVENT_TEST(a_newcomer_after_the_reset_waits)
 {
     turnstile::test::event_test<Provider> t(false, true);
     t.run(
@@ -131,7 +130,7 @@ TURNSTILE_EVENT_TEST(sets_do_not_add_up)
     BOOST_TEST(t.told == "a");
 }
 
-TURNSTILE_EVENT_TEST(a_reset_takes_back_what_nobody_used)
+TURNSTILE_EVENT_TEST(a_reset_clears_an_unused_set)
 {
     turnstile::test::event_test<Provider> t(true, true);
     t.run(
@@ -157,7 +156,7 @@ TURNSTILE_EVENT_TEST(waiting_can_be_limited_in_time)
                 BOOST_CHECK(co_await t.flag.async_wait_for(1ms) == std::cv_status::timeout);
                 const auto now = std::chrono::steady_clock::now();
                 BOOST_CHECK(co_await t.flag.async_wait_until(now) == std::cv_status::timeout);
-                // Who gave up uses nothing up.
+                // The waits that timed out have not used up the event.
                 co_await t.flag.async_set();
                 BOOST_CHECK(co_await t.flag.async_wait_for(1h) == std::cv_status::no_timeout);
                 co_await t.flag.async_set();
@@ -183,14 +182,14 @@ TURNSTILE_EVENT_TEST(each_type_of_cancellation_ends_the_waiting)
                 signal.emit(type);
                 co_await t.provider.settle();
                 BOOST_TEST(t.told == "A");
-                // The one who was cancelled uses nothing up.
+                // The cancelled wait does not use up the event.
                 co_await t.flag.async_set();
             });
         BOOST_TEST(t.told == "Ab");
     }
 }
 
-TURNSTILE_EVENT_TEST(destroying_the_event_aborts_those_who_wait)
+TURNSTILE_EVENT_TEST(destroying_the_event_aborts_waiters)
 {
     turnstile::test::event_test<Provider> t(false);
     using event_type = typename Provider::event_type;

@@ -5,19 +5,18 @@
 #ifndef TURNSTILE_TEST_CONFORMANCE_LATCH_SUITE_HPP
 #define TURNSTILE_TEST_CONFORMANCE_LATCH_SUITE_HPP
 
-// What every latch does, on every backend. To run the suite, define a list of providers and include this
-// file:
+// Tests every latch, on every backend. To run the suite, define a list of providers and include this file:
 //
 //   using latch_providers = std::tuple<my_provider, ...>;
 //   #include <conformance/latch_suite.hpp>
 //
-// A provider is what support/backend_test.hpp says, and:
+// A provider meets the requirements of support/backend_test.hpp, and has:
 //
-//   latch_type           what is tested
-//   make_latch(count)    returns a latch of its own
+//   latch_type           the tested type
+//   make_latch(count)    returns a new latch
 //
-// The tests use the asynchronous vocabulary only. Time does not matter: a limit is either so long that it
-// is never reached, or what it limits never happens.
+// The tests use only asynchronous operations. They do not depend on time: a time limit is either never reached, or
+// the operation would never end otherwise.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -45,7 +44,7 @@ struct latch_test : backend_test<Provider>
     {
     }
 
-    /// Goes through, and notes the name.
+    /// Waits for the latch, and records the name.
     auto wait(char name)
     {
         return [this, name]() -> task
@@ -55,7 +54,7 @@ struct latch_test : backend_test<Provider>
         };
     }
 
-    /// Arrives, goes through, and notes the name.
+    /// Arrives, waits for the latch, and records the name.
     auto arrive(char name)
     {
         return [this, name]() -> task
@@ -81,7 +80,7 @@ TURNSTILE_LATCH_TEST(the_last_arrival_opens_the_latch)
             co_await t.spawn_and_settle(t.wait('b'));
             co_await t.spawn_and_settle(t.wait('a'));
             co_await t.gate.async_count_down(1);
-            co_await t.gate.async_count_down(1);
+            co_await t.gate.async_count_down();
             co_await t.provider.settle();
             BOOST_TEST(t.told == "");
             co_await t.gate.async_count_down(1);
@@ -114,7 +113,7 @@ TURNSTILE_LATCH_TEST(a_latch_of_none_is_open)
     BOOST_TEST(t.told == "");
 }
 
-TURNSTILE_LATCH_TEST(an_arrival_that_cannot_be_is_refused)
+TURNSTILE_LATCH_TEST(an_invalid_arrival_is_rejected)
 {
     turnstile::test::latch_test<Provider> t(2);
     t.run(
@@ -137,7 +136,7 @@ TURNSTILE_LATCH_TEST(an_arrival_that_cannot_be_is_refused)
     BOOST_TEST(t.told == "a");
 }
 
-TURNSTILE_LATCH_TEST(who_arrives_can_wait_for_the_others)
+TURNSTILE_LATCH_TEST(arriving_can_wait_for_the_others)
 {
     turnstile::test::latch_test<Provider> t(3);
     t.run(
@@ -151,7 +150,7 @@ TURNSTILE_LATCH_TEST(who_arrives_can_wait_for_the_others)
     BOOST_TEST(t.told == "ab");
 }
 
-TURNSTILE_LATCH_TEST(a_cancelled_wait_does_not_take_the_arrival_back)
+TURNSTILE_LATCH_TEST(a_cancelled_wait_does_not_withdraw_the_arrival)
 {
     using boost::asio::cancellation_type;
     for (const auto type :
@@ -186,7 +185,7 @@ TURNSTILE_LATCH_TEST(waiting_can_be_limited_in_time)
         });
 }
 
-TURNSTILE_LATCH_TEST(destroying_the_latch_aborts_those_who_wait)
+TURNSTILE_LATCH_TEST(destroying_the_latch_aborts_waiters)
 {
     turnstile::test::latch_test<Provider> t(1);
     using latch_type = typename Provider::latch_type;

@@ -12,7 +12,7 @@
 #include <turnstile/monitor.hpp>
 #include <utility>
 
-// Not an anonymous namespace: g++ 12 would warn of the coroutine frames in the headers.
+// Not an anonymous namespace: g++ 12 would warn about the coroutine frames in the headers.
 namespace turnstile::test {
 
 template <class Executor, class Synchronization>

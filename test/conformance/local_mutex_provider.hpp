@@ -13,7 +13,7 @@
 
 namespace turnstile::test {
 
-/// Local mutexes, and one thread.
+/// Provides local mutexes on one thread.
 template <class Executor, class Synchronization>
 class local_mutex_provider
 {
@@ -26,7 +26,7 @@ public:
     [[nodiscard]] const executor_type& executor() const { return executor_; }
     [[nodiscard]] mutex_type make_mutex() const { return mutex_type(executor_); }
 
-    /// Lets everything else run that is ready.
+    /// Lets all other ready coroutines run.
     [[nodiscard]] boost::asio::awaitable<void, executor_type> settle()
     {
         for (int i = 0; i < 5; ++i)

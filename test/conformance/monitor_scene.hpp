@@ -5,18 +5,18 @@
 #ifndef TURNSTILE_TEST_CONFORMANCE_MONITOR_SCENE_HPP
 #define TURNSTILE_TEST_CONFORMANCE_MONITOR_SCENE_HPP
 
-// What the conformance suites of monitors have in common. Each of them needs a list of providers:
+// Common parts of the conformance suites of monitors. Each of them needs a list of providers:
 //
 //   using monitor_providers = std::tuple<my_provider, ...>;
 //   #include <conformance/monitor_suite.hpp>
 //
-// A provider is what support/backend_test.hpp says, and:
+// A provider meets the requirements of support/backend_test.hpp, and has:
 //
-//   monitor_type<T>           what is tested
-//   make_monitor<T>(value)    returns a monitor of its own
+//   monitor_type<T>           the tested type
+//   make_monitor<T>(value)    returns a new monitor
 //
-// The state is described, as a remote backend needs it. The tests use the asynchronous vocabulary only;
-// inside of a body, notifying is synchronous everywhere.
+// The state is described, because a remote backend needs that. The tests use only asynchronous operations, except that
+// a body notifies synchronously on every backend.
 
 #include <boost/describe/class.hpp>
 #include <boost/test/unit_test.hpp>
@@ -30,7 +30,7 @@
 
 namespace turnstile::test {
 
-/// What the monitors of the tests guard.
+/// The state of the monitors.
 struct account
 {
     int balance = 0;
@@ -48,7 +48,7 @@ struct monitor_test : backend_test<Provider>
     using monitor_type = typename Provider::template monitor_type<account>;
     using section = typename monitor_type::section;
 
-    /// Waits until there is enough, takes it, and notes the name.
+    /// Waits until the balance is at least @p much, subtracts it, and records the name.
     auto take(int much, char name)
     {
         return [this, much, name]() -> task
@@ -61,7 +61,7 @@ struct monitor_test : backend_test<Provider>
             };
             try
             {
-                co_await guarded.async_with(std::move(body));
+                co_await guarded.async_with(body);
                 this->tell(name, {});
             }
             catch (const system_error& error)
@@ -71,7 +71,7 @@ struct monitor_test : backend_test<Provider>
         };
     }
 
-    /// Adds so much, and notifies.
+    /// Adds to the balance, and notifies.
     task give(int much, bool all)
     {
         co_await guarded.async_with(
@@ -86,7 +86,7 @@ struct monitor_test : backend_test<Provider>
         co_await this->provider.settle();
     }
 
-    /// A transaction that does the same as take(), but for the name.
+    /// A transaction with the same changes as take(), except the log.
     [[nodiscard]] auto taking(int much)
     {
         return transaction<account>()
@@ -95,7 +95,7 @@ struct monitor_test : backend_test<Provider>
             .add(&account::balance, -much);
     }
 
-    /// Carries out a transaction that waits, and tells how that has ended.
+    /// Executes a waiting transaction, and records the result.
     template <class Transaction>
     auto transact(Transaction what, char name)
     {
@@ -113,7 +113,7 @@ struct monitor_test : backend_test<Provider>
         };
     }
 
-    /// Makes sure that the state has been written.
+    /// Writes the state, so that it exists.
     task prepare(int balance)
     {
         co_await guarded.async_with([balance](section& s) { s->balance = balance; });

@@ -5,7 +5,7 @@
 #ifndef TURNSTILE_TEST_CONFORMANCE_MONITOR_SUITE_HPP
 #define TURNSTILE_TEST_CONFORMANCE_MONITOR_SUITE_HPP
 
-// What every monitor does, on every backend; see monitor_scene.hpp.
+// Tests every monitor, on every backend; see monitor_scene.hpp.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -16,7 +16,7 @@
 #include <memory>
 #include <turnstile/error.hpp>
 
-// --- sections ---------------------------------------------------------------------------------
+// --- critical sections ------------------------------------------------------------------------
 
 TURNSTILE_MONITOR_TEST(the_state_lives_from_section_to_section)
 {
@@ -74,7 +74,7 @@ TURNSTILE_MONITOR_TEST(sections_take_turns)
     BOOST_TEST(now.balance == 20);
 }
 
-TURNSTILE_MONITOR_TEST(a_body_that_throws_gives_the_lock_back)
+TURNSTILE_MONITOR_TEST(a_body_that_throws_releases_the_lock)
 {
     turnstile::test::monitor_test<Provider> t;
     using section = typename decltype(t)::section;
@@ -112,7 +112,7 @@ TURNSTILE_MONITOR_TEST(a_body_that_throws_gives_the_lock_back)
 
 // --- waiting ----------------------------------------------------------------------------------
 
-TURNSTILE_MONITOR_TEST(who_waits_for_the_state_goes_on_when_it_is_right)
+TURNSTILE_MONITOR_TEST(a_wait_for_the_state_ends_when_the_predicate_holds)
 {
     turnstile::test::monitor_test<Provider> t;
     t.run(
@@ -125,13 +125,46 @@ TURNSTILE_MONITOR_TEST(who_waits_for_the_state_goes_on_when_it_is_right)
             BOOST_TEST(t.told == "a");
             const auto now = co_await t.look();
             BOOST_TEST(now.balance == 1);
-            // Nothing to wait for.
+            // The predicate holds already.
             co_await t.spawn_and_settle(t.take(1, 'b'));
             BOOST_TEST(t.told == "ab");
         });
 }
 
-TURNSTILE_MONITOR_TEST(notifying_one_wakes_the_first)
+TURNSTILE_MONITOR_TEST(a_predicate_that_throws_ends_the_section)
+{
+    turnstile::test::monitor_test<Provider> t;
+    using section = typename decltype(t)::section;
+    int caught = 0;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            auto changed = t.guarded.make_condition("changed");
+            const auto broken = [](const auto&) -> bool { throw 3; };
+            auto body = [&](section& s) -> typename decltype(t)::task
+            { co_await s.async_wait(changed, broken); };
+            try
+            {
+                co_await t.guarded.async_with(body);
+            }
+            catch (int thrown)
+            {
+                caught = thrown;
+            }
+            catch (const turnstile::system_error& failure)
+            {
+                BOOST_TEST(!turnstile::has_await_fast_path);
+                BOOST_TEST(failure.code() == turnstile::errc::predicate_threw);
+                caught = 3;
+            }
+            // The lock is free.
+            const auto now = co_await t.look();
+            BOOST_TEST(now.balance == 0);
+        });
+    BOOST_TEST(caught == 3);
+}
+
+TURNSTILE_MONITOR_TEST(notifying_one_resumes_the_first)
 {
     turnstile::test::monitor_test<Provider> t;
     t.run(
@@ -146,7 +179,7 @@ TURNSTILE_MONITOR_TEST(notifying_one_wakes_the_first)
         });
 }
 
-TURNSTILE_MONITOR_TEST(notifying_all_wakes_them_in_their_order)
+TURNSTILE_MONITOR_TEST(notifying_all_resumes_them_in_their_order)
 {
     turnstile::test::monitor_test<Provider> t;
     t.run(
@@ -164,7 +197,7 @@ TURNSTILE_MONITOR_TEST(notifying_all_wakes_them_in_their_order)
         });
 }
 
-TURNSTILE_MONITOR_TEST(each_condition_has_its_own_sleepers)
+TURNSTILE_MONITOR_TEST(each_condition_has_its_own_waiters)
 {
     turnstile::test::monitor_test<Provider> t;
     using section = typename decltype(t)::section;
@@ -197,7 +230,7 @@ TURNSTILE_MONITOR_TEST(waiting_can_be_limited_in_time)
             auto short_of_time = [&](section& s) -> typename decltype(t)::template awaitable<bool>
             {
                 const bool holds = co_await s.async_wait_for(t.changed, 1ms, rich);
-                // The lock is owned in both cases.
+                // The lock is held in both cases.
                 s->log += "s";
                 co_return holds;
             };
@@ -239,7 +272,7 @@ TURNSTILE_MONITOR_TEST(a_condition_of_another_monitor_is_an_error)
     BOOST_TEST(t.told == "x");
 }
 
-// --- cancellation, the end --------------------------------------------------------------------
+// --- cancellation, destruction ----------------------------------------------------------------
 
 TURNSTILE_MONITOR_TEST(each_type_of_cancellation_ends_the_waiting)
 {
@@ -257,7 +290,7 @@ TURNSTILE_MONITOR_TEST(each_type_of_cancellation_ends_the_waiting)
                 signal.emit(type);
                 co_await t.provider.settle();
                 BOOST_TEST(t.told == "A");
-                // The one who was cancelled uses no notification up.
+                // The cancelled waiter does not use up a notification.
                 co_await t.give(1, false);
             });
         BOOST_TEST(t.told == "Ab");
@@ -286,7 +319,7 @@ TURNSTILE_MONITOR_TEST(a_section_that_waits_for_the_lock_can_be_cancelled)
         });
 }
 
-TURNSTILE_MONITOR_TEST(destroying_the_monitor_aborts_those_who_wait)
+TURNSTILE_MONITOR_TEST(destroying_the_monitor_aborts_waiters)
 {
     turnstile::test::monitor_test<Provider> t;
     using monitor_type = typename decltype(t)::monitor_type;

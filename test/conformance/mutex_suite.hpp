@@ -5,20 +5,19 @@
 #ifndef TURNSTILE_TEST_CONFORMANCE_MUTEX_SUITE_HPP
 #define TURNSTILE_TEST_CONFORMANCE_MUTEX_SUITE_HPP
 
-// What every mutex does, on every backend. To run the suite, define a list of providers and include
-// this file:
+// Tests every mutex, on every backend. To run the suite, define a list of providers and include this file:
 //
 //   using mutex_providers = std::tuple<my_provider, ...>;
 //   #include <conformance/mutex_suite.hpp>
 //
-// A provider is what support/backend_test.hpp says, and:
+// A provider meets the requirements of support/backend_test.hpp, and has:
 //
-//   mutex_type                 what is tested; says is_leased and can_be_lost
+//   mutex_type                 the tested type, with is_leased and can_be_lost
 //   survives_restart           whether locks outlive the process
-//   make_mutex()               returns a mutex whose lock nobody holds; never the same lock twice
+//   make_mutex()               returns a mutex with a new, free lock
 //
-// The tests use the asynchronous vocabulary only. Time does not matter: a limit is either so long that
-// it is never reached, or what it limits never happens.
+// The tests use only asynchronous operations. They do not depend on time: a time limit is either never reached, or
+// the operation would never end otherwise.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -41,7 +40,7 @@
 
 namespace turnstile::test {
 
-/// One test: a fresh backend, one mutex, and what was written down.
+/// One test: a new backend, one mutex, and the journal.
 template <class Provider>
 struct mutex_test : backend_test<Provider>
 {
@@ -52,12 +51,11 @@ struct mutex_test : backend_test<Provider>
     using guard_type = typename mutex_type::guard_type;
 
     static_assert(awaitable_mutex<mutex_type>);
-    // What is limited in time is what can end early.
+    // A lock can be lost if and only if it is leased.
     static_assert(mutex_type::can_be_lost == mutex_type::is_leased);
     static_assert(!Provider::survives_restart || mutex_type::is_leased);
 
-    /// Starts somebody who notes his name when he gets the lock, and lets others run before he gives it
-    /// back.
+    /// Starts a coroutine that acquires the lock, records the name, lets others run, and releases the lock.
     void spawn_waiter(char name)
     {
         this->spawn([this, name] { return visit(name); });
@@ -71,7 +69,7 @@ struct mutex_test : backend_test<Provider>
         co_await guard.async_unlock();
     }
 
-    /// Waits for the lock, and notes the name; in capitals if it was got.
+    /// Waits for the lock, and records the name; in capitals if the lock was granted.
     task wait(char name)
     {
         error_code error;
@@ -91,7 +89,7 @@ struct mutex_test : backend_test<Provider>
         this->told += guard.owns_lock() ? static_cast<char>(name - 'a' + 'A') : name;
     }
 
-    /// Whether nobody holds the lock.
+    /// Whether the lock is free.
     awaitable<bool> is_free()
     {
         auto guard = co_await mutex.async_try_lock();
@@ -124,7 +122,7 @@ TURNSTILE_MUTEX_TEST(a_free_lock_is_granted)
         });
 }
 
-TURNSTILE_MUTEX_TEST(a_held_lock_is_not)
+TURNSTILE_MUTEX_TEST(a_held_lock_is_not_granted)
 {
     turnstile::test::mutex_test<Provider> t;
     t.run(
@@ -140,7 +138,7 @@ TURNSTILE_MUTEX_TEST(a_held_lock_is_not)
         });
 }
 
-TURNSTILE_MUTEX_TEST(a_guard_gives_back_what_it_owns)
+TURNSTILE_MUTEX_TEST(a_guard_releases_its_lock)
 {
     turnstile::test::mutex_test<Provider> t;
     t.run(
@@ -276,9 +274,9 @@ TURNSTILE_MUTEX_TEST(fencing_tokens_rise)
         });
 }
 
-// --- attempts that are limited ----------------------------------------------------------------
+// --- time limits ------------------------------------------------------------------------------
 
-TURNSTILE_MUTEX_TEST(trying_leaves_nobody_in_the_queue)
+TURNSTILE_MUTEX_TEST(try_operations_leave_no_waiter_behind)
 {
     turnstile::test::mutex_test<Provider> t;
     t.run(
@@ -353,7 +351,7 @@ TURNSTILE_MUTEX_TEST(a_negative_limit_is_one_of_zero)
 
 // --- tokens -----------------------------------------------------------------------------------
 
-TURNSTILE_MUTEX_TEST(a_token_owns_the_lock_until_it_leaves)
+TURNSTILE_MUTEX_TEST(a_token_holds_the_lock_until_leave)
 {
     turnstile::test::mutex_test<Provider> t;
     t.run(
@@ -370,7 +368,7 @@ TURNSTILE_MUTEX_TEST(a_token_owns_the_lock_until_it_leaves)
     BOOST_TEST(t.told == "a");
 }
 
-TURNSTILE_MUTEX_TEST(a_stranger_cannot_leave)
+TURNSTILE_MUTEX_TEST(a_wrong_token_cannot_release_the_lock)
 {
     turnstile::test::mutex_test<Provider> t;
     t.run(
@@ -393,7 +391,7 @@ TURNSTILE_MUTEX_TEST(a_stranger_cannot_leave)
         });
 }
 
-TURNSTILE_MUTEX_TEST(nobody_can_leave_what_a_guard_holds)
+TURNSTILE_MUTEX_TEST(a_token_cannot_release_the_lock_of_a_guard)
 {
     turnstile::test::mutex_test<Provider> t;
     t.run(
@@ -454,7 +452,7 @@ TURNSTILE_MUTEX_TEST(either_the_grant_or_the_cancellation_wins)
     BOOST_TEST((t.told == "AB" || t.told == "aB"));
 }
 
-TURNSTILE_MUTEX_TEST(a_time_out_of_somebody_else_ends_the_waiting)
+TURNSTILE_MUTEX_TEST(a_time_out_of_cancel_after_ends_the_wait)
 {
     turnstile::test::mutex_test<Provider> t;
     t.run(
@@ -470,7 +468,7 @@ TURNSTILE_MUTEX_TEST(a_time_out_of_somebody_else_ends_the_waiting)
         });
 }
 
-TURNSTILE_MUTEX_TEST(destroying_the_mutex_aborts_those_who_wait)
+TURNSTILE_MUTEX_TEST(destroying_the_mutex_aborts_waiters)
 {
     turnstile::test::mutex_test<Provider> t;
     using mutex_type = typename Provider::mutex_type;

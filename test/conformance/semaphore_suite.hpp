@@ -5,20 +5,19 @@
 #ifndef TURNSTILE_TEST_CONFORMANCE_SEMAPHORE_SUITE_HPP
 #define TURNSTILE_TEST_CONFORMANCE_SEMAPHORE_SUITE_HPP
 
-// What every semaphore does, on every backend. To run the suite, define a list of providers and include
-// this file:
+// Tests every semaphore, on every backend. To run the suite, define a list of providers and include this file:
 //
 //   using semaphore_providers = std::tuple<my_provider, ...>;
 //   #include <conformance/semaphore_suite.hpp>
 //
-// A provider is what support/backend_test.hpp says, and:
+// A provider meets the requirements of support/backend_test.hpp, and has:
 //
-//   semaphore_type                         what is tested; says is_leased and can_be_lost
-//   survives_restart                       whether what is taken stays taken if the process ends
-//   make_semaphore(available, capacity)    returns a semaphore of its own
+//   semaphore_type                         the tested type, with is_leased and can_be_lost
+//   survives_restart                       whether taken units stay taken when the process ends
+//   make_semaphore(available, capacity)    returns a new semaphore
 //
-// The tests use the asynchronous vocabulary only. Time does not matter: a limit is either so long that
-// it is never reached, or what it limits never happens.
+// The tests use only asynchronous operations. They do not depend on time: a time limit is either never reached, or
+// the operation would never end otherwise.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -47,7 +46,7 @@ struct semaphore_test : backend_test<Provider>
     using permit_type = typename semaphore_type::permit_type;
 
     static_assert(awaitable_semaphore<semaphore_type>);
-    // What is limited in time is what can end early.
+    // A lock can be lost if and only if it is leased.
     static_assert(semaphore_type::can_be_lost == semaphore_type::is_leased);
     static_assert(!Provider::survives_restart || semaphore_type::is_leased);
 
@@ -61,12 +60,12 @@ struct semaphore_test : backend_test<Provider>
     {
     }
 
-    /// Takes units, notes the name, lets others run, and returns the units.
+    /// Acquires units, records the name, lets others run, and releases the units.
     auto visit(char name, std::ptrdiff_t units)
     {
         return [this, name, units]() -> task
         {
-            // What follows goes on even if a cancellation came too late.
+            // A late cancellation must not end this coroutine.
             co_await boost::asio::this_coro::throw_if_cancelled(false);
             auto [error, permit] = co_await semaphore.async_acquire(units, boost::asio::as_tuple);
             this->tell(name, error);
@@ -77,12 +76,12 @@ struct semaphore_test : backend_test<Provider>
         };
     }
 
-    /// Takes units for good, and notes the name.
+    /// Takes units for good, and records the name.
     auto take(char name, std::ptrdiff_t units)
     {
         return [this, name, units]() -> task
         {
-            // What follows goes on even if a cancellation came too late.
+            // A late cancellation must not end this coroutine.
             co_await boost::asio::this_coro::throw_if_cancelled(false);
             auto [error, permit] = co_await semaphore.async_acquire(units, boost::asio::as_tuple);
             this->tell(name, error);
@@ -100,7 +99,7 @@ struct semaphore_test : backend_test<Provider>
 
 // --- units ------------------------------------------------------------------------------------
 
-TURNSTILE_SEMAPHORE_TEST(units_that_are_there_are_granted)
+TURNSTILE_SEMAPHORE_TEST(available_units_are_granted)
 {
     turnstile::test::semaphore_test<Provider> t(3);
     t.run(
@@ -110,11 +109,11 @@ TURNSTILE_SEMAPHORE_TEST(units_that_are_there_are_granted)
             BOOST_TEST(permit.count() == 2);
             BOOST_TEST(permit.valid());
             BOOST_TEST(permit.lost().is_connected() == t.semaphore.can_be_lost);
-            BOOST_TEST(co_await t.semaphore.async_value() == 1);
+            BOOST_TEST(co_await t.semaphore.async_available() == 1);
         });
 }
 
-TURNSTILE_SEMAPHORE_TEST(units_that_are_not_there_are_not)
+TURNSTILE_SEMAPHORE_TEST(unavailable_units_are_not_granted)
 {
     turnstile::test::semaphore_test<Provider> t(3);
     t.run(
@@ -125,7 +124,7 @@ TURNSTILE_SEMAPHORE_TEST(units_that_are_not_there_are_not)
             auto last = co_await t.semaphore.async_try_acquire(1);
             BOOST_REQUIRE(last.has_value());
             BOOST_TEST(last->count() == 1);
-            BOOST_TEST(co_await t.semaphore.async_value() == 0);
+            BOOST_TEST(co_await t.semaphore.async_available() == 0);
             co_await permit.async_release();
             BOOST_TEST(permit.count() == 0);
             const auto late = co_await t.semaphore.async_try_acquire(2);
@@ -133,7 +132,7 @@ TURNSTILE_SEMAPHORE_TEST(units_that_are_not_there_are_not)
         });
 }
 
-TURNSTILE_SEMAPHORE_TEST(a_permit_gives_back_what_it_owns)
+TURNSTILE_SEMAPHORE_TEST(a_permit_releases_its_units)
 {
     turnstile::test::semaphore_test<Provider> t(3);
     t.run(
@@ -148,6 +147,26 @@ TURNSTILE_SEMAPHORE_TEST(a_permit_gives_back_what_it_owns)
         });
 }
 
+TURNSTILE_SEMAPHORE_TEST(a_default_constructed_or_moved_from_permit_is_empty)
+{
+    turnstile::test::semaphore_test<Provider> t(3);
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            auto permit = co_await t.semaphore.async_acquire(2);
+            BOOST_TEST(static_cast<bool>(permit));
+            decltype(permit) other;
+            BOOST_TEST(!other);
+            other = std::move(permit);
+            BOOST_TEST(static_cast<bool>(other));
+            BOOST_TEST(!permit);  // NOLINT(bugprone-use-after-move)
+            BOOST_TEST(permit.count() == 0);
+            BOOST_TEST(!permit.valid());
+            BOOST_TEST(!permit.lost().is_connected());
+            BOOST_TEST(co_await t.semaphore.async_available() == 1);
+        });
+}
+
 TURNSTILE_SEMAPHORE_TEST(an_empty_permit_cannot_be_released)
 {
     turnstile::test::semaphore_test<Provider> t(3);
@@ -158,7 +177,7 @@ TURNSTILE_SEMAPHORE_TEST(an_empty_permit_cannot_be_released)
             co_await permit.async_release();
             const auto [error] = co_await permit.async_release(boost::asio::as_tuple);
             BOOST_TEST(error == turnstile::errc::empty_guard);
-            BOOST_TEST(co_await t.semaphore.async_value() == 3);
+            BOOST_TEST(co_await t.semaphore.async_available() == 3);
         });
 }
 
@@ -175,7 +194,7 @@ TURNSTILE_SEMAPHORE_TEST(two_semaphores_are_independent)
         });
 }
 
-TURNSTILE_SEMAPHORE_TEST(never_more_than_there_are)
+TURNSTILE_SEMAPHORE_TEST(holders_never_exceed_the_capacity)
 {
     turnstile::test::semaphore_test<Provider> t(3);
     std::ptrdiff_t in_use = 0;
@@ -236,7 +255,7 @@ TURNSTILE_SEMAPHORE_TEST(a_large_request_at_the_head_is_not_overtaken)
     BOOST_TEST(t.told == "ls");
 }
 
-TURNSTILE_SEMAPHORE_TEST(those_behind_a_head_that_gives_up_go_on)
+TURNSTILE_SEMAPHORE_TEST(waiters_behind_a_withdrawn_head_are_served)
 {
     turnstile::test::semaphore_test<Provider> t(3);
     boost::asio::cancellation_signal signal;
@@ -270,9 +289,9 @@ TURNSTILE_SEMAPHORE_TEST(a_newcomer_does_not_overtake)
     BOOST_TEST(t.told == "a");
 }
 
-// --- attempts that are limited ----------------------------------------------------------------
+// --- time limits ------------------------------------------------------------------------------
 
-TURNSTILE_SEMAPHORE_TEST(trying_leaves_nobody_in_the_queue)
+TURNSTILE_SEMAPHORE_TEST(try_operations_leave_no_waiter_behind)
 {
     turnstile::test::semaphore_test<Provider> t(2);
     t.run(
@@ -286,7 +305,7 @@ TURNSTILE_SEMAPHORE_TEST(trying_leaves_nobody_in_the_queue)
             const auto now = std::chrono::steady_clock::now();
             BOOST_TEST(!(co_await t.semaphore.async_try_acquire_until(1, now)));
             co_await permit.async_release();
-            BOOST_TEST(co_await t.semaphore.async_value() == 2);
+            BOOST_TEST(co_await t.semaphore.async_available() == 2);
         });
 }
 
@@ -333,7 +352,7 @@ TURNSTILE_SEMAPHORE_TEST(a_limited_attempt_is_served_in_its_turn)
 
 // --- units without a permit -------------------------------------------------------------------
 
-TURNSTILE_SEMAPHORE_TEST(anybody_may_add_units)
+TURNSTILE_SEMAPHORE_TEST(units_can_be_added_without_a_permit)
 {
     turnstile::test::semaphore_test<Provider> t(0, 3);
     t.run(
@@ -343,15 +362,15 @@ TURNSTILE_SEMAPHORE_TEST(anybody_may_add_units)
             co_await t.semaphore.async_release(1);
             co_await t.provider.settle();
             BOOST_TEST(t.told == "");
-            co_await t.semaphore.async_release(1);
+            co_await t.semaphore.async_release();
             co_await t.provider.settle();
             BOOST_TEST(t.told == "a");
             co_await t.semaphore.async_release(3);
-            BOOST_TEST(co_await t.semaphore.async_value() == 3);
+            BOOST_TEST(co_await t.semaphore.async_available() == 3);
         });
 }
 
-TURNSTILE_SEMAPHORE_TEST(more_than_was_taken_cannot_be_added)
+TURNSTILE_SEMAPHORE_TEST(more_units_than_were_taken_cannot_be_added)
 {
     turnstile::test::semaphore_test<Provider> t(2, 3);
     t.run(
@@ -365,13 +384,13 @@ TURNSTILE_SEMAPHORE_TEST(more_than_was_taken_cannot_be_added)
                     co_await t.semaphore.async_release(units, boost::asio::as_tuple);
                 BOOST_TEST(error == turnstile::errc::invalid_count);
             }
-            BOOST_TEST(co_await t.semaphore.async_value() == 2);
+            BOOST_TEST(co_await t.semaphore.async_available() == 2);
             co_await t.semaphore.async_release(1);
-            BOOST_TEST(co_await t.semaphore.async_value() == 3);
+            BOOST_TEST(co_await t.semaphore.async_available() == 3);
         });
 }
 
-TURNSTILE_SEMAPHORE_TEST(a_number_that_cannot_be_is_refused)
+TURNSTILE_SEMAPHORE_TEST(an_invalid_number_is_rejected)
 {
     turnstile::test::semaphore_test<Provider> t(3);
     using boost::asio::as_tuple;
@@ -391,7 +410,7 @@ TURNSTILE_SEMAPHORE_TEST(a_number_that_cannot_be_is_refused)
                 BOOST_TEST(!b.has_value());
                 BOOST_TEST(!c.has_value());
             }
-            BOOST_TEST(co_await t.semaphore.async_value() == 3);
+            BOOST_TEST(co_await t.semaphore.async_available() == 3);
         });
 }
 
@@ -407,19 +426,19 @@ TURNSTILE_SEMAPHORE_TEST(permits_can_be_split_and_merged)
             auto part = whole.split(2);
             BOOST_TEST(whole.count() == 3);
             BOOST_TEST(part.count() == 2);
-            BOOST_TEST(co_await t.semaphore.async_value() == 0);
+            BOOST_TEST(co_await t.semaphore.async_available() == 0);
             auto rest = part.split(1);
             co_await part.async_release();
-            BOOST_TEST(co_await t.semaphore.async_value() == 1);
+            BOOST_TEST(co_await t.semaphore.async_available() == 1);
             whole.merge(std::move(rest));
             BOOST_TEST(whole.count() == 4);
             BOOST_TEST(rest.count() == 0);  // NOLINT(bugprone-use-after-move)
             co_await whole.async_release();
-            BOOST_TEST(co_await t.semaphore.async_value() == 5);
+            BOOST_TEST(co_await t.semaphore.async_available() == 5);
         });
 }
 
-TURNSTILE_SEMAPHORE_TEST(what_a_permit_does_not_own_cannot_be_split_off)
+TURNSTILE_SEMAPHORE_TEST(more_units_than_a_permit_holds_cannot_be_split_off)
 {
     turnstile::test::semaphore_test<Provider> t(5);
     t.run(
@@ -447,7 +466,7 @@ TURNSTILE_SEMAPHORE_TEST(permits_of_two_semaphores_cannot_be_merged)
         });
 }
 
-TURNSTILE_SEMAPHORE_TEST(forgotten_units_come_back_if_somebody_adds_them)
+TURNSTILE_SEMAPHORE_TEST(forgotten_units_can_be_added_again)
 {
     turnstile::test::semaphore_test<Provider> t(3);
     t.run(
@@ -458,9 +477,9 @@ TURNSTILE_SEMAPHORE_TEST(forgotten_units_come_back_if_somebody_adds_them)
                 permit.forget();
                 BOOST_TEST(permit.count() == 0);
             }
-            BOOST_TEST(co_await t.semaphore.async_value() == 1);
+            BOOST_TEST(co_await t.semaphore.async_available() == 1);
             co_await t.semaphore.async_release(2);
-            BOOST_TEST(co_await t.semaphore.async_value() == 3);
+            BOOST_TEST(co_await t.semaphore.async_available() == 3);
         });
 }
 
@@ -505,7 +524,7 @@ TURNSTILE_SEMAPHORE_TEST(either_the_grant_or_the_cancellation_wins)
     BOOST_TEST((t.told == "ab" || t.told == "Ab"));
 }
 
-TURNSTILE_SEMAPHORE_TEST(a_time_out_of_somebody_else_ends_the_waiting)
+TURNSTILE_SEMAPHORE_TEST(a_time_out_of_cancel_after_ends_the_wait)
 {
     turnstile::test::semaphore_test<Provider> t(1);
     t.run(
@@ -517,11 +536,11 @@ TURNSTILE_SEMAPHORE_TEST(a_time_out_of_somebody_else_ends_the_waiting)
             BOOST_TEST(error == boost::asio::error::operation_aborted);
             BOOST_TEST(none.count() == 0);
             co_await permit.async_release();
-            BOOST_TEST(co_await t.semaphore.async_value() == 1);
+            BOOST_TEST(co_await t.semaphore.async_available() == 1);
         });
 }
 
-TURNSTILE_SEMAPHORE_TEST(destroying_the_semaphore_aborts_those_who_wait)
+TURNSTILE_SEMAPHORE_TEST(destroying_the_semaphore_aborts_waiters)
 {
     turnstile::test::semaphore_test<Provider> t(1);
     using semaphore_type = typename Provider::semaphore_type;
@@ -538,7 +557,7 @@ TURNSTILE_SEMAPHORE_TEST(destroying_the_semaphore_aborts_those_who_wait)
             const auto permit = co_await mortal->async_acquire(1);
             co_await t.spawn_and_settle(waiter);
             mortal.reset();
-            // A leased permit belongs to the backend, and stays.
+            // A leased permit belongs to the backend, and remains valid.
             BOOST_TEST(permit.valid() == semaphore_type::is_leased);
         });
     BOOST_TEST(told == boost::asio::error::operation_aborted);

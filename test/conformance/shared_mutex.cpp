@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The conformance suite for the local reader-writer mutex, with two kinds of executor and synchronization.
+// Runs the conformance suite for the local shared mutex, with two kinds of executor and synchronization.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/io_context.hpp>

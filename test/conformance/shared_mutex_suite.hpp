@@ -5,20 +5,19 @@
 #ifndef TURNSTILE_TEST_CONFORMANCE_SHARED_MUTEX_SUITE_HPP
 #define TURNSTILE_TEST_CONFORMANCE_SHARED_MUTEX_SUITE_HPP
 
-// What every reader-writer mutex does, on every backend. To run the suite, define a list of providers and
-// include this file:
+// Tests every shared mutex, on every backend. To run the suite, define a list of providers and include this file:
 //
 //   using shared_mutex_providers = std::tuple<my_provider, ...>;
 //   #include <conformance/shared_mutex_suite.hpp>
 //
-// A provider is what support/backend_test.hpp says, and:
+// A provider meets the requirements of support/backend_test.hpp, and has:
 //
-//   shared_mutex_type      what is tested; says is_leased and can_be_lost
+//   shared_mutex_type      the tested type, with is_leased and can_be_lost
 //   survives_restart       whether locks outlive the process
-//   make_shared_mutex()    returns a mutex that nobody holds; never the same lock twice
+//   make_shared_mutex()    returns a mutex with a new, free lock
 //
-// The tests use the asynchronous vocabulary only. Time does not matter: a limit is either so long that it
-// is never reached, or what it limits never happens.
+// The tests use only asynchronous operations. They do not depend on time: a time limit is either never reached, or
+// the operation would never end otherwise.
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -46,11 +45,11 @@ struct shared_mutex_test : backend_test<Provider>
     using mutex_type = typename Provider::shared_mutex_type;
 
     static_assert(awaitable_shared_mutex<mutex_type>);
-    // What is limited in time is what can end early.
+    // A lock can be lost if and only if it is leased.
     static_assert(mutex_type::can_be_lost == mutex_type::is_leased);
     static_assert(!Provider::survives_restart || mutex_type::is_leased);
 
-    // Somebody who notes his name when he gets in, and lets others run before he leaves.
+    // These acquire the lock, record the name, let others run, and release the lock.
 
     auto read(char name)
     {
@@ -93,7 +92,7 @@ struct shared_mutex_test : backend_test<Provider>
         co_await guard.async_unlock();
     }
 
-    // What a newcomer finds.
+    // What the mutex grants to a newcomer at once.
 
     awaitable<bool> admits_readers() { return can_be_had(co_try_shared()); }
     awaitable<bool> admits_upgrader() { return can_be_had(co_try_upgrade()); }
@@ -122,7 +121,7 @@ private:
 #define TURNSTILE_SHARED_MUTEX_TEST(name)                                                          \
     BOOST_AUTO_TEST_CASE_TEMPLATE(name, Provider, shared_mutex_providers)
 
-// --- who goes with whom -----------------------------------------------------------------------
+// --- compatible modes -------------------------------------------------------------------------
 
 TURNSTILE_SHARED_MUTEX_TEST(readers_are_together)
 {
@@ -165,7 +164,7 @@ TURNSTILE_SHARED_MUTEX_TEST(a_writer_is_alone)
     BOOST_TEST(t.told == "rw");
 }
 
-TURNSTILE_SHARED_MUTEX_TEST(one_who_may_upgrade_goes_with_readers)
+TURNSTILE_SHARED_MUTEX_TEST(an_upgradable_reader_is_compatible_with_readers)
 {
     turnstile::test::shared_mutex_test<Provider> t;
     t.run(
@@ -181,7 +180,7 @@ TURNSTILE_SHARED_MUTEX_TEST(one_who_may_upgrade_goes_with_readers)
         });
 }
 
-TURNSTILE_SHARED_MUTEX_TEST(nobody_meets_a_writer)
+TURNSTILE_SHARED_MUTEX_TEST(a_writer_excludes_all_others)
 {
     turnstile::test::shared_mutex_test<Provider> t;
     int readers = 0, writers = 0, most_readers = 0, visits = 0;
@@ -265,7 +264,7 @@ TURNSTILE_SHARED_MUTEX_TEST(neighbouring_readers_are_let_in_together)
     BOOST_TEST(t.told == "rrwl");
 }
 
-TURNSTILE_SHARED_MUTEX_TEST(when_a_writer_gives_up_the_readers_behind_go_on)
+TURNSTILE_SHARED_MUTEX_TEST(after_a_withdrawn_writer_the_readers_behind_it_are_served)
 {
     using boost::asio::cancellation_type;
     for (const auto type :
@@ -397,7 +396,7 @@ TURNSTILE_SHARED_MUTEX_TEST(a_cancelled_upgrade_leaves_the_guard_as_it_was)
     }
 }
 
-TURNSTILE_SHARED_MUTEX_TEST(an_upgrade_needs_a_guard_that_owns_this_mutex)
+TURNSTILE_SHARED_MUTEX_TEST(an_upgrade_needs_a_guard_that_holds_this_mutex)
 {
     turnstile::test::shared_mutex_test<Provider> t;
     auto other = t.provider.make_shared_mutex();
@@ -446,7 +445,7 @@ TURNSTILE_SHARED_MUTEX_TEST(fencing_tokens_rise)
         });
 }
 
-TURNSTILE_SHARED_MUTEX_TEST(a_guard_gives_back_what_it_owns)
+TURNSTILE_SHARED_MUTEX_TEST(a_guard_releases_its_lock)
 {
     turnstile::test::shared_mutex_test<Provider> t;
     t.run(
@@ -459,7 +458,7 @@ TURNSTILE_SHARED_MUTEX_TEST(a_guard_gives_back_what_it_owns)
                 BOOST_TEST(!from.owns_lock());  // NOLINT(bugprone-use-after-move)
                 BOOST_TEST(to.valid());
             }
-            // On its way back, perhaps: whoever comes waits for it.
+            // The release may still be in progress. If so, this waits for it.
             auto writer = co_await t.mutex.async_lock();
             co_await writer.async_unlock();
             const auto [error] = co_await writer.async_unlock(boost::asio::as_tuple);
@@ -468,7 +467,7 @@ TURNSTILE_SHARED_MUTEX_TEST(a_guard_gives_back_what_it_owns)
         });
 }
 
-TURNSTILE_SHARED_MUTEX_TEST(destroying_the_mutex_aborts_those_who_wait)
+TURNSTILE_SHARED_MUTEX_TEST(destroying_the_mutex_aborts_waiters)
 {
     turnstile::test::shared_mutex_test<Provider> t;
     using mutex_type = typename Provider::shared_mutex_type;
@@ -485,7 +484,7 @@ TURNSTILE_SHARED_MUTEX_TEST(destroying_the_mutex_aborts_those_who_wait)
             };
             co_await t.spawn_and_settle(waiter);
             mutex.reset();
-            // A leased lock belongs to the backend, and stays.
+            // A leased lock belongs to the backend, and remains valid.
             BOOST_TEST(writer.valid() == Provider::shared_mutex_type::is_leased);
         });
     BOOST_TEST(t.told == "R");

@@ -5,7 +5,7 @@
 #ifndef TURNSTILE_TEST_CONFORMANCE_TRANSACTION_SUITE_HPP
 #define TURNSTILE_TEST_CONFORMANCE_TRANSACTION_SUITE_HPP
 
-// What the transactions of every monitor do, on every backend; see monitor_scene.hpp.
+// Tests transactions of every monitor, on every backend; see monitor_scene.hpp.
 
 #include <algorithm>
 #include <boost/asio/cancellation_signal.hpp>
@@ -29,7 +29,7 @@ TURNSTILE_MONITOR_TEST(a_transaction_changes_the_state)
                                     .set(&account::log, "x")
                                     .add(&account::balance, 5)
                                     .add(&account::balance, -2);
-            // The first one makes the state.
+            // The first one creates the state.
             for (int i = 1; i <= 3; ++i)
             {
                 BOOST_TEST(co_await t.guarded.async_transact(change));
@@ -37,7 +37,7 @@ TURNSTILE_MONITOR_TEST(a_transaction_changes_the_state)
                 BOOST_TEST(now.balance == 3 * i);
                 BOOST_TEST(now.log == "x");
             }
-            // What is set counts, wherever it stands.
+            // A set overrides additions to the same member, in any order.
             const auto set = turnstile::transaction<account>()
                                  .set(&account::balance, 7)
                                  .add(&account::balance, 1);
@@ -48,7 +48,7 @@ TURNSTILE_MONITOR_TEST(a_transaction_changes_the_state)
         });
 }
 
-TURNSTILE_MONITOR_TEST(a_transaction_is_carried_out_if_all_that_it_requires_holds)
+TURNSTILE_MONITOR_TEST(a_transaction_is_executed_if_all_its_requirements_hold)
 {
     using turnstile::test::account;
     turnstile::test::monitor_test<Provider> t;
@@ -61,7 +61,7 @@ TURNSTILE_MONITOR_TEST(a_transaction_is_carried_out_if_all_that_it_requires_hold
             const auto yes = base.require(&account::balance, std::equal_to(), 5);
             BOOST_TEST(!(co_await t.guarded.async_transact(no)));
             BOOST_TEST(co_await t.guarded.async_transact(yes));
-            // It was compare-and-set: the second time, it is something else.
+            // A compare-and-set. The second time, the comparison fails.
             BOOST_TEST(!(co_await t.guarded.async_transact(yes)));
             const auto both = base.require(&account::balance, std::greater(), 5)
                                   .require(&account::balance, std::less_equal(), 6)
@@ -77,7 +77,7 @@ TURNSTILE_MONITOR_TEST(a_transaction_is_carried_out_if_all_that_it_requires_hold
         });
 }
 
-TURNSTILE_MONITOR_TEST(a_transaction_waits_until_what_it_requires_holds)
+TURNSTILE_MONITOR_TEST(a_transaction_waits_until_its_requirements_hold)
 {
     turnstile::test::monitor_test<Provider> t;
     t.run(
@@ -91,7 +91,7 @@ TURNSTILE_MONITOR_TEST(a_transaction_waits_until_what_it_requires_holds)
             BOOST_TEST(t.told == "a");
             const auto now = co_await t.look();
             BOOST_TEST(now.balance == 1);
-            // Nothing to wait for.
+            // The requirement holds already.
             co_await t.spawn_and_settle(t.transact(t.taking(1), 'b'));
             BOOST_TEST(t.told == "ab");
         });
@@ -121,15 +121,15 @@ TURNSTILE_MONITOR_TEST(a_transaction_notifies)
             BOOST_TEST(co_await t.guarded.async_transact(one));
             co_await t.provider.settle();
             BOOST_TEST(t.told == "a");
-            // There is one left, and one comes: in their order, and each once.
+            // One unit is left and one is added: the waiters are served in order, each once.
             BOOST_TEST(co_await t.guarded.async_transact(all));
             co_await t.provider.settle();
             BOOST_TEST(t.told == "abc");
-            // Who is notified by a transaction may be one.
+            // A transaction can notify a transaction.
             BOOST_TEST(co_await t.guarded.async_transact(one.notify_one(t.changed)));
             co_await t.provider.settle();
         });
-    // It slept again when there was nothing left for it.
+    // It waited again because nothing was left for it.
     BOOST_TEST(t.told == "abcd");
 }
 
@@ -185,12 +185,12 @@ TURNSTILE_MONITOR_TEST(transactions_and_sections_are_served_in_their_order)
             };
             co_await t.guarded.async_with(body);
         });
-    // Each has found what those before have left. Who hears of that first is another matter.
+    // Each saw the state that the earlier ones left. The order of their completions is not specified.
     std::ranges::sort(t.told);
     BOOST_TEST(t.told == "abc");
 }
 
-TURNSTILE_MONITOR_TEST(a_sum_that_is_no_value_of_its_member_changes_nothing)
+TURNSTILE_MONITOR_TEST(a_sum_that_its_member_cannot_represent_changes_nothing)
 {
     using turnstile::test::account;
     turnstile::test::monitor_test<Provider> t;
@@ -272,10 +272,10 @@ TURNSTILE_MONITOR_TEST(a_transaction_that_waits_can_be_cancelled)
                 signal.emit(type);
                 co_await t.provider.settle();
                 BOOST_TEST(t.told == "A");
-                // It uses no notification up.
+                // The cancelled transaction does not use up a notification.
                 co_await t.give(1, false);
                 BOOST_TEST(t.told == "Ab");
-                // And while it waits for the lock.
+                // The same while it waits for the lock.
                 auto body = [&](section& s) -> typename decltype(t)::task
                 {
                     s->balance = 7;

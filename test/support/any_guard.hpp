@@ -19,7 +19,7 @@
 
 namespace turnstile::test {
 
-/// What somebody has got of a lock or a pool over Redis: a guard of some kind, or a permit; or nothing.
+/// A guard of any kind of lock over Redis, or a permit, or nothing.
 class any_guard
 {
 public:
@@ -28,7 +28,7 @@ public:
 
     any_guard() = default;
 
-    /// Takes it, bare or in an optional.
+    /// Takes a guard, bare or in an optional.
     template <class Guard>
     explicit any_guard(Guard guard)
         : guard_(std::move(guard))
@@ -55,21 +55,20 @@ public:
         return std::visit([](const auto& g) { return g.lost(); }, guard_);
     }
 
-    /// Permits have one, too, although they do not show it.
-    [[nodiscard]] std::uint64_t fence()
+    [[nodiscard]] std::uint64_t fence() const
     {
-        return std::visit([](auto& g) { return fence_of(g); }, guard_);
+        return std::visit([](const auto& g) { return g.fencing_token(); }, guard_);
     }
 
-    /// Gives it back. The token is that of an operation whose result has the same type for all kinds, as
-    /// with a handler or `use_awaitable`; it has to stay until the operation was started.
+    /// Releases the guard. @p token has to give the operations of all kinds the same result type, as a
+    /// handler or `use_awaitable` does. It has to stay alive until the operation has started.
     template <class CompletionToken>
     auto release(CompletionToken token)
     {
         return std::visit([&](auto& g) { return give_back(g, std::move(token)); }, guard_);
     }
 
-    /// Throws unless it is one.
+    /// The guard of a mutex; throws if this is another kind.
     [[nodiscard]] redis::async_mutex::guard_type& mutex()
     {
         return std::get<redis::async_mutex::guard_type>(guard_);
@@ -78,16 +77,6 @@ public:
     [[nodiscard]] upgrade_guard_type& upgradable() { return std::get<upgrade_guard_type>(guard_); }
 
 private:
-    template <class Mutex>
-    static std::uint64_t fence_of(lock_guard<Mutex>& guard)
-    {
-        return guard.fencing_token();
-    }
-    static std::uint64_t fence_of(permit_type& permit)
-    {
-        return detail::guard_access::grant(permit).fencing_token();
-    }
-
     template <class Mutex, class CompletionToken>
     static auto give_back(lock_guard<Mutex>& guard, CompletionToken token)
     {

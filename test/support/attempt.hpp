@@ -24,7 +24,7 @@
 
 namespace turnstile::test {
 
-/// Runs all that is ready on a context, on this thread.
+/// Runs all ready handlers of a context on this thread.
 inline void drain(boost::asio::io_context& context)
 {
     do
@@ -32,7 +32,7 @@ inline void drain(boost::asio::io_context& context)
     while (context.poll() != 0);
 }
 
-/// The two ways in which somebody waits; the library implements them apart.
+/// The two ways to wait, which the library implements separately.
 enum class path
 {
     handler,
@@ -42,7 +42,7 @@ enum class path
 /**
  * @brief One operation from its start to its end, as a test sees it. Launched once.
  *
- * @tparam T what the operation yields, or void. An optional result is unpacked.
+ * @tparam T the result of the operation, or void. An optional result is unpacked.
  */
 template <class T = void>
 class attempt
@@ -52,7 +52,7 @@ public:
 
     attempt() = default;
 
-    /// An attempt that appends its name to a journal when it is told the result.
+    /// An attempt that appends its name to a journal when it completes.
     attempt(std::string& journal, char name)
         : journal_(&journal)
         , name_(name)
@@ -62,8 +62,8 @@ public:
     attempt(const attempt&) = delete;
     attempt& operator=(const attempt&) = delete;
 
-    /// "idle" until launched, "waiting", then "done", "timed out" or the name of the error; "dropped"
-    /// if nobody will ever be told. In short: what a test compares with.
+    /// Short text for comparisons: "idle" until launched, "waiting", then "done", "timed out" or the
+    /// name of the error; "dropped" if the handler was destroyed without a call.
     [[nodiscard]] std::string state() const
     {
         if (times_ > 1)
@@ -76,13 +76,13 @@ public:
     [[nodiscard]] bool is_told() const { return times_ != 0; }
     [[nodiscard]] const error_code& error() const { return error_; }
 
-    /// What the exception said that a coroutine caught.
+    /// The text of the exception that a coroutine caught.
     [[nodiscard]] const std::string& text() const { return text_; }
 
     [[nodiscard]] value_type& value() { return value_; }
     [[nodiscard]] const value_type& value() const { return value_; }
 
-    /// Cancels; a coroutine notices when its context runs.
+    /// Emits the signal; a coroutine receives it when its context runs.
     void cancel(boost::asio::cancellation_type type = boost::asio::cancellation_type::total)
     {
         signal_.emit(type);
@@ -128,9 +128,9 @@ private:
     {
         if (error == boost::asio::error::operation_aborted)
             return "aborted";
-        static constexpr const char* names[] = {"not owner",    "closed",         "invalid count",
-                                                "over release", "empty guard",    "wrong object",
-                                                "lost",         "no participants"};
+        static constexpr const char* names[] = {
+            "not owner",    "closed", "invalid count",   "over release", "empty guard",
+            "wrong object", "lost",   "no participants", "duplicate",    "predicate threw"};
         if (error.category() == turnstile_category())
             return names[error.value() - 1];
         return error.message();
@@ -238,20 +238,20 @@ void launch_operation(path how, const boost::asio::any_io_executor& executor, at
                               rethrower{cancellable ? a.slot() : boost::asio::cancellation_slot()});
 }
 
-/// Starts the operation that @p make returns. On the path of a coroutine that happens, and @p make is
-/// called, when its context runs.
+/// Starts the operation that @p make returns. On the path of a coroutine, @p make is called when the
+/// context runs.
 template <class T, class Make>
 void launch(path how, const boost::asio::any_io_executor& executor, attempt<T>& a, Make make,
             bool cancellable = true)
 {
-    // Erased, because the sanitizers make a coroutine for each type of function expensive.
+    // Type-erased, because with sanitizers each instantiation of a coroutine compiles slowly.
     launch_operation(how, executor, a,
                      std::function<std::invoke_result_t<Make&>()>(std::move(make)), cancellable);
 }
 
 }  // namespace turnstile::test
 
-/// Defines a test that runs once for each path; the path is called @p how in it.
+/// Defines a test that runs once for each path, as the variable @p how.
 #define TURNSTILE_TEST_BOTH_PATHS(name)                                                            \
     static void name(turnstile::test::path how);                                                   \
     BOOST_AUTO_TEST_CASE(name##_by_a_handler)                                                      \

@@ -23,15 +23,16 @@
 #include <turnstile/error.hpp>
 #include <utility>
 
-// What the conformance suites have in common.
+// Common parts of the conformance suites.
 
 namespace turnstile::test {
 
 /**
- * @brief One test on one backend: coroutines, and what they wrote down.
+ * @brief One test on one backend: its coroutines, and the journal that they write.
  *
- * @tparam Provider says what executor_type is, and has context(), which has to run, executor(), where the
- *         coroutines run, and settle(), an awaitable: what was started before has arrived.
+ * @tparam Provider has a type executor_type, a context() to run, an executor() for the
+ *                  coroutines, and an awaitable settle() that completes when all operations that were
+ *                  started before have reached the backend.
  */
 template <class Provider>
 struct backend_test
@@ -40,10 +41,10 @@ struct backend_test
     template <class T>
     using awaitable = boost::asio::awaitable<T, executor_type>;
     using task = awaitable<void>;
-    // Erased: what starts a coroutine is compiled once, and not once for each of the tests.
+    // Type-erased, so that the code that starts coroutines is compiled once, not for each test.
     using coroutine = std::function<task()>;
 
-    /// Runs the coroutine that @p f returns, and those that it spawns, to their ends.
+    /// Runs the coroutine that @p f returns, and all coroutines that it spawns, to their ends.
     void run(coroutine f)
     {
         spawn(std::move(f));
@@ -67,7 +68,7 @@ struct backend_test
                                                 }));
     }
 
-    /// Spawns a coroutine, and lets it get to where it waits.
+    /// Spawns a coroutine, and lets it run until it waits.
     task spawn_and_settle(coroutine f, boost::asio::cancellation_slot slot = {})
     {
         spawn(std::move(f), slot);
@@ -81,7 +82,7 @@ struct backend_test
         co_await f();
     }
 
-    /// Writes down how a wait has ended: with the name, in capitals if it was aborted.
+    /// Appends the name of a wait that has ended to the journal: in capitals if it was aborted.
     void tell(char name, const error_code& error)
     {
         if (error)
@@ -95,7 +96,7 @@ struct backend_test
     std::exception_ptr failure;
 };
 
-/// The part of a provider that local backends have in common: one thread, and nothing else.
+/// The common part of the providers of local backends, which have one thread.
 template <class Executor>
 class local_backend
 {
@@ -106,7 +107,7 @@ public:
     [[nodiscard]] boost::asio::io_context& context() { return context_; }
     [[nodiscard]] const executor_type& executor() const { return executor_; }
 
-    /// Lets everything else run that is ready.
+    /// Lets all other ready coroutines run.
     [[nodiscard]] boost::asio::awaitable<void, executor_type> settle()
     {
         for (int i = 0; i < 8; ++i)

@@ -17,10 +17,10 @@
 namespace turnstile::test {
 
 /**
- * @brief What a mutex and its conditions are to do, in the plainest words: rows of agents.
+ * @brief A simple model of a mutex and its conditions: rows of agents.
  *
- * An agent does one thing at a time. Nothing here is asynchronous: how its wait ends, its fate, is
- * decided the moment the cause arises, and it is called "done", "timed out" or "aborted".
+ * An agent does one thing at a time. Nothing here is asynchronous: the cause of an event decides
+ * the fate of a wait at once. A fate is "done", "timed out" or "aborted".
  */
 class condition_model
 {
@@ -33,7 +33,7 @@ public:
     {
     }
 
-    /// Wants the lock.
+    /// Requests the lock.
     void want_lock(id who)
     {
         agent& a = agents_[who];
@@ -51,7 +51,7 @@ public:
         return true;
     }
 
-    /// Gives the lock back.
+    /// Releases the lock.
     void unlock(id who)
     {
         if (owner_ == who)
@@ -61,12 +61,12 @@ public:
         }
     }
 
-    /// Gives the lock back and sleeps.
+    /// Releases the lock and waits on a condition.
     void sleep(id who, std::size_t condition)
     {
         agent& a = agents_[who];
         a.fate = "aborted";
-        // On a dead condition it goes on at once, owning the lock.
+        // A wait on a destroyed condition ends at once, and the agent keeps the lock.
         if (!alive_ || closed_[condition])
             return;
         a.fate.clear();
@@ -84,7 +84,7 @@ public:
         pass_on();
     }
 
-    /// Does not want to sleep, or to wait for the lock, any longer.
+    /// Ends a wait for a condition or the lock because of a cancellation or a time-out.
     void withdraw(id who, const std::string& why)
     {
         agent& a = agents_[who];
@@ -102,7 +102,7 @@ public:
         }
     }
 
-    /// The agent has learned its fate, or its predicate was asked.
+    /// The agent has received its result, or its predicate was evaluated.
     void told(id who)
     {
         agent& a = agents_[who];
@@ -112,7 +112,7 @@ public:
         a.at_once = false;
     }
 
-    /// The operations of some agents vanish. Those who own the lock but were not told give it back.
+    /// Destroys the operations of some agents. An undelivered grant among them is released.
     void vanish(const std::vector<id>& gone)
     {
         std::vector<id> contenders;
@@ -142,7 +142,7 @@ public:
             withdraw(sleepers_[condition].front(), "aborted");
     }
 
-    /// @p keeps is the agent that knows that it owns the lock, if there is one.
+    /// @p keeps is the agent whose grant has been delivered, if there is one.
     void destroy_mutex(std::optional<id> keeps)
     {
         alive_ = false;
@@ -172,8 +172,8 @@ public:
     }
     [[nodiscard]] const std::string& fate_of(id who) const { return agents_[who].fate; }
 
-    /// Whether each signal that found a sleeper was received, or is on its way, or had nobody left to
-    /// go to.
+    /// Whether each notification that found a waiter was received, is undelivered, or has no
+    /// waiter left.
     [[nodiscard]] bool is_conserved() const
     {
         std::size_t on_their_way = 0;
@@ -182,18 +182,18 @@ public:
         return found_ == received_ + wasted_ + on_their_way;
     }
 
-    /// The number of signals that somebody received.
+    /// The number of received notifications.
     [[nodiscard]] std::size_t received() const { return received_; }
 
 private:
     struct agent
     {
         std::optional<std::size_t> asleep_on{};
-        /// The condition whose signal is on its way.
+        /// The condition of an undelivered notification.
         std::optional<std::size_t> signal_of{};
-        /// Wants the lock because it has slept, hence for good.
+        /// Requests the lock again after a wait on a condition, so the request cannot be cancelled.
         bool contends_again = false;
-        /// Got the lock without having waited: then the guard exists from the start.
+        /// Acquired the lock without waiting, so the guard exists from the start.
         bool at_once = false;
         std::string fate{};
     };

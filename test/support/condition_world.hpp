@@ -30,7 +30,7 @@
 
 namespace turnstile::test {
 
-/// What an agent is to do.
+/// The next task of an agent.
 struct errand
 {
     enum class kind
@@ -54,21 +54,22 @@ struct errand
 
     kind what = kind::lock;
     path how = path::handler;
-    /// On the strand of the context, else on the context itself.
+    /// Runs on the context's strand, otherwise on the context itself.
     bool strand = false;
     std::size_t context = 0;
     std::size_t condition = 0;
-    /// The predicate holds when condition_world::level() has reached this.
+    /// The predicate holds when condition_world::level() is at least this.
     unsigned level = 0;
-    /// How long a timed wait sleeps; at least 1.
+    /// The time limit of a timed wait; at least 1.
     manual_clock::duration patience{1};
 };
 
 /**
- * @brief One mutex, its conditions, two contexts, some agents, and the model that predicts their fates.
+ * @brief One mutex with conditions, two contexts, some agents, and the model that predicts
+ *        their fates.
  *
- * Everything runs on the thread of the test. Each function does to the mutex and its conditions what
- * it does to the model; check() compares them.
+ * Everything runs on the thread of the test. Each function does the same to the mutex and its
+ * conditions as to the model; check() compares them.
  */
 template <class Mutex>
 class condition_world
@@ -107,8 +108,8 @@ public:
     [[nodiscard]] bool is_busy(id who) const { return agents_[who].running != nullptr; }
     [[nodiscard]] bool has_guard(id who) const { return agents_[who].guard.owns_lock(); }
 
-    /// @pre The agent is not busy, and owns a guard unless it wants one. What the errand needs is alive,
-    /// unless the agent is a coroutine.
+    /// @pre The agent is idle, and holds a guard unless it requests one. The objects that the errand
+    /// uses exist, unless the agent is a coroutine.
     void start(id who, const errand& what)
     {
         operations_.push_back(std::make_unique<operation>(who, what));
@@ -129,7 +130,7 @@ public:
         }
     }
 
-    /// Takes the lock without an operation, or not.
+    /// Tries to take the lock without an operation.
     void try_lock(id who)
     {
         auto taken = mutex_->try_lock();
@@ -145,8 +146,8 @@ public:
         agents_[who].guard = guard_type();
     }
 
-    /// Cancels what an agent does, @p now or when its context gets to it. The signal of a coroutine
-    /// needs that.
+    /// Cancels the operation of an agent: directly if @p now, otherwise on its context. The signal
+    /// of a coroutine has to be emitted there.
     void cancel(id who, boost::asio::cancellation_type type, bool now)
     {
         operation* const o = agents_[who].running;
@@ -176,11 +177,11 @@ public:
             all ? it.notify_all() : it.notify_one();
     }
 
-    /// What the predicates look at.
+    /// The value that the predicates test.
     [[nodiscard]] unsigned level() const { return level_; }
     void set_level(unsigned level) { level_ = level; }
 
-    /// Lets time pass until the first deadline. Returns whether that was possible.
+    /// Advances the clock to the first deadline. Returns whether there was one to reach.
     bool advance()
     {
         drain_all();
@@ -189,13 +190,14 @@ public:
             if (operation* o = each.running; o != nullptr && o->deadline &&
                                              (first == nullptr || *o->deadline < *first->deadline))
                 first = o;
-        // One that may sleep again would find its deadline passed, and time out by itself.
+        // An operation with a predicate may wait again. It would then find its deadline passed, and
+        // time out by itself.
         if (first == nullptr || (first->plan.has_predicate() && !model_.is_asleep(first->who)))
             return false;
         manual_clock::advance(*first->deadline - manual_clock::now());
         first->deadline.reset();
         const id who = first->who;
-        // Nothing else is ready, hence this is the timer.
+        // No other handler is ready, so the next one is the timer.
         contexts_[first->plan.context]->context.restart();
         contexts_[first->plan.context]->context.poll_one();
         if (model_.is_asleep(who))
@@ -204,7 +206,7 @@ public:
         return true;
     }
 
-    // What can die.
+    // Destruction.
 
     void destroy_condition(std::size_t c)
     {
@@ -231,7 +233,7 @@ public:
                 continue;
             agents_[who].running = nullptr;
             o->gone = true;
-            // Else it owns the guard that it came with.
+            // An agent with a guard keeps the lock.
             if (!has_guard(who))
                 gone.push_back(who);
         }
@@ -244,7 +246,7 @@ public:
 
     // Time.
 
-    /// Runs one handler, if there is one.
+    /// Runs one handler if one is ready.
     void step(std::size_t c)
     {
         contexts_[c]->context.restart();
@@ -252,7 +254,7 @@ public:
         collect();
     }
 
-    /// Runs all handlers, and those that these make ready on another context.
+    /// Runs all handlers, including those that become ready on another context meanwhile.
     void drain_all()
     {
         std::size_t handlers = 1;
@@ -293,7 +295,7 @@ private:
     struct host
     {
         boost::asio::io_context context;
-        // Its service is older than that of the library, hence is shut down later.
+        // Its service is older than the library's, and so is shut down later.
         boost::asio::strand<boost::asio::io_context::executor_type> strand{context.get_executor()};
     };
 
@@ -311,7 +313,7 @@ private:
             return std::visit(f, it);
         }
 
-        /// As attempt::state(), but with the value of a time-out.
+        /// As attempt::state(), but "timed out" also if the result means that.
         [[nodiscard]] std::string state() const
         {
             std::string s = visit([](const auto& a) { return a.state(); });
@@ -334,7 +336,7 @@ private:
             std::visit([type](auto& a) { a.cancel(type); }, it);
         }
 
-        /// The slot of a coroutine keeps its executor; a strand must not outlive its context.
+        /// The slot of a coroutine keeps its executor, and a strand must not outlive its context.
         [[nodiscard]] bool is_cancellable() const
         {
             return plan.how == path::handler || !plan.strand;
@@ -344,7 +346,7 @@ private:
         errand plan;
         std::variant<attempt<>, attempt<std::cv_status>, attempt<bool>, attempt<guard_type>> it;
         std::optional<manual_clock::time_point> deadline;
-        /// What the predicate has decided.
+        /// The result of the last evaluation of the predicate.
         std::string fate;
         bool arrived = false;
         bool asked = false;
@@ -421,7 +423,7 @@ private:
 
     manual_clock::time_point new_deadline(operation& o)
     {
-        // No two at the same time: their order would be up to the reactor.
+        // All deadlines differ: the order of equal ones would depend on the reactor.
         auto deadline = manual_clock::now() + o.plan.patience;
         while (!deadlines_.insert(deadline).second)
             ++deadline;
@@ -429,7 +431,7 @@ private:
         return deadline;
     }
 
-    /// The predicate is asked. Does with the model what the operation is going to do.
+    /// Evaluates the predicate, and updates the model with what the operation will do.
     bool evaluate(operation& o)
     {
         const bool holds = o.plan.level <= level_;
@@ -467,7 +469,7 @@ private:
         return {*ignored_.back(), own_context_.get_executor(), false};
     }
 
-    // What was told.
+    // Results.
 
     [[nodiscard]] const std::string& fate_of(const operation& o) const
     {

@@ -22,7 +22,7 @@
 
 namespace turnstile::test {
 
-/// What an observer of a connection was told.
+/// Records the calls that an observer of a connection receives.
 struct witness final : redis::detail::connection::observer
 {
     void connected(std::uint64_t incarnation, const redis::detail::server_info& which) override
@@ -49,11 +49,11 @@ struct witness final : redis::detail::connection::observer
     std::vector<std::string> messages;
     error_code last;
     std::string failure;
-    /// A letter for each call but message().
+    /// A letter for each call except message().
     std::string told;
 };
 
-/// A connection on a context of its own, which until() runs.
+/// A connection on its own context, which until() runs.
 class connection_scene
 {
 public:
@@ -68,6 +68,8 @@ public:
             log += '\n';
             if (level == redis::log_level::warning)
                 ++warnings;
+            if (level == redis::log_level::error)
+                ++errors;
         };
         context = std::make_unique<boost::asio::io_context>();
         it = std::make_unique<redis::detail::connection>(
@@ -77,7 +79,7 @@ public:
         it->start();
     }
 
-    /// Unless a test says how soon, nobody who is slow is taken for gone: what breaks was broken.
+    /// Disables the detection of slow peers, except for settings that the test changes itself.
     static void be_patient(redis::config& settings)
     {
         const redis::config usual;
@@ -95,7 +97,7 @@ public:
         return prefix + ":0:wake:7f3a#" + std::to_string(number);
     }
 
-    /// Runs until something is so, and says whether it is.
+    /// Runs the context until a condition holds. Returns whether it does.
     template <class Condition>
     bool until(Condition condition, std::chrono::milliseconds patience = std::chrono::seconds{20})
     {
@@ -111,7 +113,7 @@ public:
         return until([&] { return seen.told.find(what) != std::string::npos; });
     }
 
-    /// Sends a command and waits for what becomes of it.
+    /// Sends a command and waits for its result.
     reply ask(const std::vector<std::string>& words)
     {
         std::optional<reply> answer;
@@ -129,7 +131,8 @@ public:
         return *answer;
     }
 
-    /// Closes, waits for the end of everything, and expects that there is nothing left to do.
+    /// Closes the connection, runs the context until it has no work, and checks that nothing is
+    /// left over.
     void close()
     {
         bool closed = false;
@@ -141,6 +144,7 @@ public:
 
     std::string log;
     int warnings = 0;
+    int errors = 0;
     witness seen;
     std::unique_ptr<boost::asio::io_context> context;
     std::unique_ptr<redis::detail::connection> it;

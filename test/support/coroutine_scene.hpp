@@ -19,12 +19,12 @@
 
 namespace turnstile::test {
 
-/// A fixture of tests that are coroutines. What they throw is thrown where they are run.
+/// A fixture for tests that are coroutines. Their exceptions are rethrown by run().
 struct coroutine_scene
 {
     using task = boost::asio::awaitable<void>;
 
-    /// Runs a coroutine, and those that it has started, to their ends.
+    /// Runs a coroutine, and all coroutines that it has started, to their ends.
     void run(std::function<task()> body)
     {
         start(std::move(body));
@@ -44,7 +44,7 @@ struct coroutine_scene
                               });
     }
 
-    /// How an operation has ended that throws.
+    /// The error with which a throwing operation ends.
     [[nodiscard]] static boost::asio::awaitable<error_code> error_of(std::function<task()> body)
     {
         try
@@ -58,7 +58,7 @@ struct coroutine_scene
         co_return error_code();
     }
 
-    /// Waits until a condition of the server holds that nothing tells of.
+    /// Polls a condition of the server until it holds.
     [[nodiscard]] static task until_so(std::function<bool()> condition)
     {
         boost::asio::steady_timer timer(co_await boost::asio::this_coro::executor);
@@ -73,7 +73,7 @@ struct coroutine_scene
     std::exception_ptr failure;
 
 private:
-    /// Keeps the function, and what it has captured, for as long as its coroutine runs.
+    /// Keeps the function and its captures alive while the coroutine runs.
     static task call(std::function<task()> body) { co_await body(); }
 };
 

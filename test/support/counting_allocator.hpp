@@ -10,11 +10,11 @@
 
 namespace turnstile::test {
 
-/// What has gone through some allocators.
+/// Totals of one or more allocators.
 struct allocation_count
 {
     std::size_t allocations = 0;
-    /// The bytes that were not given back yet.
+    /// The bytes that are currently allocated.
     std::size_t live = 0;
 };
 

@@ -20,26 +20,26 @@
 #include <utility>
 #include <vector>
 
-// Everything dies, in every order.
+// Destroys all objects in every order.
 
 namespace turnstile::test {
 
-/// How somebody waits.
+/// How an operation waits.
 struct manner_of_waiting
 {
     enum class executor
     {
         plain,
-        /// A strand that is older than anything else in its context.
+        /// A strand whose service is older than all others of its context.
         early_strand,
-        /// A strand that is younger.
+        /// A strand whose service is younger.
         late_strand,
     };
 
     path how = path::handler;
     executor on = executor::plain;
 
-    /// Whether a signal may be kept beyond its context.
+    /// Whether a signal may outlive the context.
     [[nodiscard]] bool is_cancellable() const
     {
         return how == path::handler || on == executor::plain;
@@ -47,9 +47,10 @@ struct manner_of_waiting
 };
 
 /**
- * @brief Two contexts, an object, something else that belongs to it, and any number of attempts.
+ * @brief Two contexts, an object, another object that belongs to it, and any number
+ *        of attempts.
  *
- * @tparam Object is made with the executor of the first context.
+ * @tparam Object is constructed with the executor of the first context.
  */
 template <class Object>
 class doomed_world
@@ -79,7 +80,7 @@ public:
     [[nodiscard]] boost::asio::io_context& context(int c) { return *hosts_[c].context; }
     [[nodiscard]] bool has_context(int c) const { return hosts_[c].context.has_value(); }
 
-    /// Where those of a context wait.
+    /// The executor of the operations of a context.
     [[nodiscard]] boost::asio::any_io_executor executor(int c)
     {
         host& h = hosts_[c];
@@ -90,7 +91,7 @@ public:
         return *h.strand;
     }
 
-    /// Starts the operation that @p make returns. A coroutine is born when its context runs.
+    /// Starts the operation that @p make returns. A coroutine starts when its context runs.
     template <class T = void, class Make>
     attempt<T>& start(int c, Make make)
     {
@@ -100,8 +101,8 @@ public:
         return a;
     }
 
-    /// An attempt that somebody else starts. One that does not end outlives what it works on: it sleeps,
-    /// until its context dies.
+    /// Adds an attempt that the caller starts. If it does not end, it outlives its object: it waits
+    /// until its context is destroyed.
     template <class T = void>
     attempt<T>& add(int c, bool ends = true)
     {
@@ -111,7 +112,7 @@ public:
         return *a;
     }
 
-    /// Keeps a guard until guards are destroyed.
+    /// Keeps a guard until destroy_guards().
     template <class Guard>
     void keep(Guard guard)
     {
@@ -138,7 +139,7 @@ public:
         check_those_of(c);
     }
 
-    /// Destroys the guards that were kept, and those that somebody got.
+    /// Destroys the kept guards, and those that attempts received.
     void destroy_guards()
     {
         kept_.clear();
@@ -148,7 +149,7 @@ public:
 
     void destroy_object() { object.reset(); }
 
-    /// Nobody was told twice.
+    /// Each attempt has completed at most once.
     void check() const
     {
         for (const record& each : attempts_)
@@ -156,7 +157,7 @@ public:
                 BOOST_ERROR("somebody was told twice");
     }
 
-    /// When all have run, and the object is gone, nobody waits.
+    /// When all contexts have run and the object is destroyed, no attempt waits.
     void check_settled() const
     {
         if (object)
@@ -189,7 +190,7 @@ private:
         std::function<void()> forget;
     };
 
-    /// Those of a context that is gone have been told, or never will be.
+    /// The attempts of a destroyed context have completed or were dropped.
     void check_those_of(int c) const
     {
         for (const record& each : attempts_)
@@ -204,12 +205,13 @@ private:
 };
 
 /**
- * @brief Brings about a state, and destroys everything in each order, for each manner of waiting.
+ * @brief Creates a state and destroys everything, in each order and for each way to wait.
  *
- * Whoever is left runs either after each step or after the last one.
+ * The remaining contexts run after each step, or only after the last one.
  *
- * @param state gets a world without an object.
- * @param other destroys what is neither a context nor the object, or does something instead.
+ * @param state is called with a world without an object.
+ * @param other destroys everything except contexts and the object, or does something
+ *              else instead.
  */
 template <class Object, class State, class Other>
 void destroy_in_every_order(State state, Other other)

@@ -21,7 +21,7 @@ namespace turnstile::test {
 
 using namespace std::chrono_literals;
 
-/// A machine whose server, network and clock are the test.
+/// A protocol machine whose server, network and clock are controlled by the test.
 class driven_client
 {
 public:
@@ -33,9 +33,9 @@ public:
     using status = redis::detail::standing::status;
 
     static constexpr std::uint64_t nonce = 0xABC;
-    /// By how much the clock of the server is ahead of the client's, in microseconds.
+    /// The difference between the server's and the client's clocks, in microseconds.
     static constexpr std::int64_t ahead = 1'000'000'000'000;
-    /// Which fences the grants of these tests have, if nothing else is said.
+    /// The default fencing token of grants.
     static constexpr std::int64_t first_fence = ahead;
 
     explicit driven_client(const redis::detail::lease_options& options = {})
@@ -46,7 +46,7 @@ public:
     {
     }
 
-    /// What the clock of the server shows.
+    /// The server's clock.
     [[nodiscard]] std::int64_t server_now() const { return ahead + now.count(); }
 
     void connect(std::uint64_t incarnation = 1, const std::string& run = "run")
@@ -70,7 +70,7 @@ public:
         return id;
     }
 
-    /// An attempt that holds the lock for a whole lease.
+    /// Creates an attempt that holds the lock for a full lease.
     attempt_id hold(std::int64_t fence = first_fence)
     {
         const attempt_id id = want();
@@ -80,7 +80,8 @@ public:
         return id;
     }
 
-    /// An attempt that waits, with a ticket, behind an owner with so much time left.
+    /// Creates an attempt that waits with a ticket while the holder's lease has this much
+    /// time left.
     attempt_id wait(std::int64_t ticket, std::chrono::microseconds left = 15s)
     {
         const attempt_id id = want();
@@ -88,7 +89,7 @@ public:
         return id;
     }
 
-    /// Asks how many units of a pool are available.
+    /// Reads the number of available units of a pool.
     redis::detail::call_id read()
     {
         const auto id = machine.call(now, lock, redis::detail::inquiry::read);
@@ -96,7 +97,7 @@ public:
         return id;
     }
 
-    /// Gives back what is held, and goes to sleep.
+    /// Releases the lock and waits on a condition.
     attempt_id sleep(attempt_id id)
     {
         redis::detail::farewell words;
@@ -106,7 +107,7 @@ public:
         return sleeper;
     }
 
-    /// Gives back what is held, and contributes to the state of a monitor.
+    /// Releases the lock and contributes to the state of a monitor.
     redis::detail::bond_name contribute(attempt_id id)
     {
         redis::detail::farewell words;
@@ -150,7 +151,7 @@ public:
         collect();
     }
 
-    /// Answers the command that was sent first.
+    /// Answers the oldest command.
     void answer(std::vector<standing> told)
     {
         BOOST_TEST_REQUIRE(!commands.empty());
@@ -181,7 +182,7 @@ public:
         return redis::detail::to_string(redis::detail::waiter_id{nonce, incarnation_, attempt});
     }
 
-    /// The message of a grant that ends in so much time from now.
+    /// The message of a grant whose lease expires after @p left.
     [[nodiscard]] std::string grant(attempt_id attempt, std::int64_t fence,
                                     std::chrono::microseconds left) const
     {
@@ -209,7 +210,7 @@ public:
         return say(status::queued, 0, left, ticket);
     }
 
-    /// The operations that have been sent and not answered, in words.
+    /// The operations of the unanswered commands, as text.
     [[nodiscard]] std::string sent() const
     {
         std::string result;
@@ -218,7 +219,7 @@ public:
         return result;
     }
 
-    /// The only event there was since they were looked at last, which has to be of this kind.
+    /// The only event since the last check, which has to be of this type.
     template <class Event>
     Event only()
     {

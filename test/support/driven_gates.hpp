@@ -21,7 +21,7 @@ namespace turnstile::test {
 
 using namespace std::chrono_literals;
 
-/// A client of gates whose server, network and clock are the test.
+/// A client of gates whose server, network and clock are controlled by the test.
 class driven_gates
 {
 public:
@@ -32,7 +32,7 @@ public:
 
     static constexpr std::uint64_t nonce = 0xABC;
 
-    /// With one gate of a kind, which takes three arrivals to open.
+    /// Creates one gate of a kind, which opens after three arrivals.
     explicit driven_gates(std::string_view kind = "event")
     {
         options_.keys = redis::detail::gate_keys("t", kind, "gate");
@@ -62,7 +62,7 @@ public:
         return id;
     }
 
-    /// Somebody who waits, by the answer that the gate is closed, in its first generation.
+    /// Creates a waiter: the server has answered that the gate is closed, in its first generation.
     request wait_on(gate_call what = gate_call::wait)
     {
         const request id = begin(what);
@@ -89,7 +89,7 @@ public:
         collect();
     }
 
-    /// Answers the command that was sent first.
+    /// Answers the oldest command.
     void answer(std::string_view text)
     {
         machine.answered(now, take(), text);
@@ -102,7 +102,7 @@ public:
         collect();
     }
 
-    /// The message that a generation is the newest one.
+    /// Delivers the message that a generation is the newest one.
     void hear(std::int64_t generation)
     {
         const std::string text = "open " + keys()[0] + ' ' + std::to_string(generation);
@@ -111,7 +111,7 @@ public:
         collect();
     }
 
-    /// What has been sent and not answered: in a word each, what the scripts are to do.
+    /// The unanswered commands: one word for the task of each script.
     [[nodiscard]] std::string sent() const
     {
         std::string result;
@@ -121,11 +121,12 @@ public:
         return result;
     }
 
-    /// What has ended since that was asked last: numbers of requests, and how.
+    /// The results since the last check: numbers of requests, and how each ended.
     std::string ended()
     {
-        static constexpr std::array<const char*, 8> names{
-            "open", "closed", "cancelled", "excess", "empty", "foreign", "wrongtype", "refused"};
+        static constexpr std::array<const char*, 10> names{
+            "open",    "closed",    "cancelled", "excess",  "empty",
+            "foreign", "wrongtype", "damaged",   "refused", "unknown"};
         std::string result;
         for (const auto& each : std::exchange(ends_, {}))
             result += (result.empty() ? "" : " ") + std::to_string(each.request) + ':' +

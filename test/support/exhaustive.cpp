@@ -16,7 +16,7 @@ namespace turnstile::test {
 
 namespace {
 
-/// Goes through all states and remembers how each was reached.
+/// Visits all states, and remembers how each was reached.
 class search
 {
 public:
@@ -52,20 +52,20 @@ public:
 private:
     using number = std::uint32_t;
     static constexpr number none = ~number(0);
-    // Of `next`.
+    // Value of `next`.
     static constexpr number over = none - 1;
 
     struct node
     {
-        // Where it was found first, and by which step.
+        // The state from which it was found first, and the step that led to it.
         number from = none;
         exhaustive_step step;
-        // What follows if all goes well, and whether time goes by until then.
+        // The next state without further faults, and whether time passes on the way.
         number next = none;
         bool takes_time = false;
     };
 
-    /// The number of a state, and whether it is a new one.
+    /// Returns the number of a state, and whether it is new.
     std::pair<number, bool> find(const fingerprint& state, number from, const exhaustive_step& step)
     {
         const auto [found, fresh] = known_.emplace(state, static_cast<number>(nodes_.size()));
@@ -124,7 +124,7 @@ private:
             ++result_.signals;
     }
 
-    /// The sum of the states that follow.
+    /// A checksum of the successor states.
     std::uint64_t look_ahead(const exhaustive_state& state)
     {
         std::uint64_t following = 0;
@@ -143,7 +143,7 @@ private:
                 return report("a state that looks like this one goes on in another way", at);
     }
 
-    /// From each state on, everything comes to its end if nothing more goes wrong.
+    /// Checks that each state leads to the end if no more faults occur.
     void check_ends()
     {
         constexpr unsigned unknown = ~0U;
@@ -158,7 +158,7 @@ private:
                 time[at] = on_the_way;
                 way.push_back(at);
             }
-            // A search that was ended early has not seen what follows.
+            // An incomplete search has not seen all successors.
             if (result_.complete && (at == none || (at != over && time[at] == on_the_way)))
                 return report_wait(first);
             unsigned left = at >= over || time[at] == on_the_way ? 0 : time[at];
@@ -179,7 +179,7 @@ private:
             tell(state, step);
     }
 
-    /// Tells how a state was reached, and what follows until all is as it was.
+    /// Reports how a state was reached, and what follows until the history repeats.
     void report_wait(number at)
     {
         result_.violation = "somebody waits for ever";
@@ -194,7 +194,7 @@ private:
         }
     }
 
-    /// Tells how a state was reached, and returns it.
+    /// Reports how a state was reached, and returns it.
     exhaustive_state tell_way_to(number at)
     {
         std::vector<exhaustive_step> steps;
@@ -219,10 +219,10 @@ private:
     exhaustive_result result_;
     std::unordered_map<fingerprint, number, fingerprint_hash> known_;
     std::vector<node> nodes_;
-    // What follows each state, and what follows those that look like it.
+    // The successors of each state, and those of states with the same fingerprint.
     std::vector<std::uint64_t> following_;
     std::vector<std::pair<number, std::uint64_t>> doubts_;
-    // States that were found, and what follows them not yet.
+    // Known states whose successors have not been visited.
     std::deque<std::pair<exhaustive_state, number>> work_;
 };
 

@@ -15,75 +15,78 @@
 #include "script_engine.hpp"
 #include "simulation.hpp"
 
-// All histories of a few clients and one lock, not a sample of them. As in the simulation the clients are
-// the machine of the session, and the server runs the real scripts.
+// Visits all histories of a few clients and one lock, not a sample of them. As in the simulation, the clients
+// are protocol machines of the session, and the server runs the real scripts.
 //
-// Time goes by in steps of a second; claims and leases last a few of them. It goes by only when all that
-// is on its way has arrived and all that is due has been done, unless a fault says otherwise. So delays
-// are faults, too, and everything between two steps of time happens in each possible order.
+// Time passes in steps of a second; claim leases and leases last a few steps. Time passes only when every
+// message has arrived and every due action is done, unless a fault says otherwise. So delays are faults, too,
+// and all events between two steps of time happen in each possible order.
 //
-// With consumers there is a condition as well. Who consumes sleeps on it as long as there is nothing, and takes
-// one thing then; all others put one each, and signal.
+// With consumers there is also a condition. A consumer waits on it while there are no items, and then takes
+// one. All other clients add one item each, and notify.
 
 namespace turnstile::test {
 
 struct exhaustive_options
 {
     unsigned clients = 2;
-    /// How often each client wants the lock, and whether it does at the same time.
+    /// The number of times that each client acquires the lock, and whether its attempts
+    /// run concurrently.
     unsigned sections = 1;
     bool together = false;
-    /// Whether the last client asks for the lock without waiting.
+    /// Whether the last client tries the lock without waiting.
     bool tries = false;
-    /// Which faults may happen, and how many of them in one history. Of these, `zombies` is not one of its
-    /// own: commands of each connection that breaks may still be executed until the server drops it.
+    /// The faults that may happen, and their maximum number in one history. `zombies` is not a fault of
+    /// its own here: it means that commands of a broken connection may still be executed until the server
+    /// drops it.
     fault_set faults{};
     unsigned most_faults = 0;
-    /// How many waiters give up, at most.
+    /// The maximum number of cancelled waiters.
     unsigned most_cancels = 0;
-    /// How many of the clients, the first ones, are consumers; with none, nobody produces either.
+    /// The number of clients, counted from the first, that are consumers. Without consumers there
+    /// are no producers.
     unsigned consumers = 0;
-    /// For how many sleepers the time is up, at most.
+    /// The maximum number of time-outs of waiters on the condition.
     unsigned most_wakes = 0;
-    /// How often a client signals without the lock, and without having put anything, at most.
+    /// The maximum number of notifications by clients that hold no lock and have added no item.
     unsigned most_signals = 0;
     /// In steps.
     unsigned claim = 2;
     unsigned lease = 3;
     redis::detail::safeguards guards;
-    /// Ends the search early.
+    /// Stops the search after this number of states.
     std::uint64_t most_states = std::numeric_limits<std::uint32_t>::max();
-    /// Whether to look what follows a state each time that it is met again, and not only the first time:
-    /// states that look the same have to go on in the same way.
+    /// Whether to compute the successors of a state again whenever it is found again: states with equal
+    /// fingerprints must have equal successors.
     bool doubtful = false;
-    /// Whether a violation is to be found by the shortest way; takes much more memory.
+    /// Whether to find the shortest history that leads to a violation; needs much more memory.
     bool shortest = false;
 };
 
 struct exhaustive_result
 {
-    /// The promise that can be broken, empty if none can; and how.
+    /// The broken promise, empty if there is none; and the history that leads to it.
     std::string violation;
     std::vector<std::string> trace;
-    /// Whether all states were seen.
+    /// Whether all states were visited.
     bool complete = false;
     std::uint64_t states = 0;
     std::uint64_t transitions = 0;
-    /// The transitions that are faults.
+    /// The number of transitions by each fault.
     std::array<std::uint64_t, fault_count> faults{};
     std::uint64_t cancels = 0;
     std::uint64_t wakes = 0;
     std::uint64_t signals = 0;
-    /// How many steps of time it takes at most, from any state on, until all attempts have ended, if
-    /// nothing more goes wrong and nobody holds the lock longer than it has to.
+    /// The largest number of steps of time from any state until all attempts have ended, without
+    /// further faults and with immediate releases.
     unsigned longest_end = 0;
-    /// How long the queue was at most.
+    /// The largest length of the queue.
     std::size_t longest_queue = 0;
-    /// How many slept at once, at most.
+    /// The largest number of concurrent waiters on the condition.
     std::size_t most_asleep = 0;
 };
 
-/// Goes through all states.
+/// Visits all states.
 [[nodiscard]] exhaustive_result explore(script_engine& scripts, const exhaustive_options& options);
 
 }  // namespace turnstile::test

@@ -6,8 +6,8 @@
 
 #include "exhaustive_world.hpp"
 
-// What clients do with a condition: some put things somewhere and signal, some sleep until there is one, and
-// take it. A thing is put or taken when the server executes the end of the section, as a fenced commit would.
+// The clients' use of a condition: producers add items and notify, consumers wait for an item and take it. An
+// item is added or taken when the server executes the end of the critical section, as a fenced commit would.
 
 namespace turnstile::test {
 
@@ -17,7 +17,7 @@ namespace {
 
 using stage = exhaustive_section::stage;
 
-/// Whether a command says how a section ended, and the section ended well.
+/// Whether a command reports the end of a critical section that was successful.
 bool is_end_of(const command& what, attempt_id attempt)
 {
     return (what.op == operation::release || what.op == operation::leave) &&
@@ -46,7 +46,7 @@ void exhaustive_world::add_condition_steps(const exhaustive_state& from, std::si
 
 // --- what the clients do ------------------------------------------------------------------------
 
-/// The holder gives the lock back, and says what it has to say.
+/// The holder releases the lock with its commit.
 void exhaustive_world::put_take_or_sleep(exhaustive_state& at, std::size_t index, attempt_id id)
 {
     process& who = at.clients[index].edit();
@@ -56,7 +56,7 @@ void exhaustive_world::put_take_or_sleep(exhaustive_state& at, std::size_t index
         last_words.signals.emplace_back(exhaustive_condition, false);
         who.deeds.push_back({id, 1});
     }
-    // Who was woken because its time was up was not signalled, and does not look.
+    // A waiter whose time was up was not notified, and does not check for items.
     else if (!find_section(who, id)->woken)
     {
         if (at.past.items == 0)
@@ -84,7 +84,7 @@ void exhaustive_world::time_is_up(exhaustive_state& at, const exhaustive_step& s
     tell_machine(at, step.client, [&](protocol_client& machine) { machine.wake(at.now, id); });
 }
 
-/// A signal that nobody expects is harmless.
+/// Sends a notification without a reason, which must be harmless.
 void exhaustive_world::disturb(exhaustive_state& at, std::size_t index)
 {
     --at.signals_left;
@@ -93,10 +93,10 @@ void exhaustive_world::disturb(exhaustive_state& at, std::size_t index)
                  { machine.signal(at.now, lock, exhaustive_condition, false); });
 }
 
-// --- what becomes of it -------------------------------------------------------------------------
+// --- effects ------------------------------------------------------------------------------------
 
-/// The end of a section has been executed: what it was to do is done, once. What the server forgets is done
-/// nevertheless.
+/// The server has executed the end of a critical section, so its effect happens, once. It happens even if
+/// the server forgets it later.
 void exhaustive_world::note_deed(exhaustive_state& at, const redis_store& before,
                                  const command& what, const standing& told)
 {
@@ -122,7 +122,7 @@ void exhaustive_world::note_deed(exhaustive_state& at, const redis_store& before
     left.erase(left.begin() + which);
 }
 
-/// What nobody will ask the server for any more is never done.
+/// The effect never happens if no client will repeat the command.
 void exhaustive_world::drop_deeds(exhaustive_state& at, std::size_t index)
 {
     const process& who = *at.clients[index];
@@ -140,9 +140,10 @@ void exhaustive_world::drop_deeds(exhaustive_state& at, std::size_t index)
         std::erase_if(at.clients[index].edit().deeds, is_dropped);
 }
 
-// --- what is promised ---------------------------------------------------------------------------
+// --- promises -----------------------------------------------------------------------------------
 
-/// Who sleeps, or slept until this script, has no place in the queue: it arrives anew when it is signalled.
+/// An attempt that waits on the condition, or did before this script, has no position: it is enqueued anew
+/// when notified.
 void exhaustive_world::note_sleepers(exhaustive_state& at, const redis_store& before)
 {
     const auto asleep = sleepers_of(at.server->store, keys_);
@@ -167,7 +168,7 @@ void exhaustive_world::note_sleepers(exhaustive_state& at, const redis_store& be
         }
 }
 
-/// Who does not sleep any more has no place among the sleepers.
+/// An attempt that no longer waits on the condition has no position among its waiters.
 void exhaustive_world::note_woken(exhaustive_state& at)
 {
     const auto asleep = sleepers_of(at.server->store, keys_);
@@ -188,9 +189,9 @@ void exhaustive_world::note_woken(exhaustive_state& at)
                 at.clients[i].edit().sections[k].slept = 0;
 }
 
-/// Somebody was signalled, and of those who are connected nobody who slept later than another one. Who has given up
-/// may be signalled until the server knows it. In what order others slept is known as long as it has forgotten
-/// nothing.
+/// A notification was sent. It must go to the connected waiter that has waited longest. A cancelled waiter may be
+/// notified until the server knows of the cancellation. The order of waiters is known only while the server has
+/// forgotten nothing.
 void exhaustive_world::check_signal(const exhaustive_state& at, const redis_store& before)
 {
     if (at.past.forgetful)
@@ -217,8 +218,8 @@ void exhaustive_world::check_signal(const exhaustive_state& at, const redis_stor
         violate("a signal has not reached the first who sleeps");
 }
 
-/// Nobody sleeps while there is something and nobody else is on the way to it. Of what a server has forgotten,
-/// the clients have to be told first.
+/// No client waits on the condition while there is an item that no other client is going to take. If a server
+/// has forgotten its waiters, the clients have to report them first.
 void exhaustive_world::check_sleepers(const exhaustive_state& at)
 {
     const redis_store& store = at.server->store;
@@ -227,7 +228,7 @@ void exhaustive_world::check_sleepers(const exhaustive_state& at)
     auto waiting = members_of(store, keys_[1]);
     if (const std::string owner = owner_of(store, keys_); !owner.empty())
         waiting.push_back(owner);
-    // Who was signalled waits for the lock, or has it.
+    // A notified waiter waits for the lock, or holds it.
     auto signalled = signalled_of(store, keys_);
     for (const std::string& id : waiting)
         signalled.erase(without_incarnation(id));
@@ -240,7 +241,7 @@ void exhaustive_world::check_sleepers(const exhaustive_state& at)
             violate("a signal was eaten");
 }
 
-/// Whether a client sleeps, as the server knows, and there is nothing that it could wake up for.
+/// Whether the server knows that a client waits on the condition, and there is no item for it.
 bool exhaustive_world::sleeps_for_good(const exhaustive_state& at, const process& who) const
 {
     const auto is_gone = [](const auto& each) { return each->leftovers.empty(); };
@@ -255,7 +256,7 @@ bool exhaustive_world::sleeps_for_good(const exhaustive_state& at, const process
                                {
                                    const waiter_id id{who.machine->nonce(), who.line->incarnation,
                                                       each.attempt};
-                                   // Whose time is up does not sleep on.
+                                   // A waiter whose time is up does not wait any longer.
                                    return is_asleep(*who.machine, each.attempt) && !each.roused &&
                                           std::ranges::find(asleep, to_string(id)) != asleep.end();
                                });

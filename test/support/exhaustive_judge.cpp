@@ -9,7 +9,7 @@
 
 #include "exhaustive_world.hpp"
 
-// What is promised, and how states are told.
+// The promises, and how states and steps are described.
 
 namespace turnstile::test {
 
@@ -24,14 +24,14 @@ std::vector<std::string> queue_of(const redis_store& store, const lock_keys& key
     return members_of(store, keys[1]);
 }
 
-/// Where a section stands under an id.
+/// The position of a section's attempt under the id of one connection.
 std::uint64_t place_of(const exhaustive_section& each, std::uint64_t incarnation)
 {
     const auto found = std::ranges::find(each.places, incarnation, &exhaustive_place::incarnation);
     return found != each.places.end() ? found->place : std::numeric_limits<std::uint64_t>::max();
 }
 
-/// The section that an id on the server belongs to.
+/// The section to which an id on the server belongs.
 template <class Clients>
 auto* section_of(Clients& clients, const std::string& text)
 {
@@ -57,7 +57,7 @@ void exhaustive_world::violate(std::string what)
         violation_ = std::move(what);
 }
 
-/// The server has lost what it knew, or some of it.
+/// The server has lost its memory, or a part of it.
 void exhaustive_world::forget(exhaustive_state& at)
 {
     at.past.forgetful = true;
@@ -75,7 +75,7 @@ void exhaustive_world::look_after_script(exhaustive_state& at, const redis_store
                                          operation op)
 {
     const redis_store& store = at.server->store;
-    // With a condition, there are the sleepers and the set of conditions.
+    // A condition adds the key of its waiters and the set of conditions.
     if (store.key_count() > keys_.size() + (options_.consumers != 0 ? 2 : 0))
         violate("there are more keys than a lock has");
     note_sleepers(at, before);
@@ -87,7 +87,7 @@ void exhaustive_world::look_after_script(exhaustive_state& at, const redis_store
     at.past.top_granted = std::max(at.past.top_granted, fence);
 }
 
-/// Who has come to the server, and who is not there any more.
+/// Records waiters that are new in the queue, and waiters that have left it.
 void exhaustive_world::note_places(exhaustive_state& at, operation op)
 {
     auto ids = queue_of(at.server->store, keys_);
@@ -95,7 +95,7 @@ void exhaustive_world::note_places(exhaustive_state& at, operation op)
     ids.insert(ids.begin(), owner_of(at.server->store, keys_));
     struct arrival
     {
-        // Behind how many it stands.
+        // The number of waiters ahead.
         std::size_t rank;
         std::size_t client;
         std::size_t index;
@@ -117,7 +117,7 @@ void exhaustive_world::note_places(exhaustive_state& at, operation op)
                 }
             arrivals.push_back(std::move(next));
         }
-    // One script may let more than one arrive: who calls, and who is signalled.
+    // One script can enqueue several waiters: the caller, and notified ones.
     std::ranges::sort(arrivals, {}, [](const arrival& one)
                       { return std::tuple(one.rank, one.client, one.index); });
     for (const arrival& one : arrivals)
@@ -135,7 +135,7 @@ void exhaustive_world::move_places(exhaustive_state& at, section& each, std::uin
 {
     const auto is_there = [&](const exhaustive_place& one)
     { return std::ranges::find(there, one.incarnation) != there.end(); };
-    // Whose id was changed.
+    // The position whose id was changed.
     const auto moved = std::ranges::find_if(each.places, [&](const auto& one)
                                             { return one.there && !is_there(one); });
     std::uint64_t place = each.known_place;
@@ -153,12 +153,13 @@ void exhaustive_world::move_places(exhaustive_state& at, section& each, std::uin
         if (each.first == 0)
             each.first = each.places.back().place;
     }
-    // Of the connection in use, an answer may still be on its way that tells the place.
+    // On the current connection, an answer with the position may still be in flight.
     std::erase_if(each.places,
                   [&](const auto& one) { return !one.there && one.incarnation != incarnation; });
 }
 
-/// A release has really been made, unless the lease had ended: then a message says so.
+/// Each released lock was released by its holder, unless the lease had expired: then a message
+/// says so.
 void exhaustive_world::note_release(exhaustive_state& at, const redis_store& before, operation op)
 {
     const redis_store& store = at.server->store;
@@ -173,7 +174,7 @@ void exhaustive_world::note_release(exhaustive_state& at, const redis_store& bef
         each->given_back = fence;
 }
 
-/// The server has granted the lock: to the right one, with the right fence.
+/// Checks that the server has granted the lock to the first waiter, with a greater fencing token.
 void exhaustive_world::check_grant(exhaustive_state& at, const redis_store& before, operation op)
 {
     const std::string owner = owner_of(at.server->store, keys_);
@@ -195,12 +196,12 @@ void exhaustive_world::check_grant(exhaustive_state& at, const redis_store& befo
     each->granted = fence;
     if (!is_excused(at))
         check_order(at, before, *each, op);
-    // It had its turn: where it stands later is another matter.
+    // It has been served: a later position is independent of this one.
     each->places.clear();
     each->known_place = 0;
 }
 
-/// Who waits for a free lock gets it at once, unless the answer says that there is more to do.
+/// A free lock is granted to its first waiter at once, unless the answer announces more work.
 void exhaustive_world::check_handed_on(const exhaustive_state& at,
                                        const std::vector<standing>& told)
 {
@@ -220,7 +221,7 @@ void exhaustive_world::check_order(exhaustive_state& at, const redis_store& befo
             other != nullptr && other != &winner && is_placed(at, parse_waiter_id(id).value()) &&
             place_of(*other, parse_waiter_id(id)->incarnation) < winner.first)
             violate("FIFO: the lock was granted past somebody who waited");
-    // Who cancels or comes back under another id leaves.
+    // A cancelled waiter, and one that reconnects under another id, leaves the queue.
     if (op == operation::cancel || op == operation::resync)
         return;
     for (const std::string& id : queue_of(before, keys_))
@@ -229,17 +230,19 @@ void exhaustive_world::check_order(exhaustive_state& at, const redis_store& befo
             violate("a waiter that is connected was dropped as dead");
 }
 
-/// Whether somebody waits under the id, over a connection that has not been cut.
+/// Whether an attempt waits under this id, on a connection that was not cut.
 bool exhaustive_world::is_placed(const exhaustive_state& at, const waiter_id& id) const
 {
     const process& who = *at.clients.at(client_of(id.nonce));
     const section* const each = find_section(who, id.sequence);
     return who.machine && who.line && !who.line->broken &&
            (who.line->incarnation == id.incarnation || !options_.guards.incarnations) &&
-           each != nullptr && each->at == stage::waiting;
+           each != nullptr && each->at == stage::waiting &&
+           // The server drops waiters of a silent connection until that sends a command.
+           !is_silent(at.server->store, keys_[0], wake_name(id.nonce, id.incarnation));
 }
 
-/// Whether the server can believe that somebody listens.
+/// Whether the server can believe that the waiter's connection is subscribed.
 bool exhaustive_world::listens(const exhaustive_state& at, const waiter_id& id) const
 {
     const process& who = *at.clients.at(client_of(id.nonce));
@@ -266,7 +269,7 @@ void exhaustive_world::check_exclusion(const exhaustive_state& at)
         violate("two holders");
 }
 
-/// Whenever a client is awake, what it holds is not over.
+/// A running client holds no expired lease.
 void exhaustive_world::check_leases(const exhaustive_state& at, std::size_t index)
 {
     for (const section& each : at.clients[index]->sections)
@@ -274,7 +277,7 @@ void exhaustive_world::check_leases(const exhaustive_state& at, std::size_t inde
             violate("a holder goes on after the end of its lease");
 }
 
-/// Each holder writes at once, and what it writes to accepts no lower fence than the last.
+/// Each holder writes at once, to a register that rejects a token below the last one.
 void exhaustive_world::on_granted(exhaustive_state& at, process& who, section& each,
                                   const granted& said)
 {
@@ -301,7 +304,8 @@ void exhaustive_world::on_granted(exhaustive_state& at, process& who, section& e
 void exhaustive_world::on_failed(const exhaustive_state& at, process& who, const section* each,
                                  const failed& said)
 {
-    // Who could not fall asleep because the lock was lost, or may have been, begins again.
+    // An attempt that could not wait on the condition, because the lock was or may have been lost,
+    // starts again.
     if (each != nullptr && each->sleeper && at.faults_left != options_.most_faults &&
         (said.reason == attempt_failure::lost || said.reason == attempt_failure::unknown))
     {
@@ -337,12 +341,13 @@ std::string exhaustive_world::check_end(const exhaustive_state& state) const
         if (each->machine && each->machine->next_tick() && each->machine->attempt_count() == 0)
             return "a timer is kept without an attempt";
     redis_store later = state.server->store;
-    // A lease, the time for which an unused lock is remembered, and more than clocks are set back by.
+    // A lease, the time for which an unused lock is remembered, and more than the largest step of
+    // the clock.
     later.clock += 2 * local_time(idle_time).count();
     return later.key_count() == 0 ? "" : "keys are left";
 }
 
-// --- telling ------------------------------------------------------------------------------------
+// --- descriptions -------------------------------------------------------------------------------
 
 std::string exhaustive_world::tell(const exhaustive_state& before,
                                    const exhaustive_step& step) const

@@ -6,7 +6,7 @@
 
 #include "exhaustive_world.hpp"
 
-// The network, the server, and what goes wrong.
+// The network, the server, and the faults.
 
 namespace turnstile::test {
 
@@ -28,7 +28,7 @@ void exhaustive_world::connect(exhaustive_state& at, std::size_t index)
                  { machine.connected(at.now, who.incarnations, server); });
 }
 
-/// Nothing arrives at the client from now on. What it has sent, and what it sends until it notices, may be
+/// The client receives nothing from now on. Commands that it has sent, or sends until it notices, may be
 /// executed or not.
 void exhaustive_world::cut(exhaustive_state& at, std::size_t index, unsigned patience)
 {
@@ -101,8 +101,8 @@ void exhaustive_world::execute(exhaustive_state& at, std::size_t index, std::siz
         line.answers.push_back({what.number, what.op, *told, {}});
 }
 
-/// Whether what a script publishes to its own connection comes before the answer or after it is open:
-/// answers and messages wait apart from each other.
+/// Messages of a script to its own connection may arrive before or after the answer: answers and
+/// messages are in separate queues.
 void exhaustive_world::publish(exhaustive_state& at, exhaustive_server& server)
 {
     for (const auto& [channel, text] : std::exchange(server.store.published, {}))
@@ -112,7 +112,7 @@ void exhaustive_world::publish(exhaustive_state& at, exhaustive_server& server)
                 at.clients[i].edit().line->messages.push_back(text);
 }
 
-/// An attempt was told its place.
+/// An attempt has received its position.
 void exhaustive_world::note_known_place(section& each, const connection& line) const
 {
     const std::uint64_t incarnation = options_.guards.incarnations ? line.incarnation : 0;
@@ -179,7 +179,7 @@ void exhaustive_world::strike(exhaustive_state& at, const exhaustive_step& step)
         at.server.edit().replica = at.server->store;
         return;
     case fault::deletion:
-        // The grants that follow are not of the same moment.
+        // The following grants must not have the same time.
         at.server.edit().store.clear();
         pass(at);
         return forget(at);
@@ -203,7 +203,7 @@ void exhaustive_world::strike(exhaustive_state& at, const exhaustive_step& step)
     }
 }
 
-/// The process ends; when the server notices is open.
+/// Ends the process. The time at which the server notices is open.
 void exhaustive_world::crash(exhaustive_state& at, std::size_t index)
 {
     if (at.clients[index]->line)
@@ -218,7 +218,7 @@ void exhaustive_world::crash(exhaustive_state& at, std::size_t index)
     who.paused_for = 0;
 }
 
-/// The server is back when time has gone by.
+/// The server runs again after the next step of time.
 void exhaustive_world::restart(exhaustive_state& at, bool remembers)
 {
     exhaustive_server& server = at.server.edit();
@@ -248,7 +248,8 @@ void exhaustive_world::step_clock(exhaustive_state& at, std::int64_t by)
     at.past.back |= by < 0;
     if (by < 0)
         return;
-    // Until each client has heard of it: a waiter asks within a lease, and a grant lasts one.
+    // Two clients may believe to hold the lock until both have learned of it: a waiter polls within
+    // a lease, and a grant lasts one.
     at.past.forgetful = true;
     at.past.excused_until = at.now + local_time(by) + steps(2 * options_.lease + 1);
 }

@@ -18,14 +18,14 @@ namespace {
 using kind = portrait::kind;
 using word = portrait::word;
 
-/// Whether it means something of a certain client.
+/// Whether a word of this kind belongs to a client.
 bool is_owned(kind what)
 {
     return what == kind::client || what == kind::incarnation || what == kind::attempt ||
            what == kind::command;
 }
 
-/// Whether only the order counts.
+/// Whether only the order of such words is compared.
 bool is_ranked(kind what)
 {
     return what == kind::place || (is_owned(what) && what != kind::client);
@@ -33,7 +33,7 @@ bool is_ranked(kind what)
 
 constexpr std::int64_t never = local_time::max().count();
 
-// What has been over for longer than anything can last is just over.
+// All times further in the past than any time span are equal.
 constexpr std::int64_t long_ago = -16;
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by)
@@ -46,7 +46,7 @@ std::int64_t divide_down(std::int64_t value, std::int64_t by)
     return -divide_up(-value, by);
 }
 
-/// Splitmix64's last step, by Sebastiano Vigna: the public-domain generator.
+/// The last step of Splitmix64, the public-domain generator by Sebastiano Vigna.
 std::uint64_t mix(std::uint64_t value)
 {
     value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9U;
@@ -96,7 +96,7 @@ public:
         case kind::ahead:
             return std::max(each.value - by_.wall, -by_.back);
         case kind::distance:
-            // Less what the bound has grown by because clocks may drift: that is no step of time.
+            // Without the margin for clock drift, which is less than a step of time.
             return divide_down(each.value - (by_.wall - by_.now.count()), time_step);
         case kind::run:
             return each.value == static_cast<std::int64_t>(by_.run) ? 1 : 0;
@@ -108,7 +108,7 @@ public:
     }
 
 private:
-    // By kind and client: a flat list, there are few.
+    // By kind and client. The list is short, so it is not a map.
     using key = std::pair<kind, std::uint8_t>;
 
     void note(kind what, std::uint8_t client, std::int64_t value)
@@ -141,8 +141,8 @@ private:
         return std::max(divide_up(value - by_.now.count(), part), long_ago);
     }
 
-    /// Stamps are counted from the lock's clock. Gaps in the past are shortened to what the clock can go
-    /// back, and a little more.
+    /// Measures stamps relative to the lock's clock. Gaps in the past are shortened to slightly more
+    /// than the clock can be set back.
     void measure_stamps()
     {
         const std::int64_t far = by_.back + time_step / 2;
@@ -241,7 +241,8 @@ fingerprint take_fingerprint(const std::vector<word>& shared,
     for (const auto* part : parts)
         own.push_back(translate(*part));
 
-    // names[c] is what client c is called; the least fingerprint of all ways to call them counts.
+    // names[c] is the number that client c gets. The smallest fingerprint of all numberings
+    // is used.
     std::array<std::uint8_t, 8> names{};
     std::iota(names.begin(), names.end(), std::uint8_t(0));
     fingerprint least{std::numeric_limits<std::uint64_t>::max(), 0};

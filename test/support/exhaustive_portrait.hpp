@@ -14,12 +14,12 @@
 
 #include "redis/protocol_client.hpp"
 
-// Two states are the same if everything that follows is. Names and points in time differ in each state;
-// what counts is which of them are the same, what comes before what, and how much time is left.
+// Two states are equal if the same histories follow. Their names and times may differ: the comparison
+// uses which of them are equal, their order, and the remaining time.
 
 namespace turnstile::test {
 
-/// The first client is number 0, and its nonce is 1.
+/// The first client has number 0 and nonce 1.
 inline std::uint64_t nonce_of(std::size_t client) noexcept
 {
     return client + 1;
@@ -32,48 +32,50 @@ inline std::size_t client_of(std::uint64_t nonce) noexcept
 /// A step of time.
 inline constexpr std::int64_t time_step = 1'000'000;
 
-/// What a part of a state looks like, in words that can be translated.
+/// A description of a part of a state, in words that can be translated.
 class portrait
 {
 public:
     enum class kind : std::uint8_t
     {
-        /// Means what it says.
+        /// Compared as it is.
         plain,
-        /// Of a client: counted from the first that occurs.
+        /// Belongs to a client: counted from the first occurrence.
         client,
         incarnation,
         attempt,
         command,
-        /// Only the order counts.
+        /// Only the order is compared.
         place,
-        /// Fences, tickets, and when a memory begins: the order counts, and small distances.
+        /// Fencing tokens, tickets, and the begin of a memory: compares the order and
+        /// small distances.
         stamp,
-        /// A point in the time of the clients, at which something is done at the next step.
+        /// A time of the clients, rounded to the step at which it takes effect.
         timer,
-        /// The same, by quarters of steps.
+        /// A time of the clients, in quarters of a step.
         moment,
-        /// A point in the time of the server.
+        /// A time of the server.
         server,
-        /// One in its future, or else past, unless the clock may be set back before it.
+        /// A time in the server's future. A past one counts as past, unless the clock may be set
+        /// back before it.
         ahead,
-        /// By how much the server's time is ahead of the clients'.
+        /// The difference between the server's and the clients' clocks.
         distance,
-        /// A server.
+        /// The run id of a server.
         run,
     };
 
     struct word
     {
         kind what{};
-        // Whose, if it is a client's.
+        // The client, if the word belongs to one.
         std::uint8_t client = 0;
         std::int64_t value = 0;
 
         friend auto operator<=>(const word&, const word&) = default;
     };
 
-    /// What follows belongs to a client.
+    /// The following words belong to a client.
     explicit portrait(std::size_t client = 0)
         : client_(client)
     {
@@ -96,7 +98,7 @@ public:
         add(kind::plain, static_cast<std::int64_t>(value));
     }
     void id(const redis::detail::waiter_id& id);
-    /// By what the server remembers what a client has given back.
+    /// The field in which the server remembers the result of a release.
     void slot(const redis::detail::waiter_id& slot);
     void text(std::string_view text);
 
@@ -107,7 +109,7 @@ private:
     std::vector<word> words_;
 };
 
-/// A state, as far as it counts.
+/// A state, reduced to the parts that matter.
 struct fingerprint
 {
     std::uint64_t high = 0;
@@ -121,7 +123,7 @@ struct fingerprint_hash
     std::size_t operator()(const fingerprint& each) const noexcept { return each.low; }
 };
 
-/// What the words of a portrait are measured by.
+/// The reference values for the words of a portrait.
 struct measure
 {
     redis::detail::local_time now{};
@@ -129,12 +131,12 @@ struct measure
     /// The lock's clock.
     redis::detail::server_time clock = 0;
     std::uint64_t run = 0;
-    /// By how much the server's clock may yet be set back.
+    /// The time by which the server's clock may still be set back.
     std::int64_t back = 0;
 };
 
-/// The fingerprint of a state that consists of what all clients share, and of one part for each. If clients are
-/// alike, who of them is who makes no difference: each kind of clients has a number.
+/// The fingerprint of a state that consists of a shared part and one part for each client. Clients of the same
+/// kind are interchangeable; @p kinds has a number for each kind.
 [[nodiscard]] fingerprint take_fingerprint(
     const std::vector<portrait::word>& shared,
     std::span<const std::vector<portrait::word>* const> parts, const measure& by,

@@ -6,14 +6,17 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 
-// What the parts of a state look like. Left out is what makes no difference to what follows: counters, the
-// source of the nudges' spread, which is shorter than a step of time, and the round trip, since the margin
-// is a quarter of the lease here whatever it is.
+#include "packed_state.hpp"
+
+// Portraits of the parts of a state. They leave out values that do not affect later events: counters, the
+// random source of the nudges' delays, which are shorter than a step of time, and the round trip, since
+// the margin is always a quarter of the lease here.
 
 namespace turnstile::redis::detail {
 
-/// Looks into a machine.
+/// Reads the members of a protocol machine.
 struct client_state
 {
     using kind = test::portrait::kind;
@@ -31,7 +34,8 @@ struct client_state
         {
             into.add(kind::attempt, id);
             draw(into, machine, each);
-            // What a section of one client says as it ends is that it sleeps, or else always the same.
+            // A client always commits the same at the end of a critical section, except that it may
+            // wait on the condition.
             const auto last_words = machine.farewells_.find(id);
             into.plain(last_words == machine.farewells_.end()
                            ? 0
@@ -53,7 +57,7 @@ struct client_state
         }
     }
 
-    /// A nudge names who asks.
+    /// Whether the arguments of an operation contain ids of attempts.
     static bool names_attempts(operation op)
     {
         return op == operation::nudge || is_about_attempts(op);
@@ -63,9 +67,10 @@ struct client_state
                      const protocol_client::lock_state& lock)
     {
         into.add(kind::stamp, lock.top_fence);
-        into.plain(lock.slots);
-        into.plain(lock.free_slots.size());
-        for (const std::uint32_t slot : lock.free_slots)
+        const protocol_client::slot_set& slots = machine.slots_.at(lock.slots);
+        into.plain(slots.made);
+        into.plain(slots.free.size());
+        for (const std::uint32_t slot : slots.free)
             into.plain(slot);
         // The next connection sets these anew.
         if (!machine.up_)
@@ -131,7 +136,7 @@ struct client_state
 
     static bool is_calling(const protocol_client& machine) { return !machine.calls_.empty(); }
 
-    /// The fences that a release may name.
+    /// The tokens that a release may name.
     static void collect_fences(const protocol_client& machine, std::set<std::int64_t>& fences)
     {
         for (const auto& [id, each] : machine.attempts_)
@@ -155,13 +160,13 @@ std::string sleepers_key(const lock_keys& keys)
     return keys[0] + "{sleepers}" + exhaustive_condition;
 }
 
-/// Whether a command ends a section.
+/// Whether a command ends a critical section.
 bool gives_back(operation op)
 {
     return op == operation::release || op == operation::leave;
 }
 
-/// A fence, a ticket: numbers as large as no other is.
+/// Tokens and tickets are greater than this, all other numbers are smaller.
 constexpr std::int64_t least_stamp = 1'000'000'000'000;
 
 void draw(portrait& into, const standing& each, operation op)
@@ -172,8 +177,8 @@ void draw(portrait& into, const standing& each, operation op)
     into.add(kind::server, each.deadline);
     into.add(kind::stamp, each.ticket);
     into.plain(each.more);
-    // The owner, or the place among the sleepers, or whether it slept. Where a new waiter stands is of use for the
-    // spread of nudges only.
+    // The holder, the position among the waiters on the condition, or whether the attempt waited there. The
+    // position of a new waiter affects only the delays of nudges.
     if (const auto id = parse_waiter_id(each.extra))
         into.id(*id);
     else if (op == operation::leave && !each.extra.empty())
@@ -182,7 +187,7 @@ void draw(portrait& into, const standing& each, operation op)
         into.text(each.extra);
 }
 
-/// An argument of a script: an id or several, a stamp, or a word.
+/// An argument of a script: one or more ids, a stamp, or a word.
 void draw(portrait& into, const std::string& argument)
 {
     for (std::size_t at = 0; at <= argument.size();)
@@ -209,8 +214,8 @@ void draw(portrait& into, const exhaustive_wire& wire)
     {
         into.add(kind::command, each.number);
         into.plain(each.op);
-        // The first is the prefix. The last ones of a nudge are this connection's channel, and the condition
-        // of the one who asks.
+        // The first argument is the prefix. The last ones of a nudge are this connection's channel, and the
+        // condition of the attempt.
         const std::size_t count = each.arguments.size() - (each.op == operation::nudge ? 2 : 0);
         for (std::size_t i = 1; i < count; ++i)
             if (i == 3 && gives_back(each.op) && !each.arguments[i].empty())
@@ -290,7 +295,7 @@ words draw(const exhaustive_client& client, std::size_t index)
     return result.words();
 }
 
-/// The waiters in a queue, or who sleeps, and whether they were signalled.
+/// The waiters in the queue or on the condition, and whether they were notified.
 void draw(portrait& into, const redis_store& store, const std::string& key,
           std::set<std::string>& signalled)
 {
@@ -315,7 +320,7 @@ void draw(portrait& into, const redis_store& store, const lock_keys& keys,
     if (state != nullptr)
     {
         const auto number = [&](const char* field) { return number_of(store, keys, field); };
-        // Without an owner, the deadline is that of the last one.
+        // Without a holder, the deadline is that of the last one.
         const auto owner = parse_waiter_id(owner_of(store, keys));
         if (owner)
         {
@@ -328,12 +333,23 @@ void draw(portrait& into, const redis_store& store, const lock_keys& keys,
         into.add(kind::stamp, number("ticket"));
         into.plain(number("skew"));
         into.add(kind::stamp, number("born"));
-        into.plain(state->find("layout")->second.ends_with('c'));
+        into.plain(lock_field(store, keys[0], "flags").find('c') != std::string::npos);
+        if (const auto silent = state->find("silent"); silent != state->end())
+        {
+            std::istringstream names(silent->second);
+            for (std::string name; names >> name;)
+            {
+                const auto id = parse_waiter_id(name + ".0");
+                into.add(kind::client, client_of(id.value().nonce), 0);
+                into.add(kind::incarnation, client_of(id->nonce),
+                         static_cast<std::int64_t>(id->incarnation));
+            }
+        }
     }
     draw(into, store, keys[1], signalled);
     draw(into, store, sleepers_key(keys), signalled);
     into.plain(store.exists(keys[0] + "{conditions}"));
-    // Those who were signalled, and are neither here nor there.
+    // Notified attempts that are in neither queue.
     for (const std::string& each : signalled)
     {
         const std::size_t dot = each.find('.');
@@ -341,7 +357,7 @@ void draw(portrait& into, const redis_store& store, const lock_keys& keys,
         into.add(kind::client, client_of(id.value().nonce), 0);
         into.add(kind::attempt, client_of(id->nonce), static_cast<std::int64_t>(id->sequence));
     }
-    // What was given back by those who do not ask for it any more is as good as forgotten.
+    // Results of releases that no client will ask for again are equivalent to forgotten ones.
     if (const auto* done = store.zset(keys[2]))
         for (const auto& [fence, slot] : done->order)
             if (fences.contains(static_cast<std::int64_t>(fence)))
@@ -405,23 +421,13 @@ attempt_id find_double_flight(const protocol_client& machine)
 
 std::int64_t number_of(const redis_store& store, const lock_keys& keys, const char* field)
 {
-    const auto* state = store.hash(keys[0]);
-    if (state == nullptr)
-        return 0;
-    // The third number of the layout; behind it may stand that there are conditions.
-    if (field == std::string_view("skew"))
-    {
-        const std::string& layout = state->find("layout")->second;
-        return std::stoll(layout.substr(layout.find(' ', layout.find(' ') + 1)));
-    }
-    const auto found = state->find(field);
-    return found != state->end() ? std::stoll(found->second) : 0;
+    const std::string text = lock_field(store, keys[0], field);
+    return text.empty() ? 0 : std::stoll(text);
 }
 
 std::string owner_of(const redis_store& store, const lock_keys& keys)
 {
-    const auto* state = store.hash(keys[0]);
-    return state != nullptr ? state->find("owner")->second : std::string();
+    return lock_field(store, keys[0], "owner");
 }
 
 fingerprint fingerprint_of(const exhaustive_state& state, const lock_keys& keys,

@@ -17,11 +17,11 @@
 #include "exhaustive.hpp"
 #include "exhaustive_portrait.hpp"
 
-// A state of all that there is. It can be copied, and copies share what they have in common.
+// A complete state of a world. Copies share their unchanged parts.
 
 namespace turnstile::test {
 
-/// A part of a state. Copies are one until one of them is changed.
+/// A part of a state. Copies share it until one of them changes it.
 template <class Value>
 class shared_part
 {
@@ -34,7 +34,7 @@ public:
     const Value& operator*() const noexcept { return content_->value; }
     const Value* operator->() const noexcept { return &content_->value; }
 
-    /// To change it.
+    /// Returns the part for modification.
     Value& edit()
     {
         if (content_.use_count() > 1)
@@ -43,7 +43,7 @@ public:
         return content_->value;
     }
 
-    /// What it looks like, drawn once.
+    /// The portrait of the part, which is drawn once.
     template <class Draw>
     const std::vector<portrait::word>& words(Draw draw) const
     {
@@ -61,7 +61,7 @@ private:
     std::shared_ptr<content> content_;
 };
 
-/// What the answer to a command says.
+/// The contents of the answer to a command.
 struct exhaustive_answer
 {
     std::uint64_t number = 0;
@@ -70,11 +70,11 @@ struct exhaustive_answer
     std::string error;
 };
 
-/// A connection, as far as there is something left of it.
+/// A connection, as long as one side still knows it.
 struct exhaustive_wire
 {
     std::uint64_t incarnation = 0;
-    // Nothing arrives at the client any more.
+    // Nothing more arrives at the client.
     bool broken = false;
     // The server has not dropped it.
     bool at_server = true;
@@ -83,7 +83,7 @@ struct exhaustive_wire
     std::deque<std::string> messages;
 };
 
-/// Where an attempt stands, or has stood, under the id of a connection.
+/// The present or former position of an attempt under the id of one connection.
 struct exhaustive_place
 {
     std::uint64_t incarnation = 0;
@@ -93,7 +93,7 @@ struct exhaustive_place
     friend bool operator==(const exhaustive_place&, const exhaustive_place&) = default;
 };
 
-/// What a client does with the lock, until the caller's part of it is over.
+/// A client's use of the lock, until its caller has received the result.
 struct exhaustive_section
 {
     enum class stage
@@ -105,29 +105,30 @@ struct exhaustive_section
 
     redis::detail::attempt_id attempt = 0;
     stage at = stage::waiting;
-    // Whether it began with falling asleep; was told that the time is up; and was woken by that.
+    // Whether it began with a wait on the condition, whether its time is up, and whether that ended
+    // the wait.
     bool sleeper = false;
     bool roused = false;
     bool woken = false;
-    // The fence with which the client holds the lock, and until when.
+    // The token with which the client holds the lock, and the end of its lease.
     std::int64_t fence = 0;
     redis::detail::local_time expires{};
-    // The newest grant by the server, and the one that was given back; fences, too.
+    // The tokens of the server's newest grant, and of the last released one.
     std::int64_t granted = 0;
     std::int64_t given_back = 0;
     // Whether the server has lost its memory since this began.
     bool forgotten = false;
-    // Where it stood when it came to the server first; 0 if it has not yet.
+    // Its first position at the server; 0 if it has none yet.
     std::uint64_t first = 0;
-    // Where it stands, by connection: what an older one has sent may come late.
+    // Its positions by connection: commands of an older one may arrive late.
     std::vector<exhaustive_place> places;
-    // Its place among the sleepers; 0 if it does not sleep.
+    // Its position among the waiters on the condition; 0 if it does not wait there.
     std::uint64_t slept = 0;
-    // The place that it knows, and can claim when it comes again; 0 if none.
+    // The position that the client knows, and can claim after a reconnect; 0 if none.
     std::uint64_t known_place = 0;
 };
 
-/// What the end of a section does to what there is, as soon as the server executes it.
+/// The effect that the end of a critical section has when the server executes it.
 struct exhaustive_deed
 {
     redis::detail::attempt_id attempt = 0;
@@ -136,49 +137,50 @@ struct exhaustive_deed
 
 struct exhaustive_client
 {
-    // Nothing if the process has crashed.
+    // Empty if the process has crashed.
     std::optional<redis::detail::protocol_client> machine;
     redis::detail::lock_id lock = 0;
     std::uint64_t incarnations = 0;
-    // The connection in use, until the client notices that it is broken.
+    // The current connection, until the client notices that it is broken.
     std::optional<exhaustive_wire> line;
-    // Those that only the server believes in.
+    // Connections that only the server still believes in.
     std::vector<exhaustive_wire> leftovers;
-    // How many steps of time the connection may be away still.
+    // The remaining steps of time for which the client may be disconnected.
     unsigned patience = 0;
     bool paused = false;
     unsigned paused_for = 0;
     unsigned begun = 0;
     std::vector<exhaustive_section> sections;
-    // Those that may still be executed.
+    // Effects whose commands may still be executed.
     std::vector<exhaustive_deed> deeds;
-    // The newest fence that it was granted.
+    // The newest token that it was granted.
     std::int64_t newest_fence = 0;
 };
 
 struct exhaustive_server
 {
     redis_store store;
-    // What a replica has that may take over.
+    // The memory of a replica that may take over.
     std::optional<redis_store> replica;
     std::uint64_t run = 1;
     bool down = false;
 };
 
-/// What happened, as far as it is needed to judge what follows.
+/// The past events that are needed to check later ones.
 struct exhaustive_past
 {
-    // The highest fence that was granted, also since the server lost its memory, and that a holder used.
+    // The highest token that was granted, that was granted since the server lost its memory, and that a
+    // holder used.
     std::int64_t top_granted = 0;
     std::int64_t top_remembered = 0;
     std::int64_t top_used = 0;
     std::uint64_t arrivals = 0;
-    // How many things there are to be taken.
+    // The number of available items.
     unsigned items = 0;
     // Whether the server lost its memory, and whether its clock was set back.
     bool forgetful = false;
     bool back = false;
-    // Two may believe that they hold the lock until then.
+    // Until then, two clients may believe to hold the lock.
     redis::detail::local_time excused_until{};
 };
 
@@ -199,42 +201,43 @@ struct exhaustive_state
                                          const redis::detail::lock_keys& keys,
                                          std::span<const std::uint8_t> kinds, std::int64_t back);
 
-/// Whether an attempt sleeps, as far as its client knows, and nothing about it is under way.
+/// Whether an attempt waits on the condition according to its client, with no command about it
+/// in flight.
 [[nodiscard]] bool is_asleep(const redis::detail::protocol_client& machine,
                              redis::detail::attempt_id id);
 
-/// Whether a signal of a client has not been answered.
+/// Whether a notification of a client has not been answered.
 [[nodiscard]] bool is_calling(const redis::detail::protocol_client& machine);
 
-/// The condition on which clients sleep.
+/// The name of the condition.
 inline const std::string exhaustive_condition = "c";
 
-/// The members of a sorted set on a server, in their order.
+/// The members of a sorted set, in their order.
 [[nodiscard]] std::vector<std::string> members_of(const redis_store& store, const std::string& key);
 
-/// The ids of those who are marked as signalled, without their incarnations.
+/// The ids that are marked as notified, without their incarnations.
 [[nodiscard]] std::set<std::string> signalled_of(const redis_store& store,
                                                  const redis::detail::lock_keys& keys);
 
 [[nodiscard]] std::string without_incarnation(const std::string& id);
 
-/// The ids of those who sleep, by ticket.
+/// The ids of the waiters on the condition, by ticket.
 [[nodiscard]] std::vector<std::string> sleepers_of(const redis_store& store,
                                                    const redis::detail::lock_keys& keys);
 
-/// The attempts that a command under way is about.
+/// The attempts to which a command in flight refers.
 [[nodiscard]] std::vector<redis::detail::attempt_id> attempts_under_way(
     const redis::detail::protocol_client& machine, std::uint64_t number);
 
-/// An attempt of which more than one command is under way; 0 if there is none.
+/// An attempt with more than one command in flight; 0 if there is none.
 [[nodiscard]] redis::detail::attempt_id find_double_flight(
     const redis::detail::protocol_client& machine);
 
-/// A number of the lock's state on a server; 0 if there is none.
+/// A number in the lock's state on a server; 0 if it is absent.
 [[nodiscard]] std::int64_t number_of(const redis_store& store, const redis::detail::lock_keys& keys,
                                      const char* field);
 
-/// The id of the owner; empty if there is none.
+/// The id of the holder; empty if there is none.
 [[nodiscard]] std::string owner_of(const redis_store& store, const redis::detail::lock_keys& keys);
 
 }  // namespace turnstile::test

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 
-// What can happen in a state, and what the clients do. The network, the server and the faults are in
-// exhaustive_network.cpp, the promises in exhaustive_judge.cpp, and what has to do with conditions in
-// exhaustive_conditions.cpp.
+#include "packed_state.hpp"
+
+// The possible steps in a state, and the clients. The network, the server and the faults
+// are in exhaustive_network.cpp, the promises in exhaustive_judge.cpp, and conditions
+// in exhaustive_conditions.cpp.
 
 namespace turnstile::test {
 
@@ -17,7 +19,7 @@ using namespace redis::detail;
 exhaustive_world::exhaustive_world(script_engine& scripts, const exhaustive_options& options)
     : scripts_(scripts)
     , options_(options)
-    , keys_(mutex_keys("all", "lock"))
+    , keys_(keys_of_lock(mutex_keys("all", "lock")[0]))
 {
 }
 
@@ -41,7 +43,7 @@ exhaustive_state exhaustive_world::begin()
         client_options options;
         options.nonce = nonce_of(i);
         options.wake_prefix = wake_prefix("all", 0);
-        // That is a quarter of the lease, whatever it is.
+        // The margin is limited to a quarter of the lease.
         options.margin = std::chrono::hours(1);
         lease_options lease;
         lease.lease = std::chrono::duration_cast<std::chrono::milliseconds>(steps(options_.lease));
@@ -49,7 +51,7 @@ exhaustive_state exhaustive_world::begin()
         lease.idle = idle_time;
         process& who = result.clients[i].edit();
         who.machine.emplace(options, options_.guards);
-        who.lock = who.machine->open_lock(keys_, lease);
+        who.lock = who.machine->open_lock({keys_[0]}, lease);
         connect(result, i);
     }
     return result;
@@ -71,7 +73,7 @@ bool exhaustive_world::is_over(const exhaustive_state& state) const
 fingerprint exhaustive_world::fingerprint_of(const exhaustive_state& state) const
 {
     const bool back = options_.faults[static_cast<std::size_t>(fault::clock_back)] != 0;
-    // Who only tries is of a kind of its own.
+    // A client that only tries the lock is a kind of its own.
     std::vector<std::uint8_t> kinds(options_.clients);
     for (std::size_t i = 0; i < kinds.size(); ++i)
         kinds[i] = static_cast<std::uint8_t>((is_consumer(i) ? 1 : 0) +
@@ -96,8 +98,7 @@ std::vector<exhaustive_step> exhaustive_world::steps_from(const exhaustive_state
     if (can_pass(state, false))
         result.push_back({kind::pass});
     add_faults(state, result);
-    // Insertion keeps the order of those that are alike, and std::stable_sort of libstdc++ 12 does not
-    // compile without warnings with clang.
+    // An insertion sort, which is stable. std::stable_sort of libstdc++ 12 causes warnings with clang.
     for (auto end = result.begin(); end != result.end(); ++end)
         std::rotate(
             std::ranges::upper_bound(result.begin(), end, end->what, {}, &exhaustive_step::what),
@@ -183,7 +184,7 @@ void exhaustive_world::add_faults(const exhaustive_state& from,
     }
 }
 
-/// Faults that would make no difference do not happen.
+/// Faults without an effect are left out.
 bool exhaustive_world::can_strike(const exhaustive_state& from, fault what,
                                   const process& who) const
 {
@@ -220,8 +221,8 @@ bool exhaustive_world::can_strike(const exhaustive_state& from, fault what,
     return false;
 }
 
-/// Whether time can go by: everything has arrived, and nobody is away for longer than a fault allows.
-/// Slowly: something is still on its way.
+/// Whether time can pass: everything has arrived, and no process is paused for longer than a fault
+/// allows. If @p slowly, messages are still in flight.
 bool exhaustive_world::can_pass(const exhaustive_state& from, bool slowly) const
 {
     for (const auto& each : from.clients)
@@ -248,11 +249,11 @@ bool exhaustive_world::can_pass(const exhaustive_state& from, bool slowly) const
 
 // --- what the clients do ------------------------------------------------------------------------
 
-/// A machine is told something, and does what it wants to be done.
+/// Calls a machine, and does what it requests.
 void exhaustive_world::tell_machine(exhaustive_state& at, std::size_t index,
                                     const std::function<void(protocol_client&)>& what)
 {
-    // Only processes that run are told anything.
+    // Only running processes are called.
     // NOLINTNEXTLINE(bugprone-unchecked-optional-access)
     protocol_client& machine = at.clients[index].edit().machine.value();
     what(machine);
@@ -318,7 +319,7 @@ void exhaustive_world::begin_section(exhaustive_state& at, std::size_t index)
                  });
 }
 
-/// The holder gives the lock back, or the waiter gives up.
+/// The holder releases the lock, or the waiter is cancelled.
 void exhaustive_world::end_section(exhaustive_state& at, const exhaustive_step& step)
 {
     process& who = at.clients[step.client].edit();
@@ -337,13 +338,13 @@ void exhaustive_world::end_section(exhaustive_state& at, const exhaustive_step& 
     tell_machine(at, step.client, [&](protocol_client& machine) { machine.release(at.now, id); });
 }
 
-/// Whoever is awake does what is due.
+/// Lets time pass: each running client does what is due.
 void exhaustive_world::pass(exhaustive_state& at)
 {
     at.now += steps(1);
     exhaustive_server& server = at.server.edit();
     server.store.clock += time_step;
-    // It has caught up.
+    // The replica has caught up.
     server.replica.reset();
     server.down = false;
     for (std::size_t i = 0; i < at.clients.size(); ++i)

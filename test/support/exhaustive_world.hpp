@@ -16,13 +16,13 @@
 
 namespace turnstile::test {
 
-/// How long keys are remembered: longer than any history is.
+/// The time for which keys are remembered: longer than any history.
 inline constexpr std::chrono::hours idle_time{1000};
 
-/// By how much the clock is set back.
+/// The step by which the clock is set back.
 inline constexpr std::int64_t clock_step_back = 2 * time_step;
 
-/// What can happen next. Of those that can, the first is what happens if all goes well.
+/// A possible next step. In a state, the first one is the regular one: what happens without faults.
 struct exhaustive_step
 {
     enum class kind : std::uint8_t
@@ -35,12 +35,12 @@ struct exhaustive_step
         answer,
         message,
         connect,
-        // The clients' programs.
+        // Programs of the clients.
         release,
         begin,
         // Time.
         pass,
-        // What goes wrong.
+        // Faults.
         take_over,
         cancel,
         wake,
@@ -50,15 +50,16 @@ struct exhaustive_step
 
     kind what{};
     std::uint8_t client = 0;
-    // Which of the leftovers, counted from 1; 0 is the connection in use. Or which of the sections.
+    // One of the leftover connections, counted from 1; 0 is the current connection. Or one of
+    // the sections.
     std::uint8_t which = 0;
     fault how{};
 
-    /// Whether it is part of what happens if all goes well.
+    /// Whether it can happen without faults.
     [[nodiscard]] bool is_regular() const noexcept { return what < kind::take_over; }
 };
 
-/// The rules by which one state follows from another.
+/// The rules that lead from one state to the next.
 class exhaustive_world
 {
 public:
@@ -66,21 +67,22 @@ public:
 
     [[nodiscard]] exhaustive_state begin();
 
-    /// All that can happen next.
+    /// All possible next steps.
     [[nodiscard]] std::vector<exhaustive_step> steps_from(const exhaustive_state& state) const;
 
-    /// Lets it happen. Returns the promise that is broken, or nothing.
+    /// Takes the step. Returns the broken promise, or an empty text.
     [[nodiscard]] std::string take(exhaustive_state& state, const exhaustive_step& step);
 
-    /// Whether all attempts have ended, but those that sleep for good, since there is nothing.
+    /// Whether all attempts have ended, except consumers that wait for ever because there are
+    /// no items.
     [[nodiscard]] bool is_over(const exhaustive_state& state) const;
 
-    /// Which promise is broken at the end, or nothing.
+    /// The promise that is broken at the end, or an empty text.
     [[nodiscard]] std::string check_end(const exhaustive_state& state) const;
 
     [[nodiscard]] fingerprint fingerprint_of(const exhaustive_state& state) const;
 
-    /// What a step is, and how things stand after it.
+    /// Describes a step, and the state after it.
     [[nodiscard]] std::string tell(const exhaustive_state& before,
                                    const exhaustive_step& step) const;
     [[nodiscard]] std::string tell(const exhaustive_state& state) const;
@@ -94,7 +96,7 @@ private:
     using process = exhaustive_client;
     using section = exhaustive_section;
 
-    // What can happen.
+    // Possible steps.
     void add_network_steps(const exhaustive_state& from, std::vector<exhaustive_step>& steps) const;
     void add_program_steps(const exhaustive_state& from, std::vector<exhaustive_step>& steps) const;
     void add_faults(const exhaustive_state& from, std::vector<exhaustive_step>& steps) const;
@@ -102,7 +104,7 @@ private:
     [[nodiscard]] bool can_strike(const exhaustive_state& from, fault what,
                                   const process& who) const;
 
-    // What happens.
+    // Effects of steps.
     void tell_machine(exhaustive_state& at, std::size_t index,
                       const std::function<void(redis::detail::protocol_client&)>& what);
     void act(exhaustive_state& at, std::size_t index, const redis::detail::action& what);
@@ -142,7 +144,7 @@ private:
         return index < options_.consumers;
     }
 
-    // What is promised.
+    // Promises.
     void violate(std::string what);
     void forget(exhaustive_state& at);
     void look_after_script(exhaustive_state& at, const redis_store& before,
@@ -188,7 +190,7 @@ private:
     std::string violation_;
 };
 
-/// What a client knows of an attempt, or nothing if the caller's part of it is over.
+/// A client's record of an attempt; nothing if its caller has received the result.
 [[nodiscard]] const exhaustive_section* find_section(const exhaustive_client& client,
                                                      redis::detail::attempt_id id);
 

@@ -23,11 +23,11 @@
 
 namespace turnstile::test {
 
-/// A server that answers what a test wants, for servers that nobody has at hand. Runs in its own thread.
+/// Replaces servers that are not available, with answers that the test chooses. Runs in its own thread.
 class fake_server
 {
 public:
-    /// Gets the words of a command and returns the bytes of the answer, on the server's thread.
+    /// Receives the words of a command and returns the bytes of the answer, on the server's thread.
     using answer = std::function<std::string(const std::vector<std::string>&)>;
 
     explicit fake_server(answer how)
@@ -90,7 +90,7 @@ private:
         }
         catch (const boost::system::system_error&)  // NOLINT(bugprone-empty-catch)
         {
-            // The client has gone.
+            // The client has disconnected.
         }
     }
 

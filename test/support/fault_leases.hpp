@@ -9,13 +9,13 @@
 #include <string>
 #include <turnstile/redis/config.hpp>
 
-// Settings for the tests of what becomes of pools and gates when something fails. A claim lease is as long as
-// the longest that any client asks for, so all who end in a test have the same one.
+// Settings for fault tests of pools and gates. The longest claim lease of all clients applies, so all
+// processes that end in a test use the same one.
 
 namespace turnstile::test {
 
-/// The lease of who is killed or stopped in a test, in microseconds: the test waits for its end, but who
-/// stands still for a moment does not lose it.
+/// The lease of a process that a test kills or stops, in microseconds. The test waits for its end, but a
+/// short pause must not end it.
 inline constexpr std::uint64_t mortal_lease = 6'000'000;
 
 inline std::string mortal(const std::string& url)
@@ -23,22 +23,22 @@ inline std::string mortal(const std::string& url)
     return url + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms";
 }
 
-/// However long the server or a thread stands still, nobody takes a connection for dead.
+/// No delay of the server or a thread makes a client give up its connection.
 inline const std::string calm = "health_check=2min&connect_timeout=2min&max_backoff=50ms";
 
-/// Leases whose end a test waits for, without a process that dies.
+/// Leases whose end a test waits for, without a killed process.
 inline redis::config brief(const std::string& url)
 {
     return redis::config(mortal(url));
 }
 
-/// Of who lives on: its leases outlast the test.
+/// For processes that survive: their leases outlast the test.
 inline redis::config surviving(const std::string& url)
 {
     return redis::config(url + "?lease=10min&claim_lease=6s&" + calm);
 }
 
-/// Leases that nobody extends, or loses, while a test runs.
+/// Leases that are neither renewed nor expire during a test.
 inline redis::config endless(const std::string& url, const std::string& client_name = "client")
 {
     redis::config settings(url + "?lease=10min&claim_lease=10min&" + calm);

@@ -12,20 +12,21 @@
 
 namespace turnstile::test {
 
-/// One gate on a made-up server, and its scripts as calls. Connections are named as in script_scene.
+/// One gate on a simulated server; its scripts are functions. Connections are named as
+/// in script_scene.
 class gate_scene : public script_scene
 {
 public:
     gate_scene() { keys = {"gate", "waiters", "done"}; }
 
-    /// The scene of a barrier.
+    /// Turns the gate into a barrier.
     void meet_here(std::int64_t participants)
     {
         keys = {"gate", "waiters", "done", "arrivals"};
         number = participants;
     }
 
-    /// Each returns the status; the generation is in `generation`.
+    /// Each function returns the status; the generation is in `generation`.
     std::string wait(const std::string& channel)
     {
         return status(run("gate_wait", with_options({"w:", channel})));

@@ -17,14 +17,14 @@
 
 namespace turnstile::test {
 
-/// An attempt, whoever asks: the nonce of its client and its number there.
+/// An attempt: the nonce of its client and its number there.
 using attempt_name = std::pair<std::uint64_t, redis::detail::attempt_id>;
 
 /**
- * Knows what really happens, at one time for all, and finds out which promise is broken.
+ * Knows the whole history with one clock for all parts, and finds the first broken promise.
  *
- * It looks at the server's keys after each script and is told what the clients believe. The first
- * violation is kept. Locks and pools promise different things: each have a judge of their own.
+ * It inspects the server's keys after each script, and receives the beliefs of the clients. Locks
+ * and pools have different promises, so each has its own judge.
  */
 class history_judge
 {
@@ -46,36 +46,37 @@ public:
 
     // --- the server ---
 
-    /// What is known of a waiter.
+    /// Answers questions about a waiter.
     struct witness
     {
         using question = std::function<bool(const redis::detail::waiter_id&)>;
-        /// Whether it is connected under the id, has not been cut off since, and still waits.
+        /// Whether its connection under this id was not cut since, and it still waits.
         question placed;
-        /// Whether the server can believe that somebody listens under the id.
+        /// Whether the server can believe that a connection listens under this id.
         question listens;
         /// Whether it is a transaction that may wait on a condition instead of in the queue.
         question may_sleep = [](const redis::detail::waiter_id&) { return false; };
     };
 
-    /// What a script was asked, and what it answered.
+    /// The command of a script, and its answer.
     struct executed
     {
         const redis::detail::command& what;
         const std::vector<redis::detail::standing>& told;
     };
 
-    /// Before and after each script that concerns a lock.
+    /// Called before and after each script for a lock.
     virtual void before_script(const redis_store& store, std::size_t index) = 0;
     virtual void after_script(const redis_store& store, std::size_t index, const executed& script,
                               time now, const witness& knows) = 0;
 
-    /// A waiter has been told its ticket.
+    /// A waiter has received its ticket.
     virtual void ticket_known(std::size_t index, attempt_name who) = 0;
 
-    /// The server has forgotten something about a lock; whether that excuses two holders.
+    /// The server has forgotten something about a lock; @p excuses says whether two holders
+    /// are excused.
     virtual void forgot(std::size_t index, time now, bool excuses) = 0;
-    /// Of the keys of a lock, some have been deleted, so that the others do not agree with them.
+    /// Some keys of a lock were deleted, so that the others are inconsistent.
     virtual void damaged(std::size_t /*index*/) {}
     virtual void clock_stepped(std::int64_t by, time now) = 0;
 
@@ -90,22 +91,22 @@ public:
                          time expires) = 0;
     virtual void extended(std::size_t index, attempt_name who, time now, time expires) = 0;
     virtual void gone(std::size_t index, attempt_name who) = 0;
-    /// @p late if the lease has ended by now.
+    /// @p late if the lease had expired.
     virtual void released(std::size_t index, std::int64_t fence,
                           redis::detail::release_result result, bool late) = 0;
-    /// A holder changes what the lock protects; the change is made now or later.
+    /// A holder writes to the register, at once or later.
     virtual void writes(std::size_t /*index*/, attempt_name /*who*/, std::int64_t /*fence*/,
                         time /*now*/, bool /*at_once*/)
     {
     }
 
-    // --- of pools alone ---
+    // --- pools only ---
 
-    /// A holder goes on with fewer units.
+    /// A holder releases some of its units.
     virtual void shrunk(std::size_t /*index*/, attempt_name /*who*/, std::int64_t /*units*/) {}
-    /// A client was told that its units are out of the pool.
+    /// A client has received the answer that it took units for good.
     virtual void taken(std::size_t /*index*/, attempt_name /*who*/) {}
-    /// What is left when all has ended.
+    /// Checks the server's memory when all attempts have ended.
     virtual void check_rest(const redis_store& /*store*/) = 0;
 
 private:

@@ -21,9 +21,10 @@
 namespace turnstile::test {
 
 /**
- * @brief A mutex whose lock is a lease: it can be lost while it is held, and giving it back takes a while.
+ * @brief A mutex whose lock is a lease: it can be lost while it is held, and a release takes
+ *        a while.
  *
- * What a mutex of a remote backend looks like to the rest of the library.
+ * It behaves like a mutex of a remote backend.
  */
 class leased_mutex
 {
@@ -49,7 +50,7 @@ public:
     [[nodiscard]] executor_type get_executor() const noexcept { return local_.get_executor(); }
     [[nodiscard]] bool is_locked() const noexcept { return local_.is_locked(); }
 
-    /// How often a lock was given back by an operation, and how often in the background.
+    /// The number of releases by an operation, and in the background.
     [[nodiscard]] int unlocks() const noexcept { return unlocks_; }
     [[nodiscard]] int background_unlocks() const noexcept { return background_unlocks_; }
 
@@ -61,10 +62,10 @@ public:
         held->loss.emit(boost::asio::cancellation_type::terminal);
     }
 
-    /// The next holder has lost its lock when it gets it.
+    /// The next holder's lock is already lost when it is granted.
     void lose_next() { lose_next_ = true; }
 
-    /// Whether somebody listens for the loss of the lock.
+    /// Whether a slot is connected to the loss of the lock.
     [[nodiscard]] bool is_watched() const
     {
         const auto held = held_.lock();
@@ -85,7 +86,7 @@ private:
     int background_unlocks_ = 0;
 };
 
-/// What a guard of a leased mutex holds.
+/// The contents of a guard of a leased mutex.
 class leased_mutex::grant_type
 {
 public:
@@ -150,7 +151,7 @@ struct leased_mutex::locking
     leased_mutex* mutex;
 };
 
-/// Goes through the queue of the executor twice, and only then is the lock free.
+/// The lock is free after two rounds of the executor's queue.
 struct leased_mutex::unlocking
 {
     template <class Self>

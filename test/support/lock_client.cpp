@@ -67,7 +67,7 @@ redis::config short_leases(const std::string& url)
 redis::config undisturbed(const std::string& url)
 {
     redis::config settings(url);
-    settings.lease = settings.claim_lease = std::chrono::hours(1);
+    settings.claim_lease = settings.lease = std::chrono::hours(1);
     settings.health_check = settings.connect_timeout = std::chrono::minutes(2);
     settings.max_backoff = std::chrono::milliseconds(50);
     return settings;
@@ -75,7 +75,7 @@ redis::config undisturbed(const std::string& url)
 
 // --- a candidate --------------------------------------------------------------------------------
 
-/// What the handlers write, on their strand, and the test reads.
+/// Data that the handlers write on their strand, and that the test reads.
 struct candidate::shared
 {
     explicit shared(asio::any_io_executor where)
@@ -201,7 +201,8 @@ void candidate::start_unlock()
                [s = shared_]
                {
                    any_guard guard = s->take();
-                   // On the strand, or what is shared might go with a thread that nobody waits for.
+                   // On the strand, because a thread that the test does not join must not destroy
+                   // the shared data.
                    guard.release(asio::bind_executor(s->strand,
                                                      [s](const error_code& error)
                                                      {
@@ -283,7 +284,7 @@ struct lock_client::impl
     template <class Start>
     error_code wait_for(Start start)
     {
-        // Behind the locks that the test asked for before.
+        // After all operations that the test started before.
         settle();
         std::promise<error_code> promise;
         auto future = promise.get_future();
@@ -294,7 +295,7 @@ struct lock_client::impl
         return future.get();
     }
 
-    /// A candidate's strand, so that several threads may run the context.
+    /// A candidate has a strand, since several threads may run the context.
     std::shared_ptr<candidate::shared> make_shared()
     {
         return std::make_shared<candidate::shared>(
@@ -315,7 +316,7 @@ struct lock_client::impl
         return made;
     }
 
-    /// The same for what has no guard.
+    /// The same for operations without a guard.
     template <class Start>
     std::unique_ptr<candidate> launch(Start start, const std::string& success)
     {
@@ -326,7 +327,7 @@ struct lock_client::impl
         return made;
     }
 
-    /// Slots belong to the strand. What one thread starts is started in its order.
+    /// The slots belong to the strand. Operations that one thread starts begin in that order.
     template <class Start, class Handler>
     static void start_on_strand(const std::shared_ptr<candidate::shared>& s, Start start,
                                 Handler handler)
@@ -339,7 +340,7 @@ struct lock_client::impl
                    });
     }
 
-    /// Waits until what was started has been, for the sake of what is destroyed next.
+    /// Waits until all started operations have begun, because the next call destroys something.
     void settle() { test::settle(asio::make_strand(context.get_executor())); }
 
     mutable std::mutex mutex;
@@ -365,6 +366,21 @@ void lock_client::choose(const std::string& name, const redis::mutex_options& op
 {
     const std::lock_guard lock(impl_->mutex);
     impl_->mutexes[name] = std::make_unique<redis::async_mutex>(*impl_->session, name, options);
+}
+
+void lock_client::choose_shared(const std::string& name, const redis::mutex_options& options)
+{
+    const std::lock_guard lock(impl_->mutex);
+    impl_->shared_mutexes[name] =
+        std::make_unique<redis::shared_mutex>(*impl_->session, name, options);
+}
+
+void lock_client::size(const std::string& name, std::ptrdiff_t capacity,
+                       const redis::mutex_options& options)
+{
+    const std::lock_guard lock(impl_->mutex);
+    impl_->semaphores[name] =
+        std::make_unique<redis::async_semaphore>(*impl_->session, name, capacity, options);
 }
 
 std::unique_ptr<candidate> lock_client::lock(const std::string& name)
@@ -405,11 +421,10 @@ std::unique_ptr<candidate> lock_client::try_acquire(const std::string& name, std
                          { pool->async_try_acquire(units, std::move(handler)); });
 }
 
-std::unique_ptr<candidate> lock_client::take(const std::string& name, std::ptrdiff_t units,
-                                             redis::take_mode mode)
+std::unique_ptr<candidate> lock_client::take(const std::string& name, std::ptrdiff_t units)
 {
-    return impl_->launch([pool = &impl_->semaphore_of(name), units, mode](auto handler)
-                         { pool->async_take(units, mode, std::move(handler)); }, "taken");
+    return impl_->launch([pool = &impl_->semaphore_of(name), units](auto handler)
+                         { pool->async_take(units, std::move(handler)); }, "taken");
 }
 
 std::unique_ptr<candidate> lock_client::start_add(const std::string& name, std::ptrdiff_t units)
@@ -455,7 +470,7 @@ std::ptrdiff_t lock_client::value(const std::string& name)
     const error_code error = impl_->wait_for(
         [pool = &impl_->semaphore_of(name), told](auto handler)
         {
-            pool->async_value(
+            pool->async_available(
                 [told, handler](const error_code& failed, std::ptrdiff_t units) mutable
                 {
                     *told = units;

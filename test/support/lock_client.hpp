@@ -14,7 +14,6 @@
 #include <turnstile/error.hpp>
 #include <turnstile/redis/config.hpp>
 #include <turnstile/redis/metrics.hpp>
-#include <turnstile/redis/take_mode.hpp>
 
 namespace turnstile::redis {
 
@@ -24,25 +23,25 @@ class mutex_options;
 
 namespace turnstile::test {
 
-/// Looks again and again until something is so, and says whether it is. Gives up so late that nobody comes
-/// near it unless something is broken.
+/// Polls until the condition holds, and returns whether it does. The time limit is so long that it passes
+/// only if something is broken.
 bool until(const std::function<bool()>& condition);
 
-/// The same, but of something that must not become so for a while.
+/// Returns whether the condition stays false for @p span.
 bool never_within(std::chrono::milliseconds span, const std::function<bool()>& condition);
 
-/// Settings for the tests of faults: short leases, and a break is soon noticed and mended.
+/// Settings for fault tests: short leases, and fast detection of broken connections.
 redis::config short_leases(const std::string& url);
 
-/// Settings for tests in which nothing breaks: however long a thread or the server is kept from running, no
-/// lease ends, and no connection is taken for dead.
+/// Settings for tests without faults: no lease expires and no connection is given up, however long a thread
+/// or the server is paused.
 redis::config undisturbed(const std::string& url);
 
 /**
- * @brief Somebody who waits for a lock or for units of a pool, or holds them; seen from the thread of the
- * test.
+ * @brief An operation that waits for a lock or for units of a pool, or holds them, seen from the
+ *        thread of the test.
  *
- * When it is destroyed, the guard is, if it has one.
+ * Its destructor destroys the guard.
  */
 class candidate
 {
@@ -53,27 +52,27 @@ public:
     ~candidate();
 
     [[nodiscard]] bool is_told() const;
-    /// Waits for the end: "held", "taken" for good, "not held" if the time was up, or the text of the error.
-    /// "waiting" if the end does not come.
+    /// Waits for the result: "held", "taken" for good, "not held" after a time-out, or the text of the
+    /// error. Returns "waiting" if there is no result in time.
     [[nodiscard]] std::string result() const;
     [[nodiscard]] error_code error() const;
 
-    /// Whether it has a guard, and that is valid.
+    /// Whether it has a valid guard.
     [[nodiscard]] bool holds() const;
     [[nodiscard]] std::uint64_t fence() const;
-    /// Whether the slot lost() was triggered.
+    /// Whether lost() was signalled.
     [[nodiscard]] bool is_told_of_loss() const;
 
     void cancel();
-    /// Gives back, and waits for the answer.
+    /// Releases, and waits for the answer.
     error_code unlock();
-    /// Gives back, and does not wait; the answer will be in unlocked().
+    /// Starts a release; unlocked() has the result.
     void start_unlock();
-    /// What start_unlock() came to: "ok" or the text of the error; empty until then.
+    /// The result of start_unlock(): "ok" or the text of the error; empty until then.
     [[nodiscard]] std::string unlocked() const;
-    /// Destroys the guard, on this thread.
+    /// Destroys the guard on this thread.
     void drop();
-    /// Gives some of the units of a permit back, in the background.
+    /// Releases some of the units of a permit in the background.
     void give_back(std::ptrdiff_t units);
 
 private:
@@ -82,7 +81,7 @@ private:
     std::shared_ptr<shared> shared_;
 };
 
-/// A session, with a thread that runs it, and the locks and pools that it is used for.
+/// A session with its own thread, and the locks and pools that it uses.
 class lock_client
 {
 public:
@@ -91,49 +90,51 @@ public:
     lock_client& operator=(const lock_client&) = delete;
     ~lock_client();
 
-    /// Says how a lock is leased; before it is used.
+    /// Sets the lease options of a lock. Call it before the lock is used.
     void choose(const std::string& name, const redis::mutex_options& options);
+    void choose_shared(const std::string& name, const redis::mutex_options& options);
 
     [[nodiscard]] std::unique_ptr<candidate> lock(const std::string& name);
     [[nodiscard]] std::unique_ptr<candidate> try_lock(const std::string& name);
     [[nodiscard]] std::unique_ptr<candidate> try_lock_for(const std::string& name,
                                                           std::chrono::nanoseconds patience);
 
-    /// Says how many units a semaphore has; before it is used.
+    /// Sets the capacity of a semaphore. Call it before the semaphore is used.
     void size(const std::string& name, std::ptrdiff_t capacity);
+    /// Sets also the lease options.
+    void size(const std::string& name, std::ptrdiff_t capacity,
+              const redis::mutex_options& options);
 
     [[nodiscard]] std::unique_ptr<candidate> acquire(const std::string& name, std::ptrdiff_t units);
     [[nodiscard]] std::unique_ptr<candidate> try_acquire(const std::string& name,
                                                          std::ptrdiff_t units);
-    /// For good.
-    [[nodiscard]] std::unique_ptr<candidate> take(
-        const std::string& name, std::ptrdiff_t units,
-        redis::take_mode mode = redis::take_mode::confirmed);
-    /// Adds units that no permit holds; has no guard, but can be waited for.
+    /// Takes units for good.
+    [[nodiscard]] std::unique_ptr<candidate> take(const std::string& name, std::ptrdiff_t units);
+    /// Adds units that no permit holds. The result has no guard.
     [[nodiscard]] std::unique_ptr<candidate> start_add(const std::string& name,
                                                        std::ptrdiff_t units);
 
-    /// Of a shared mutex.
+    /// Operations of a shared mutex.
     [[nodiscard]] std::unique_ptr<candidate> write(const std::string& name);
     [[nodiscard]] std::unique_ptr<candidate> read(const std::string& name);
     [[nodiscard]] std::unique_ptr<candidate> read_to_upgrade(const std::string& name);
-    /// What the other one holds goes to the result, if that succeeds. It has to stay.
+    /// On success, the guard of @p reader moves to the result. @p reader has to stay alive.
     [[nodiscard]] std::unique_ptr<candidate> upgrade(const std::string& name, candidate& reader);
 
-    /// Each waits for its end.
+    /// These wait for the result.
     error_code add(const std::string& name, std::ptrdiff_t units);
-    /// How many units are available; -1 if there is no answer.
+    /// The number of available units; -1 if there is no answer.
     std::ptrdiff_t value(const std::string& name);
     error_code ready();
     error_code ping();
     error_code close();
 
     [[nodiscard]] redis::session_metrics metrics() const;
-    /// What was logged so far, in lines.
+    /// The session's log, in lines.
     [[nodiscard]] std::string log() const;
-    /// Forgets a mutex, whose waiters are told.
+    /// Destroys a mutex, which aborts its waiters.
     void destroy_mutex(const std::string& name);
-    /// Destroys the session; what has been made stays.
+    /// Destroys the session; its mutexes remain.
     void destroy_session();
 
 private:

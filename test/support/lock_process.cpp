@@ -19,7 +19,7 @@ namespace turnstile::test {
 
 namespace {
 
-// Nobody comes near it unless something is broken; a process that has ended is noticed at once.
+// The limit is reached only if something is broken; the end of a process is noticed at once.
 constexpr std::chrono::seconds patience{300};
 
 }  // namespace
@@ -33,11 +33,11 @@ lock_process::lock_process(const redis_server& server, const std::string& url)
     pid_ = ::fork();
     if (pid_ == 0)
     {
-        // Only what is allowed between fork and exec.
+        // Between fork and exec, only async-signal-safe functions are allowed.
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         ::dup2(ends[1], STDIN_FILENO);
         ::dup2(ends[1], STDOUT_FILENO);
-        // Connections of the test would stay open for as long as this process lives, whoever closes them.
+        // Otherwise this process would keep connections of the test open after the test has closed them.
         ::close_range(STDERR_FILENO + 1, ~0U, 0);
         ::execl(TURNSTILE_LOCK_PROGRAM, "lock_program", url.c_str(), writes.c_str(), nullptr);
         ::_exit(127);
@@ -63,7 +63,7 @@ void lock_process::tell(const std::string& line) const
         throw std::runtime_error("the process does not listen to: " + line);
 }
 
-/// Takes in what was said, and waits so many milliseconds for it.
+/// Reads available lines, and waits up to @p timeout milliseconds for them.
 void lock_process::read(int timeout)
 {
     pollfd ready{socket_, POLLIN, 0};
@@ -74,7 +74,7 @@ void lock_process::read(int timeout)
     if (size <= 0)
     {
         has_ended_ = true;
-        // Not to be asked in a hurry again.
+        // Avoids a busy loop.
         ::poll(nullptr, 0, 1);
         return;
     }
@@ -164,7 +164,7 @@ bool write_register(const redis_server& server, const std::string& name, std::ui
 bool write_register(const std::filesystem::path& unix_socket, const std::string& name,
                     std::uint64_t fence)
 {
-    // Tokens stay below 2^53.
+    // Lua numbers are exact, because tokens are below 2^53.
     const std::string script = "local last = tonumber(redis.call('GET', KEYS[1]) or '0') "
                                "if tonumber(ARGV[1]) < last then return 'refused' end "
                                "redis.call('SET', KEYS[1], ARGV[1]) return 'accepted'";

@@ -13,47 +13,48 @@
 namespace turnstile::test {
 
 /**
- * @brief A process with a session of its own, which does what it is told, and can be killed and stopped.
+ * @brief A process with its own session, which executes commands of the test, and can be killed
+ *        and stopped.
  *
- * What it understands, and says:
+ * Commands and replies:
  *
- *     lock NAME      held NAME FENCE      when it has got it; failed NAME TEXT
+ *     lock NAME      held NAME TOKEN      when it is granted; failed NAME TEXT
  *     unlock NAME    released NAME ok     or the text of the error
  *     write NAME     accepted NAME        by the register of that name, see write_register()
  *                    refused NAME         because of a higher fencing token
- *     valid NAME     valid NAME yes       what the guard says; or no
+ *     valid NAME     valid NAME yes       the guard's valid(); or no
  *                    lost NAME            when a lock is lost
  *
- * Of a semaphore, which has CAPACITY units if it does not exist yet (NAME stands for one thing only):
+ * For a semaphore, which is created with CAPACITY units if it does not exist (a NAME has one kind of
+ * object only):
  *
- *     acquire NAME CAPACITY UNITS    as lock
- *                                    (what it holds already it keeps, and unlock gives the latest back)
- *     take NAME CAPACITY UNITS       taken NAME ok
- *     take_sticky NAME CAPACITY UNITS    likewise
- *     add NAME CAPACITY UNITS        added NAME ok
+ *     acquire NAME CAPACITY UNITS         replies as lock
+ *                                         (keeps its earlier permits; unlock releases the latest)
+ *     take NAME CAPACITY UNITS            taken NAME ok
+ *     add NAME CAPACITY UNITS             added NAME ok
  *
- * Of a shared mutex, all as lock:
+ * For a shared mutex, with the replies of lock:
  *
  *     lock_exclusive NAME
  *     lock_shared NAME
  *     lock_upgrade NAME
- *     upgrade NAME                   what is held, to be exclusive
+ *     upgrade NAME                        makes a held lock exclusive
  *
- * Of a monitor, whose state is a reading_room:
+ * For a monitor, whose state is a reading_room:
  *
- *     enter NAME     entered NAME ok      a section has contributed a reader
- *     counts NAME    counts NAME yes      what the contribution says; or no
- *     leave NAME     left NAME yes        a section has taken it back; or no
+ *     enter NAME     entered NAME ok      a critical section has contributed a reader
+ *     counts NAME    counts NAME yes      the contribution's valid(); or no
+ *     leave NAME     left NAME yes        a critical section has withdrawn it; or no
  *                    gone NAME            when the contribution is lost
  *
  * At any time:
  *
- *                    log TEXT             what the session logs
+ *                    log TEXT             a log line of the session
  */
 class lock_process
 {
 public:
-    /// Its session has the settings of the URL; its writes go to the server directly.
+    /// The URL configures its session; its writes go to the server directly.
     lock_process(const redis_server& server, const std::string& url);
     lock_process(const lock_process&) = delete;
     lock_process& operator=(const lock_process&) = delete;
@@ -62,26 +63,26 @@ public:
 
     [[nodiscard]] pid_t pid() const { return pid_; }
 
-    /// Tells it a line.
+    /// Sends a line.
     void tell(const std::string& line) const;
-    /// Waits for a line that begins with a text, takes it out, and returns what follows the text. A test
-    /// that waits too long fails with an exception.
+    /// Waits for a line that begins with a text, removes it, and returns the rest of it. Throws if the
+    /// line does not come in time.
     std::string hear(const std::string& beginning);
-    /// Whether such a line has come. It stays.
+    /// Whether such a line has come. It is not removed.
     [[nodiscard]] bool has_said(const std::string& beginning);
-    /// Both at once.
+    /// tell() and hear().
     std::string ask(const std::string& line, const std::string& beginning);
 
-    /// SIGKILL, and waits for its end; whether the signal was what ended it.
+    /// Sends SIGKILL and waits for the end. Returns whether the signal ended the process.
     bool kill();
-    /// SIGSTOP, and waits until it does not run; whether it is so.
+    /// Sends SIGSTOP and waits until the process is stopped. Returns whether it is.
     [[nodiscard]] bool stop() const;
-    /// SIGCONT.
+    /// Sends SIGCONT.
     void go_on() const;
 
 private:
     void read(int timeout);
-    /// What nobody has heard yet, in lines.
+    /// The lines that hear() has not removed.
     [[nodiscard]] std::string said() const;
     [[nodiscard]] std::vector<std::string>::iterator find(const std::string& beginning);
 
@@ -92,11 +93,11 @@ private:
     bool has_ended_ = false;
 };
 
-/// Writes to a register in the server that remembers the highest fencing token, and refuses lower ones.
-/// Whether it was accepted.
+/// Writes to a register in the server that remembers the highest fencing token and rejects lower ones.
+/// Returns whether it accepted the write.
 bool write_register(const redis_server& server, const std::string& name, std::uint64_t fence);
 
-/// The same for a process that was told where the server is.
+/// The same for a process that knows only the server's socket.
 bool write_register(const std::filesystem::path& unix_socket, const std::string& name,
                     std::uint64_t fence);
 

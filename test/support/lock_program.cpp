@@ -2,11 +2,11 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The program that a lock_process runs.
+// The program of a lock_process.
 //
 //     lock_program URL SOCKET
 //
-// The session goes to the URL; what is written, to the server with the unix socket.
+// The session connects to the URL. Writes go to the server with the unix socket.
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
@@ -40,7 +40,7 @@ void say(const std::string& line)
     std::cout << line << std::endl;
 }
 
-/// A monitor, and whether this process reads.
+/// A monitor, and the contribution of this process as a reader.
 class reader
 {
 public:
@@ -64,7 +64,7 @@ public:
         monitor_.async_with(body,
                             [this](const std::exception_ptr& error)
                             {
-                                // A section that never began has contributed nothing.
+                                // A critical section that never began has contributed nothing.
                                 if (auto slot = mine_.lost(); slot.is_connected())
                                     slot.assign([this](asio::cancellation_type)
                                                 { say("gone " + name_); });
@@ -113,7 +113,7 @@ public:
     }
 
 private:
-    /// What a test that waits in vain shows.
+    /// The log shows why a test waits in vain.
     static redis::config with_log(const std::string& url)
     {
         redis::config settings(url);
@@ -125,7 +125,7 @@ private:
         return settings;
     }
 
-    /// Something of one name: what the first verb that is told of it is about.
+    /// The object with a name. The first command with that name creates it.
     struct section
     {
         explicit section(std::string what)
@@ -139,13 +139,13 @@ private:
         std::unique_ptr<redis::async_semaphore> semaphore;
         std::unique_ptr<reader> visitor;
         turnstile::test::any_guard guard;
-        // What was got before, and is held as well.
+        // Earlier guards, which are held as well.
         std::vector<turnstile::test::any_guard> others;
-        // Remembered after the guard is gone.
+        // Kept after the guard is destroyed.
         std::uint64_t fence = 0;
     };
 
-    /// An attempt to connect may fail; the next one follows.
+    /// An attempt to connect may fail, and the next one follows.
     void await_ready()
     {
         session_.async_ready(
@@ -187,14 +187,14 @@ private:
         return *s.shared_mutex;
     }
 
-    /// Says how something went.
+    /// Reports the result of an operation.
     static auto telling(const std::string& word, const section& s)
     {
         return [word, name = s.name](const turnstile::error_code& error)
         { say(word + ' ' + name + ' ' + (error ? error.message() : "ok")); };
     }
 
-    /// Keeps a guard, and says so.
+    /// Keeps a guard, and reports it.
     static auto holding(section& s)
     {
         return [&s](const turnstile::error_code& error, auto guard)
@@ -224,7 +224,7 @@ private:
                 name);
         else if (verb == "valid")
             say("valid " + name + (s.guard.valid() ? " yes" : " no"));
-        else if (verb == "acquire" || verb.starts_with("take") || verb == "add")
+        else if (verb == "acquire" || verb == "take" || verb == "add")
             obey_semaphore(verb, s, line);
         else if (verb == "enter" || verb == "leave" || verb == "counts")
             obey_reader(verb, s);
@@ -255,8 +255,6 @@ private:
             s.semaphore->async_acquire(units, holding(s));
         else if (verb == "take")
             s.semaphore->async_take(units, telling("taken", s));
-        else if (verb == "take_sticky")
-            s.semaphore->async_take(units, redis::take_mode::sticky, telling("taken", s));
         else
             s.semaphore->async_release(units, telling("added", s));
     }

@@ -10,40 +10,43 @@
 #include <redis/names.hpp>
 #include <sstream>
 #include <string>
+#include <support/packed_state.hpp>
 #include <support/redis_server.hpp>
 #include <utility>
 
 namespace turnstile::test {
 
-/// A lock as it lies in the server.
+/// The keys of a lock in the server.
 class lock_view
 {
 public:
     lock_view(const redis_server& server, const std::string& name)
-        : keys(redis::detail::mutex_keys("turnstile", name))
+        : keys(keys_of_lock(redis::detail::mutex_keys("turnstile", name)[0]))
         , server_(&server)
     {
     }
 
-    /// Empty if nobody owns it.
-    [[nodiscard]] std::string owner() const { return server_->cli({"HGET", keys[0], "owner"}); }
+    /// Empty if there is no holder.
+    [[nodiscard]] std::string owner() const { return word("owner"); }
 
-    /// A time or a number of the state; 0 if there is none.
+    /// A time or a number in the state; 0 if it is absent.
     [[nodiscard]] std::uint64_t number(const std::string& field) const
     {
-        const std::string text = server_->cli({"HGET", keys[0], field});
+        const std::string text = word(field);
         return text.empty() ? 0 : std::stoull(text);
     }
 
-    /// By how much the lock's clock is ahead of the server's, in microseconds.
-    [[nodiscard]] std::uint64_t skew() const
-    {
-        const std::string text = server_->cli({"HGET", keys[0], "layout"});
-        return std::stoull(text.substr(text.rfind(' ') + 1));
-    }
+    /// The difference between the lock's clock and the server's, in microseconds.
+    [[nodiscard]] std::uint64_t skew() const { return number("skew"); }
 
-    /// How many wait.
+    /// The number of waiters.
     [[nodiscard]] int queued() const { return std::stoi(server_->cli({"ZCARD", keys[1]})); }
+
+    /// A word of the packed state; empty if there is none.
+    [[nodiscard]] std::string word(const std::string& name) const
+    {
+        return packed_word(server_->cli({"HGET", keys[0], "state"}), name);
+    }
 
     redis::detail::lock_keys keys;
 
@@ -51,20 +54,20 @@ private:
     const redis_server* server_;
 };
 
-/// The wake channels that somebody listens to, one per line.
+/// The wake channels with subscribers, one per line.
 inline std::string wake_channels(const redis_server& server)
 {
     return server.cli({"PUBSUB", "CHANNELS", "turnstile:*"});
 }
 
-/// How many they are.
+/// The number of wake channels with subscribers.
 inline long listeners(const redis_server& server)
 {
     const std::string all = wake_channels(server);
     return all.empty() ? 0 : 1 + std::count(all.begin(), all.end(), '\n');
 }
 
-/// Kills the connections of a client of this name; how many those were.
+/// Kills the connections of the clients with this name; returns their number.
 inline int kill_connections(const redis_server& server, const std::string& client_name)
 {
     int killed = 0;
@@ -76,7 +79,7 @@ inline int kill_connections(const redis_server& server, const std::string& clien
     return killed;
 }
 
-/// A number from a section of INFO, by what stands before it; 0 if there is none.
+/// A number in a section of INFO, identified by the text before it; 0 if it is absent.
 inline std::uint64_t counted(const redis_server& server, const std::string& section,
                              const std::string& head)
 {
@@ -87,13 +90,13 @@ inline std::uint64_t counted(const redis_server& server, const std::string& sect
     return 0;
 }
 
-/// How often scripts were run.
+/// The number of executed scripts.
 inline std::uint64_t scripts_run(const redis_server& server)
 {
     return counted(server, "commandstats", "cmdstat_evalsha:calls=");
 }
 
-/// How often the server answered with an error that begins with this word.
+/// The number of error replies that begin with this word.
 inline std::uint64_t errors(const redis_server& server, const std::string& code)
 {
     return counted(server, "errorstats", "errorstat_" + code + ":count=");

@@ -12,10 +12,10 @@
 namespace turnstile::test {
 
 /**
- * @brief A clock that stands still until a test advances it.
+ * @brief A clock that changes only when a test advances it.
  *
- * Its ticks are whole seconds, so that a test notices a deadline that was rounded. A context sees that
- * a timer of this clock has expired the next time it is polled; a blocking run() would spin.
+ * Its ticks are whole seconds, so that a test notices a rounded deadline. A context notices an expired
+ * timer of this clock at the next poll; a blocking run() would spin.
  */
 struct manual_clock
 {
@@ -39,7 +39,7 @@ private:
 
 }  // namespace turnstile::test
 
-/// Asio asks how long it may sleep until it looks at the clock again: not at all.
+/// The time for which Asio may sleep before it checks the clock again: none.
 template <>
 struct boost::asio::wait_traits<turnstile::test::manual_clock>
 {

@@ -28,7 +28,7 @@ inline redis::config without_an_end(const std::string& url)
     return endless(url);
 }
 
-/// Two sessions, one of them behind a proxy, with a monitor of the same name.
+/// Two sessions, one of them behind a proxy, with monitors of the same name.
 struct monitor_faults_scene : coroutine_scene
 {
     using monitor = redis::monitor<reading_room>;
@@ -49,19 +49,19 @@ struct monitor_faults_scene : coroutine_scene
             [this]() -> task
             {
                 co_await far.async_ready(boost::asio::deferred);
-                // The first commit that changes something writes all of the state.
+                // The first commit of a change writes the whole state.
                 co_await change(ours, [](section& s) { s->visits = 1; });
                 co_await change(ours, [](section& s) { s->visits = 0; });
             });
     }
 
-    /// Does something with the state.
+    /// Changes the state in a critical section.
     [[nodiscard]] task change(monitor& whose, std::function<void(section&)> what)
     {
-        co_await whose.async_with(std::move(what), boost::asio::deferred);
+        co_await whose.async_with(what, boost::asio::deferred);
     }
 
-    /// Waits for a reader, takes it away, and counts that.
+    /// Waits for a reader, removes it, and counts that.
     [[nodiscard]] task take_one(monitor& whose, monitor::condition_type& signal)
     {
         auto body = [&signal](section& s) -> task
@@ -73,7 +73,7 @@ struct monitor_faults_scene : coroutine_scene
         co_await whose.async_with(body);
     }
 
-    /// Adds a reader and notifies somebody.
+    /// Adds a reader and notifies a waiter.
     [[nodiscard]] task give_one()
     {
         co_await change(ours,
@@ -90,13 +90,13 @@ struct monitor_faults_scene : coroutine_scene
         co_await ours.async_transact(more);
     }
 
-    /// Waits until the server has sent something that did not arrive, and the number of visits is this.
+    /// Waits until the proxy has dropped a reply of the server, and the number of visits is this.
     [[nodiscard]] task until_done_in_silence(const char* number)
     {
         co_await until_so([this, number] { return proxy.swallowed() > 0 && visits() == number; });
     }
 
-    /// Makes the far session wait with its next attempt to connect.
+    /// Delays the far session's next attempt to connect.
     void keep_away()
     {
         proxy.refuse(true);
@@ -116,7 +116,7 @@ struct monitor_faults_scene : coroutine_scene
         return server.cli({"ZCARD", keys[0] + "{sleepers}signal"});
     }
 
-    [[nodiscard]] std::string waiters() const { return server.cli({"ZCARD", keys[1]}); }
+    [[nodiscard]] std::string waiters() const { return server.cli({"ZCARD", keys[0] + "{queue}"}); }
 
     const redis::detail::lock_keys keys = redis::detail::monitor_keys("turnstile", "room");
     redis_server server;

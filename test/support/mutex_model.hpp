@@ -14,16 +14,16 @@
 
 namespace turnstile::test {
 
-/// What became of an attempt to take a lock.
+/// The state of an attempt to acquire the lock.
 enum class fate
 {
-    /// It was not made yet.
+    /// It has not begun yet.
     unborn,
     waiting,
     granted,
     aborted,
     timed_out,
-    /// Its context died before it was told.
+    /// Its context was destroyed before it completed.
     lost,
 };
 
@@ -35,24 +35,24 @@ inline std::ostream& operator<<(std::ostream& stream, fate f)
 }
 
 /**
- * @brief What a mutex is to do, in the plainest words: those who wait, in a row, and one who owns.
+ * @brief A simple model of a mutex: a row of waiters, and a holder.
  *
- * Nothing here is asynchronous: the fate of an attempt is decided the moment its cause arises. A real
- * mutex decides at the same moment, but tells later.
+ * Nothing here is asynchronous: the cause of an event decides the fate of an attempt at once. A real
+ * mutex decides at the same time, but delivers later.
  */
 class mutex_model
 {
 public:
     using id = std::size_t;
 
-    /// A new attempt, which belongs to a context until it was told, or for as long as it stays there.
+    /// A new attempt. It belongs to a context until it completes, or as long as it stays there.
     id add(int context)
     {
         attempts_.push_back({context});
         return attempts_.size() - 1;
     }
 
-    /// The attempt is made. One that must not wait gives up at once.
+    /// The attempt begins. If it must not wait and the lock is held, it fails at once.
     void arrive(id who, bool may_wait = true)
     {
         attempt& each = attempts_[who];
@@ -66,7 +66,7 @@ public:
             wait(who);
     }
 
-    /// The attempt learned its fate; what it owns stays with its context or is moved out of it.
+    /// The attempt has completed. Its guard stays with its context or moves out of it.
     void told(id who, bool stays_in_context)
     {
         attempts_[who].told = true;
@@ -74,14 +74,14 @@ public:
             attempts_[who].context = nowhere;
     }
 
-    /// The lock is given back, which has no effect unless @p who owns it.
+    /// Releases the lock if @p who holds it.
     void release(id who)
     {
         if (owner_ == who)
             pass_on();
     }
 
-    /// The attempt does not want to wait any longer, which has no effect unless it waits.
+    /// Withdraws the attempt if it waits.
     void withdraw(id who, fate why)
     {
         if (attempts_[who].result != fate::waiting)
@@ -90,7 +90,7 @@ public:
         attempts_[who].result = why;
     }
 
-    /// Everything that belongs to the context vanishes.
+    /// Destroys everything that belongs to the context.
     void destroy_context(int context)
     {
         std::erase_if(queue_, [&](id who) { return attempts_[who].context == context; });
@@ -101,7 +101,7 @@ public:
             pass_on();
     }
 
-    /// Whoever waits, or was granted the lock and does not know it yet, is aborted.
+    /// Aborts waiters and undelivered grants.
     void destroy_mutex()
     {
         alive_ = false;
@@ -128,7 +128,7 @@ private:
         int context;
         fate result = fate::unborn;
         bool told = false;
-        /// Granted without having waited: then a guard exists from the start.
+        /// Granted without waiting, so a guard exists from the start.
         bool at_once = false;
     };
 

@@ -16,7 +16,7 @@
 
 namespace turnstile::test {
 
-/// A mutex, and a context for everybody who wants it.
+/// A mutex, and a context for all operations.
 struct mutex_scene
 {
     using guard_type = async_mutex::guard_type;
@@ -54,7 +54,7 @@ struct mutex_scene
         drain(context);
     }
 
-    /// A guard that owns the lock.
+    /// A guard that holds the lock.
     [[nodiscard]] guard_type hold()
     {
         std::optional<guard_type> taken = mutex.try_lock();
@@ -62,7 +62,7 @@ struct mutex_scene
         return std::move(*taken);
     }
 
-    /// Gives back what an attempt has got.
+    /// Releases the lock of an attempt.
     void release(locking& a)
     {
         a.value().unlock();

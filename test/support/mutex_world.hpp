@@ -34,7 +34,7 @@
 
 namespace turnstile::test {
 
-/// How somebody tries to get the lock.
+/// How an attempt acquires the lock.
 struct attempt_plan
 {
     enum class request
@@ -46,14 +46,15 @@ struct attempt_plan
     };
 
     request what = request::lock;
-    /// In a coroutine, else with a call-back. A coroutine is born when its context runs it.
+    /// In a coroutine, otherwise with a callback. A coroutine begins when its context runs it.
     bool coroutine = false;
-    /// The guard is kept in the frame of the coroutine, else where it outlives all contexts.
+    /// The guard stays in the frame of the coroutine, otherwise in an object that outlives
+    /// all contexts.
     bool stays = false;
-    /// On the strand of the context, else on the context itself.
+    /// Runs on the context's strand, otherwise on the context itself.
     bool strand = false;
     int context = 0;
-    /// How long a timed attempt waits; at least 1.
+    /// The time limit of a timed attempt; at least 1.
     manual_clock::duration patience{1};
 };
 
@@ -65,7 +66,7 @@ inline std::ostream& operator<<(std::ostream& stream, const attempt_plan& how)
                   << how.context << " patience " << how.patience.count();
 }
 
-/// The ways to give a lock back.
+/// The ways to release a lock.
 enum class manner
 {
     unlock,
@@ -76,9 +77,10 @@ enum class manner
 };
 
 /**
- * @brief One mutex, two contexts, any number of attempts, and the model that predicts their fates.
+ * @brief One mutex, two contexts, any number of attempts, and the model that predicts
+ *        their fates.
  *
- * Everything runs on the thread of the test. Each function does to the mutex what it does to the
+ * Everything runs on the thread of the test. Each function does the same to the mutex as to the
  * model; check() compares them.
  */
 template <class Mutex>
@@ -88,7 +90,8 @@ public:
     using id = mutex_model::id;
     static constexpr int contexts = 2;
 
-    /// @param early_strands whether the strand of a context is older than anything else in there.
+    /// @param early_strands whether the strand of a context is its
+    ///                      oldest service.
     explicit mutex_world(bool early_strands = true)
         : early_strands_(early_strands)
     {
@@ -106,11 +109,11 @@ public:
             each.reset();
         own_context_.restart();
         own_context_.poll();
-        // Nobody is left who keeps a handler alive.
+        // No handler is left.
         BOOST_TEST(life_.use_count() == 1);
     }
 
-    /// @pre The mutex is alive, or the attempt is made by a coroutine.
+    /// @pre The mutex exists, or a coroutine makes the attempt.
     id start(const attempt_plan& how)
     {
         const id who = model_.add(how.context);
@@ -123,7 +126,7 @@ public:
         return who;
     }
 
-    /// Takes the lock without an operation. Returns the attempt if that worked.
+    /// Tries the lock without an operation. Returns the attempt if it succeeded.
     std::optional<id> try_now()
     {
         const id who = model_.add(0);
@@ -136,7 +139,8 @@ public:
         return who;
     }
 
-    /// Emits the attempt's signal. One for a coroutine goes through its executor, hence the drain.
+    /// Emits the attempt's signal. The signal for a coroutine goes through its executor, hence
+    /// the drain.
     void cancel(id who, boost::asio::cancellation_type type)
     {
         const record& r = *records_[who];
@@ -147,8 +151,8 @@ public:
         model_.withdraw(who, fate::aborted);
     }
 
-    /// Whether cancel() may be called for it. A coroutine that was not born yet would not notice, and
-    /// the strand in the slot of one would outlive its context.
+    /// Whether cancel() may be called for it. A coroutine that has not begun would miss the signal,
+    /// and the slot of one on a strand would keep the strand beyond its context.
     [[nodiscard]] bool can_cancel(id who) const
     {
         const record& r = *records_[who];
@@ -156,7 +160,7 @@ public:
                !(r.how.coroutine && (r.how.strand || model_.fate_of(who) == fate::unborn));
     }
 
-    /// Whether the attempt has got a guard or a token that can be given back.
+    /// Whether the attempt has a guard or a token that can be released.
     [[nodiscard]] bool holds(id who) const
     {
         const record& r = *records_[who];
@@ -176,7 +180,7 @@ public:
             release_guard(r, how);
     }
 
-    /// Presents the number of the last grant, which no token owns at the moment.
+    /// Calls leave() with the number of the last grant, which no token holds at present.
     void leave_wrongly()
     {
         error_code error;
@@ -184,7 +188,7 @@ public:
         BOOST_TEST(error == errc::not_owner);
     }
 
-    /// Whether the lock is owned by a token that has been handed out.
+    /// Whether a delivered token holds the lock.
     [[nodiscard]] bool is_owned_by_token() const
     {
         for (id who = 0; who < records_.size(); ++who)
@@ -193,7 +197,7 @@ public:
         return false;
     }
 
-    /// Lets time pass, and lets everybody notice.
+    /// Advances the clock, and runs the contexts.
     void advance(manual_clock::duration by)
     {
         story_ << "\nadvance " << by.count();
@@ -204,7 +208,7 @@ public:
                 model_.withdraw(who, fate::timed_out);
     }
 
-    /// Runs one handler, if there is one.
+    /// Runs one handler if one is ready.
     void step(int c)
     {
         story_ << "\nstep " << c;
@@ -263,7 +267,7 @@ public:
         mutex_.reset();
     }
 
-    /// What was done and told so far, for somebody who looks for a fault.
+    /// The actions and results so far, for debugging.
     [[nodiscard]] std::string story() const { return story_.str(); }
 
     [[nodiscard]] bool has_context(int c) const { return contexts_[c] != nullptr; }
@@ -271,7 +275,7 @@ public:
     [[nodiscard]] const mutex_model& model() const { return model_; }
     [[nodiscard]] std::size_t attempts() const { return records_.size(); }
 
-    /// Compares what was told so far with the model.
+    /// Compares the results so far with the model.
     void check() const
     {
         if (mutex_ && mutex_->is_locked() != model_.locked())
@@ -287,7 +291,7 @@ public:
         }
     }
 
-    /// The same, when all contexts have run: everything that was decided has been told.
+    /// The same after all contexts have run: every decision has been delivered.
     void check_settled() const
     {
         check();
@@ -328,12 +332,12 @@ private:
         boost::asio::cancellation_signal signal;
         guard_type guard;
         owner_token token;
-        /// The guard and the timer of a coroutine that stays.
+        /// The guard and the timer of a coroutine that keeps its guard.
         guard_type* in_frame = nullptr;
         manual_timer* hold = nullptr;
         manual_clock::time_point deadline = manual_clock::time_point::max();
         std::vector<fate> told;
-        /// Whether its context is.
+        /// Whether its context has been destroyed.
         bool gone = false;
     };
 
@@ -381,7 +385,7 @@ private:
                 records_[who]->signal.slot(),
                 [this, who, life = life_](error_code error, Result got)
                 {
-                    // Not inside of what the driver does.
+                    // Never inside a call of the driver.
                     BOOST_TEST(polling_);
                     took(who, std::move(got), error);
                 }));
@@ -408,7 +412,7 @@ private:
     {
         co_await boost::asio::this_coro::reset_cancellation_state(
             boost::asio::enable_total_cancellation());
-        // A late signal is not to keep the coroutine from staying.
+        // A late signal must not end the coroutine.
         co_await boost::asio::this_coro::throw_if_cancelled(false);
         arrive(who);
         if (!mutex_)
@@ -459,7 +463,7 @@ private:
         kept.unlock();
     }
 
-    // What the attempt was told.
+    // Results.
 
     void took(id who, guard_type guard, error_code error, guard_type& kept)
     {
@@ -506,7 +510,7 @@ private:
         model_.told(who, stays);
     }
 
-    // Giving back.
+    // Releases.
 
     static void release_in_frame(record& r)
     {
@@ -522,7 +526,7 @@ private:
         if (how == manner::asynchronously)
             mutex_->async_leave(token, done());
         else if (how == manner::destroy)
-            guard_type(*mutex_, token, adopt_lock);
+            static_cast<void>(guard_type(*mutex_, token, adopt_lock));
         else
             mutex_->leave(token);
     }
@@ -554,7 +558,7 @@ private:
         }
     }
 
-    /// Runs on a context that is alive, or nowhere.
+    /// Runs on an existing context, or nowhere.
     auto done()
     {
         boost::asio::any_io_executor executor = own_context_.get_executor();

@@ -8,6 +8,8 @@
 #include <charconv>
 #include <sstream>
 
+#include "pool_state.hpp"
+
 namespace turnstile::test {
 
 using redis::detail::operation;
@@ -28,15 +30,6 @@ waiter_id id_of(const std::string& text)
 attempt_name name_of(const waiter_id& id)
 {
     return {id.nonce, id.sequence};
-}
-
-/// Who a pool remembers to have served as a taker, if that is what an entry says; see taker() in
-/// lua/pool/prologue.lua.
-attempt_name taker_of(const std::string& entry)
-{
-    std::string id = entry;
-    std::ranges::replace(id, '-', '.');
-    return entry.find('-') != std::string::npos ? name_of(id_of(id)) : attempt_name();
 }
 
 std::string text(attempt_name who)
@@ -62,33 +55,30 @@ pool_judge::contents pool_judge::look(const redis_store& store, std::size_t inde
     result.outside = shape_.outside;
     if (const auto* state = store.hash(keys[0]))
     {
-        result.held = number(state->find("held")->second);
-        result.outside = number(state->find("outside")->second);
+        const std::string& text = state->at("state");
+        result.held = number(pool_word(text, "held"));
+        result.outside = number(pool_word(text, "outside"));
+        result.in_grace = pool_word(text, "grace") != "0";
+        result.ids = static_cast<std::size_t>(std::ranges::count_if(
+            *state, [](const auto& field)
+            { return field.first.starts_with("h ") || field.first.starts_with("w "); }));
     }
-    const auto* units = store.hash(keys[4]);
-    const auto entry_of = [&](const std::string& id)
+    const auto entry_of = [&](const std::string& field)
     {
-        const auto found =
-            units != nullptr ? units->find(id) : redis_store::fields::const_iterator();
-        return units != nullptr && found != units->end() ? found->second : std::string();
+        const auto* state = store.hash(keys[0]);
+        return state != nullptr && state->contains(field) ? state->at(field) : std::string();
     };
-    if (const auto* queue = store.zset(keys[1]))
+    if (const auto* queue = store.zset(keys[0] + "{queue}"))
         for (const auto& [ticket, id] : queue->order)
             result.queue.push_back(id);
-    if (const auto* holders = store.zset(keys[3]))
+    if (const auto* holders = store.zset(keys[0] + "{holders}"))
         for (const auto& [deadline, id] : holders->order)
         {
             holding& each = result.holders[id];
-            std::istringstream(entry_of(id)) >> each.units >> each.fence >> each.left;
+            std::istringstream(entry_of("h " + id)) >> each.units >> each.fence >> each.left;
         }
     if (!result.queue.empty())
-        result.first = number(entry_of(result.queue.front()));
-    result.ids = units != nullptr ? units->size() : 0;
-    if (const auto* done = store.zset(keys[2]))
-        for (const auto& [fence, entry] : done->order)
-            if (const attempt_name who = taker_of(entry);
-                who != attempt_name() && !done->scores.contains(entry + " back"))
-                result.takers[who] = static_cast<std::int64_t>(fence);
+        result.first = number(entry_of("w " + result.queue.front()));
     return result;
 }
 
@@ -111,7 +101,7 @@ void pool_judge::before_script(const redis_store& store, std::size_t index)
         open_account(each);
 }
 
-/// Begins to count anew, with what is there.
+/// Starts to count with the units that exist now.
 void pool_judge::open_account(pool& each)
 {
     each.open = true;
@@ -126,12 +116,6 @@ void pool_judge::open_account(pool& each)
         each.grants[held.fence].outside = held.left;
         each.base -= held.left;
     }
-    for (const auto& [who, fence] : each.seen.takers)
-    {
-        each.grants[fence].who = who;
-        each.grants[fence].outside = each.wishes.at(who).what.units;
-        each.base -= each.grants[fence].outside;
-    }
 }
 
 void pool_judge::after_script(const redis_store& store, std::size_t index, const executed& script,
@@ -145,9 +129,7 @@ void pool_judge::after_script(const redis_store& store, std::size_t index, const
             lost.push_back(message.substr(5, message.find(' ', 5) - 5));
     note_arrivals(each, after);
     note_releases(each, after, script, lost);
-    if (script.what.op == operation::cancel)
-        note_returns(each, after);
-    note_grants(each, after, script, now, knows);
+    note_grants(each, after, now, knows);
     if (script.what.op != operation::cancel && script.what.op != operation::resync)
         check_drops(each, after, knows);
     check_account(each, after, script);
@@ -175,13 +157,13 @@ void pool_judge::note_arrivals(pool& each, const contents& after)
         arrives(id);
     for (const auto& [id, held] : after.holders)
         arrives(id);
-    // Who was dropped without having been told its place cannot ask for it.
+    // A waiter that was dropped before it received its position cannot claim it.
     for (auto& [who, arrived] : each.arrivals)
         if (!arrived.there && !arrived.ticket_known)
             arrived.claim = 0;
 }
 
-/// Who has given back what it had, and how much of it was left outside.
+/// Records the releases, and how many units each left outside.
 void pool_judge::note_releases(pool& each, const contents& after, const executed& script,
                                const std::vector<std::string>& lost)
 {
@@ -199,42 +181,9 @@ void pool_judge::note_releases(pool& each, const contents& after, const executed
     }
 }
 
-/// What is back since the taker that was granted it has given up.
-void pool_judge::note_returns(pool& each, const contents& after)
-{
-    for (const auto& [who, fence] : each.seen.takers)
-    {
-        if (after.takers.contains(who))
-            continue;
-        std::int64_t& left = each.grants[fence].outside;
-        // Who has added more than was taken has left less to be put back.
-        const std::int64_t back = std::min(left, each.seen.outside);
-        each.overdrawn = each.overdrawn || back < left;
-        left -= back;
-    }
-}
-
-void pool_judge::note_grants(pool& each, const contents& after, const executed& script, time now,
-                             const witness& knows)
+void pool_judge::note_grants(pool& each, const contents& after, time now, const witness& knows)
 {
     std::map<std::int64_t, std::string> granted;
-    for (const auto& [who, fence] : after.takers)
-    {
-        const auto known = each.seen.takers.find(who);
-        if (known != each.seen.takers.end() && known->second == fence)
-            continue;
-        if (left_by(each, who) != 0 && each.forgot_at < each.wishes.at(who).since)
-            violate(text(who) + " was served twice");
-        // It has waited, or has asked just now; under the id where somebody listens, if there is one.
-        std::vector<std::string> ids = each.seen.queue;
-        ids.insert(ids.end(), script.what.arguments.begin(), script.what.arguments.end());
-        std::erase_if(ids, [&](const std::string& id) { return name_of(id_of(id)) != who; });
-        if (ids.empty())
-            return violate("units were granted to " + text(who) + ", who had not asked");
-        std::ranges::partition(ids,
-                               [&](const std::string& id) { return knows.listens(id_of(id)); });
-        granted.emplace(fence, ids.front());
-    }
     for (const auto& [id, held] : after.holders)
     {
         const attempt_name who = name_of(id_of(id));
@@ -245,7 +194,7 @@ void pool_judge::note_grants(pool& each, const contents& after, const executed& 
         {
             if (!had && each.forgot_at < known->second.since)
                 violate("units were given back to " + text(who) + " which it had lost");
-            // What it left outside before the server forgot does not count any more.
+            // Units that it left outside before the server forgot them no longer count.
             if (!had)
                 each.base -= held.left;
             known->second.outside = held.left;
@@ -261,12 +210,11 @@ void pool_judge::note_grants(pool& each, const contents& after, const executed& 
         if (fence <= each.top_fence && !fences_excused(each))
             violate("the fence " + std::to_string(fence) + " was granted to " + text(who) +
                     " after " + std::to_string(each.top_fence));
-        each.grants[fence] = {who, now, false,
-                              after.takers.contains(who) ? each.wishes.at(who).what.units : 0};
+        each.grants[fence] = {who, now, false, 0};
         each.top_fence = std::max(each.top_fence, fence);
         check_order(each, after, who, knows);
     }
-    // They had their turn: where they stand later is another matter.
+    // They have been served: a later position is independent of this one.
     for (const auto& [fence, id] : granted)
         each.arrivals[name_of(id_of(id))].claim = 0;
 }
@@ -293,8 +241,7 @@ void pool_judge::check_drops(pool& each, const contents& after, const witness& k
         return;
     for (const std::string& id : each.seen.queue)
         if (std::ranges::find(after.queue, id) == after.queue.end() &&
-            !after.holders.contains(id) && !after.takers.contains(name_of(id_of(id))) &&
-            knows.placed(id_of(id)))
+            !after.holders.contains(id) && knows.placed(id_of(id)))
             violate(id + " is connected and was dropped as dead");
 }
 
@@ -326,7 +273,7 @@ void pool_judge::check_account(pool& each, const contents& after, const executed
                 std::to_string(expected));
 }
 
-/// What the server has written down agrees with itself, and nobody waits who need not.
+/// The server's memory is consistent, and no waiter waits although it could be granted its units.
 void pool_judge::check_contents(pool& each, const contents& after, const executed& script)
 {
     if (after.ids == 0 && after.holders.empty() && after.queue.empty() && after.held == 0)
@@ -345,6 +292,8 @@ void pool_judge::check_contents(pool& each, const contents& after, const execute
                 std::to_string(after.held));
     if (after.ids != after.holders.size() + after.queue.size())
         violate("units are written down of somebody who neither holds nor waits");
+    if (after.in_grace)
+        return;
     if (!fits(after.held, after.outside, 0))
         violate("there are more units than the capacity");
     const bool more = std::ranges::any_of(script.told, &standing::more);
@@ -357,13 +306,15 @@ void pool_judge::ticket_known(std::size_t index, attempt_name who)
     pools_[index].arrivals[who].ticket_known = true;
 }
 
-void pool_judge::forgot(std::size_t index, time now, bool /*excuses*/)
+void pool_judge::forgot(std::size_t index, time now, bool excuses)
 {
     pool& each = pools_[index];
     each.forgetful = true;
     each.open = false;
     each.forgot_at = now;
-    each.excused_until = std::max(each.excused_until, now + lease_ + lease_ / 50);
+    each.unknown_until = std::max(each.unknown_until, now + lease_ + lease_ / 50);
+    if (excuses)
+        each.excused_until = std::max(each.excused_until, each.unknown_until);
 }
 
 void pool_judge::damaged(std::size_t index)
@@ -375,7 +326,8 @@ void pool_judge::clock_stepped(std::int64_t by, time now)
 {
     back_ = back_ || by < 0;
     if (by > 0)
-        // Until each client has heard of it: a waiter asks within a lease, and a grant lasts one.
+        // Clients may exceed the capacity until all have learned of it: a waiter polls within a lease, and
+        // a grant lasts one.
         for (pool& each : pools_)
             each.excused_until = std::max(each.excused_until, now + by + 2 * lease_ + lease_ / 5);
 }
@@ -388,7 +340,7 @@ void pool_judge::begun(std::size_t index, attempt_name who, const redis::detail:
     pools_[index].wishes[who] = {wants, now};
 }
 
-/// Together, clients never believe to hold more than there is.
+/// The clients together never believe to hold more units than exist.
 void pool_judge::check_beliefs(const pool& each, time now)
 {
     if (now <= each.excused_until)
@@ -410,7 +362,7 @@ void pool_judge::check_beliefs(const pool& each, time now)
                                                           held.second.fence == theirs.fence &&
                                                           held.second.units >= theirs.units;
                                                });
-        if (!known && !each.damaged)
+        if (!known && !each.damaged && now > each.unknown_until)
             violate(text(name) + " holds units that the server has taken from it");
     }
     if (ordinary > shape_.capacity % special || specials > shape_.capacity / special)
@@ -445,7 +397,7 @@ void pool_judge::released(std::size_t index, std::int64_t fence, release_result 
     const bool really = found != each.grants.end() && found->second.released;
     if (result == release_result::released && !really)
         violate("a release of " + std::to_string(fence) + " was confirmed that never was");
-    // Who deleted only what is remembered of releases made liars of the rest.
+    // If only the results of releases were deleted, the server gives wrong answers about these.
     if (result == release_result::lost && really && each.forgot_at < found->second.since)
         violate("a release of " + std::to_string(fence) + " was denied that had been made");
     if (result == release_result::refused)
@@ -475,37 +427,23 @@ void pool_judge::taken(std::size_t index, attempt_name who)
     const wish& wanted = each.wishes.at(who);
     if (each.forgot_at >= wanted.since)
         return;
-    const std::int64_t outside = left_by(each, who);
+    std::int64_t outside = 0;
+    for (const auto& [fence, grant] : each.grants)
+        if (grant.who == who)
+            outside += grant.outside;
     if (outside != wanted.what.units)
         violate(text(who) + " took " + std::to_string(wanted.what.units) + " units, of which " +
                 std::to_string(outside) + " were counted");
 }
 
-void pool_judge::given_up(std::size_t index, attempt_name who)
-{
-    const pool& each = pools_[index];
-    const std::int64_t outside = left_by(each, who);
-    if (outside != 0 && !each.overdrawn && each.forgot_at < each.wishes.at(who).since)
-        violate(text(who) + " has given up, and " + std::to_string(outside) +
-                " units that it was granted are not back");
-}
-
-/// How many units an attempt has left outside.
-std::int64_t pool_judge::left_by(const pool& each, attempt_name who)
-{
-    std::int64_t outside = 0;
-    for (const auto& [fence, grant] : each.grants)
-        if (grant.who == who)
-            outside += grant.outside;
-    return outside;
-}
-
 void pool_judge::check_rest(const redis_store& store)
 {
+    // A pool that is kept keeps its waiters and holders, too.
     std::size_t kept = 0;
     for (std::size_t i = 0; i < keys_.size(); ++i)
         if (outside(store, i) != shape_.outside)
-            ++kept;
+            for (const char* part : {"", "{queue}", "{holders}"})
+                kept += store.exists(keys_[i][0] + part) ? 1 : 0;
     if (store.key_count() != kept)
         violate("keys are left");
 }

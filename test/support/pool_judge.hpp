@@ -17,15 +17,15 @@
 
 namespace turnstile::test {
 
-/// A special unit of a pool, beside the ordinary ones; see lua/pool/prologue.lua.
+/// A special unit of a pool, counted apart from ordinary units; see lua/pool/prologue.lua.
 inline constexpr std::int64_t special_unit = std::int64_t(1) << 30U;
 
 /**
- * Of pools.
+ * The judge of pools.
  *
- * Units are counted three times: as the clients believe to hold them, as the server has written them down
- * for each holder, and as the server has summed them up. What was taken out of a pool and what was added is
- * an account of its own, in which every attempt and every call stands once.
+ * It counts units three times: as the clients believe to hold them, as the server records them for each
+ * holder, and as the server's sum. A separate account has the units that were taken for good or added; each
+ * attempt and each call is entered there once.
  */
 class pool_judge final : public history_judge
 {
@@ -58,13 +58,10 @@ public:
     void taken(std::size_t index, attempt_name who) override;
     void check_rest(const redis_store& store) override;
 
-    /// A holder was told that the server knows what it has still, and what it left outside.
+    /// A holder has received the number of units that it still has, and of those that it left outside.
     void known(std::size_t index, attempt_name who, std::int64_t units, std::int64_t outside);
 
-    /// When all has ended, of an attempt that was given up by a client that lives: nothing is missing for it.
-    void given_up(std::size_t index, attempt_name who);
-
-    /// How many units are outside of a pool.
+    /// The number of units outside of a pool.
     [[nodiscard]] std::int64_t outside(const redis_store& store, std::size_t index) const;
 
 private:
@@ -74,18 +71,18 @@ private:
         std::int64_t fence = 0;
         std::int64_t left = 0;
     };
-    // A pool as the server has it.
+    // The server's record of a pool.
     struct contents
     {
         std::int64_t held = 0;
         std::int64_t outside = 0;
         std::vector<std::string> queue;
         std::map<std::string, holding> holders;
-        // With which fence takers were served, of whom that is remembered.
-        std::map<attempt_name, std::int64_t> takers;
-        // What the first of the queue wants.
+        // The units that the first waiter requests.
         std::int64_t first = 0;
-        // How many ids have units, or want some.
+        // Whether the memory may be outdated, and the server waits for unknown holders.
+        bool in_grace = false;
+        // The number of ids that hold or request units.
         std::size_t ids = 0;
     };
     struct belief
@@ -101,7 +98,7 @@ private:
     };
     struct arrival
     {
-        // Where it stood when it came first, and where it can claim to stand.
+        // Its first position, and the position that it can claim.
         std::uint64_t first = 0;
         std::uint64_t claim = 0;
         bool ticket_known = false;
@@ -112,7 +109,7 @@ private:
         attempt_name who;
         time since = 0;
         bool released = false;
-        // How many of its units nobody holds, since the account was opened.
+        // The number of its units outside since the account was opened.
         std::int64_t outside = 0;
     };
     struct pool
@@ -122,19 +119,19 @@ private:
         std::map<attempt_name, arrival> arrivals;
         std::map<std::int64_t, fate> grants;
         std::int64_t top_fence = 0;
-        // The account: how many units were outside at first, and what was added since, by which calls.
+        // The account: the units outside at first, and the units added since, by call.
         bool open = false;
         std::int64_t base = 0;
         std::int64_t added = 0;
         std::set<std::string> calls;
-        // Whether not all could be put back.
-        bool overdrawn = false;
-        // When nothing is promised any more, and until when.
+        // No promise holds from the first time to the second.
         time forgot_at = -1;
         time excused_until = -1;
+        // Until then, the server need not know all holders.
+        time unknown_until = -1;
         bool forgetful = false;
         bool damaged = false;
-        // What was there after the last script, or before the present one.
+        // The contents after the last script, or before the current one.
         contents seen;
     };
 
@@ -143,16 +140,13 @@ private:
     void note_arrivals(pool& each, const contents& after);
     void note_releases(pool& each, const contents& after, const executed& script,
                        const std::vector<std::string>& lost);
-    void note_returns(pool& each, const contents& after);
-    void note_grants(pool& each, const contents& after, const executed& script, time now,
-                     const witness& knows);
+    void note_grants(pool& each, const contents& after, time now, const witness& knows);
     void check_order(pool& each, const contents& after, attempt_name winner, const witness& knows);
     void check_drops(pool& each, const contents& after, const witness& knows);
     void check_account(pool& each, const contents& after, const executed& script);
     void check_contents(pool& each, const contents& after, const executed& script);
     void check_beliefs(const pool& each, time now);
     void open_account(pool& each);
-    [[nodiscard]] static std::int64_t left_by(const pool& each, attempt_name who);
     [[nodiscard]] bool fences_excused(const pool& each) const { return each.forgetful && back_; }
 
     std::vector<redis::detail::lock_keys> keys_;
@@ -160,7 +154,7 @@ private:
     redis::detail::pool_shape shape_;
     time lease_;
     bool back_ = false;
-    // The first place is that of those who come in front of all others.
+    // Position 0 is for waiters ahead of all others.
     std::uint64_t arrivals_ = 1;
 };
 

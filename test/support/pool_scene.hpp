@@ -9,29 +9,28 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "pool_state.hpp"
 #include "script_scene.hpp"
 
 namespace turnstile::test {
 
-/// One pool on a made-up server, and its scripts as calls. Waiters are named as in script_scene.
+/// One pool on a simulated server; its scripts are functions. Waiters are named as in script_scene.
 class pool_scene : public script_scene
 {
 public:
-    pool_scene() { keys = {"pool", "queue", "done", "holders", "units"}; }
+    explicit pool_scene(const std::vector<script_patch>& patches = {})
+        : script_scene(patches)
+    {
+        keys = {"pool"};
+    }
 
     words acquire(const std::string& id, std::int64_t units, const std::string& mode = "queue",
                   std::int64_t hint = 0, std::int64_t seen = 0)
     {
         return run("pool_acquire", with_shape({"w:", id, mode, text(hint), lease, claim, idle},
-                                              {text(seen), text(units), "", ""}));
-    }
-    /// As a taker. @p served is one that has heard of its units.
-    words take(const std::string& id, std::int64_t units, const std::string& mode = "queue",
-               const std::string& served = "")
-    {
-        return run("pool_acquire", with_shape({"w:", id, mode, "0", lease, claim, idle},
-                                              {"0", text(units), "take", served}));
+                                              {text(seen), text(units), accepts}));
     }
     words release(const std::string& ids, std::int64_t fence, const std::string& slot = "",
                   std::int64_t left = 0)
@@ -41,12 +40,7 @@ public:
     }
     words cancel(const std::string& ids)
     {
-        return run("pool_cancel", with_shape({"w:", ids, lease, claim, idle}, {"0", ""}));
-    }
-    words cancel_taker(const std::string& ids, std::int64_t units, const std::string& again = "")
-    {
-        return run("pool_cancel",
-                   with_shape({"w:", ids, lease, claim, idle}, {text(units), again}));
+        return run("pool_cancel", with_shape({"w:", ids, lease, claim, idle}));
     }
     words nudge(const std::string& id)
     {
@@ -66,27 +60,57 @@ public:
     }
     words add(std::int64_t number, const std::string& name, const std::string& before = "")
     {
-        return run("pool_count",
-                   with_shape({"w:", "add", text(number), name, before, lease, claim, idle}));
+        return run(
+            "pool_count",
+            with_shape({"w:", "add", text(number), name, before, lease, claim, idle}, {accepts}));
+    }
+    words resize(std::int64_t number, const std::string& name)
+    {
+        return run(
+            "pool_count",
+            with_shape({"w:", "resize", text(number), name, "", lease, claim, idle}, {accepts}));
     }
     words create()
     {
-        return run("pool_count", with_shape({"w:", "create", "0", "", "", lease, claim, idle}));
+        return run("pool_count",
+                   with_shape({"w:", "create", "0", "", "", lease, claim, idle}, {accepts}));
     }
 
-    /// How many units are available.
+    words break_lock(const std::string& fence = "")
+    {
+        return run("pool_break", with_shape({"w:", fence, "broken", lease, claim, idle}));
+    }
+    words inspect(int limit = 100)
+    {
+        return engine
+            .run(store, "pool_inspect", keys, with_shape({"w:", "sessions", std::to_string(limit)}))
+            .leaves();
+    }
+
+    /// The number of available units.
     std::int64_t value()
     {
         return std::stoll(
-            run("pool_count", with_shape({"w:", "read", "0", "", "", lease, claim, idle})).at(6));
+            run("pool_count",
+                with_shape({"w:", "read", "0", "", "", lease, claim, idle}, {accepts}))
+                .at(6));
     }
 
+    /// A word of the state, or the field of the silent connections.
+    [[nodiscard]] std::string field(const std::string& name) const
+    {
+        return name == "silent" ? script_scene::field(name)
+                                : pool_word(script_scene::field("state"), name);
+    }
     [[nodiscard]] std::int64_t held() const { return std::stoll(field("held")); }
 
-    /// Whether all keys that there are will go away by themselves.
+    /// The waiters, in order.
+    [[nodiscard]] words queue() const { return members(all_pool_keys(keys[0])[1]); }
+
+    /// Whether all keys have a TTL.
     bool all_end()
     {
-        for (const std::string& key : keys)
+        for (const std::string& key : all_pool_keys(keys[0]))
             if (store.run(words{"PTTL", key}).number == -1)
                 return false;
         return true;
@@ -94,6 +118,8 @@ public:
 
     std::int64_t capacity = 3;
     std::int64_t outside = 0;
+    /// Whether another capacity is accepted: "adopt", "agreed", or not.
+    std::string accepts;
 
 private:
     static std::string text(std::int64_t number) { return std::to_string(number); }

@@ -7,59 +7,66 @@
 
 #include <cstdint>
 #include <redis/names.hpp>
+#include <sstream>
 #include <string>
+#include <support/pool_state.hpp>
 #include <support/redis_server.hpp>
+#include <vector>
 
 namespace turnstile::test {
 
-/// A semaphore, or a shared mutex, as it lies in the server.
+/// The keys of a semaphore or shared mutex in the server.
 class pool_view
 {
 public:
     pool_view(const redis_server& server, const std::string& name,
               const std::string& kind = "semaphore")
-        : keys(redis::detail::pool_keys("turnstile", kind, name))
+        : keys(all_pool_keys(redis::detail::pool_keys("turnstile", kind, name)[0]))
         , server_(&server)
     {
     }
 
-    /// A time or a number of the state; 0 if there is none.
-    [[nodiscard]] std::int64_t number(const std::string& field) const
+    /// A time or a number in the state; 0 if it is absent.
+    [[nodiscard]] std::int64_t number(const std::string& word) const
     {
-        const std::string text = server_->cli({"HGET", keys[0], field});
+        const std::string text = pool_word(server_->cli({"HGET", keys[0], "state"}), word);
         return text.empty() ? 0 : std::stoll(text);
     }
 
-    /// How many units the state says that holders have.
+    /// The number of held units according to the state.
     [[nodiscard]] std::int64_t held() const { return number("held"); }
-    /// How many are away without a lease.
+    /// The number of units that are taken without a lease.
     [[nodiscard]] std::int64_t outside() const { return number("outside"); }
 
-    /// How many wait, and how many hold.
+    /// The numbers of waiters and of holders.
     [[nodiscard]] int queued() const { return std::stoi(server_->cli({"ZCARD", keys[1]})); }
     [[nodiscard]] int holders() const { return std::stoi(server_->cli({"ZCARD", keys[3]})); }
 
-    /// When the first lease ends; 0 if there is none.
+    /// The end of the first lease; 0 if there is none.
     [[nodiscard]] std::uint64_t first_deadline() const
     {
         const std::string text = server_->cli({"ZRANGE", keys[3], "0", "0", "WITHSCORES"});
         return text.empty() ? 0 : std::stoull(text.substr(text.find('\n') + 1));
     }
 
-    /// What the holders have one by one, added up: the sum that the state has to know. Both are read at
-    /// the same moment.
+    /// Whether the units of all holders add up to the sum in the state. Both are read at the same time.
     [[nodiscard]] bool adds_up() const
     {
         const std::string script =
-            "local sum, all = 0, redis.call('ZRANGE', KEYS[2], 0, -1) "
+            "local sum, all = 0, redis.call('ZRANGE', KEYS[1] .. '{holders}', 0, -1) "
             "for _, id in ipairs(all) do "
-            "sum = sum + string.match(redis.call('HGET', KEYS[3], id), '^%d+') end "
-            "local v = redis.call('HMGET', KEYS[1], 'held', 'outside', 'capacity') "
-            "return sum == v[1] + 0 and v[1] + v[2] <= v[3] + 0 and 'yes' or 'no'";
-        return server_->cli({"EVAL", script, "3", keys[0], keys[3], keys[4]}) == "yes";
+            "sum = sum + string.match(redis.call('HGET', KEYS[1], 'h ' .. id), '^%d+') end "
+            "return {tostring(sum), redis.call('HGET', KEYS[1], 'state')}";
+        std::istringstream lines(server_->cli({"EVAL", script, "1", keys[0]}));
+        std::int64_t sum = 0;
+        std::string state;
+        std::getline(lines >> sum >> std::ws, state);
+        const auto number_of = [&](const char* word) { return std::stoll(pool_word(state, word)); };
+        return sum == number_of("held") && sum + number_of("outside") <= number_of("capacity");
     }
 
-    redis::detail::lock_keys keys;
+    /// The hash, the queue, what is remembered, the holders.
+    std::vector<std::string> keys;
 
 private:
     const redis_server* server_;

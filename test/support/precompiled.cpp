@@ -2,5 +2,5 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// A source file to precompile the header for.
+// CMake precompiles the header for this source file.
 #include <support/precompiled.hpp>

@@ -5,9 +5,9 @@
 #ifndef TURNSTILE_TEST_SUPPORT_PRECOMPILED_HPP
 #define TURNSTILE_TEST_SUPPORT_PRECOMPILED_HPP
 
-// What nearly every test includes of others: precompiled, see CMakeLists.txt. Nothing of Turnstile,
-// whose headers change, and are changed by macros that some tests define. A test does not rely on it;
-// clang-tidy and scripts/nightly compile without.
+// Headers of others that nearly every test includes, precompiled, see CMakeLists.txt. None of Turnstile,
+// whose headers change, and depend on macros of some tests. Each test also includes what it needs, because
+// clang-tidy and scripts/nightly compile without this header.
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 #include <turnstile/error.hpp>
 #include <turnstile/owner_token.hpp>
 
-// How Boost.Test shows the library's types.
+// Lets Boost.Test print the library's types.
 
 namespace turnstile {
 

@@ -12,7 +12,8 @@
 #include <random>
 #include <string>
 
-// Random tests. A seed always gives the same run; the environment says where to begin and how far to go.
+// Randomized tests. A seed always gives the same run; the environment sets the first seed and the number
+// of runs.
 
 namespace turnstile::test {
 
@@ -25,12 +26,12 @@ inline bool all_is_well()
 
 inline std::uint64_t number_from(const char* variable, std::uint64_t otherwise)
 {
-    // Nobody changes the environment meanwhile.
+    // No thread changes the environment meanwhile.
     const char* text = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
     return text != nullptr ? std::stoull(text) : otherwise;
 }
 
-/// A source of decisions.
+/// A source of random decisions.
 class dice
 {
 public:
@@ -44,7 +45,7 @@ public:
 
     bool coin() { return below(2) == 0; }
 
-    /// One of some things.
+    /// A random element of a container.
     template <class Things>
     auto& one_of(Things& things)
     {
@@ -55,7 +56,7 @@ private:
     std::mt19937_64 random_;
 };
 
-/// Calls run(seed) for one seed after the other until a check fails, and says then which one it was.
+/// Calls run(seed) for consecutive seeds until a check fails, and then prints the seed.
 template <class Run>
 void run_seeds(std::uint64_t how_many, Run run)
 {

@@ -15,7 +15,7 @@
 
 namespace turnstile::test {
 
-/// A connection to a server that stays, for what redis_command() cannot do: to subscribe.
+/// A persistent connection to a server, for subscriptions, which redis_command() does not support.
 class raw_client
 {
 public:
@@ -32,7 +32,7 @@ public:
         boost::asio::write(socket_, boost::asio::buffer(text));
     }
 
-    /// Waits until the server has said something; whether it has.
+    /// Waits for a text from the server; returns whether it came.
     bool hear(const std::string& part)
     {
         while (heard_.find(part) == std::string::npos)
@@ -50,7 +50,7 @@ public:
         return true;
     }
 
-    /// Everything that it has said.
+    /// All received text.
     [[nodiscard]] const std::string& heard() const noexcept { return heard_; }
 
 private:

@@ -9,7 +9,7 @@
 
 namespace turnstile::test {
 
-/// What several processes share: how many read, and how many ever did.
+/// The state that several processes share: the number of readers, and the number of visits so far.
 struct reading_room
 {
     int readers = 0;
@@ -18,7 +18,7 @@ struct reading_room
 
 BOOST_DESCRIBE_STRUCT(reading_room, (), (readers, visits))
 
-/// The condition that is notified when a reader is gone.
+/// The condition that is notified when a reader leaves.
 inline constexpr const char* reader_gone = "reader_gone";
 
 }  // namespace turnstile::test

@@ -10,6 +10,7 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/use_future.hpp>
 #include <support/lock_client.hpp>
 #include <support/redis_server.hpp>
 #include <turnstile/redis/session.hpp>
@@ -17,13 +18,16 @@
 namespace turnstile::test {
 
 /**
- * The part of a provider (see backend_test.hpp) that the suites over Redis have in common: a server of its
- * own, and one session, which has its own thread: the test's context ends when the test has nothing more to
- * do.
+ * The common part of the providers over Redis (see backend_test.hpp): a private server, and one session
+ * with its own thread, so that the test's context runs out of work.
  */
 class redis_backend
 {
 public:
+    /// Waits for the connection, because the time limit of an operation may expire before the session
+    /// has connected.
+    redis_backend() { session_.async_ready(boost::asio::use_future).get(); }
+
     using executor_type = boost::asio::any_io_executor;
     static constexpr bool survives_restart = true;
 
@@ -31,7 +35,7 @@ public:
     [[nodiscard]] executor_type executor() { return context_.get_executor(); }
     [[nodiscard]] redis::session& session() { return session_; }
 
-    /// What was started has reached the server when it answers; its messages come with that answer, or
+    /// When the server answers, started operations have reached it. Its messages come with that answer or
     /// with the next one.
     [[nodiscard]] boost::asio::awaitable<void, executor_type> settle()
     {

@@ -26,8 +26,8 @@ public:
                                std::move(value));
     }
 
-    /// From the message of a grant, it takes some steps more until a section has ended: the state is read, the
-    /// body runs, and it is committed. Each may take one round, and two sections may follow each other.
+    /// After the message of a grant, a critical section reads the state, runs its body and commits. Each of
+    /// these may take one round, and two critical sections may follow each other.
     [[nodiscard]] boost::asio::awaitable<void, executor_type> settle()
     {
         for (int i = 0; i < 4; ++i)

@@ -37,7 +37,7 @@ namespace {
 
 constexpr std::chrono::seconds patience{20};
 
-/// One connection with one command, blocking, in RESP2.
+/// A blocking RESP2 connection for one command.
 class conversation
 {
 public:
@@ -126,13 +126,14 @@ std::vector<char*> pointers(std::vector<std::string>& words)
     return list;
 }
 
-/// Becomes the server; only what is allowed between fork and exec.
+/// Replaces the child process by the server. Between fork and exec, only async-signal-safe functions
+/// are allowed.
 [[noreturn]] void become(const char* chosen, int log, char* const* words)
 {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::dup2(log, STDOUT_FILENO);
     ::dup2(log, STDERR_FILENO);
-    // Connections of the test would stay open for as long as the server runs, whoever closes them.
+    // Otherwise the server would keep connections of the test open after the test has closed them.
     ::close_range(STDERR_FILENO + 1, ~0U, 0);
     if (chosen != nullptr)
     {
@@ -199,7 +200,7 @@ void redis_server::make_folder()
     folder_ = name;
 }
 
-/// Somebody may be faster to take the port.
+/// Another process may take the free port first.
 void redis_server::start_on_a_free_port()
 {
     for (int attempts = 5; pid_ == 0; --attempts)
@@ -264,7 +265,7 @@ void redis_server::start()
         }
         catch (const std::runtime_error&)
         {
-            // Whoever got the port, another test's server or connection, seldom has it for long.
+            // Another test's server or connection that has got the port seldom keeps it for long.
             if (std::chrono::steady_clock::now() > deadline)
                 throw;
             ::poll(nullptr, 0, 100);
@@ -277,7 +278,7 @@ void redis_server::try_to_start()
     wait_until_ready();
 }
 
-/// A Sentinel takes its settings from a file, in which it also keeps what it knows.
+/// A Sentinel reads its settings from a file, in which it also stores its state.
 void redis_server::write_sentinel_file() const
 {
     std::ofstream(folder_ / "sentinel.conf")
@@ -313,7 +314,7 @@ void redis_server::spawn()
         write_sentinel_file();
     std::vector<std::string> words = command_line();
     const std::vector<char*> list = pointers(words);
-    // Nobody changes the environment of a test.
+    // No thread changes the environment of a test.
     const char* const chosen =
         std::getenv("TURNSTILE_REDIS_SERVER");  // NOLINT(concurrency-mt-unsafe)
     const int log =
@@ -346,7 +347,7 @@ void redis_server::wait_until_ready()
     }
 }
 
-/// Whether it is there, and has loaded what it had on the disk.
+/// Whether the server runs and has loaded its data from the disk.
 bool redis_server::answers() const
 {
     try
@@ -365,7 +366,7 @@ void redis_server::wait_for_end()
     {
     }
     pid_ = 0;
-    // A socket that is left would look like a server's that is not there yet.
+    // A leftover socket would look like that of a server that has not started yet.
     std::error_code ignored;
     std::filesystem::remove(unix_socket(), ignored);
 }

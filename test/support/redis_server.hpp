@@ -15,28 +15,28 @@
 
 namespace turnstile::test {
 
-/// The answer of a server to one command, with what is nested in it one level deep per line.
-/// Throws a std::runtime_error with the server's text if it is an error.
+/// The reply of a server to one command, with nested values one level deep on separate lines. Throws a
+/// std::runtime_error with the server's text if it is an error.
 [[nodiscard]] std::string redis_command(const std::filesystem::path& unix_socket,
                                         const std::string& password,
                                         const std::vector<std::string>& words);
 
 /**
- * @brief A real Redis server of the test's own, on a free port of the loopback and a unix socket.
+ * @brief A real, private Redis server on a free port of the loopback and a unix socket.
  *
- * It keeps nothing on the disk unless its arguments say so, and dies with the thread that started it, so
- * start it from the test's main thread. The program is $TURNSTILE_REDIS_SERVER, or redis-server from the
- * PATH, or what Debian's redis-tools brings, which is the same program under another name. A server that
- * does not come up throws, which fails the test: there is no skipping.
+ * It stores nothing on the disk unless its arguments say so. It is killed when the starting thread ends,
+ * so start it from the test's main thread. The program is $TURNSTILE_REDIS_SERVER, or redis-server from the
+ * PATH, or the same program under its other name in Debian's redis-tools. If the server does not start, the
+ * constructor throws, which fails the test: tests are never skipped.
  */
 class redis_server
 {
 public:
-    /// Starts a server with these arguments besides our own, such as {"--requirepass", "secret"}.
+    /// Starts a server with additional arguments, such as {"--requirepass", "secret"}.
     explicit redis_server(std::vector<std::string> arguments = {});
-    /// Starts a Sentinel that watches a server under this name, and fails over at its own discretion.
+    /// Starts a Sentinel that monitors a server under this name, and decides about failovers.
     redis_server(const redis_server& master, const std::string& name);
-    /// The same for a server at another port than its usual one; with lines of configuration besides our own.
+    /// The same for a server that is reached at another port, and with additional lines of configuration.
     redis_server(std::uint16_t master_port, const std::string& name, const std::string& lines);
     /// Kills it, and removes its folder.
     ~redis_server();
@@ -44,30 +44,30 @@ public:
     redis_server& operator=(const redis_server&) = delete;
 
     [[nodiscard]] std::uint16_t port() const { return port_; }
-    /// The folder of its files, in which a test may put some of its own before a restart().
+    /// The folder of its files. A test may add files before a restart().
     [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
     [[nodiscard]] std::filesystem::path unix_socket() const { return folder_ / "redis.sock"; }
     [[nodiscard]] std::string url() const;
     [[nodiscard]] std::string unix_url() const;
-    /// Another one after each start.
+    /// Differs after each start.
     [[nodiscard]] std::string run_id() const;
     [[nodiscard]] pid_t pid() const { return pid_; }
 
-    /// Sends a command as the default user and returns the answer; see redis_command.
+    /// Sends a command as the default user and returns the reply; see redis_command.
     [[nodiscard]] std::string cli(const std::vector<std::string>& words) const;
-    /// The same, if the answer does not matter unless it is an error.
+    /// The same, but ignores the reply unless it is an error.
     void run(const std::vector<std::string>& words) const { static_cast<void>(cli(words)); }
     /// A field of the answer to INFO.
     [[nodiscard]] std::string info(const std::string& field) const;
 
-    /// Asks it to end (SIGTERM), and waits for that.
+    /// Sends SIGTERM and waits for the end.
     void stop();
     /// Kills it (SIGKILL).
     void kill();
-    /// Keeps it from running (SIGSTOP), and lets it go on (SIGCONT).
+    /// Stops the process (SIGSTOP), and continues it (SIGCONT).
     void pause() const;
     void resume() const;
-    /// Starts it again, on the same port, after stop() or kill(). Waits if somebody has got the port meanwhile.
+    /// Starts it again on the same port after stop() or kill(). Waits if the port is in use.
     void start();
 
 private:
@@ -82,7 +82,7 @@ private:
     void wait_for_end();
 
     std::vector<std::string> arguments_;
-    /// The lines of its configuration if it is a Sentinel.
+    /// The lines of a Sentinel's configuration.
     std::string sentinel_;
     std::string password_;
     std::filesystem::path folder_;
@@ -90,10 +90,10 @@ private:
     pid_t pid_ = 0;
 };
 
-/// A port of the loopback that nobody listens on, as yet.
+/// A port of the loopback that is free at present.
 [[nodiscard]] std::uint16_t free_port();
 
-/// A port of the loopback that nobody listens on, or can, as long as this lives: it is bound.
+/// A port of the loopback on which nothing can listen during the lifetime of this object, which binds it.
 class closed_port
 {
 public:

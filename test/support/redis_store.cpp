@@ -336,12 +336,21 @@ redis_reply redis_store::run_zset(std::string_view name, words args)
         return redis_reply::of(
             std::distance(set->order.begin(), set->order.find({score, args[2]})));
     }
-    if (name == "ZADD" && args.size() == 4)
+    const bool only_new = args.size() == 5 && args[2] == "NX";
+    const bool only_changed = args.size() == 6 && args[2] == "XX" && args[3] == "CH";
+    if (name == "ZADD" && (args.size() == 4 || only_new || only_changed))
     {
         double score = 0;
-        if (!to_score(args[2], score))
+        const std::string& member = args[args.size() - 1];
+        if (!to_score(args[args.size() - 2], score))
             return no_float();
-        return redis_reply::of(make<sorted_set>(args[1]).insert(args[3], score) ? 1 : 0);
+        const bool is_known = set != nullptr && set->scores.contains(member);
+        if ((only_new && is_known) || (only_changed && !is_known))
+            return redis_reply::of(0);
+        if (only_changed && set->scores.at(member) == score)
+            return redis_reply::of(0);
+        const bool is_new = make<sorted_set>(args[1]).insert(member, score);
+        return redis_reply::of(is_new || only_changed ? 1 : 0);
     }
     if (name == "ZREM" && args.size() == 3)
     {
@@ -454,6 +463,15 @@ redis_reply redis_store::publish(words args)
     default:
         return redis_reply::of(number);
     }
+}
+
+bool is_silent(const redis_store& store, const std::string& key, const std::string& connection)
+{
+    const auto* state = store.hash(key);
+    const auto found =
+        state != nullptr ? state->find("silent") : redis_store::fields::const_iterator();
+    return state != nullptr && found != state->end() &&
+           found->second.find(' ' + connection + ' ') != std::string::npos;
 }
 
 }  // namespace turnstile::test

@@ -19,7 +19,7 @@
 
 namespace turnstile::test {
 
-/// What Redis answers.
+/// A reply of Redis.
 struct redis_reply
 {
     enum class kind
@@ -43,26 +43,26 @@ struct redis_reply
 
     [[nodiscard]] bool is_error() const noexcept { return what == kind::error; }
 
-    /// What is no array, in order, as text.
+    /// All values that are not arrays, in order, as text.
     [[nodiscard]] std::vector<std::string> leaves() const;
 
     friend bool operator==(const redis_reply&, const redis_reply&) = default;
 };
 
-/// How a reply looks in a message of a test.
+/// The text of a reply for messages of a test.
 [[nodiscard]] std::string to_string(const redis_reply& reply);
 
-/// A command came that the fake does not know: it has to be taught.
+/// A command that the simulated server does not support yet.
 struct unknown_command : std::logic_error
 {
     using std::logic_error::logic_error;
 };
 
 /**
- * The memory of a Redis server, with as many of its commands as the scripts need.
+ * The memory of a Redis server, with the commands that the scripts use.
  *
- * It is a value: a copy is a replica, an assignment a restart. Its clock stands until somebody sets it.
- * Nobody is connected to it: who subscribes and what is published are two more parts of the value.
+ * It is a value: a copy is a replica, an assignment is a restart. Its clock changes only when it is set. It
+ * has no connections: subscriptions and published messages are parts of the value.
  */
 class redis_store
 {
@@ -80,28 +80,28 @@ public:
         friend bool operator==(const sorted_set&, const sorted_set&) = default;
     };
 
-    /// What PUBLISH says about who has got a message.
+    /// Which receivers of a message the result of PUBLISH counts.
     enum class count
     {
-        /// Those that subscribed.
+        /// The subscribers of the channel.
         subscribers,
-        /// A pattern subscriber, too.
+        /// Also a pattern subscriber.
         one_more,
-        /// In a cluster, those of this node alone.
+        /// In a cluster, only the subscribers of this node.
         none,
     };
 
-    /// Runs a command: its name, then its arguments.
+    /// Executes a command: its name, then its arguments.
     redis_reply run(std::span<const std::string> args);
 
     /// The server's clock, in microseconds.
     std::int64_t clock = 0;
-    /// How many connections subscribed to a channel.
+    /// The number of subscribers of each channel.
     std::map<std::string, std::int64_t, std::less<>> subscribers;
     count counts = count::subscribers;
-    /// What was published: channel and message.
+    /// The published messages: channel and text.
     std::vector<std::pair<std::string, std::string>> published;
-    /// What PUBLISH fails with; empty if it does not.
+    /// The error with which PUBLISH fails; empty if it succeeds.
     std::string publish_error;
 
     /// Forgets all keys, as a restart without persistence does.
@@ -110,16 +110,20 @@ public:
     [[nodiscard]] bool exists(std::string_view key) const { return find(key) != nullptr; }
     [[nodiscard]] std::size_t key_count() const;
 
-    /// A hash or a sorted set; nothing if there is none. For those who look on.
+    /// A hash or a sorted set; null if it does not exist. For observers.
     [[nodiscard]] const fields* hash(std::string_view key) const;
     [[nodiscard]] const sorted_set* zset(std::string_view key) const;
+
+    friend bool operator==(const redis_store&, const redis_store&) = default;
 
 private:
     struct entry
     {
         std::variant<std::string, fields, sorted_set> value;
-        // In milliseconds; nothing if it lives for ever.
+        // In milliseconds; empty without a TTL.
         std::optional<std::int64_t> expires;
+
+        friend bool operator==(const entry&, const entry&) = default;
     };
     using words = std::span<const std::string>;
 
@@ -140,6 +144,10 @@ private:
 
     std::map<std::string, entry, std::less<>> keys_;
 };
+
+/// Whether a lock or a pool has recorded a connection as silent.
+[[nodiscard]] bool is_silent(const redis_store& store, const std::string& key,
+                             const std::string& connection);
 
 }  // namespace turnstile::test
 

@@ -18,7 +18,7 @@
 
 namespace turnstile::test {
 
-/// A connection to a real server, blocking, whose replies look like those of the made-up one.
+/// A blocking connection to a real server, with replies of the same type as those of the simulated one.
 class resp_connection
 {
 public:

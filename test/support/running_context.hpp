@@ -14,7 +14,7 @@
 
 namespace turnstile::test {
 
-/// A context that some threads run until it is destroyed.
+/// A context that its threads run until its destruction.
 class running_context
 {
 public:
@@ -29,14 +29,14 @@ public:
     running_context(const running_context&) = delete;
     running_context& operator=(const running_context&) = delete;
 
-    /// What is not done is not done any more.
+    /// Abandons pending work.
     ~running_context()
     {
         context_.stop();
         join();
     }
 
-    /// Waits until all is done.
+    /// Waits until no work is left.
     void finish()
     {
         work_.reset();
@@ -58,7 +58,7 @@ private:
     std::vector<std::thread> threads_;
 };
 
-/// Waits until everything has run that was posted to an executor before, if it runs one at a time.
+/// Waits until an executor that runs one handler at a time has run everything that was posted before.
 template <class Executor>
 void settle(const Executor& executor)
 {

@@ -24,10 +24,10 @@ namespace {
 
 using kind = redis_reply::kind;
 
-// Lua leaves a function by longjmp when there is an error, which skips destructors: nothing that has one
-// may be alive where a function of Lua's is called that can fail. Memory does not run out here.
+// Lua reports an error by longjmp, which skips destructors. So no object with a destructor may be alive
+// where a function of Lua's is called that can fail. Memory never runs out here.
 
-/// A number as Redis takes it from Lua for an argument.
+/// The text that Redis makes of a Lua number in an argument.
 std::string to_argument(double number)
 {
     std::array<char, 40> digits{};
@@ -70,7 +70,7 @@ std::string string_at(lua_State* lua, int index)
     return {text, size};
 }
 
-/// What Redis makes of the value on top of the stack, which is taken off.
+/// Pops the value on top of the stack, and converts it as Redis does.
 redis_reply pop(lua_State* lua)
 {
     redis_reply result;
@@ -179,7 +179,7 @@ struct script_engine::interpreter
         lua_rawset(state, LUA_GLOBALSINDEX);
     }
 
-    /// Runs the command on the stack and pushes its reply; returns whether that is an error.
+    /// Executes the command on the stack and pushes its reply. Returns whether the reply is an error.
     bool execute(lua_State* lua)
     {
         words.clear();
@@ -228,7 +228,7 @@ struct script_engine::interpreter
 
     lua_State* state;
     std::map<std::string, int, std::less<>> scripts;
-    // Of the command that runs.
+    // The state of the current command.
     redis_store* store = nullptr;
     std::vector<std::string> words;
     std::string unknown;
@@ -238,15 +238,15 @@ struct script_engine::interpreter
 
 namespace {
 
-/// Where the scripts are. scripts/mutate names another folder in the environment.
+/// The folder of the scripts. scripts/mutate sets another one in the environment.
 std::filesystem::path script_folder()
 {
-    // Nobody changes the environment meanwhile.
+    // No thread changes the environment meanwhile.
     const char* other = std::getenv("TURNSTILE_LUA_DIR");  // NOLINT(concurrency-mt-unsafe)
     return other != nullptr ? other : TURNSTILE_LUA_DIR;
 }
 
-// pool_acquire is pool/acquire.lua.
+// The file of pool_acquire is pool/acquire.lua.
 std::filesystem::path path_of(std::string_view name)
 {
     std::filesystem::path path = script_folder();
@@ -315,7 +315,7 @@ std::string patched_file(std::string_view name, const std::vector<script_patch>&
 
 std::string script_text(std::string_view name, const std::vector<script_patch>& patches)
 {
-    const std::string body = patched_file(name, patches);
+    std::string body = patched_file(name, patches);
     constexpr std::string_view mark = "-- flags:";
     const std::size_t at = body.find(mark);
     if (at == std::string::npos)
@@ -323,8 +323,17 @@ std::string script_text(std::string_view name, const std::vector<script_patch>& 
     std::string flags = body.substr(at + mark.size(), body.find('\n', at) - at - mark.size());
     std::erase(flags, ' ');
     const std::string shebang = flags == "none" ? "#!lua\n" : "#!lua flags=" + flags + '\n';
-    const std::string prologue = prologue_of(name);
-    return shebang + (prologue.empty() ? prologue : patched_file(prologue, patches)) + body;
+    if (const std::string prologue = prologue_of(name); !prologue.empty())
+    {
+        constexpr std::string_view marker = "-- the prologue stands here\n";
+        const std::size_t place = body.find(marker);
+        const std::string shared = patched_file(prologue, patches);
+        if (place == std::string::npos)
+            body.insert(0, shared);
+        else
+            body.replace(place, marker.size(), shared);
+    }
+    return shebang + body;
 }
 
 script_engine::script_engine(const std::vector<script_patch>& patches)
@@ -339,7 +348,7 @@ script_engine::~script_engine() = default;
 void script_engine::add(const std::string& name, const std::string& text)
 {
     lua_State* const lua = lua_->state;
-    // Redis takes the first line off.
+    // Redis removes the first line.
     const std::string body = text.starts_with("#!") ? text.substr(text.find('\n')) : text;
     if (luaL_loadbuffer(lua, body.data(), body.size(), ('@' + name).c_str()) != 0)
         throw std::runtime_error(string_at(lua, -1));

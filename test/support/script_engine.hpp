@@ -16,7 +16,7 @@
 
 namespace turnstile::test {
 
-/// Replaces a piece of a script: a safeguard is switched off by it.
+/// Replaces a piece of a script, to switch off a safeguard.
 struct script_patch
 {
     /// The file, without its extension.
@@ -28,29 +28,29 @@ struct script_patch
 /// The text of a file of src/redis/lua, without its extension.
 [[nodiscard]] std::string script_file(std::string_view name);
 
-/// The names of all scripts, the prologue not among them.
+/// The names of all scripts, without the prologues.
 [[nodiscard]] std::vector<std::string> script_names();
 
-/// A script as it is sent to a server, patched.
+/// A script as it is sent to a server, with patches.
 [[nodiscard]] std::string script_text(std::string_view name,
                                       const std::vector<script_patch>& patches = {});
 
 /**
- * Runs the scripts that Redis runs, over a memory of its own, in a Lua interpreter like that of Redis.
+ * Runs the scripts of the Redis backend in a Lua interpreter like that of Redis, on a simulated memory.
  *
- * Each script is compiled once. A script that uses a command which the store does not know, or a global
- * variable, ends the test.
+ * Each script is compiled once. A script that uses an unsupported command or a global variable ends
+ * the test.
  */
 class script_engine
 {
 public:
-    /// Compiles all scripts. A patch whose piece does not occur exactly once is an error.
+    /// Compiles all scripts. The piece of each patch has to occur exactly once.
     explicit script_engine(const std::vector<script_patch>& patches = {});
     ~script_engine();
     script_engine(const script_engine&) = delete;
     script_engine& operator=(const script_engine&) = delete;
 
-    /// Compiles one more script, from its text.
+    /// Compiles another script, from its text.
     void add(const std::string& name, const std::string& text);
 
     /// Runs a script.

@@ -14,14 +14,15 @@
 #include <utility>
 #include <vector>
 
+#include "packed_state.hpp"
 #include "script_engine.hpp"
 
 namespace turnstile::test {
 
 using namespace std::chrono_literals;
 
-/// The words of a script's answers, seven for each lock: of those that it leaves off, the last one is
-/// empty, the others 0.
+/// The words of a script's answer, seven for each lock. Omitted words are 0, except that the last one
+/// is empty.
 inline std::vector<std::string> words_of(const redis_reply& reply)
 {
     std::vector<std::string> result;
@@ -32,7 +33,7 @@ inline std::vector<std::string> words_of(const redis_reply& reply)
         std::string word;
         for (std::size_t i = 0; i < 6 && text >> word; ++i)
             words[i] = word;
-        // What is behind the sixth may be anything.
+        // The seventh word is the rest of the text.
         if (text.get() == ' ')
             words[6] = each.substr(static_cast<std::size_t>(text.tellg()));
         result.insert(result.end(), words.begin(), words.end());
@@ -41,10 +42,10 @@ inline std::vector<std::string> words_of(const redis_reply& reply)
 }
 
 /**
- * One lock on a made-up server, and its scripts as calls.
+ * One lock on a simulated server; its scripts are functions.
  *
- * Waiters are named "a#1.7": somebody, over one of its connections, for the seventh time. The connections
- * a#1, b#1, c#1 and d#1 listen.
+ * Waiters are named "a#1.7": session a, its first connection, the seventh attempt. The connections a#1,
+ * b#1, c#1 and d#1 are subscribed.
  */
 class script_scene
 {
@@ -60,16 +61,16 @@ public:
     }
 
     words acquire(const std::string& id, const std::string& mode = "queue", std::int64_t hint = 0,
-                  std::int64_t seen = 0, std::int64_t grace = 0)
+                  std::int64_t seen = 0)
     {
-        return run("acquire", {"w:", id, mode, std::to_string(hint), lease, claim, idle,
-                               std::to_string(seen), std::to_string(grace)});
+        return run("acquire", {"w:", id, mode == "try" ? mode : std::to_string(hint), lease, claim,
+                               idle, std::to_string(seen)});
     }
     words release(const std::string& id, std::int64_t fence, const std::string& slot = "")
     {
         return run("release", {"w:", id, std::to_string(fence), slot, lease, claim, idle});
     }
-    /// The same, after a cohort has passed the lock on.
+    /// The same after hand-overs within a cohort.
     words release_cohort(const std::string& id, std::int64_t fence, std::int64_t last,
                          const std::string& slot = "")
     {
@@ -89,7 +90,7 @@ public:
     {
         return run("renew", {"w:", id, std::to_string(fence), lease, claim, idle});
     }
-    /// Of a monitor only: `keys` has to have its state, too.
+    /// For monitors: `keys` has to contain the state, too.
     words fetch(const std::string& id, std::int64_t fence)
     {
         return run("fetch", {"w:", id, std::to_string(fence), lease, claim, idle});
@@ -98,7 +99,7 @@ public:
     {
         return run("resync", {"w:", ids, id, std::to_string(fence), lease, claim, idle, condition});
     }
-    /// Gives the lock back, and goes to sleep as somebody else, if one is named.
+    /// Releases the lock, and waits on a condition under the id @p sleeper, if there is one.
     words leave(const std::string& id, std::int64_t fence, const std::string& sleeper = "",
                 const words& signals = {}, const words& fields = {})
     {
@@ -116,7 +117,7 @@ public:
         arguments.insert(arguments.end(), fields.begin(), fields.end());
         return run("leave", arguments);
     }
-    /// Extends a contribution for so many milliseconds, or ends it.
+    /// Renews a contribution for this many milliseconds, or ends it.
     words keep(const std::string& record, const std::string& span)
     {
         return run("keep", {"w:", record, span, lease, claim, idle});
@@ -130,7 +131,26 @@ public:
         return run("wake", {"w:", ids, id, lease, claim, idle, condition});
     }
 
-    /// Runs a script for the lock. What it publishes is in `published`.
+    /// Breaks the lock of the holder with this fencing token, or of any holder.
+    words break_lock(const std::string& fence = "")
+    {
+        return run("break", {"w:", fence, "broken", lease, claim, idle});
+    }
+    /// The texts that describe the holder and the waiters.
+    words inspect(int limit = 100)
+    {
+        return engine.run(store, "inspect", keys, {"w:", "sessions", std::to_string(limit)})
+            .leaves();
+    }
+    /// Announces a session by its nonce.
+    void announce(const std::string& nonce, const std::string& text,
+                  const std::string& span = "600000")
+    {
+        BOOST_TEST(!engine.run(store, "self_announce", {"sessions", "ends"}, {nonce, text, span})
+                        .is_error());
+    }
+
+    /// Runs a script for the lock. Its messages are in `published`.
     words run(const std::string& name, const words& arguments)
     {
         store.published.clear();
@@ -141,22 +161,31 @@ public:
 
     void pass(std::chrono::microseconds span) { store.clock += span.count(); }
 
-    /// Those who wait, in order.
-    [[nodiscard]] words queue() const { return members(keys[1]); }
+    /// From now on, the clients' commands contain the time of the server's start or takeover, and the
+    /// length of its grace.
+    void begin_grace(std::chrono::microseconds span, std::int64_t since)
+    {
+        end_grace();
+        claim += ' ' + std::to_string(since) + ' ' + std::to_string(since + span.count());
+    }
+    void begin_grace(std::chrono::microseconds span) { begin_grace(span, store.clock); }
+    void end_grace() { claim = claim.substr(0, claim.find(' ')); }
 
-    /// Those who sleep on the condition, in order.
+    /// The waiters in the queue, in order.
+    [[nodiscard]] words queue() const { return members(keys[0] + "{queue}"); }
+
+    /// The waiters on the condition, in order.
     [[nodiscard]] words sleepers() const { return members(keys[0] + "{sleepers}" + condition); }
 
     [[nodiscard]] std::string field(const std::string& name) const
     {
-        const auto* hash = store.hash(keys[0]);
-        return hash != nullptr && hash->contains(name) ? hash->at(name) : "";
+        return lock_field(store, keys[0], name);
     }
     [[nodiscard]] std::string owner() const { return field("owner"); }
     [[nodiscard]] std::int64_t fence() const { return std::stoll(field("fence")); }
     [[nodiscard]] std::int64_t left() const { return std::stoll(field("deadline")) - store.clock; }
 
-    /// What was published by the last script, as channels and first two words.
+    /// The messages of the last script, as channels and first two words.
     [[nodiscard]] words told() const
     {
         words result;
@@ -178,11 +207,11 @@ public:
 
     script_engine engine;
     redis_store store;
-    words keys{"lock", "queue", "done"};
+    words keys{"lock"};
     std::string lease = "15000";
     std::string claim = "4000";
     std::string idle = "60000";
-    /// On which those sleep who do.
+    /// The condition that waiters use.
     std::string condition = "c";
 };
 

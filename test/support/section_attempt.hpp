@@ -18,8 +18,8 @@
 
 namespace turnstile::test {
 
-/// The completion handler of an attempt at what fails with an exception: with_lock() and its like. The
-/// exception has to be a system_error.
+/// The completion handler of an attempt at an operation that fails with an exception, such as with_lock().
+/// The exception has to be a system_error.
 template <class T>
 class section_receiver
 {
@@ -87,7 +87,7 @@ void start_section(path how, const boost::asio::any_io_executor& executor, attem
             rethrower{a.slot()});
 }
 
-/// The same on a context, of which everything that is ready is run afterwards.
+/// The same on a context, all ready handlers of which run afterwards.
 template <class T, class Make>
 void start_section(path how, boost::asio::io_context& context, attempt<T>& a, Make make)
 {

@@ -14,10 +14,10 @@
 namespace turnstile::test {
 
 /**
- * @brief What a semaphore is to do, in the plainest words: a number of units, and a row of requests.
+ * @brief A simple model of a semaphore: a number of units, and a row of requests.
  *
- * Nothing here is asynchronous: the fate of a request is decided the moment its cause arises. It is
- * called as attempt::state() calls it once it was told.
+ * Nothing here is asynchronous: the cause of an event decides the fate of a request at once. The fate is
+ * the text of attempt::state() after completion.
  */
 class semaphore_model
 {
@@ -37,7 +37,7 @@ public:
         return requests_.size() - 1;
     }
 
-    /// The request is made. One that must not wait gives up at once.
+    /// The request is made. If it must not wait and the units are not available, it fails at once.
     void arrive(id who, bool may_wait)
     {
         request& r = requests_[who];
@@ -55,7 +55,7 @@ public:
             wait(who);
     }
 
-    /// The request does not want to wait any longer, which has no effect unless it waits.
+    /// Withdraws the request if it waits.
     void withdraw(id who, const std::string& why)
     {
         if (requests_[who].fate != "waiting")
@@ -64,10 +64,10 @@ public:
         serve();
     }
 
-    /// Somebody was told; what was granted is no more on its way.
+    /// The request has completed, so its grant is delivered.
     void told(id who) { requests_[who].told = true; }
 
-    /// A permit comes back.
+    /// Units are released by a permit.
     void put(std::ptrdiff_t units)
     {
         if (!alive_)
@@ -116,7 +116,7 @@ public:
         fail_all("closed");
     }
 
-    /// Whoever waits in a context vanishes, and what is on its way there comes back.
+    /// Drops the waiters of a context, and releases its undelivered grants.
     void destroy_context(std::size_t context)
     {
         for (request& r : requests_)
@@ -134,7 +134,7 @@ public:
         serve();
     }
 
-    /// Whoever waits, or was granted something after having waited and does not know yet, is aborted.
+    /// Aborts waiters and undelivered grants.
     void destroy_semaphore()
     {
         alive_ = false;
@@ -151,7 +151,7 @@ public:
     [[nodiscard]] const std::string& fate_of(id who) const { return requests_[who].fate; }
     [[nodiscard]] std::ptrdiff_t units_of(id who) const { return requests_[who].units; }
 
-    /// The number of units that are not there, of which permits hold some.
+    /// The number of unavailable units. Permits hold some of them.
     [[nodiscard]] std::ptrdiff_t taken() const { return capacity_ - available_ + debt_; }
     [[nodiscard]] std::ptrdiff_t held() const { return held_; }
 
@@ -162,7 +162,7 @@ private:
         std::size_t context;
         std::string fate{"idle"};
         bool told = false;
-        /// Granted without having waited: then the permit exists from the start.
+        /// Granted without waiting, so the permit exists from the start.
         bool at_once = false;
     };
 

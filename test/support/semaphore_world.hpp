@@ -32,7 +32,7 @@
 
 namespace turnstile::test {
 
-/// How somebody tries to get units.
+/// How a request acquires units.
 struct request_plan
 {
     enum class kind
@@ -44,21 +44,22 @@ struct request_plan
 
     kind what = kind::acquire;
     path how = path::handler;
-    /// The permit is kept in the frame of the coroutine, else where it outlives all contexts.
+    /// The permit stays in the frame of the coroutine, otherwise in an object that outlives all contexts.
     bool stays = false;
-    /// On the strand of the context, else on the context itself.
+    /// Runs on the context's strand, otherwise on the context itself.
     bool strand = false;
     std::size_t context = 0;
     std::ptrdiff_t units = 1;
-    /// How long a timed request waits; at least 1.
+    /// The time limit of a timed request; at least 1.
     manual_clock::duration patience{1};
 };
 
 /**
- * @brief One semaphore, two contexts, any number of requests, and the model that predicts their fates.
+ * @brief One semaphore, two contexts, any number of requests, and the model that predicts
+ *        their fates.
  *
- * Everything runs on the thread of the test. Each function does to the semaphore what it does to the
- * model; check() compares them.
+ * Everything runs on the thread of the test. Each function does the same to the semaphore as to the model;
+ * check() compares them.
  */
 template <class Semaphore>
 class semaphore_world
@@ -68,7 +69,7 @@ public:
     using permit_type = typename Semaphore::permit_type;
     static constexpr std::size_t contexts = 2;
 
-    /// A permit, in a frame of a context or outside of all.
+    /// A permit, in a frame of a context or outside of all contexts.
     struct holding
     {
         permit_type own;
@@ -98,7 +99,7 @@ public:
 
     // Requests.
 
-    /// @pre The semaphore is alive, or the request is made by a coroutine.
+    /// @pre The semaphore exists, or a coroutine makes the request.
     void start(const request_plan& how)
     {
         const id who = model_.add(how.context, how.units);
@@ -114,7 +115,7 @@ public:
             launch_it(who, [this, who] { return try_acquire(who); });
     }
 
-    /// Takes units without an operation, or not.
+    /// Tries to acquire units without an operation.
     void try_now(std::ptrdiff_t units)
     {
         const id who = model_.add(0, units);
@@ -141,7 +142,8 @@ public:
             BOOST_ERROR("trying was " << result << ", not " << model_.fate_of(who));
     }
 
-    /// Cancels a request, @p now or when its context gets to it. The signal of a coroutine needs that.
+    /// Cancels a request: directly if @p now, otherwise on its context. The signal of a coroutine has to be
+    /// emitted there.
     void cancel(id who, boost::asio::cancellation_type type, bool now)
     {
         const request& r = *requests_[who];
@@ -160,7 +162,7 @@ public:
             boost::asio::post(contexts_[r.how.context]->context, emit);
     }
 
-    /// Lets time pass until the first deadline. Returns whether there was one.
+    /// Advances the clock to the first deadline. Returns whether there was one.
     bool advance()
     {
         drain_all();
@@ -177,7 +179,7 @@ public:
             return false;
         manual_clock::advance(*first->deadline - manual_clock::now());
         first->deadline.reset();
-        // Nothing else is ready, hence this is the timer.
+        // No other handler is ready, so the next one is the timer.
         step(first->how.context);
         model_.withdraw(who, "timed out");
         return true;
@@ -229,7 +231,7 @@ public:
 
     // The semaphore itself.
 
-    /// Adds units, asynchronously or not. The model says whether that is an error.
+    /// Adds units, asynchronously or not. The model predicts whether that is an error.
     void release(std::ptrdiff_t units, bool asynchronously)
     {
         const bool possible = units >= 1 && model_.release(units);
@@ -265,7 +267,7 @@ public:
 
     // Contexts.
 
-    /// Runs one handler, if there is one.
+    /// Runs one handler if one is ready.
     void step(std::size_t c)
     {
         contexts_[c]->context.restart();
@@ -273,7 +275,7 @@ public:
         collect();
     }
 
-    /// Runs all handlers, and those that these make ready on another context.
+    /// Runs all handlers, including those that become ready on another context meanwhile.
     void drain_all()
     {
         std::size_t handlers = 1;
@@ -313,7 +315,7 @@ public:
     [[nodiscard]] const semaphore_model& model() const { return model_; }
     [[nodiscard]] std::size_t requests() const { return requests_.size(); }
 
-    /// Compares what was told so far with the model. @p settled says that all contexts have run.
+    /// Compares the results so far with the model. @p settled says that all contexts have run.
     void check(bool settled = false) const
     {
         if (semaphore_)
@@ -332,7 +334,7 @@ private:
     struct host
     {
         boost::asio::io_context context;
-        // Its service is older than that of the library, hence is shut down later.
+        // Its service is older than the library's, and so is shut down later.
         boost::asio::strand<boost::asio::io_context::executor_type> strand{context.get_executor()};
     };
 
@@ -347,7 +349,7 @@ private:
         attempt<permit_type> a;
         std::optional<manual_clock::time_point> deadline;
         bool collected = false;
-        /// Whether its context is.
+        /// Whether its context has been destroyed.
         bool gone = false;
     };
 
@@ -360,7 +362,7 @@ private:
         launch(how.how, executor_of(how), requests_[who]->a, make, is_cancellable(how));
     }
 
-    /// The request is about to be made.
+    /// Tells the model that the request begins.
     const request_plan& arrive(id who, bool may_wait)
     {
         model_.arrive(who, may_wait);
@@ -378,7 +380,7 @@ private:
     auto acquire_until(id who)
     {
         const request_plan& how = arrive(who, true);
-        // No two at the same time: their order would be up to the reactor.
+        // All deadlines differ: the order of equal ones would depend on the reactor.
         auto deadline = manual_clock::now() + how.patience;
         while (!deadlines_.insert(deadline).second)
             ++deadline;
@@ -392,7 +394,7 @@ private:
         return semaphore_->async_try_acquire(units);
     }
 
-    /// A coroutine that keeps its permit for as long as its context lives.
+    /// A coroutine that keeps its permit as long as its context exists.
     boost::asio::awaitable<void> stay(id who, std::shared_ptr<int> /*life*/)
     {
         co_await boost::asio::this_coro::reset_cancellation_state(
@@ -413,7 +415,7 @@ private:
         model_.told(who);
         holdings_.push_back(std::make_unique<holding>());
         *holdings_.back() = {{}, &kept, r.how.context, kept.count()};
-        // A cancellation that came too late for the request is not meant for what follows.
+        // A signal that came too late for the request must not cancel the rest of the coroutine.
         co_await boost::asio::this_coro::throw_if_cancelled(false);
         co_await boost::asio::this_coro::reset_cancellation_state(
             boost::asio::disable_cancellation());
@@ -422,7 +424,7 @@ private:
         co_await timer.async_wait(boost::asio::as_tuple(boost::asio::deferred));
     }
 
-    /// The slot of a coroutine keeps its executor; a strand must not outlive its context.
+    /// The slot of a coroutine keeps its executor, and a strand must not outlive its context.
     static bool is_cancellable(const request_plan& how)
     {
         return how.how == path::handler || !how.strand;
@@ -441,7 +443,7 @@ private:
         return contexts_[how.context]->context.get_executor();
     }
 
-    // What was told.
+    // Results.
 
     receiver<void> new_release()
     {
@@ -457,7 +459,7 @@ private:
         holdings_.back()->at = &holdings_.back()->own;
     }
 
-    /// Tells the model who was told, and takes over the permits.
+    /// Passes the results to the model, and takes over the permits.
     void collect()
     {
         for (id who = 0; who < requests_.size(); ++who)

@@ -16,7 +16,7 @@
 
 namespace turnstile::test {
 
-/// How somebody wants to hold a shared mutex, or holds it.
+/// The modes of a shared mutex.
 enum class hold
 {
     shared,
@@ -25,25 +25,25 @@ enum class hold
 };
 
 /**
- * @brief What a shared mutex is to do, in the plainest words: those who wait, in a row, those who hold it,
- *        and perhaps one who wants to upgrade.
+ * @brief A simple model of a shared mutex: a row of waiters, the holders, and at most one holder
+ *        that waits for its upgrade.
  *
- * Nothing here is asynchronous: the fate of an attempt is decided the moment its cause arises. A real
- * mutex decides at the same moment, but tells later.
+ * Nothing here is asynchronous: the cause of an event decides the fate of an attempt at once. A real mutex
+ * decides at the same time, but delivers later.
  */
 class shared_mutex_model
 {
 public:
     using id = std::size_t;
 
-    /// An attempt that belongs to a context until it was told.
+    /// An attempt that belongs to a context until it completes.
     id add(int context, hold wanted)
     {
         attempts_.push_back({context, wanted});
         return attempts_.size() - 1;
     }
 
-    /// The attempt is made. One that must not wait gives up at once.
+    /// The attempt begins. If it must not wait and cannot be granted, it fails at once.
     void arrive(id who, bool may_wait)
     {
         queue_.push_back(who);
@@ -56,7 +56,7 @@ public:
         settle();
     }
 
-    /// The attempt is to turn what @p from holds into an exclusive hold.
+    /// The attempt starts to upgrade the hold of @p from to exclusive.
     void arrive_to_upgrade(id who, id from)
     {
         attempts_[from].holds = false;
@@ -65,7 +65,7 @@ public:
         settle();
     }
 
-    /// Ends an attempt, if it waits.
+    /// Ends an attempt if it waits.
     void withdraw(id who, fate how)
     {
         if (attempts_[who].result != fate::waiting)
@@ -74,7 +74,7 @@ public:
         if (upgrading_ == who)
         {
             upgrading_.reset();
-            // If the one who wanted it is gone, so is what it held.
+            // If the upgrading operation was dropped, the hold is dropped, too.
             attempts_[*attempts_[who].from].holds = how != fate::lost;
         }
         std::erase(queue_, who);
@@ -93,7 +93,7 @@ public:
         settle();
     }
 
-    /// The result has been told: it can not get lost any more.
+    /// The result has been delivered and can no longer be lost.
     void told(id who) { attempts_[who].told = true; }
 
     void destroy_context(int context)
@@ -124,7 +124,7 @@ public:
     [[nodiscard]] fate fate_of(id who) const { return attempts_[who].result; }
     [[nodiscard]] bool alive() const { return alive_; }
 
-    /// Whether the attempt was successful, and still has what it got.
+    /// Whether the attempt was granted and has not been released.
     [[nodiscard]] bool holds(id who) const { return attempts_[who].holds; }
     [[nodiscard]] hold kind(id who) const { return attempts_[who].wanted; }
 
@@ -140,7 +140,7 @@ private:
         bool holds = false;
         bool told = false;
         std::uint64_t number = 0;
-        /// The attempt whose hold is to be upgraded.
+        /// The attempt whose hold is upgraded.
         std::optional<id> from{};
     };
 
@@ -210,7 +210,7 @@ private:
         if (each.holds)
             release(who);
         else if (each.from && decided == fate::aborted)
-            release(*each.from);  // nobody was told that it still holds what it held
+            release(*each.from);  // the undelivered result contained the former hold
     }
 
     bool alive_ = true;

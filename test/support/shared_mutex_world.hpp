@@ -27,10 +27,11 @@
 namespace turnstile::test {
 
 /**
- * @brief A random walk through what can happen to a shared mutex, compared with the model step by step.
+ * @brief A random walk through the operations of a shared mutex, compared with the model step
+ *        by step.
  *
- * Everything runs on the thread of the test, with two contexts and a clock that stands still until it is
- * advanced. Each function does to the mutex what it does to the model; check() compares them.
+ * Everything runs on the thread of the test, with two contexts and a manual clock. Each function does the
+ * same to the mutex as to the model; check() compares them.
  */
 template <class Mutex>
 class shared_mutex_walk
@@ -57,7 +58,7 @@ public:
         end();
     }
 
-    /// What was done, for somebody who looks for a fault.
+    /// The actions so far, for debugging.
     [[nodiscard]] std::string story() const { return story_.str(); }
 
 private:
@@ -66,7 +67,7 @@ private:
     using shared_guard = typename Mutex::shared_guard_type;
     using upgrade_guard = typename Mutex::upgrade_guard_type;
 
-    /// An attempt, and what it got: one of the three, according to its kind.
+    /// An attempt and its result, which is one of the three guards according to its mode.
     struct record
     {
         int context = 0;
@@ -166,7 +167,7 @@ private:
         }
     }
 
-    /// Without an operation.
+    /// Tries the lock without an operation.
     void try_now()
     {
         record& r = add(random_hold(), " try now ");
@@ -250,7 +251,7 @@ private:
         model_.release(who);
     }
 
-    /// Deadlines are a second apart, so that no two attempts give up at once.
+    /// Deadlines are a second apart, so that no two attempts time out together.
     void advance()
     {
         story_ << "\nadvance";
@@ -263,7 +264,7 @@ private:
         settle();
     }
 
-    /// Runs all there is to run: everything that was decided has been told afterwards.
+    /// Runs all contexts until they have no work: then every decision has been delivered.
     void settle()
     {
         story_ << "\nsettle";
@@ -403,7 +404,7 @@ private:
     void go(record& r, attempt<Guard>& a, Make make)
     {
         boost::asio::io_context& context = *contexts_[r.context];
-        // A coroutine does nothing before its context runs.
+        // A coroutine begins when its context runs.
         if (r.coroutine)
             test::start(path::coroutine, context, a, make);
         else
@@ -433,7 +434,7 @@ private:
         }
     }
 
-    /// Calls f with the guard of an attempt, which is not of the kind asked for after a downgrade.
+    /// Calls f with the guard of an attempt. After a downgrade, its type differs from the requested mode.
     template <class F>
     auto with_guard(id who, F f)
     {
@@ -481,7 +482,7 @@ private:
     std::ostringstream story_;
     shared_mutex_model model_;
     manual_clock::time_point last_deadline_ = manual_clock::now();
-    // The guards are destroyed last: they outlive everything.
+    // The guards are destroyed last.
     std::vector<std::unique_ptr<record>> records_;
     std::unique_ptr<Mutex> mutex_;
     std::array<std::unique_ptr<boost::asio::io_context>, 2> contexts_;

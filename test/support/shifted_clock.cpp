@@ -27,7 +27,7 @@ shifted_clock::shifted_clock()
         throw std::runtime_error("cannot map " + name);
     offset_ = static_cast<std::int64_t*>(mapped);
 
-    // For the server alone. Tests start servers before they start threads.
+    // For the server only. Tests start servers before they start threads.
     ::setenv("TURNSTILE_CLOCK_OFFSET", name.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
     ::setenv("LD_PRELOAD", TURNSTILE_CLOCK_SHIM, 1);      // NOLINT(concurrency-mt-unsafe)
     server_ = std::make_unique<redis_server>();

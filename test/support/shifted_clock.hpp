@@ -13,7 +13,7 @@
 
 namespace turnstile::test {
 
-/// A server whose time of day a test can set.
+/// A server whose wall clock a test can set.
 class shifted_clock
 {
 public:
@@ -24,10 +24,10 @@ public:
 
     [[nodiscard]] redis_server& server() const { return *server_; }
 
-    /// Sets the server's clock to so much ahead of the real one; a negative time is behind.
+    /// Sets the difference between the server's clock and the real one; a negative value puts it behind.
     void set_ahead(std::chrono::microseconds by);
 
-    /// How much it is ahead, by what the server says; more by as long as the server takes to say it.
+    /// The difference according to the server's TIME, including the time of its reply.
     [[nodiscard]] std::chrono::seconds ahead() const;
 
 private:

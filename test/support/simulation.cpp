@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <type_traits>
 
-// Clients, their clocks and what they do. The network, the server and the faults are in
+#include "packed_state.hpp"
+
+// The clients, their clocks and their actions. The network, the server and the faults are in
 // simulation_faults.cpp and simulation_network.cpp.
 
 namespace turnstile::test {
@@ -17,7 +19,7 @@ using std::chrono::microseconds;
 
 namespace {
 
-/// What the pools of a history have; nothing if there are locks.
+/// The shape of the pools of a history; empty if there are locks.
 pool_shape shape_of(const simulation_options& options, pool_use use, dice& dice)
 {
     pool_shape result;
@@ -45,7 +47,8 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
               keys.reserve(count);
               for (unsigned i = 0; i < count; ++i)
                   keys.push_back(has_pools() ? pool_keys("sim", "pool", std::to_string(i))
-                                             : mutex_keys("sim", "lock " + std::to_string(i)));
+                                             : keys_of_lock(mutex_keys(
+                                                   "sim", "lock " + std::to_string(i))[0]));
               return keys;
           }())
     , lease_(microseconds(options.lease).count())
@@ -107,7 +110,7 @@ void simulation_world::start(std::size_t index)
     const std::uint64_t life = who.life;
     who = client();
     who.life = life;
-    // Four digits, the same in each line of a log.
+    // Four hexadecimal digits, so that nonces are equally long in each line of a log.
     who.nonce = 0xC000 + 0x10 * index + ++nonces_ * 0x100;
     who.offset = span(0, 1'000'000'000);
     who.speed = 1 + (static_cast<double>(span(0, 800)) - 400) / 1e6;
@@ -128,7 +131,7 @@ void simulation_world::start(std::size_t index)
         lease.state = state_key(who.locks.size());
         if (has_pools())
             lease.pool = shape_;
-        who.locks.push_back(who.machine->open_lock(keys, lease));
+        who.locks.push_back(who.machine->open_lock(has_pools() ? keys : lock_keys{keys[0]}, lease));
     }
     connect(index);
     for (unsigned i = options_.sections != 0 ? options_.sections : 3 + dice_.below(5); i > 0; --i)
@@ -140,14 +143,14 @@ void simulation_world::start(std::size_t index)
               });
 }
 
-/// The machine of a client, which is told something.
+/// The machine of a client, for a call that may change it.
 protocol_client& simulation_world::machine(std::size_t index)
 {
     touched_ = true;
     return *clients_[index].machine;
 }
 
-/// Something happens to a client: at once, unless its process is stopped.
+/// An event for a client. It takes effect at once, unless the process is stopped.
 void simulation_world::input(std::size_t index, std::function<void()> what)
 {
     client& who = clients_[index];
@@ -199,7 +202,7 @@ void simulation_world::act(std::size_t index, const action& what)
         each.state = got->state;
         if (options_.states)
             check_grant(index, *got);
-        // Whose time was up does not wait for anything any more.
+        // An attempt whose time was up no longer waits for an item.
         if (got->woken)
             each.role = task::plain;
         ++result_.granted;
@@ -238,7 +241,7 @@ void simulation_world::act(std::size_t index, const action& what)
             if (each.wants.units != options_.pool_capacity + 1)
                 judge_->violate("what is possible was refused");
         }
-        // The lock was lost before its owner could go to sleep.
+        // The lock was lost before its holder could wait on the condition.
         else if (over->reason != attempt_failure::busy &&
                  !(over->reason == attempt_failure::lost && options_.conditions) &&
                  !(over->reason == attempt_failure::cancelled && each.transacts) &&
@@ -253,7 +256,7 @@ void simulation_world::act(std::size_t index, const action& what)
             judge_->violate("a lock was lost though nothing happened");
         each.at = stage::ended;
         judge_->gone(each.lock, name(end->attempt));
-        // Whatever it wanted to do, it gives the lock back without it.
+        // The attempt's planned change does not happen; it only releases the lock.
         deeds_.erase(name(end->attempt));
         end_upgrades(index, end->attempt);
     }
@@ -299,7 +302,7 @@ void simulation_world::schedule_tick(std::size_t index)
        });
 }
 
-/// Whenever a client is awake, what it holds is not over: promise 5.
+/// A running client holds no expired lease: promise 5.
 void simulation_world::check_leases(std::size_t index)
 {
     const client& who = clients_[index];
@@ -359,7 +362,7 @@ void simulation_world::perhaps_cancel(std::size_t index, attempt_id id)
                  &simulation_world::cancel);
 }
 
-/// Does something about an attempt, if its process still lives then.
+/// Schedules an action on an attempt, which happens only if its process still runs then.
 void simulation_world::do_later(std::size_t index, attempt_id id, world_time when, deed what)
 {
     after(when,
@@ -395,7 +398,7 @@ void simulation_world::write(std::size_t index, attempt_id id)
     const attempt_name name{who.nonce, id};
     if (chance(60))
         return judge_->writes(each.lock, name, each.fence, now_, true);
-    // The write is on its way for long: the register has to know what came meanwhile.
+    // The write is delayed for long: the register has to know newer tokens by then.
     after(span(0, 2 * lease_), [this, lock = each.lock, name, fence = each.fence]
           { judge_->writes(lock, name, fence, now_, false); });
 }
@@ -429,7 +432,7 @@ void simulation_world::cancel(std::size_t index, attempt_id id)
     if (each.at != stage::waiting)
         return;
     log("client ", index, ": cancels .", id);
-    // It is too late if the units are being taken.
+    // Takes in progress cannot be cancelled.
     if (!machine(index).cancel(local(who), id))
         return;
     each.at = stage::ended;
@@ -438,7 +441,7 @@ void simulation_world::cancel(std::size_t index, attempt_id id)
         denied_.insert({who.nonce, id});
 }
 
-// --- the whole ----------------------------------------------------------------------------------
+// --- histories ----------------------------------------------------------------------------------
 
 simulation_result simulation_world::run()
 {
@@ -462,7 +465,7 @@ simulation_result simulation_world::run()
     return std::move(result_);
 }
 
-/// When the faults are over, all attempts end, and nothing is left.
+/// When the faults have ended, all attempts end, and nothing is left.
 void simulation_world::check_end()
 {
     const auto limit = now_ + static_cast<world_time>(result_.sections + 10) * 3 * lease_;
@@ -470,8 +473,10 @@ void simulation_world::check_end()
     if (!judge_->violation().empty())
         return;
     const auto& sent = result_.sent;
-    // Whose transaction has just been carried out may ask before it hears of it.
-    const bool asks = sent[5] != 0 && !options_.states;
+    // A client whose transaction was executed may ask for the result before it receives it. So do the waiters of a
+    // client whose own lease has expired.
+    const bool asks =
+        sent[5] != 0 && !options_.states && std::ranges::all_of(clients_, &client::renews);
     if (calm_ && (sent[0] > result_.sections || sent[1] > result_.granted || asks))
         return judge_->violate("it took more commands than one to acquire and one to release");
     for (std::size_t i = 0; i < clients_.size(); ++i)
@@ -484,8 +489,6 @@ void simulation_world::check_end()
                 return judge_->violate("attempt ." + std::to_string(id) + " of client " +
                                        std::to_string(i) + " never ends: it is " +
                                        std::string(each.machine->phase_name(id)));
-            else if (part.cancelled && part.wants.takes == redis::take_mode::sticky)
-                pool_judge_->given_up(part.lock, {each.nonce, id});
         if (!each.calls.empty())
             return judge_->violate("a call of client " + std::to_string(i) + " is never answered");
         if (each.machine->attempt_count() != 0)
@@ -495,7 +498,7 @@ void simulation_world::check_end()
     }
     now_ = std::max(now_, limit) + microseconds(options_.idle + options_.lease).count() +
            2 * microseconds(options_.step).count() * static_cast<world_time>(1 + result_.faults);
-    // What was taken and added is remembered for an hour.
+    // The server remembers units that were taken and added for an hour.
     if (has_pools())
         now_ += microseconds(std::chrono::hours(1)).count();
     store_.clock = now_ + server_offset_;

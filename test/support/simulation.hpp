@@ -19,34 +19,34 @@
 #include "redis/protocol_client.hpp"
 #include "script_engine.hpp"
 
-// Histories of clients, a network and a server, each from one seed. The clients are the machine of the
-// session and the server runs the real scripts; all that is between them, and time, is made up.
+// Histories of clients, a network and a server, each determined by one seed. The clients are protocol
+// machines of the session, and the server runs the real scripts. The network and time are simulated.
 
 namespace turnstile::test {
 
-/// What can go wrong.
+/// The faults.
 enum class fault
 {
-    /// A connection breaks; commands on their way are lost.
+    /// A connection breaks; commands in flight are lost.
     cut,
-    /// A connection breaks; commands on their way are executed later, until the server drops it.
+    /// A connection breaks; commands in flight are executed later, until the server drops it.
     zombies,
-    /// Nothing more gets through to the client, and both ends notice late.
+    /// The client receives nothing more, and both sides notice late.
     half_open,
-    /// A process stops for a while, and reads then what has come.
+    /// A process is stopped for a while, and then reads what has arrived.
     pause,
     crash,
-    /// The server restarts and has forgotten everything.
+    /// The server restarts with an empty memory.
     restart_empty,
-    /// The server restarts and remembers.
+    /// The server restarts with its memory.
     restart_aof,
-    /// A replica that missed the latest takes over.
+    /// A replica that lacks the last changes takes over.
     failover,
-    /// Somebody deletes keys.
+    /// Keys are deleted.
     deletion,
     clock_back,
     clock_forward,
-    /// The server refuses commands for a while.
+    /// The server rejects commands for a while.
     refusal,
     /// A message does not arrive.
     lost_message,
@@ -55,81 +55,82 @@ enum class fault
 };
 inline constexpr std::size_t fault_count = 14;
 
-/// The phases of an attempt, and at last that of a client without one.
+/// The phases of an attempt; the last one is for clients without an attempt.
 inline constexpr std::array<std::string_view, 7> phase_names{
     "joining", "queued", "confirming", "held", "releasing", "cancelling", "none"};
 
 [[nodiscard]] std::string_view name_of(fault each) noexcept;
 
-/// How often each fault came upon a client in each phase.
+/// The number of times that each fault struck a client in each phase.
 using fault_coverage = std::array<std::array<std::uint64_t, phase_names.size()>, fault_count>;
 
-/// Faults that may happen, in whatever number.
+/// The weight of each fault.
 using fault_set = std::array<unsigned, fault_count>;
 
 [[nodiscard]] fault_set all_faults() noexcept;
 [[nodiscard]] fault_set only(std::initializer_list<fault> faults) noexcept;
 
-/// What pools are there for in a history.
+/// The use of pools in a history.
 enum class pool_use
 {
-    /// Units are held, all or a part of them, and come back.
+    /// Units are held and released, all or some of them at once.
     shares,
-    /// Units are taken as well, and are added later, perhaps by others.
+    /// Units are also taken for good, and later added, perhaps by other clients.
     supplies,
-    /// Readers, writers, and readers who become writers.
+    /// Readers, writers, and readers that upgrade.
     readers_writers,
 };
 
 struct simulation_options
 {
     std::uint64_t seed = 1;
-    /// How many there are; 0: it depends on the seed.
+    /// Their number; 0: depends on the seed.
     unsigned clients = 0;
     unsigned locks = 0;
     unsigned sections = 0;
-    /// If not 0, pools with so many units take the place of locks. What they are used for depends on the
-    /// seed, unless it is said.
+    /// If not 0, pools with this many units replace the locks. Their use depends on the seed, unless it
+    /// is set.
     unsigned pool_capacity = 0;
     std::optional<pool_use> use;
-    /// Whether clients sleep on conditions of the locks, and signal.
+    /// Whether clients use conditions of the locks.
     bool conditions = false;
     /// Whether the locks are monitors, whose states the clients change, and contribute to.
     bool states = false;
-    /// How often clients pass locks on among their own attempts.
+    /// The maximum number of hand-overs within a cohort.
     std::uint32_t cohort = 0;
-    /// The weights of the faults, and how many there are at most.
+    /// The weights of the faults, and their maximum number.
     fault_set faults = all_faults();
     unsigned most_faults = 8;
-    /// Whether every third fault waits for a moment at which attempts are seldom found.
+    /// Whether every third fault waits until an attempt is in a rare phase.
     bool ambushes = true;
-    /// A fault that strikes, besides, when an attempt comes into a phase.
+    /// An additional fault that strikes when an attempt enters a phase.
     std::optional<std::pair<std::string_view, fault>> ambush;
     redis_store::count counts = redis_store::count::subscribers;
     std::chrono::milliseconds lease{3000};
     std::chrono::milliseconds claim{1000};
     std::chrono::milliseconds idle{6000};
-    /// How long a server without memory waits for holders; if a lease, it is expected to forget nobody.
+    /// The time for which a server without memory waits for holders. If it is a lease, the server must
+    /// forget no holder.
     std::chrono::milliseconds grace{0};
-    /// By how much the server's clock is set back or forward at most.
+    /// The largest step of the server's clock in either direction.
     std::chrono::milliseconds step{5000};
     redis::detail::safeguards guards;
-    /// Whether the events are kept, and not the last ones printed only.
+    /// Whether to keep all events; otherwise only the last ones are printed.
     bool log = false;
 };
 
 struct simulation_result
 {
-    /// The promise that was broken, empty if none was.
+    /// The broken promise; empty if there is none.
     std::string violation;
-    /// The last events, if they were to be kept.
+    /// The events, if they are kept.
     std::vector<std::string> events;
     std::uint64_t faults = 0;
     std::uint64_t sections = 0;
     std::uint64_t granted = 0;
-    /// By those who lived to the end.
+    /// By clients that survived to the end.
     std::uint64_t handed_over = 0;
-    /// Transactions that had waited, by the server.
+    /// Transactions that waited, as counted by the server.
     std::uint64_t carried_out = 0;
     std::uint64_t scripts = 0;
     std::array<std::uint64_t, redis::detail::operation_count> sent{};
@@ -139,7 +140,7 @@ struct simulation_result
 /// Runs one history. The same options give the same history.
 [[nodiscard]] simulation_result simulate(script_engine& scripts, const simulation_options& options);
 
-/// Runs one history, and tells what led there if a promise is broken; nothing if none is.
+/// Runs one history. Returns the events that lead to a broken promise; empty if there is none.
 [[nodiscard]] std::string find_violation(script_engine& scripts, simulation_options options,
                                          fault_coverage* coverage = nullptr);
 

@@ -4,16 +4,17 @@
 
 #include <algorithm>
 
+#include "packed_state.hpp"
 #include "simulation_world.hpp"
 
-// What the clients do with conditions: some put things somewhere and signal, some sleep until there is one, and
-// take it. A thing is put or taken when the server executes the end of the section, as a fenced commit would.
+// The clients' use of conditions: producers add items and notify, consumers wait for an item and take it. An
+// item is added or taken when the server executes the end of the critical section, as a fenced commit would.
 
 namespace turnstile::test {
 
 using namespace redis::detail;
 
-/// Somebody who has the lock looks.
+/// A holder checks the state, and acts according to its role.
 void simulation_world::produce_or_consume(std::size_t index, attempt_id id)
 {
     const section& each = clients_[index].sections.at(id);
@@ -26,7 +27,7 @@ void simulation_world::produce_or_consume(std::size_t index, attempt_id id)
         do_later(index, id, span(0, hold), &simulation_world::disturb);
 }
 
-/// Signals that nobody expects are harmless.
+/// Sends notifications without a reason, which must be harmless.
 void simulation_world::disturb(std::size_t index, attempt_id id)
 {
     client& who = clients_[index];
@@ -81,7 +82,7 @@ void simulation_world::sleep(std::size_t index, attempt_id id)
         do_later(index, sleeper, span(0, lease_), &simulation_world::wake);
 }
 
-/// The time is up. Who was signalled before goes on as if it were not.
+/// The time of a waiter is up. If it was notified before, it continues as if its time were not.
 void simulation_world::wake(std::size_t index, attempt_id id)
 {
     client& who = clients_[index];
@@ -91,7 +92,7 @@ void simulation_world::wake(std::size_t index, attempt_id id)
     machine(index).wake(local(who), id);
 }
 
-/// The end of a section has been executed: what it was to do is done, once.
+/// The server has executed the end of a critical section, so its effect happens, once.
 void simulation_world::note_deed(const command& what, const standing& told)
 {
     if ((what.op != operation::release && what.op != operation::leave) ||
@@ -107,14 +108,14 @@ void simulation_world::note_deed(const command& what, const standing& told)
     log("    there are ", items_[lock], " things by lock ", lock);
 }
 
-/// Nobody sleeps while there is something and nobody else is on the way to it. Of what a server has forgotten,
-/// the clients have to be told first.
+/// No client waits on the condition while there is an item that no other client is going to take. If a server
+/// has forgotten its waiters, the clients have to report them first.
 void simulation_world::check_sleepers(std::size_t lock)
 {
     const auto* state = store_.hash(keys_[lock][0]);
     const auto* sleepers = store_.zset(keys_[lock][0] + "{sleepers}" + simulated_condition);
     if (has_forgotten_ || items_[lock] == 0 || state == nullptr || sleepers == nullptr ||
-        !state->at("owner").empty())
+        !lock_field(store_, keys_[lock][0], "owner").empty())
         return;
     if (const auto* queue = store_.zset(keys_[lock][1]); queue != nullptr && !queue->order.empty())
         return;
@@ -123,7 +124,7 @@ void simulation_world::check_sleepers(std::size_t lock)
             return judge_->violate("a signal was eaten: " + text + " sleeps on");
 }
 
-/// When the faults are over, somebody puts what others wait for.
+/// When the faults have ended, a client adds the items that others wait for.
 void simulation_world::produce()
 {
     for (std::size_t i = 0; i < keys_.size(); ++i)

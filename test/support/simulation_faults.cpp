@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "pool_state.hpp"
 #include "simulation_world.hpp"
 
-// What goes wrong.
+// The faults.
 
 namespace turnstile::test {
 
@@ -60,7 +61,7 @@ void simulation_world::plan_faults()
     if (options_.ambush)
     {
         ambushes_.assign(2, {options_.ambush->first, options_.ambush->second});
-        // A grant has to be confirmed when it comes late.
+        // A grant has to be confirmed if it comes late.
         if (options_.ambush->first == "confirming")
             for (client& each : clients_)
                 each.slow_until = 9 * lease_;
@@ -76,7 +77,7 @@ void simulation_world::plan_faults()
     }
 }
 
-/// Faults that wait for a moment strike when it has come.
+/// Triggers a fault that waits for this moment.
 void simulation_world::look_for_ambush(std::size_t index)
 {
     if (ambushes_.empty() || now_ > 9 * lease_)
@@ -89,7 +90,7 @@ void simulation_world::look_for_ambush(std::size_t index)
                 continue;
             const fault what = ambushes_[i].what;
             ambushes_.erase(ambushes_.begin() + static_cast<std::ptrdiff_t>(i));
-            // After this event, and perhaps when the command is already on its way back.
+            // After this event, or perhaps when the command's answer is already in flight.
             return after(chance(50) ? 0 : span(0, 3'000),
                          [this, what, index] { strike(what, index); });
         }
@@ -128,7 +129,7 @@ void simulation_world::strike(fault what, std::size_t victim)
 
     const link_pointer line = who.connection;
     const auto soon = [this] { return span(100, 50'000); };
-    // How long the old connection is there for the server.
+    // The time until the server drops the old connection.
     world_time gone = 0;
     const auto late = [this] { return chance(50) ? span(100, 50'000) : span(0, 3 * lease_); };
     switch (what)
@@ -138,13 +139,14 @@ void simulation_world::strike(fault what, std::size_t victim)
             return;
         line->passing = dice_.below(3);
         line->up = false;
-        // One after the other: compilers differ in the order of arguments, and histories would.
+        // Separate statements: compilers differ in the evaluation order of arguments, which would
+        // change histories.
         gone = late();
         return cut(line, soon(), gone);
     case fault::zombies:
         if (!line || line->broken)
             return;
-        // What has been sent comes late, and what is sent until the client notices, too.
+        // Commands in flight arrive late, and so do commands that the client sends until it notices.
         who.slow_until = now_ + span(0, 100'000);
         line->last_command = std::max(line->last_command, now_ + span(0, lease_));
         gone = span(0, 3 * lease_);
@@ -167,7 +169,7 @@ void simulation_world::strike(fault what, std::size_t victim)
                           return;
                       log("client ", victim, ": goes on");
                       auto backlog = std::exchange(later.backlog, {});
-                      // Whichever the process looks at first, its timers or what it has received.
+                      // The process may handle its timers or its received data first.
                       if (chance(50))
                           input(victim,
                                 [&later, victim, this] { machine(victim).tick(local(later)); });
@@ -209,13 +211,14 @@ void simulation_world::strike(fault what, std::size_t victim)
     case fault::deletion:
     {
         const std::size_t lock = dice_.below(static_cast<unsigned>(keys_.size()));
-        const auto parts = static_cast<unsigned>(keys_[lock].size());
+        const auto keys = has_pools() ? all_pool_keys(keys_[lock][0]) : keys_[lock];
+        const auto parts = static_cast<unsigned>(keys.size());
         const unsigned which = dice_.below(parts + 1);
         if (which != parts)
             judge_->damaged(lock);
         for (unsigned k = 0; k < parts; ++k)
             if (which == parts || which == k)
-                static_cast<void>(store_.run(std::vector<std::string>{"DEL", keys_[lock][k]}));
+                static_cast<void>(store_.run(std::vector<std::string>{"DEL", keys[k]}));
         return forget(lock);
     }
     case fault::clock_back:
@@ -248,7 +251,7 @@ void simulation_world::restart(bool remembers)
         changed_.clear();
         has_forgotten_ = true;
         for (std::size_t i = 0; i < keys_.size(); ++i)
-            judge_->forgot(i, now_, options_.grace < options_.lease || options_.pool_capacity != 0);
+            judge_->forgot(i, now_, options_.grace < options_.lease);
     }
     ++server_run_;
     server_started_ = now_;
@@ -273,14 +276,16 @@ void simulation_world::take_over()
     const redis_store stale = *replica_;
     const world_time started = server_started_;
     restart(true);
-    // It was there before, as the other one was.
-    server_started_ = started;
+    // It ran before, like the former master. With a grace, new clients learn since when it is the master.
+    if (options_.grace.count() == 0)
+        server_started_ = started;
     store_ = stale;
     changed_ = changed_at_replica_;
     store_.subscribers.clear();
     store_.published.clear();
+    has_forgotten_ = true;
     for (std::size_t i = 0; i < keys_.size(); ++i)
-        forget(i);
+        judge_->forgot(i, now_, options_.grace < options_.lease);
 }
 
 void simulation_world::step_clock(std::int64_t by)

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "packed_state.hpp"
+
 namespace turnstile::test {
 
 using redis::detail::operation;
@@ -41,10 +43,13 @@ void simulation_judge::look(const redis_store& store, std::size_t index, std::st
     owner.clear();
     fence = 0;
     queue.clear();
-    if (const auto* hash = store.hash(keys_[index][0]))
+    if (store.exists(keys_[index][0]))
     {
-        owner = hash->find("owner")->second;
-        const std::string& digits = hash->find("fence")->second;
+        owner = lock_field(store, keys_[index][0], "owner");
+        // The holder is in doubt.
+        if (owner.starts_with('?'))
+            owner.erase(0, 1);
+        const std::string digits = lock_field(store, keys_[index][0], "fence");
         std::from_chars(digits.data(), digits.data() + digits.size(), fence);
     }
     if (const auto* zset = store.zset(keys_[index][1]))
@@ -56,7 +61,7 @@ void simulation_judge::before_script(const redis_store& store, std::size_t index
 {
     lock& each = locks_[index];
     look(store, index, each.owner, each.fence, each.queue);
-    // Nobody has used it for two leases at least, and it has expired. Its clock may have been ahead of the server's.
+    // The lock was unused for two leases at least, and has expired. Its clock may have been ahead of the server's.
     if (each.fence == 0 && set_back_ > 2 * lease_)
         each.forgetful = true;
 }
@@ -82,16 +87,16 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
         else if (arrived.claim == 0)
             arrived.claim = ++arrivals_;
     };
-    // Of several who were signalled together, the first may be granted the lock at once. Who owns it already waits
-    // no more: if it ever does again, as its grant has not reached it, it comes behind those who are there then.
+    // If one script notifies several waiters, the first may be granted the lock at once. A holder does not wait
+    // any more. If it waits again, because its grant has not reached it, it is behind the waiters at that time.
     if (!owner.empty() && fence != each.fence)
         arrives(owner);
     else if (!owner.empty())
         each.arrivals[name_of(id_of(owner))].there = true;
     for (const std::string& id : queue)
         arrives(id);
-    // Who sleeps has no place, not even one that it had before the server forgot it. By the name of a former
-    // connection it may be found among the sleepers although it waits.
+    // A waiter on the condition has no position in the queue, not even one from before the server forgot it.
+    // Under the id of a former connection, it may be found among these waiters although it is in the queue.
     std::vector<std::string> left = queue;
     left.push_back(owner);
     for (const std::string& condition : {simulated_condition, simulated_absence})
@@ -103,7 +108,7 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
                     found != each.arrivals.end() && !found->second.there)
                     each.arrivals.erase(found);
             }
-    // Transactions that have waited are carried out in their turn, too.
+    // Transactions that have waited are executed in order, too.
     for (const char* ended : {"released", "unmet"})
         for (const std::string& id : told_in(store, ended))
         {
@@ -114,23 +119,23 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
                 check_overtaken(each, queue, id, knows);
             each.arrivals[name_of(id_of(id))].claim = 0;
         }
-    // Who was dropped without having been told its place cannot ask for it.
+    // A waiter that was dropped before it received its position cannot claim it.
     for (auto& [who, arrived] : each.arrivals)
         if (!arrived.there && !arrived.ticket_known)
             arrived.claim = 0;
 
-    // A section that does not count gives the lock back as well, and says that it was lost.
+    // A critical section whose commit is rejected releases the lock as well, and reports that it was lost.
     const bool releases = op == operation::release ||
                           (op == operation::leave &&
                            script.told.front().said == redis::detail::standing::status::released);
     if (each.fence != 0 && !each.owner.empty() && (fence != each.fence || owner.empty()) &&
         releases)
     {
-        // Whether the release did it or the end of the lease, the messages tell.
+        // The messages tell whether the release or the end of the lease freed the lock.
         const std::string lost = "lost " + each.owner + ' ';
         if (std::ranges::none_of(store.published, [&](const auto& message)
                                  { return message.second.starts_with(lost); }))
-            // All of a cohort's sections are over then.
+            // This ends all critical sections of a cohort.
             for (auto& [number, past] : each.grants)
                 past.released = past.released || past.granted == each.fence;
     }
@@ -153,7 +158,7 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
             check_overtaken(each, queue, owner, knows);
             if (op != operation::cancel && op != operation::resync)
                 check_dropped(each, left, knows);
-            // It had its turn: where it stands later is another matter.
+            // It has been served: a later position is independent of this one.
             each.arrivals[who].claim = 0;
         }
         each.top_fence = std::max(each.top_fence, fence);
@@ -172,7 +177,7 @@ std::vector<std::string> simulation_judge::told_in(const redis_store& store, std
     return result;
 }
 
-/// Who was served did not come after anybody who is waiting still.
+/// A waiter that was served must not have come after one that still waits.
 void simulation_judge::check_overtaken(lock& each, const std::vector<std::string>& queue,
                                        const std::string& served, const witness& knows)
 {
@@ -184,7 +189,7 @@ void simulation_judge::check_overtaken(lock& each, const std::vector<std::string
     {
         const waiter_id waiter = id_of(id);
         const arrival& other = each.arrivals[name_of(waiter)];
-        // A server that has forgotten something may have another opinion of where it was, and its client has none.
+        // A server that has forgotten something may order it differently, and its client does not know.
         if (each.forgetful && (knows.may_sleep(waiter) || knows.may_sleep(id_of(served))))
             continue;
         if (name_of(waiter) != winner && other.claim != 0 && other.claim < position &&
@@ -194,7 +199,7 @@ void simulation_judge::check_overtaken(lock& each, const std::vector<std::string
     }
 }
 
-/// Those who have waited, and did not leave by themselves, still do, or have been served.
+/// A waiter that did not withdraw still waits, or was served.
 void simulation_judge::check_dropped(const lock& each, const std::vector<std::string>& left,
                                      const witness& knows)
 {
@@ -225,7 +230,8 @@ void simulation_judge::clock_stepped(std::int64_t by, time now)
     back_ = back_ || by < 0;
     set_back_ -= std::min<std::int64_t>(by, 0);
     if (by > 0)
-        // Until each client has heard of it: a waiter asks within a lease, and a grant lasts one.
+        // Two clients may believe to hold a lock until both have learned of it: a waiter polls within a
+        // lease, and a grant lasts one.
         for (lock& each : locks_)
         {
             each.forgetful = true;
@@ -267,7 +273,7 @@ void simulation_judge::granted(std::size_t index, attempt_name who, std::int64_t
     check_exclusion(each, who, now);
 }
 
-/// A client has passed the lock on within its cohort; the server does not know.
+/// A client has handed the lock over within its cohort; the server does not know.
 void simulation_judge::hand_over(lock& each, attempt_name who, std::int64_t fence, time now)
 {
     const auto before = each.grants.find(fence - 1);
@@ -299,7 +305,7 @@ void simulation_judge::released(std::size_t index, std::int64_t fence, release_r
     const bool really = found != each.grants.end() && found->second.released;
     if (result == release_result::released && !really)
         violate("a release of " + std::to_string(fence) + " was confirmed that never was");
-    // Who deleted only what is remembered of releases made liars of the rest.
+    // If only the results of releases were deleted, the server gives wrong answers about these.
     if (result == release_result::lost && really && each.forgot_at < found->second.since)
         violate("a release of " + std::to_string(fence) + " was denied that had been made");
     if (result == release_result::lost && !late && each.fence == fence && !each.owner.empty())
@@ -313,7 +319,7 @@ void simulation_judge::writes(std::size_t index, attempt_name who, std::int64_t 
 {
     lock& each = locks_[index];
     const auto found = each.grants.find(fence);
-    // With cohorts, what the server has granted to an attempt may be borne by another one of the same client.
+    // With cohorts, another attempt of the same client may use the server's grant to this one.
     const auto is_known_to_have_it = [&](attempt_name known)
     { return has_cohorts_ ? known.first == who.first : known == who; };
     if (!fences_excused(each) &&

@@ -18,13 +18,13 @@
 
 namespace turnstile::test {
 
-/// The condition of the locks in histories that have one.
+/// The condition of the locks in histories with conditions.
 inline const std::string simulated_condition = "there_is_one";
 
-/// That on which transactions wait until nobody contributes to the state of a monitor.
+/// The condition on which transactions wait until a monitor's state has no contributions.
 inline const std::string simulated_absence = "nobody";
 
-/// Of locks.
+/// The judge of locks.
 class simulation_judge final : public history_judge
 {
 public:
@@ -52,7 +52,7 @@ public:
                 bool at_once) override;
     void check_rest(const redis_store& store) override;
 
-    /// The ids of those whom a script has told something, in this order.
+    /// The ids to which a script has sent messages of this kind, in order.
     [[nodiscard]] static std::vector<std::string> told_in(const redis_store& store,
                                                           std::string_view what);
 
@@ -64,7 +64,7 @@ private:
     };
     struct arrival
     {
-        // Where it stood when it came first, and where it can claim to stand.
+        // Its first position, and the position that it can claim.
         std::uint64_t first = 0;
         std::uint64_t claim = 0;
         bool ticket_known = false;
@@ -75,7 +75,7 @@ private:
         attempt_name who;
         time since = 0;
         bool released = false;
-        // Of a hand-over within a cohort, the fence of the grant; of a grant, its own.
+        // The token of the server's grant. It differs from the own token after a hand-over within a cohort.
         std::int64_t granted = 0;
     };
     struct lock
@@ -85,15 +85,15 @@ private:
         std::map<std::int64_t, fate> grants;
         std::map<attempt_name, std::int64_t> newest;
         std::int64_t top_fence = 0;
-        // The highest one since the server forgot.
+        // The highest token since the server forgot.
         std::int64_t top_remembered = 0;
-        // Of the register.
+        // The highest token in the register.
         std::int64_t written = 0;
-        // When nothing is promised any more, and until when.
+        // No promise holds from the first time to the second.
         time forgot_at = -1;
         time excused_until = -1;
         bool forgetful = false;
-        // As it was before the script.
+        // The state before the script.
         std::string owner;
         std::int64_t fence = 0;
         std::vector<std::string> queue;
@@ -113,7 +113,7 @@ private:
     std::vector<lock> locks_;
     time lease_;
     bool has_cohorts_;
-    // Whether the server's clock was set back, and by how much altogether.
+    // Whether the server's clock was set back, and the total of these steps.
     bool back_ = false;
     std::int64_t set_back_ = 0;
     std::uint64_t arrivals_ = 0;

@@ -14,7 +14,7 @@ using namespace redis::detail;
 
 namespace {
 
-/// Which attempts a command is about.
+/// The attempts to which a command refers.
 std::vector<attempt_id> attempts_of(const command& what)
 {
     std::vector<attempt_id> result;
@@ -26,7 +26,7 @@ std::vector<attempt_id> attempts_of(const command& what)
     if (what.op == operation::renew || what.op == operation::resync)
     {
         const bool pool = what.kind == object_kind::pool;
-        // What there is for each of them.
+        // The number of arguments for each attempt.
         const std::size_t step = what.op == operation::renew ? (pool ? 9 : 5) : (pool ? 10 : 7);
         for (std::size_t i = 1; i < what.arguments.size(); i += step)
             add(what.arguments[i + (what.op == operation::resync ? 1 : 0)]);
@@ -81,7 +81,7 @@ void simulation_world::connect(std::size_t index)
           });
 }
 
-/// Breaks a connection: the client notices after a time, the server after another one.
+/// Breaks a connection. Client and server notice at different times.
 void simulation_world::cut(const link_pointer& line, world_time notice, world_time drop_after)
 {
     if (line->broken)
@@ -109,7 +109,7 @@ void simulation_world::cut(const link_pointer& line, world_time notice, world_ti
           });
 }
 
-/// The server knows that a connection is gone.
+/// The server notices the end of a connection.
 void simulation_world::drop(link& line)
 {
     if (!line.at_server)
@@ -210,9 +210,9 @@ void simulation_world::execute(const link_pointer& line, const command& what)
         return reply(line, what, redis_reply::error(errors[dice_.below(4)]));
     }
     std::vector<std::size_t> locks;
-    for (std::size_t i = 0; i < what.keys.size(); i += keys_[0].size())
+    for (const std::string& key : what.keys)
         for (std::size_t k = 0; k < keys_.size(); ++k)
-            if (keys_[k][0] == what.keys[i] && std::ranges::find(locks, k) == locks.end())
+            if (keys_[k][0] == key && std::ranges::find(locks, k) == locks.end())
                 locks.push_back(k);
 
     store_.clock = now_ + server_offset_;
@@ -235,7 +235,14 @@ void simulation_world::execute(const link_pointer& line, const command& what)
     const auto told = parse_standings(answer.leaves());
     if (!told)
         return judge_->violate("an answer is malformed: " + to_string(answer));
-    const history_judge::witness knows{[this](const waiter_id& id) { return is_placed(id); },
+    // A waiter of a silent connection is dropped until that connection sends a command.
+    const auto keeps_place = [&](const waiter_id& id)
+    {
+        const auto of_lock = [&](std::size_t lock)
+        { return is_silent(store_, keys_[lock][0], wake_name(id.nonce, id.incarnation)); };
+        return is_placed(id) && std::ranges::none_of(locks, of_lock);
+    };
+    const history_judge::witness knows{keeps_place,
                                        [this](const waiter_id& id) { return listens(id); },
                                        [this](const waiter_id& id) { return may_sleep(id); }};
     for (const std::size_t lock : locks)
@@ -245,7 +252,7 @@ void simulation_world::execute(const link_pointer& line, const command& what)
     note_deed(what, told->front());
     for (const std::size_t lock : locks)
         check_sleepers(lock);
-    // What a script publishes to its own connection may come before its answer, or after.
+    // Messages of a script to its own connection may arrive before or after its answer.
     if (chance(50))
     {
         publish();
@@ -275,7 +282,10 @@ void simulation_world::reply(const link_pointer& line, const command& what, redi
                      log("client ", line->client, ": has the answer to ", what.number);
                      line->asked.erase(what.number);
                      if (answer.is_error())
-                         return machine(line->client).refused(local(who), what.number, answer.text);
+                     {
+                         machine(line->client).refused(local(who), what.number, answer.text);
+                         return;
+                     }
                      auto told = parse_standings(answer.leaves());
                      const auto attempts = attempts_of(what);
                      for (std::size_t i = 0; i < attempts.size() && i < told->size(); ++i)
@@ -286,14 +296,14 @@ void simulation_world::reply(const link_pointer& line, const command& what, redi
        });
 }
 
-/// A waiter has been told its place.
+/// A waiter has received its position.
 void simulation_world::note_place(std::size_t index, attempt_id id, const standing& told)
 {
     client& who = clients_[index];
     const auto found = who.sections.find(id);
     if (found == who.sections.end())
         return;
-    // Where one is that may sleep, its client does not always know.
+    // A client does not always know whether a transaction that may wait on a condition is in the queue.
     if (!found->second.may_sleep)
         judge_->ticket_known(found->second.lock, {who.nonce, id});
     if (found->second.at == stage::waiting)
@@ -345,10 +355,11 @@ void simulation_world::deliver(const link_pointer& line, const std::string& text
        });
 }
 
-/// At most one nudge of a client for a lock in a lease: not before the end that it was told of last.
+/// Without faults, a client sends at most one nudge for a lock in a lease, and not before the last known
+/// end of the lease.
 void simulation_world::check_nudge(std::size_t index, const command& what)
 {
-    // Who has signalled others, or been, has reasons of its own to ask.
+    // Clients that notify or are notified have other reasons to ask.
     if (what.op != operation::nudge || !calm_ || options_.conditions || options_.states)
         return;
     client& who = clients_[index];

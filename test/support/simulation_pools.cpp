@@ -6,7 +6,7 @@
 
 #include "simulation_world.hpp"
 
-// What the clients do with pools.
+// The clients' use of pools.
 
 namespace turnstile::test {
 
@@ -24,16 +24,15 @@ simulation_world::section simulation_world::random_demand()
     }
     else
         each.wants.units = 1 + dice_.below(ordinary);
-    // Now and then, more than there can ever be.
+    // Now and then, more units than exist.
     if (chance(2))
         each.wants.units = ordinary + 1;
-    if (use_ == pool_use::supplies && chance(35))
-        each.wants.takes = chance(50) ? redis::take_mode::sticky : redis::take_mode::confirmed;
+    each.wants.takes = use_ == pool_use::supplies && chance(35);
     each.wants.waits = !chance(12);
     return each;
 }
 
-/// What happens to units while they are held.
+/// Chooses actions during a hold.
 void simulation_world::share(std::size_t index, attempt_id id, world_time hold)
 {
     const section& each = clients_[index].sections.at(id);
@@ -43,7 +42,8 @@ void simulation_world::share(std::size_t index, attempt_id id, world_time hold)
         do_later(index, id, span(0, hold), &simulation_world::upgrade);
 }
 
-/// Gives a part back, or leaves it outside. A writer or one who may become one goes on as a reader.
+/// Releases some units, or leaves them outside. A writer, and a reader that may upgrade, becomes a
+/// plain reader.
 void simulation_world::shrink(std::size_t index, attempt_id id)
 {
     client& who = clients_[index];
@@ -66,7 +66,7 @@ void simulation_world::shrink(std::size_t index, attempt_id id)
     each.changes = machine(index).shrink(local(who), id, units, each.outside);
 }
 
-/// A reader becomes a writer: it wants the units of all others, before anybody else.
+/// A reader starts to become a writer: it requests the units of all others, ahead of all waiters.
 void simulation_world::upgrade(std::size_t index, attempt_id id)
 {
     const section& base = clients_[index].sections.at(id);
@@ -80,7 +80,7 @@ void simulation_world::upgrade(std::size_t index, attempt_id id)
     begin(index, each);
 }
 
-/// Who is no reader any more cannot become a writer.
+/// Ends the upgrades of an attempt that is no longer a reader.
 void simulation_world::end_upgrades(std::size_t index, attempt_id base)
 {
     for (const auto& [id, each] : clients_[index].sections)
@@ -92,9 +92,7 @@ void simulation_world::on_taken(std::size_t index, attempt_id id)
 {
     client& who = clients_[index];
     section& each = who.sections.at(id);
-    log("client ", index,
-        each.wants.takes == redis::take_mode::sticky ? ": has GOT " : ": has TAKEN ",
-        each.wants.units, " units by .", id);
+    log("client ", index, ": has TAKEN ", each.wants.units, " units by .", id);
     if (each.at != stage::waiting || !each.wants.takes)
         return judge_->violate("units were taken that nobody waited for");
     each.at = stage::ended;
@@ -105,7 +103,7 @@ void simulation_world::on_taken(std::size_t index, attempt_id id)
 
 // --- calls --------------------------------------------------------------------------------------
 
-/// Adds units again, unless that is left to others.
+/// Adds the units later, or leaves that to other clients.
 void simulation_world::add_later(std::size_t index, std::size_t pool, std::int64_t units)
 {
     if (chance(75))
@@ -148,7 +146,7 @@ void simulation_world::on_called(std::size_t index, const called& what)
         judge_->violate("a call failed: " + what.text);
 }
 
-/// When the faults are over, somebody adds what others have taken, so that all who wait are served.
+/// When the faults have ended, adds the units that clients have taken, so that all waiters are served.
 void simulation_world::supply()
 {
     store_.clock = now_ + server_offset_;

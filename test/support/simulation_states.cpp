@@ -6,12 +6,13 @@
 #include <charconv>
 #include <iterator>
 
+#include "packed_state.hpp"
 #include "simulation_world.hpp"
 
-// What the clients do with the states of monitors.
+// The clients' use of the states of monitors.
 //
-// Each change adds 1 to `n`, and to `a` or to `b`. So n = a + b, unless a part of one state was written over another
-// one. And `p` is how many contributions there are.
+// Each change adds 1 to `n`, and to `a` or to `b`. So n = a + b, unless a part of one state overwrote a part of
+// another one. And `p` is the number of contributions.
 
 namespace turnstile::test {
 
@@ -34,7 +35,7 @@ std::int64_t number_of(const field_map& state, const std::string& name)
 
 }  // namespace
 
-/// Empty if the locks are no monitors.
+/// Empty if the locks are not monitors.
 std::string simulation_world::state_key(std::size_t lock) const
 {
     return options_.states ? keys_[lock][0] + "/state" : std::string();
@@ -59,7 +60,7 @@ std::set<std::string> simulation_world::records_of(std::size_t lock) const
 
 // --- the clients --------------------------------------------------------------------------------
 
-/// A change that needs no section, perhaps one that waits until nobody contributes.
+/// A transaction. It may wait until there are no contributions.
 proposal simulation_world::random_proposal()
 {
     proposal result;
@@ -76,23 +77,22 @@ proposal simulation_world::random_proposal()
     return result;
 }
 
-/// Whoever is granted the lock sees what the server has, if it is still the owner there.
+/// A client that is granted the lock sees the server's state if it is still the holder there.
 void simulation_world::check_grant(std::size_t index, const granted& got)
 {
     const section& each = clients_[index].sections.at(got.attempt);
-    // It is up to the owner now.
+    // The client executes it now.
     if (each.transacts)
         denied_.insert({clients_[index].nonce, got.attempt});
-    const auto* hash = store_.hash(keys_[each.lock][0]);
-    if (hash == nullptr || hash->at("fence") != std::to_string(got.fence))
+    if (lock_field(store_, keys_[each.lock][0], "fence") != std::to_string(got.fence))
         return;
-    const auto owner = parse_waiter_id(hash->at("owner"));
+    const auto owner = parse_waiter_id(lock_field(store_, keys_[each.lock][0], "owner"));
     if (owner && owner->nonce == clients_[index].nonce && owner->sequence == got.attempt &&
         got.state != state_of(each.lock))
         judge_->violate("an owner was told another state than there is");
 }
 
-/// What the end of a section has to say about the state.
+/// Adds the changes of the state to a commit.
 void simulation_world::change(std::size_t index, attempt_id id, farewell& words)
 {
     client& who = clients_[index];
@@ -101,7 +101,7 @@ void simulation_world::change(std::size_t index, attempt_id id, farewell& words)
         return;
     const std::string part = chance(50) ? "a" : "b";
     std::map<std::string, std::int64_t> changed;
-    // Of a state that did not exist, all is written.
+    // The first commit of a state writes all fields.
     if (each.state.empty())
         changed = {{"n", 0}, {"a", 0}, {"b", 0}, {"p", 0}};
     for (const std::string& field : {std::string("n"), part})
@@ -154,7 +154,7 @@ void simulation_world::on_transacted(std::size_t index, const transacted& what)
         denied_.insert({who.nonce, what.attempt});
 }
 
-/// How a section has ended, by what its client was told.
+/// Records the result of a critical section that its client received.
 void simulation_world::note_end(std::size_t index, attempt_id id, release_result result)
 {
     client& who = clients_[index];
@@ -165,7 +165,8 @@ void simulation_world::note_end(std::size_t index, attempt_id id, release_result
             each.freed_by = 0;
 }
 
-/// When the faults are over, contributions end, and somebody comes by where a dead client has left some.
+/// When the faults have ended, all contributions end. Another client uses each monitor with contributions of a
+/// crashed client.
 void simulation_world::end_contributions()
 {
     for (std::size_t index = 0; index < clients_.size(); ++index)
@@ -196,7 +197,7 @@ void simulation_world::end_contributions()
     after(lease_, [this] { end_contributions(); });
 }
 
-/// Nobody contributes any more, and what is left is the state.
+/// Checks that there are no contributions, and the totals of the state.
 void simulation_world::check_states()
 {
     const bool anybody =
@@ -216,12 +217,11 @@ void simulation_world::check_states()
 
 simulation_world::state_before simulation_world::look_at_state(std::size_t lock) const
 {
-    const auto* hash = store_.hash(keys_[lock][0]);
-    return {lock, hash != nullptr ? number_in(hash->at("fence")) : 0,
+    return {lock, number_in(lock_field(store_, keys_[lock][0], "fence")),
             number_of(state_of(lock), "n"), records_of(lock)};
 }
 
-/// Whether what a script has done to a state is what it was to do.
+/// Checks the effects of a script on a state.
 void simulation_world::check_state(const state_before& before, const command& what,
                                    const standing& told)
 {
@@ -248,14 +248,14 @@ void simulation_world::check_state(const state_before& before, const command& wh
         const auto id = parse_waiter_id(text);
         return id ? attempt_name{id->nonce, id->sequence} : attempt_name();
     };
-    // A transaction that is asked for too late is told how its attempt ended otherwise.
+    // A repeated transaction that is too late gets the earlier result of its attempt.
     if (told.said == standing::status::released && what.op == operation::transact &&
         number_in(told.extra) > before.fence)
         counts(name_in(what.arguments[1]), true);
     if (told.said == standing::status::released && what.op == operation::leave &&
         changes_.contains(name_in(what.arguments[1])))
         counts(name_in(what.arguments[1]), false);
-    // Those that have waited.
+    // Transactions that have waited.
     for (const std::string& id : simulation_judge::told_in(store_, "released"))
     {
         counts(name_in(id), true);
@@ -266,7 +266,7 @@ void simulation_world::check_state(const state_before& before, const command& wh
                         " times by one script");
     if (has_forgotten_ || clock_was_set_)
         return;
-    // What was not taken back has lapsed: nobody believes in it any more.
+    // A contribution that was not withdrawn has expired: no client believes in it any longer.
     for (const std::string& record : before.records)
         if (!records.contains(record) &&
             std::ranges::find(what.arguments, record) == what.arguments.end())

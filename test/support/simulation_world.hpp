@@ -25,10 +25,10 @@
 
 namespace turnstile::test {
 
-/// Real time in a history, in microseconds. Each client has a clock of its own, which is not quite right.
+/// Real time in a history, in microseconds. The clock of each client deviates from it.
 using world_time = std::int64_t;
 
-/// What a history consists of, in the order of its time.
+/// The parts of a history, and its events in the order of time.
 class simulation_world
 {
 public:
@@ -47,7 +47,7 @@ private:
         ended,
     };
 
-    /// What it is there for, where there are conditions.
+    /// The purpose of an attempt in histories with conditions.
     enum class task
     {
         plain,
@@ -55,7 +55,7 @@ private:
         consumer,
     };
 
-    /// What a client does with a lock, from the wish to have it to the end.
+    /// A client's use of a lock, from the request to the end.
     struct section
     {
         std::size_t lock = 0;
@@ -64,14 +64,14 @@ private:
         task role = task::plain;
         std::int64_t fence = 0;
         redis::detail::local_time expires{};
-        // Of a pool: what is wanted, and how many units of it were left outside.
+        // For a pool: the request, and the number of its units that were left outside.
         redis::detail::demand wants;
         std::int64_t outside = 0;
         std::uint64_t changes = 0;
-        // The reader that becomes a writer by this.
+        // The reader that this attempt upgrades.
         redis::detail::attempt_id base = 0;
-        // Of a monitor: whether it begins as a transaction, perhaps as one that waits on a condition; and the
-        // state that its owner was told.
+        // For a monitor: whether it starts as a transaction, whether that may wait on a condition, and the
+        // state that the holder received.
         bool transacts = false;
         bool may_sleep = false;
         redis::detail::field_map state;
@@ -83,11 +83,11 @@ private:
         std::size_t lock = 0;
         std::string record;
         redis::detail::local_time expires{};
-        // The section that is taking it back.
+        // The critical section that withdraws it.
         redis::detail::attempt_id freed_by = 0;
     };
 
-    /// What there was of the state of a monitor before a script.
+    /// The state of a monitor before a script.
     struct state_before
     {
         std::size_t lock = 0;
@@ -104,16 +104,16 @@ private:
         std::uint64_t incarnation = 0;
         std::string channel;
         bool broken = false;
-        // Whether messages still reach the one side or the other.
+        // Whether messages still reach the server and the client.
         bool up = true;
         bool down = true;
         bool at_server = true;
-        // How many commands of those on their way get through, once it is broken.
+        // The number of commands in flight that still arrive after the connection broke.
         unsigned passing = 0;
         world_time last_command = 0;
         world_time last_reply = 0;
         world_time last_message = 0;
-        // What the commands under way are about: attempts by command.
+        // The attempts to which each command in flight refers.
         std::map<std::uint64_t, std::vector<redis::detail::attempt_id>> asked;
     };
     using link_pointer = std::shared_ptr<link>;
@@ -122,7 +122,7 @@ private:
     {
         std::unique_ptr<redis::detail::protocol_client> machine;
         std::uint64_t nonce = 0;
-        // Counts the processes that have been this client.
+        // The number of processes that have been this client.
         std::uint64_t life = 0;
         std::uint64_t incarnation = 0;
         world_time offset = 0;
@@ -137,10 +137,10 @@ private:
         std::deque<std::function<void()>> backlog;
         std::vector<redis::detail::lock_id> locks;
         std::map<redis::detail::attempt_id, section> sections;
-        // The calls that are not answered yet: of which pool, and what.
+        // The unanswered calls, with their pools.
         std::map<redis::detail::call_id, std::pair<std::size_t, redis::detail::inquiry>> calls;
         std::map<redis::detail::bond_id, contribution> bonds;
-        // Until when each lock is owned, as far as the client was told last.
+        // The end of each lock's lease, as the client knows it.
         std::map<std::size_t, world_time> lease_ends;
     };
 
@@ -270,18 +270,18 @@ private:
     std::vector<redis::detail::lock_keys> keys_;
     world_time lease_;
     std::unique_ptr<history_judge> judge_;
-    // The same one, if there are pools.
+    // The same judge, if there are pools.
     pool_judge* pool_judge_ = nullptr;
-    // What there is to take, by lock, and what sections that end will change about it.
+    // The available items of each lock, and the planned changes of sections.
     std::vector<std::int64_t> items_;
     std::map<attempt_name, std::pair<std::size_t, std::int64_t>> deeds_;
-    // The sections that are to change the state of a lock, and all that the server has carried out of them, and of
-    // transactions.
+    // The attempts that are to change the state of a lock; and those of them that the server has committed
+    // or executed.
     std::map<attempt_name, std::size_t> changes_;
     std::set<attempt_name> changed_;
-    // The transactions of which clients were told that the server has not carried them out, and will not.
+    // Transactions whose clients have received that the server has not executed them, and never will.
     std::set<attempt_name> denied_;
-    // Whether the server has lost anything so far, and whether its clock was set.
+    // Whether the server has lost any memory so far, and whether its clock was set.
     bool has_forgotten_ = false;
     bool clock_was_set_ = false;
     world_time now_ = 0;
@@ -298,9 +298,9 @@ private:
     world_time server_back_at_ = 0;
     world_time server_started_ = 0;
     std::uint64_t nonces_ = 0;
-    // Whether a machine was told something since its leases were checked.
+    // Whether a machine was called since its leases were checked.
     bool touched_ = false;
-    // Whether nothing goes wrong in this history.
+    // Whether this history has no faults.
     bool calm_ = false;
 };
 

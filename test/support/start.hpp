@@ -20,7 +20,7 @@ void start(path how, const boost::asio::any_io_executor& executor, attempt<T>& a
     launch(how, executor, a, std::function<std::invoke_result_t<Make&>()>(make));
 }
 
-/// The same on a context, of which everything that is ready is run afterwards.
+/// The same on a context, all ready handlers of which run afterwards.
 template <class T, class Make>
 void start(path how, boost::asio::io_context& context, attempt<T>& a, Make make)
 {

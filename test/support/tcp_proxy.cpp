@@ -4,6 +4,7 @@
 
 #include "tcp_proxy.hpp"
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
@@ -22,8 +23,8 @@ using error_code = boost::system::error_code;
 
 namespace {
 
-/// A process that was forked meanwhile has the socket, too: closing alone would not tell the peer, which
-/// would wait for an answer until that process ends.
+/// A process that was forked meanwhile has a copy of the socket. So closing it would not notify the peer,
+/// which would wait for an answer until that process ends.
 void hang_up(tcp::socket& socket)
 {
     error_code ignored;
@@ -33,7 +34,7 @@ void hang_up(tcp::socket& socket)
 
 }  // namespace
 
-/// The two sockets; closed when the last pump has ended.
+/// The two sockets, and the two directions, which keep it alive until it is closed.
 struct tcp_proxy::connection
 {
     explicit connection(tcp::socket from)
@@ -46,14 +47,22 @@ struct tcp_proxy::connection
     {
         hang_up(client);
         hang_up(server);
+        // The destruction of the pumps may destroy this object.
+        const auto last = std::exchange(pumps, {});
     }
+
+    void resume();
+    void close_when_idle();
 
     tcp::socket client;
     tcp::socket server;
+    std::array<std::shared_ptr<pump>, 2> pumps;
+    bool is_held = false;
+    // One end was closed while the connection was held.
+    bool is_over = false;
 };
 
-/// One direction: what is read waits in a queue until it is due, so that a delay is one of the line and
-/// does not add up.
+/// One direction. Data wait in a queue until they are due, so that delays do not add up.
 class tcp_proxy::pump : public std::enable_shared_from_this<pump>
 {
 public:
@@ -73,11 +82,20 @@ public:
                               [self = shared_from_this()](const error_code& error, std::size_t size)
                               {
                                   if (error)
-                                      return self->sockets_->close();
+                                      return self->stop_reading();
                                   self->take(size);
                                   self->read();
                               });
     }
+
+    /// Writes the held data.
+    void resume()
+    {
+        if (!is_writing_ && !queue_.empty())
+            wait();
+    }
+
+    [[nodiscard]] bool is_idle() const { return queue_.empty(); }
 
 private:
     struct waiting
@@ -85,6 +103,15 @@ private:
         std::chrono::steady_clock::time_point due;
         std::string bytes;
     };
+
+    void stop_reading()
+    {
+        // Held data have to be written first.
+        if (sockets_->is_held)
+            sockets_->is_over = true;
+        else
+            sockets_->close();
+    }
 
     void take(std::size_t size)
     {
@@ -95,27 +122,43 @@ private:
             return;
         }
         queue_.push_back({std::chrono::steady_clock::now() + proxy_.delay_, {chunk_.data(), size}});
-        if (queue_.size() == 1)
+        if (!is_writing_ && !sockets_->is_held)
             wait();
     }
 
     void wait()
     {
+        is_writing_ = true;
         timer_.expires_at(queue_.front().due);
         timer_.async_wait([self = shared_from_this()](const error_code&) { self->write(); });
     }
 
     void write()
     {
+        is_writing_ = false;
+        if (sockets_->is_held)
+            return;
+        is_writing_ = true;
         asio::async_write(to_, asio::buffer(queue_.front().bytes),
                           [self = shared_from_this()](const error_code& error, std::size_t)
-                          {
-                              if (error)
-                                  return self->sockets_->close();
-                              self->queue_.pop_front();
-                              if (!self->queue_.empty())
-                                  self->wait();
-                          });
+                          { self->written(error); });
+    }
+
+    void written(const error_code& error)
+    {
+        is_writing_ = false;
+        if (error && !sockets_->is_over)
+            return sockets_->close();
+        if (error)
+            queue_.clear();
+        else
+            queue_.pop_front();
+        if (sockets_->is_held)
+            return;
+        if (!queue_.empty())
+            wait();
+        else if (sockets_->is_over)
+            sockets_->close_when_idle();
     }
 
     tcp_proxy& proxy_;
@@ -123,10 +166,27 @@ private:
     tcp::socket& from_;
     tcp::socket& to_;
     direction which_;
+    bool is_writing_ = false;
     asio::steady_timer timer_;
     std::deque<waiting> queue_;
     std::array<char, 65536> chunk_{};
 };
+
+void tcp_proxy::connection::resume()
+{
+    is_held = false;
+    for (const auto& each : std::array(pumps))
+        if (each)
+            each->resume();
+    if (is_over)
+        close_when_idle();
+}
+
+void tcp_proxy::connection::close_when_idle()
+{
+    if (std::ranges::all_of(pumps, [](const auto& each) { return !each || each->is_idle(); }))
+        close();
+}
 
 tcp_proxy::tcp_proxy(std::uint16_t server_port)
     : work_(context_.get_executor())
@@ -142,9 +202,10 @@ tcp_proxy::~tcp_proxy()
 {
     context_.stop();
     thread_.join();
+    close_all();
 }
 
-/// Does something on the proxy's thread, and returns when it is done.
+/// Runs a change on the proxy's thread, and returns when it is done.
 template <class F>
 void tcp_proxy::run(F change)
 {
@@ -160,7 +221,8 @@ void tcp_proxy::run(F change)
 
 void tcp_proxy::swallow(direction which)
 {
-    // Not instead of what is swallowed already: a gap in a stream that goes on is nothing that TCP would do.
+    // Also keeps swallowing what it swallowed before: a stream with a gap that continues is impossible
+    // with TCP.
     run([&] { swallow_ = which == none ? none : swallow_ | which; });
 }
 
@@ -172,6 +234,30 @@ void tcp_proxy::delay(std::chrono::milliseconds by)
 void tcp_proxy::refuse(bool on)
 {
     run([&] { refuse_ = on; });
+}
+
+void tcp_proxy::hold(bool new_ones)
+{
+    run(
+        [&]
+        {
+            holds_new_ones_ = new_ones;
+            for (const auto& each : all_)
+                if (const auto c = each.lock())
+                    c->is_held = true;
+        });
+}
+
+void tcp_proxy::resume()
+{
+    run(
+        [&]
+        {
+            holds_new_ones_ = false;
+            for (const auto& each : all_)
+                if (const auto c = each.lock())
+                    c->resume();
+        });
 }
 
 void tcp_proxy::lead_to(std::uint16_t server_port)
@@ -223,7 +309,7 @@ void tcp_proxy::accepted(tcp::socket client)
     }
     auto made = std::make_shared<connection>(std::move(client));
     error_code error;
-    // Of the loopback: this does not take long.
+    // A connect on the loopback is fast.
     std::ignore = made->server.connect({asio::ip::address_v4::loopback(), server_port_}, error);
     if (error)
         return made->close();
@@ -231,8 +317,11 @@ void tcp_proxy::accepted(tcp::socket client)
     made->server.set_option(tcp::no_delay(true));
     std::erase_if(all_, [](const auto& each) { return each.expired(); });
     all_.push_back(made);
-    std::make_shared<pump>(*this, made, to_server)->read();
-    std::make_shared<pump>(*this, made, to_client)->read();
+    made->is_held = holds_new_ones_;
+    made->pumps = {std::make_shared<pump>(*this, made, to_server),
+                   std::make_shared<pump>(*this, made, to_client)};
+    for (const auto& each : made->pumps)
+        each->read();
 }
 
 }  // namespace turnstile::test

@@ -20,15 +20,15 @@
 namespace turnstile::test {
 
 /**
- * @brief Stands between a client and a server and breaks what lies between them.
+ * @brief Forwards connections between clients and a server, and causes faults.
  *
- * Runs in a thread of its own. What is switched holds for the connections that there are, and for new
- * ones; when a function returns, it is in force.
+ * Runs in its own thread. Each setting applies to existing and new connections, and takes effect before the
+ * function returns.
  */
 class tcp_proxy
 {
 public:
-    /// The two ways through the proxy, as bits.
+    /// The two directions, as bits.
     enum direction : unsigned
     {
         none = 0,
@@ -37,7 +37,7 @@ public:
         both = 3,
     };
 
-    /// Passes everything to this port of the loopback.
+    /// Forwards to this port of the loopback.
     explicit tcp_proxy(std::uint16_t server_port);
     ~tcp_proxy();
     tcp_proxy(const tcp_proxy&) = delete;
@@ -47,29 +47,36 @@ public:
     [[nodiscard]] std::uint16_t port() const { return port_; }
     [[nodiscard]] std::string url() const { return "redis://127.0.0.1:" + std::to_string(port_); }
 
-    /// Reads and drops what goes there, too: the connections become half-open. `none` lets everything pass
-    /// again, which shows each side a gap in what the other one said.
+    /// Also reads and drops all data in this direction: the connections become half-open. `none` forwards
+    /// all data again, so each side sees a gap in the other's data.
     void swallow(direction which);
 
-    /// Holds back for so long what goes either way.
+    /// Delays all data in both directions.
     void delay(std::chrono::milliseconds by);
 
-    /// Closes new connections as soon as they are made, or not any more.
+    /// Whether to close new connections at once.
     void refuse(bool on);
 
     /// Closes all connections now.
     void cut();
 
-    /// The same, and lets everything pass on those that follow: nobody sees a gap.
+    /// Closes all connections, and forwards all data on later ones: neither side sees a gap.
     void mend();
 
-    /// Leads new connections to another server.
+    /// Holds the data in both directions on existing connections and, with `true`, on new ones. No data are lost:
+    /// after resume(), the server also receives data of a client that has closed its end meanwhile.
+    void hold(bool new_ones = false);
+
+    /// Forwards the held data.
+    void resume();
+
+    /// Forwards new connections to another server.
     void lead_to(std::uint16_t server_port);
 
-    /// Connections that were accepted so far, the refused ones included.
+    /// The number of accepted connections, including refused ones.
     [[nodiscard]] std::size_t connections() const { return connections_; }
     [[nodiscard]] std::size_t refused() const { return refused_; }
-    /// Bytes that came from clients and from servers, and those of them that were dropped.
+    /// The bytes from clients and from servers, including dropped ones.
     [[nodiscard]] std::size_t bytes_to_server() const { return bytes_[0]; }
     [[nodiscard]] std::size_t bytes_to_client() const { return bytes_[1]; }
     [[nodiscard]] std::size_t swallowed() const { return swallowed_; }
@@ -92,6 +99,7 @@ private:
     unsigned swallow_ = none;
     std::chrono::milliseconds delay_{0};
     bool refuse_ = false;
+    bool holds_new_ones_ = false;
     std::list<std::weak_ptr<connection>> all_;
     std::atomic<std::size_t> connections_{0};
     std::atomic<std::size_t> refused_{0};

@@ -12,7 +12,7 @@
 
 namespace turnstile::test {
 
-/// A certificate that signs itself, and its key, for one name; made by the program openssl.
+/// A self-signed certificate for one name, and its key, created by the program openssl.
 class tls_files
 {
 public:

@@ -15,9 +15,7 @@
 namespace turnstile::test {
 
 /**
- * @brief An executor with a number, which is known to whatever it runs.
- *
- * Everything else it leaves to another executor.
+ * @brief An executor with a number that its functions can query. It wraps another executor.
  */
 class tracker_executor
 {
@@ -28,7 +26,7 @@ public:
     {
     }
 
-    /// The number of the executor that runs the caller; 0 if none does.
+    /// The number of the executor that runs the caller; 0 if there is none.
     static int current() noexcept { return current_; }
 
     template <class Property>
@@ -66,7 +64,7 @@ public:
     friend bool operator==(const tracker_executor&, const tracker_executor&) noexcept = default;
 
 private:
-    /// Sets the number for as long as something runs.
+    /// Sets the number during a function call.
     class scope
     {
     public:

@@ -14,7 +14,7 @@
 
 namespace turnstile::test {
 
-/// A monitor whose state has a number, a text and a truth.
+/// A monitor whose state has a number, a text and a truth value.
 struct transact_scene : script_scene
 {
     transact_scene()
@@ -32,7 +32,6 @@ struct transact_scene : script_scene
                         lease,
                         claim,
                         idle,
-                        std::to_string(grace),
                         std::to_string(since.value_or(store.clock)),
                         std::to_string(hint),
                         slot,
@@ -43,7 +42,7 @@ struct transact_scene : script_scene
         arguments.insert(arguments.end(), steps.begin(), steps.end());
         return run("transact", arguments);
     }
-    /// Of one that waits.
+    /// Cancels waiting attempts.
     words give_up(const std::string& ids)
     {
         return run("cancel",
@@ -62,16 +61,17 @@ struct transact_scene : script_scene
         store.run(words{"HSET", "state", name, text});
     }
 
-    /// Whether it was left to the client, who has the lock then and is told the state.
+    /// Whether the server left the transaction to the client, which then holds the lock and receives
+    /// the state.
     bool is_left(const words& told, const std::string& id)
     {
         const bool left = told[0] == "own" && owner() == id &&
-                          told[6].find("1:n") != std::string::npos && members("done").empty();
+                          told[6].find("1:n") != std::string::npos && members("lock{done}").empty();
         release(id, fence());
         return left;
     }
 
-    /// Whether the lock remembers what somebody who waits wants.
+    /// Whether the lock stores the transaction of a waiter.
     [[nodiscard]] bool has_plan_of(const std::string& who) const
     {
         return !field("plan " + who).empty();
@@ -79,13 +79,12 @@ struct transact_scene : script_scene
 
     std::string slot = "slot";
     std::int64_t seen = 0;
-    std::int64_t grace = 0;
     std::int64_t hint = 0;
     std::optional<std::int64_t> since;
     int tries = 0;
 };
 
-/// Steps with numbers of 32 bits.
+/// Steps with 32-bit numbers.
 inline script_scene::words number(const std::string& what, const std::string& field,
                                   const std::string& operand)
 {
@@ -96,7 +95,7 @@ inline script_scene::words add(const std::string& field, const std::string& amou
     return number("add", field, amount);
 }
 
-/// Steps with texts; which of them differ for certain is said by the last two.
+/// Steps with texts. The last two arguments tell which texts are certainly different.
 inline script_scene::words text(const std::string& what, const std::string& field,
                                 const std::string& operand, const std::string& otherwise = "=",
                                 const std::string& one = "", const std::string& other = "")

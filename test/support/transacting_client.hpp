@@ -51,7 +51,7 @@ public:
         return id;
     }
 
-    /// What is sent, and not answered, as an argument.
+    /// An argument of the oldest unanswered command.
     [[nodiscard]] std::string argument(std::size_t index) const
     {
         return commands.at(0).arguments.at(index);
@@ -67,7 +67,7 @@ public:
         return with(say(status::released, fence), std::to_string(fence));
     }
 
-    /// Sends it over another connection, by which the server knows nothing of it.
+    /// Sends it again over another connection, whose server does not know it.
     void send_again(const std::string& run = "run")
     {
         disconnect();
@@ -77,7 +77,7 @@ public:
         BOOST_TEST(sent() == "transact");
     }
 
-    /// The message that says what became of a transaction.
+    /// The message with the result of a transaction.
     [[nodiscard]] std::string message(const std::string& what, attempt_id attempt,
                                       std::int64_t fence = first_fence) const
     {
@@ -85,7 +85,7 @@ public:
                std::to_string(server_now());
     }
 
-    /// Whether it was given up, before the client knew anything of it.
+    /// Cancels an attempt. Returns false if it is too late, because the server may execute the transaction.
     bool give_up(attempt_id id)
     {
         const bool result = machine.cancel(now, id);
@@ -93,15 +93,15 @@ public:
         return result;
     }
 
-    /// By which the server knows a transaction.
+    /// The server's id of a transaction.
     [[nodiscard]] std::string name(attempt_id attempt) const { return id(attempt) + '+'; }
 
     static constexpr std::size_t tries = 2;
-    static constexpr std::size_t since = 7;
-    static constexpr std::size_t hint = 8;
-    static constexpr std::size_t slot = 9;
-    static constexpr std::size_t seen = 10;
-    static constexpr std::size_t condition = 11;
+    static constexpr std::size_t since = 6;
+    static constexpr std::size_t hint = 7;
+    static constexpr std::size_t slot = 8;
+    static constexpr std::size_t seen = 9;
+    static constexpr std::size_t condition = 10;
 
 private:
     std::uint64_t connections_ = 1;
@@ -118,7 +118,7 @@ public:
         listen(1);
     }
 
-    /// Lets the server execute what was sent first.
+    /// Executes the oldest command.
     std::vector<standing> execute()
     {
         BOOST_TEST_REQUIRE(!commands.empty());
@@ -129,7 +129,7 @@ public:
         return redis::detail::parse_standings(reply.leaves()).value();
     }
 
-    /// The connection breaks, and there is another one.
+    /// Breaks the connection and makes a new one.
     void reconnect(const std::string& run = "run")
     {
         disconnect();
