@@ -2,12 +2,12 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Philosophers sit around a table. Between each two of them lies one fork, and to eat, a philosopher
-// needs both forks beside the plate. A fork is a semaphore of one unit.
+// Philosophers sit around a table, with one fork between each two of them. To eat, a philosopher needs
+// the forks on both sides of the plate. A fork is a semaphore with one unit.
 //
-// The dinner itself stands in common/dining_philosophers.hpp, for every kind of fork. Here the forks are
-// local. With --redis, the philosophers are in several processes, some of which are killed: see
-// redis/shared_dinner.hpp.
+// The dinner is in common/dining_philosophers.hpp, for every kind of fork. Here the forks are
+// local. With --redis, the philosophers are in several processes, some of which are killed:
+// see redis/shared_dinner.hpp.
 
 #include "common/dining_philosophers.hpp"
 #include "common/dice.hpp"
@@ -87,15 +87,15 @@ try
 
     CLI::App app{"Philosophers share forks with their neighbours; each fork is a semaphore.",
                  "dining_philosophers"};
-    app.add_option("--philosophers", options.philosophers, "How many sit around the table")
+    app.add_option("--philosophers", options.philosophers, "Number of philosophers")
         ->check(examples::whole_number(2, 100))
         ->capture_default_str();
     app.add_flag("--left-first", left_first,
-                 "Everybody takes the left fork first; with --seed 2 nobody gets a second one");
-    options.add_to(app, "How many turns everybody has");
+                 "Take the left fork first, which can deadlock; with --seed 2, it does");
+    options.add_to(app, "Number of meals per philosopher");
 #ifdef TURNSTILE_EXAMPLES_OVER_REDIS
     options.table.add_to(app, "meals");
-    // There nothing would end it.
+    // Between processes, nothing would detect and end the deadlock.
     app.get_option("--redis")->excludes(app.get_option("--left-first"));
 #endif
     CLI11_PARSE(app, argc, argv);

@@ -3,11 +3,11 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
 // Several tasks extend one list of Fibonacci numbers. Each task reads the last two numbers, adds them
-// and appends the sum, in three steps between which the other tasks get their turn.
+// and appends the sum. Other tasks run between these three steps.
 //
-// The program has one thread, so nothing ever happens at the same time, and still the list comes out
-// wrong: without a lock every task has read 0 and 1 before the first one appends anything. A lock that
-// is held across the steps is what is missing.
+// The program has one thread, so no two steps run in parallel. Still, without a lock the list is
+// wrong: every task reads 0 and 1 before the first one appends its sum. The lock has to be held across
+// all three steps.
 
 #include "common/program.hpp"
 #include <boost/asio/awaitable.hpp>
@@ -32,10 +32,10 @@ namespace {
 using number = std::uint64_t;
 using number_list = std::vector<number>;
 
-/// The list begins with two numbers, and this many more fit into 64 bits.
+/// The list begins with two numbers, and 92 more fit into 64 bits.
 constexpr int most_numbers = 92;
 
-/// Lets everybody else go first who is ready, as a call to a database would.
+/// Lets all other ready tasks run first, as a call to a database would.
 asio::awaitable<void> next_turn()
 {
     asio::steady_timer timer{co_await asio::this_coro::executor, std::chrono::seconds(0)};
@@ -73,7 +73,7 @@ asio::awaitable<void> extend(number_list& list)
     fmt::print("{}\n", list);
 }
 
-/// Who enters gets a token and leaves with it. If extend() threw, nobody would leave.
+/// The token version: if extend() threw, the lock would never be released.
 asio::awaitable<void> extend_with_token(number_list& list, turnstile::async_mutex& mutex)
 {
     const auto token = co_await mutex.async_enter();
@@ -81,7 +81,7 @@ asio::awaitable<void> extend_with_token(number_list& list, turnstile::async_mute
     mutex.leave(token);
 }
 
-/// The guard leaves by itself, whatever happens.
+/// The guard releases the lock on every path.
 asio::awaitable<void> extend_with_guard(number_list& list, turnstile::async_mutex& mutex)
 {
     const auto guard = co_await mutex.async_lock();
@@ -99,13 +99,12 @@ try
 
     CLI::App app{"Several tasks extend one list of Fibonacci numbers, each in three steps.",
                  "fibonacci"};
-    app.add_option("--count", count, "How many tasks, each of which appends one number")
+    app.add_option("--count", count, "Number of tasks; each appends one number")
         ->check(examples::whole_number(1, most_numbers, "as later numbers do not fit into 64 bits"))
         ->capture_default_str();
     auto* const without =
         app.add_flag("--no-mutex", no_mutex, "Without a lock: all tasks read the same two numbers");
-    app.add_flag("--guard", use_guard, "Hold the lock by a guard instead of an owner token")
-        ->excludes(without);
+    app.add_flag("--guard", use_guard, "Use a guard instead of an owner token")->excludes(without);
     CLI11_PARSE(app, argc, argv);
 
     asio::io_context context;

@@ -2,11 +2,12 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Producers put items on a shelf that has few slots, and consumers take them: two semaphores say when there
-// is a free slot or an item, and a mutex lets one at a time to the shelf.
+// Producers put items on a shelf that has few slots, and consumers take them. Two semaphores count free
+// slots and items, and a mutex protects the shelf.
 //
-// What they do stands in common/producer_consumer.hpp, for every kind of semaphore. Here the shelf is local.
-// With --redis, they are in several processes, some of which are killed: see redis/shared_shelf.hpp.
+// The behaviour is in common/producer_consumer.hpp, for every kind of semaphore. Here the shelf is
+// local. With --redis, producers and consumers are in several processes, some of which are killed:
+// see redis/shared_shelf.hpp.
 
 #include "common/producer_consumer.hpp"
 #include "common/dice.hpp"
@@ -42,7 +43,7 @@ struct shop_options : examples::simulation_options
 #endif
 };
 
-/// The items, by number. Whoever is at the shelf has it for one tick, alone.
+/// The items, by number. Each access takes one tick and excludes all others.
 class local_shelf
 {
 public:
@@ -75,7 +76,7 @@ public:
         co_return consumed_ == all_items_ ? shop::taken::last_item : shop::taken::item;
     }
 
-    /// Whether the items were taken in the order in which they were put there, each once.
+    /// Whether each item was taken once, and in the order in which the items were put there.
     [[nodiscard]] bool in_order() const noexcept { return in_order_; }
 
 private:
@@ -140,16 +141,16 @@ try
 
     CLI::App app{"Producers and consumers share a shelf with few slots: two semaphores.",
                  "producer_consumer"};
-    app.add_option("--producers", options.producers, "How many produce")
+    app.add_option("--producers", options.producers, "Number of producers")
         ->check(examples::whole_number(1, 100))
         ->capture_default_str();
-    app.add_option("--consumers", options.consumers, "How many consume")
+    app.add_option("--consumers", options.consumers, "Number of consumers")
         ->check(examples::whole_number(1, 100))
         ->capture_default_str();
-    app.add_option("--slots", options.slots, "How many items have room on the shelf")
+    app.add_option("--slots", options.slots, "Number of slots of the shelf")
         ->check(examples::whole_number(1, 1000))
         ->capture_default_str();
-    options.add_to(app, "How many items each producer makes");
+    options.add_to(app, "Number of items per producer");
 #ifdef TURNSTILE_EXAMPLES_OVER_REDIS
     options.sharing.add_to(app, "items");
 #endif

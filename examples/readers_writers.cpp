@@ -2,11 +2,12 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Readers and writers share something that any number may read together, but that a writer must have
-// alone. A monitor with two conditions lets them in.
+// Readers and writers share a resource. Any number of readers may use it together, but a writer must be
+// alone. A monitor with two conditions admits them.
 //
-// The monitor and the people stand in common/readers_writers.hpp, for every kind of monitor. Here it
-// is local. With --redis, they are in several processes, some of which are killed: see redis/shared_room.hpp.
+// The monitor and its users are in common/readers_writers.hpp, for every kind of monitor. Here the
+// monitor is local. With --redis, readers and writers are in several processes, some of which are killed:
+// see redis/shared_room.hpp.
 
 #include "common/readers_writers.hpp"
 #include "common/dice.hpp"
@@ -73,15 +74,15 @@ try
 {
     library_options options;
 
-    CLI::App app{"Many may read at once, a writer must be alone: a monitor with two conditions.",
+    CLI::App app{"Many readers or one writer at a time, with a monitor and two conditions.",
                  "readers_writers"};
-    app.add_option("--readers", options.readers, "How many read")
+    app.add_option("--readers", options.readers, "Number of readers")
         ->check(examples::whole_number(1, 100))
         ->capture_default_str();
-    app.add_option("--writers", options.writers, "How many write")
+    app.add_option("--writers", options.writers, "Number of writers")
         ->check(examples::whole_number(1, 100))
         ->capture_default_str();
-    options.add_to(app, "How many turns everybody has");
+    options.add_to(app, "Number of turns per reader and writer");
 #ifdef TURNSTILE_EXAMPLES_OVER_REDIS
     options.sharing.add_to(app, "turns");
 #endif

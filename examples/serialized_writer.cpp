@@ -2,10 +2,10 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Many coroutines of a server write messages to one socket. A message is written in several pieces, so
-// others can come in between, and what arrives is torn, unless each message is written under a lock.
+// Many coroutines of a server write messages to one socket. A message is written in several pieces.
+// Without a lock, pieces of other messages can come in between, and lines arrive torn.
 //
-// The program is its own client: it reads everything and counts which lines arrived whole.
+// The program is its own client: it reads everything and counts the lines that arrived whole.
 
 #include "common/program.hpp"
 #include <array>
@@ -48,7 +48,8 @@ struct writer_options
     bool no_mutex = false;
 };
 
-/// The pieces of a message, as different parts of a program may produce them. It is one line.
+/// The pieces of a message, as different parts of a program may produce them. Together they are
+/// one line.
 using message = std::array<std::string, 4>;
 
 message make_message(int writer, int number)
@@ -59,8 +60,7 @@ message make_message(int writer, int number)
 
 // --- the server -----------------------------------------------------------------------------
 
-/// A connection to a client, for everybody who has something to tell it. The last one who lets go of
-/// it closes it.
+/// A connection to a client, shared by all coroutines that write to it. The last one closes it.
 class connection
 {
 public:
@@ -71,7 +71,7 @@ public:
     {
     }
 
-    /// Writes all pieces, and nobody else's in between.
+    /// Writes all pieces without interruption by other messages.
     asio::awaitable<void> send(const message& pieces)
     {
         turnstile::lock_guard<turnstile::async_mutex> guard;
@@ -130,7 +130,7 @@ struct findings
     std::vector<std::string> first_lines{};
 };
 
-/// Compares the lines that arrived with those that were sent.
+/// Compares the received lines with the sent ones.
 findings inspect(const std::string& received, const writer_options& options)
 {
     std::set<std::string> expected;
@@ -189,13 +189,13 @@ try
 
     CLI::App app{"Many coroutines of a TCP server write messages to one socket, piece by piece.",
                  "serialized_writer"};
-    app.add_option("--writers", options.writers, "How many coroutines write")
+    app.add_option("--writers", options.writers, "Number of coroutines that write")
         ->check(examples::whole_number(1, 1000))
         ->capture_default_str();
-    app.add_option("--messages", options.messages, "How many messages each of them writes")
+    app.add_option("--messages", options.messages, "Number of messages per coroutine")
         ->check(examples::whole_number(1, 1000))
         ->capture_default_str();
-    app.add_flag("--no-mutex", options.no_mutex, "Without a lock: see what arrives then");
+    app.add_flag("--no-mutex", options.no_mutex, "Without a lock: lines arrive torn");
     CLI11_PARSE(app, argc, argv);
 
     return run(options);

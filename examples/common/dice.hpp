@@ -10,7 +10,7 @@
 
 namespace examples {
 
-/// Numbers that depend on nothing but what the generator is made of, on every platform.
+/// Random numbers that depend only on the constructor's arguments, on every platform.
 class dice
 {
 public:
@@ -20,7 +20,7 @@ public:
         engine_.seed(mixed);
     }
 
-    /// A number from @p least to @p most.
+    /// A number from @p least to @p most, both included.
     int roll(int least, int most)
     {
         return least + static_cast<int>(engine_() % static_cast<unsigned>(most - least + 1));

@@ -19,11 +19,10 @@
 #include <utility>
 #include <vector>
 
-// The dinner, for every kind of fork and of clock.
+// The dinner, for every kind of fork and clock.
 //
-// It uses nothing but what every backend of Turnstile offers: a semaphore and its permit, or a mutex and
-// its guard. So it does not matter whether the forks lie on a table of this process or on one that
-// several processes share.
+// It uses only what every backend of Turnstile offers: a semaphore and its permit, or a mutex and its
+// guard. So the forks may be local to the process or shared by several processes.
 
 namespace examples::dinner {
 
@@ -36,7 +35,7 @@ enum class activity
     leaves,
 };
 
-/// What `--verbose` says of it.
+/// The text that `--verbose` prints for an activity.
 inline std::string_view sentence(activity what)
 {
     switch (what)
@@ -55,18 +54,18 @@ inline std::string_view sentence(activity what)
     return "does something strange";
 }
 
-/// In which order a philosopher takes the two forks.
+/// The order in which a philosopher takes the two forks.
 enum class fork_order
 {
-    /// The one with the lower number first. Then not all can wait for each other in a circle, because
-    /// who has the fork with the highest number waits for none.
+    /// The fork with the lower number first. This prevents deadlock: the philosopher that holds the
+    /// fork with the highest number waits for no other fork, so there is no circle of waiters.
     by_number,
-    /// The left one first, which looks just as good, until everybody holds one.
+    /// The left fork first. This deadlocks as soon as each philosopher holds one fork.
     left_first,
 };
 
-/// The numbers of the forks, of the one to take first and of the other one. Fork i lies on the left of
-/// seat i, and the next one on its right.
+/// The numbers of the two forks of a seat, in the order in which they are taken. Fork i lies to the
+/// left of seat i, and the next fork to its right.
 inline std::pair<std::size_t, std::size_t> forks_of(std::size_t seat, std::size_t seats,
                                                     fork_order order)
 {
@@ -77,7 +76,7 @@ inline std::pair<std::size_t, std::size_t> forks_of(std::size_t seat, std::size_
     return {left, right};
 }
 
-/// Takes a fork, which is a semaphore of one unit or a mutex.
+/// Acquires a fork, which is a semaphore with one unit, or a mutex.
 template <turnstile::awaitable_semaphore Fork>
 auto take(Fork& fork)
 {
@@ -91,8 +90,8 @@ auto take(Fork& fork)
     return fork.async_lock();
 }
 
-/// Gives back what take() yielded. If it was a lease that has ended meanwhile, or may have because the
-/// connection broke, the fork comes back by itself.
+/// Releases the fork that take() acquired. The error is ignored: it means that the lease expired, or
+/// may have expired because the connection broke, and then the fork becomes free without this call.
 template <class Held>
 boost::asio::awaitable<void> put_back(Held& held)
 {
@@ -112,11 +111,11 @@ boost::asio::awaitable<void> put_back(Held& held)
         throw turnstile::system_error(error);
 }
 
-/// One meal: takes the forks, in this order, eats, and gives them back.
+/// One meal: acquires both forks in this order, eats, and releases them.
 ///
-/// @param report a function `void(activity)`, called at each step. The end of the meal is reported before
-///               the forks are given back.
-/// @param eat    a function that gets what take() yielded, twice, and returns what can be awaited.
+/// @param report a function `void(activity)`, called at each step. It reports the end of
+///               the meal before the forks are released.
+/// @param eat a function that receives both results of take() and returns an awaitable.
 template <class Fork, class Clock, class Report, class Eat>
 boost::asio::awaitable<void> dine(Fork& first_fork, Fork& second_fork, Clock& clock, Report& report,
                                   Eat& eat)
@@ -124,7 +123,7 @@ boost::asio::awaitable<void> dine(Fork& first_fork, Fork& second_fork, Clock& cl
     report(activity::waits);
     auto first = co_await take(first_fork);
     report(activity::has_one_fork);
-    co_await clock.async_pause(1);  // as long as it takes to reach for the other one
+    co_await clock.async_pause(1);  // the time to reach for the other fork
     auto second = co_await take(second_fork);
 
     report(activity::eats);
@@ -137,7 +136,7 @@ boost::asio::awaitable<void> dine(Fork& first_fork, Fork& second_fork, Clock& cl
 
 /// The evening of one philosopher.
 ///
-/// @param random is rolled for how long everything takes.
+/// @param random decides how long each activity takes.
 template <class Fork, class Clock, class Report>
 boost::asio::awaitable<void> attend(int rounds, dice random, Fork& first_fork, Fork& second_fork,
                                     Clock& clock, Report report)
@@ -152,7 +151,7 @@ boost::asio::awaitable<void> attend(int rounds, dice random, Fork& first_fork, F
     report(activity::leaves);
 }
 
-/// Sees from outside what everybody does, and whether neighbours eat at once.
+/// Records what each philosopher does, and checks that neighbours never eat at the same time.
 class watch
 {
 public:
@@ -169,7 +168,7 @@ public:
 
     [[nodiscard]] const timeline& seen() const noexcept { return seen_; }
 
-    /// The philosopher on @p seat begins something.
+    /// Records that the philosopher at @p seat begins an activity.
     void note(std::size_t seat, int tick, activity what)
     {
         now_[seat] = what;
@@ -190,7 +189,8 @@ public:
         }
     }
 
-    /// What is wrong, in sentences; nothing if everybody has left after so many meals.
+    /// Describes each mistake in a sentence. The list is empty if all philosophers left after the
+    /// given number of meals.
     [[nodiscard]] std::vector<std::string> complaints(int rounds) const
     {
         auto result = quarrels_;

@@ -16,17 +16,16 @@
 #include <turnstile/concepts.hpp>
 #include <vector>
 
-// Producers put items on a shelf with few slots, consumers take them, for every kind of semaphore, of shelf
-// and of clock.
+// Producers put items on a shelf with few slots, and consumers take them. The code works for every kind of
+// semaphore, shelf and clock.
 //
-// There are two semaphores: one counts the slots that are free, the other one the items that lie on the
-// shelf. A producer acquires a slot and, when its item lies there, forgets the permit, because the slot
-// is not free any more; then it adds a unit to the items. A consumer acquires an item, forgets that permit,
-// because the item is gone, and adds a unit to the slots. So units move to and fro, and there are always as
-// many as there are slots.
+// One semaphore counts the free slots, the other one the items on the shelf. A producer acquires a slot,
+// puts its item there, and forgets the permit, because the slot is no longer free. Then it releases one
+// unit of the items. A consumer acquires an item, takes it, forgets the permit, and releases one unit of
+// the slots. So units move between the semaphores, and their sum stays the number of slots.
 //
-// The permit is forgotten *after* the move, not before. Who is cancelled before, throws or dies, leaves
-// nothing behind: the permit gives its unit back.
+// The permit is forgotten *after* the move. If the producer or consumer is cancelled, throws or crashes
+// before, the permit returns its unit.
 
 namespace examples::shop {
 
@@ -41,7 +40,7 @@ enum class activity
     leaves,
 };
 
-/// What `--verbose` says of it.
+/// The text that `--verbose` prints for an activity.
 inline std::string_view sentence(activity what)
 {
     switch (what)
@@ -64,19 +63,19 @@ inline std::string_view sentence(activity what)
     return "does something strange";
 }
 
-/// How the attempt to take something from the shelf ended.
+/// The result of an attempt to take an item from the shelf.
 enum class taken
 {
     item,
-    /// The last one there will ever be.
+    /// The last item that is ever produced.
     last_item,
-    /// The shelf is empty, for now.
+    /// The shelf is empty, but more items will come.
     nothing,
-    /// The last one was taken before.
+    /// The last item was taken before.
     sold_out,
 };
 
-/// The names of those who produce, and after them of those who consume.
+/// The names of the producers, followed by those of the consumers.
 inline std::vector<std::string> staff_list(int producers, int consumers)
 {
     std::vector<std::string> names;
@@ -87,10 +86,11 @@ inline std::vector<std::string> staff_list(int producers, int consumers)
     return names;
 }
 
-/// What a producer does until it has made so many items.
+/// Produces the given number of items.
 ///
-/// @param shelf  its `async_put()` awaits whether there was room for the item.
-/// @param random is rolled for how long everything takes.
+/// @param shelf its `async_put()` returns an awaitable that tells whether there was
+///              room for the item.
+/// @param random decides how long each activity takes.
 /// @param report a function `void(activity)`, called at each step.
 template <turnstile::awaitable_semaphore Semaphore, class Shelf, class Clock, class Report>
 boost::asio::awaitable<void> produce(int items_to_make, dice random, Semaphore& free_slots,
@@ -105,21 +105,22 @@ boost::asio::awaitable<void> produce(int items_to_make, dice random, Semaphore& 
         report(activity::makes);
         co_await clock.async_pause(random.roll(1, 4));
         const bool done = co_await shelf.async_put();
-        // It is not free now. Nor was it if there was no room: then one unit was too many.
+        // The slot is in use now. If there was no room, the semaphore had one unit too many, and
+        // this removes it.
         slot.forget();
         if (done)
         {
             report(activity::puts);
             ++made;
-            co_await items.async_release(1);
+            co_await items.async_release();
         }
     }
     report(activity::leaves);
 }
 
-/// What a consumer does until there is nothing left to come.
+/// Consumes items until the last one has been taken.
 ///
-/// @param shelf its `async_take()` awaits what was @ref taken.
+/// @param shelf its `async_take()` returns an awaitable of @ref taken.
 template <turnstile::awaitable_semaphore Semaphore, class Shelf, class Clock, class Report>
 boost::asio::awaitable<void> consume(dice random, Semaphore& free_slots, Semaphore& items,
                                      Shelf& shelf, Clock& clock, Report report)
@@ -135,20 +136,20 @@ boost::asio::awaitable<void> consume(dice random, Semaphore& free_slots, Semapho
         const bool got_one = what == taken::item || what == taken::last_item;
         if (got_one)
             report(activity::consumes);
-        // A permit that is not forgotten gives its unit back. So the last one goes from hand to hand, and
-        // nobody waits for what never comes.
+        // After the last item, the permit is kept and returns its unit, so that the next consumer
+        // stops waiting.
         if (more)
             item.forget();
         if (got_one)
         {
-            co_await free_slots.async_release(1);
+            co_await free_slots.async_release();
             co_await clock.async_pause(random.roll(1, 5));
         }
     }
     report(activity::leaves);
 }
 
-/// Sees from outside what everybody does, and what must be on the shelf then.
+/// Records what each producer and consumer does, and checks it against the contents of the shelf.
 class watch
 {
 public:
@@ -167,10 +168,10 @@ public:
 
     [[nodiscard]] const timeline& seen() const noexcept { return seen_; }
 
-    /// How many items lay on the shelf at once, at most.
+    /// The largest number of items that were on the shelf at once.
     [[nodiscard]] int most() const noexcept { return most_; }
 
-    /// Somebody begins something.
+    /// Records that a producer or consumer begins an activity.
     void note(std::size_t who, int tick, activity what)
     {
         now_[who] = what;
@@ -195,8 +196,8 @@ public:
         }
     }
 
-    /// What is wrong, in sentences; nothing if everybody has left, each producer has made so many items,
-    /// and all of them were consumed.
+    /// Describes each mistake in a sentence. The list is empty if all have left, each producer has made
+    /// the given number of items, and all items were consumed.
     [[nodiscard]] std::vector<std::string> complaints(int items_of_each) const
     {
         auto result = accidents_;
@@ -226,7 +227,7 @@ private:
 
     timeline seen_;
     std::vector<activity> now_;
-    /// By each producer.
+    /// Items made, by producer.
     std::vector<int> made_;
     int slots_;
     int stock_ = 0;

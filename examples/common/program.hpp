@@ -15,8 +15,9 @@
 
 namespace examples {
 
-/// Accepts whole numbers from @p least to @p most. What it refuses is named in the error, and why:
-/// @p reason says it if the limits do not speak for themselves.
+/// Accepts whole numbers from @p least to @p most. The error names the rejected text, the
+/// limits and
+/// @p reason, which explains limits that are not obvious.
 inline CLI::Validator whole_number(int least, int most, std::string_view reason = {})
 {
     const auto rule = fmt::format("a whole number from {} to {}{}{}", least, most,
@@ -33,7 +34,7 @@ inline CLI::Validator whole_number(int least, int most, std::string_view reason 
     return {check, fmt::format("[{}..{}]", least, most), ""};
 }
 
-/// For `co_spawn`: an exception that nobody caught in a coroutine goes to who runs the context.
+/// For `co_spawn`: an exception that leaves the coroutine is thrown by the context's `run()`.
 inline void rethrow(const std::exception_ptr& error)
 {
     if (error)

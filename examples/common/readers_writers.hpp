@@ -17,31 +17,31 @@
 #include <utility>
 #include <vector>
 
-// Any number of readers together or one writer alone, by a monitor, for every kind of monitor and of
-// clock. (In a program, `turnstile::shared_mutex` does that. Here it is written by hand, to show a
-// monitor at work.)
+// Any number of readers together, or one writer alone, with a monitor. The code works for every kind of
+// monitor and clock. (A program would use `turnstile::shared_mutex`. This example shows how a monitor works.)
 //
-// Neither side keeps the other out: a writer who waits lets no newcomer read, and when a writer leaves,
-// the readers who waited meanwhile come before the next writer.
+// Neither side starves the other: while a writer waits, new readers wait too. When a writer leaves, the
+// readers that have waited meanwhile enter before the next writer.
 //
-// Whoever is inside, or waits, is *contributed* to the state, and so nobody is counted who is not there any
-// more: not one who is cancelled while waiting, and over Redis not one who was killed. Each number is watched
-// by those of one condition, and notifies them when something is taken out of it. That is why `inside` and
-// `writers` are two numbers, of which a writer contributes to both: the server may undo one before the other,
-// and whoever is notified by the one must not have to look at the other.
+// Each participant that is inside or waits is counted by a *contribution* to the state. So the count drops
+// when a waiter is cancelled and, over Redis, when a process is killed. The participants of one condition
+// watch each number, and a withdrawn contribution notifies them. A writer contributes to two numbers,
+// `inside` and `writers`, because the server may undo one contribution before the other: a participant that
+// is notified by one number must not depend on the other.
 
 namespace examples::library {
 
-/// What readers and writers share. It is described, so that another backend can store its members.
+/// The state that readers and writers share. It is described, so that another backend can store
+/// its members.
 struct rw_state
 {
-    /// How many are inside: readers, or a writer. Writers watch it.
+    /// Number of readers and writers inside. Writers watch it.
     int inside = 0;
-    /// How many of them write. Readers watch it, and how many writers wait.
+    /// Number of writers inside. Readers watch it, and `waiting_writers`.
     int writers = 0;
     int waiting_readers = 0;
     int waiting_writers = 0;
-    /// How many writers have left.
+    /// Number of writers that have left.
     int writes = 0;
 };
 BOOST_DESCRIBE_STRUCT(rw_state, (), (inside, writers, waiting_readers, waiting_writers, writes))
@@ -52,7 +52,7 @@ enum class role
     writer,
 };
 
-/// The names of the readers, and after them of the writers.
+/// The names of the readers, followed by those of the writers.
 inline std::vector<std::string> visitor_list(int readers, int writers)
 {
     std::vector<std::string> names;
@@ -63,14 +63,14 @@ inline std::vector<std::string> visitor_list(int readers, int writers)
     return names;
 }
 
-/// The door to what is read and written.
+/// Admits readers and writers, and counts them.
 template <class Monitor>
 class reading_room
 {
     using contribution_type = typename Monitor::contribution_type;
 
 public:
-    /// What makes somebody be inside. Who destroys it, or dies, is inside no more.
+    /// Proof of being inside. Its destruction, or the crash of its process, ends the stay.
     class stay
     {
         friend class reading_room;
@@ -105,8 +105,7 @@ public:
         co_return std::move(result);
     }
 
-    /// @return Whether its owner was inside until now. If not, because that is leased and the lease has ended, others
-    ///         may have come in meanwhile.
+    /// @return Whether the stay lasted until now. If its lease expired, others may have entered meanwhile.
     boost::asio::awaitable<bool> leave(stay& whose)
     {
         const auto go_out = [&](auto& section)
@@ -124,7 +123,8 @@ private:
         const auto may_read = [writes = section->writes](const rw_state& now)
         { return now.writers == 0 && (now.waiting_writers == 0 || now.writes != writes); };
 
-        // A writer who leaves leaves it to the readers who wait to notify the next one.
+        // A leaving writer notifies the waiting readers; the last of those notifies the
+        // next writer.
         auto waiting = section.contribute(&rw_state::waiting_readers, 1, ok_to_write_);
         co_await section.async_wait(ok_to_read_, may_read);
         section.withdraw(waiting);
@@ -135,7 +135,7 @@ private:
     {
         const auto may_write = [](const rw_state& now) { return now.inside == 0; };
 
-        // Newcomers do not read meanwhile.
+        // While this contribution lasts, new readers wait.
         auto waiting = section.contribute(&rw_state::waiting_writers, 1, ok_to_read_);
         co_await section.async_wait(ok_to_write_, may_write);
         section.withdraw(waiting);
@@ -177,7 +177,7 @@ enum class activity
     leaves,
 };
 
-/// What `--verbose` says of it.
+/// The text that `--verbose` prints for an activity.
 inline std::string_view sentence(activity what)
 {
     switch (what)
@@ -196,12 +196,12 @@ inline std::string_view sentence(activity what)
     return "does something strange";
 }
 
-/// One turn: comes in, does something, and leaves.
+/// One turn: enters, reads or writes, and leaves.
 ///
-/// @param report a function `void(activity)`, called at each step. The end of reading or writing is
-///               reported before the room is left.
-/// @param use    a function that returns what can be awaited: what is done inside.
-/// @return What reading_room::leave() does.
+/// @param report a function `void(activity)`, called at each step. It reports the end
+///               of reading or writing before leaving.
+/// @param use returns an awaitable that runs inside.
+/// @return The result of reading_room::leave().
 template <class Monitor, class Report, class Use>
 boost::asio::awaitable<bool> take_turn(role as, reading_room<Monitor>& room, Report& report,
                                        Use& use)
@@ -216,8 +216,8 @@ boost::asio::awaitable<bool> take_turn(role as, reading_room<Monitor>& room, Rep
 
 /// The day of a reader or writer.
 ///
-/// @param random is rolled for how long everything takes.
-/// @param report is called as by take_turn().
+/// @param random decides how long each activity takes.
+/// @param report see take_turn().
 template <class Monitor, class Clock, class Report>
 boost::asio::awaitable<void> visit(role as, int rounds, dice random, reading_room<Monitor>& room,
                                    Clock& clock, Report report)
@@ -232,7 +232,7 @@ boost::asio::awaitable<void> visit(role as, int rounds, dice random, reading_roo
     report(activity::leaves);
 }
 
-/// Sees from outside what everybody does, and whether a writer is not alone.
+/// Records what each participant does, and checks that a writer is alone.
 class watch
 {
 public:
@@ -248,10 +248,10 @@ public:
 
     [[nodiscard]] const timeline& seen() const noexcept { return seen_; }
 
-    /// The most readers that there were at once.
+    /// The largest number of readers inside at once.
     [[nodiscard]] std::ptrdiff_t most_readers() const noexcept { return most_readers_; }
 
-    /// Somebody begins something.
+    /// Records that a participant begins an activity.
     void note(std::size_t who, int tick, activity what)
     {
         now_[who] = what;
@@ -272,7 +272,8 @@ public:
         }
     }
 
-    /// What is wrong, in sentences; nothing if everybody has gone home after so many turns.
+    /// Describes each mistake in a sentence. The list is empty if all have left after the given
+    /// number of turns.
     [[nodiscard]] std::vector<std::string> complaints(int rounds) const
     {
         auto result = collisions_;

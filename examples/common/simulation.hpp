@@ -21,24 +21,23 @@ struct simulation_options
     int time_unit = 5;
     bool verbose = false;
 
-    /// @param meaning_of_rounds what the help says of them.
+    /// @param meaning_of_rounds the help text of `--rounds`.
     void add_to(CLI::App& app, const std::string& meaning_of_rounds)
     {
         app.add_option("--rounds", rounds, meaning_of_rounds)
             ->check(whole_number(1, 1000))
             ->capture_default_str();
-        app.add_option("--seed", seed, "For how long everything takes")
+        app.add_option("--seed", seed, "Seed of the random durations")
             ->check(whole_number(0, 1'000'000'000))
             ->capture_default_str();
-        app.add_option("--time-unit", time_unit,
-                       "How many ms a unit of time takes; 0 does not wait at all")
+        app.add_option("--time-unit", time_unit, "Real time per tick in ms; 0: no waiting")
             ->check(whole_number(0, 10'000))
             ->capture_default_str();
-        app.add_flag("--verbose", verbose, "Tell each step as it happens");
+        app.add_flag("--verbose", verbose, "Print each step as it happens");
     }
 };
 
-/// What somebody calls at each step: tells the watch, and the user who wants to know.
+/// Receives each step of a participant; passes it to the watch and, with `--verbose`, prints it.
 template <class Watch>
 class reporter
 {
@@ -66,10 +65,9 @@ private:
     bool verbose_;
 };
 
-/// Runs everything that was started on the context, and shows what @p watch saw of it, and what it
-/// complains about.
+/// Runs the context to its end, and prints what @p watch recorded, and its complaints.
 ///
-/// @return Whether it has nothing to complain about.
+/// @return Whether there are no complaints.
 template <class Watch>
 bool run_and_show(tick_clock& clock, const Watch& watch, const simulation_options& options)
 {
@@ -86,9 +84,9 @@ bool run_and_show(tick_clock& clock, const Watch& watch, const simulation_option
     return complaints.empty();
 }
 
-/// The same for simulations in which everybody has so many rounds.
+/// The same, for simulations with a fixed number of rounds.
 ///
-/// @return What the program returns: 0, or 1 if the watch complains.
+/// @return The exit status of the program: 0, or 1 if the watch complains.
 template <class Watch>
 int run(tick_clock& clock, const Watch& watch, const simulation_options& options)
 {

@@ -19,13 +19,13 @@ namespace examples {
 
 /// The time of a simulation, in whole ticks.
 ///
-/// It stands still as long as anybody on the context has something to do, and then moves on to the
-/// next tick for which somebody waits. So a run depends on its seed alone, not on the machine, and
-/// may take as long as one likes to watch, or no time at all.
+/// Time stands still while any handler of the context is ready, and then moves to the next tick for
+/// which a coroutine waits. So a run depends on its seed alone, not on the machine. Each tick may
+/// take any time, or none.
 class tick_clock
 {
 public:
-    /// A @p tick takes this long, or nothing if it is zero.
+    /// Each @p tick takes this long in real time; zero: no time.
     explicit tick_clock(boost::asio::io_context& context, std::chrono::milliseconds tick = {})
         : context_(context)
         , tick_(tick)
@@ -34,8 +34,8 @@ public:
 
     [[nodiscard]] int now() const noexcept { return now_; }
 
-    /// Completes with `void()` when @p ticks have passed. Those who wait for the same tick go on in
-    /// the order in which they came.
+    /// Completes with `void()` when @p ticks have passed. Operations that end at the same tick
+    /// complete in the order in which they were started.
     template <class CompletionToken = boost::asio::deferred_t>
     auto async_pause(int ticks, CompletionToken&& token = {})
     {
@@ -45,7 +45,7 @@ public:
             ticks);
     }
 
-    /// Runs the context until nobody has anything to do or to wait for, on this clock.
+    /// Runs the context until no handler is ready and no operation waits for this clock.
     void run()
     {
         run_who_is_ready();

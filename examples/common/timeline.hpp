@@ -15,8 +15,8 @@
 
 namespace examples {
 
-/// What everybody does when: a chart in text with a row for each and a column for each tick, and a
-/// table of how often they got what they had waited for.
+/// Shows the activities of all participants: a text chart with a row for each participant and a
+/// column for each tick, and a table of turns and waiting times.
 class timeline
 {
 public:
@@ -33,26 +33,26 @@ public:
 
     [[nodiscard]] const std::string& name(std::size_t row) const { return rows_[row].name; }
 
-    /// How often the row got what it had waited for.
+    /// The number of waits in this row that ended successfully.
     [[nodiscard]] int turns(std::size_t row) const { return rows_[row].turns; }
 
     [[nodiscard]] int longest_wait(std::size_t row) const { return rows_[row].longest_wait; }
 
-    /// What the row shows from @p tick on.
+    /// Shows @p symbol in the row from @p tick on.
     void note(std::size_t row, int tick, char symbol)
     {
         extend(rows_[row].symbols, tick);
         rows_[row].symbols.push_back(symbol);
     }
 
-    /// The same, and a wait begins.
+    /// As note(), and a wait begins.
     void note_wait(std::size_t row, int tick, char symbol)
     {
         note(row, tick, symbol);
         rows_[row].waits_since = tick;
     }
 
-    /// The same, and the wait is over.
+    /// As note(), and the wait ends.
     void note_turn(std::size_t row, int tick, char symbol)
     {
         note(row, tick, symbol);
@@ -60,7 +60,7 @@ public:
         rows_[row].longest_wait = std::max(rows_[row].longest_wait, tick - rows_[row].waits_since);
     }
 
-    /// The chart up to and with @p last, in pieces that fit into the usual terminal.
+    /// The chart up to and including @p last, split into blocks that fit a terminal.
     [[nodiscard]] std::string chart(int last) const
     {
         constexpr int columns = 60;
@@ -76,7 +76,7 @@ public:
         return text;
     }
 
-    /// The table; @p unit says what the turns are.
+    /// The table; @p unit names what a turn is.
     [[nodiscard]] std::string table(std::string_view unit) const
     {
         std::string text;
@@ -102,8 +102,8 @@ private:
         int longest_wait = 0;
     };
 
-    /// Fills the symbols up to @p tick with the last one. What was noted for @p tick itself took no
-    /// time and goes.
+    /// Repeats the row's last symbol up to @p tick. A symbol that was noted at @p tick itself
+    /// lasted no time and is replaced.
     static void extend(std::string& symbols, int tick)
     {
         const char last = symbols.empty() ? ' ' : symbols.back();

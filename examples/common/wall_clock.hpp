@@ -13,7 +13,7 @@
 
 namespace examples {
 
-/// Like @ref tick_clock, of which each process would have its own: this one is everybody's.
+/// Like @ref tick_clock, but in real time, which all processes share.
 class wall_clock
 {
 public:

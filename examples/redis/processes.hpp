@@ -25,7 +25,7 @@
 
 namespace examples {
 
-/// Processes that do the same work: forked before anything else was started in this one.
+/// Processes that do the same work. They are forked before this process starts any thread.
 class process_group
 {
 public:
@@ -33,7 +33,7 @@ public:
     process_group(const process_group&) = delete;
     process_group& operator=(const process_group&) = delete;
 
-    /// Kills those that are left.
+    /// Kills the processes that still run.
     ~process_group()
     {
         for (const pid_t child : children_)
@@ -43,7 +43,7 @@ public:
         }
     }
 
-    /// Starts a process that runs a function, and ends with it.
+    /// Forks a process that runs @p work and then exits.
     template <class Work>
     pid_t start(Work work)
     {
@@ -53,7 +53,7 @@ public:
             throw std::runtime_error("cannot start another process");
         if (child == 0)
         {
-            // Nobody should be left over if the parent is killed.
+            // If the parent is killed, no child must remain.
             ::prctl(PR_SET_PDEATHSIG, SIGKILL);
             ::_exit(run(work));
         }
@@ -61,10 +61,10 @@ public:
         return child;
     }
 
-    /// The processes that have not ended, as far as it is known.
+    /// The processes that are not known to have ended.
     [[nodiscard]] const std::vector<pid_t>& children() const noexcept { return children_; }
 
-    /// Kills one, as a crash would.
+    /// Kills a process with SIGKILL, as a crash would.
     void kill(pid_t child)
     {
         ::kill(child, SIGKILL);
@@ -72,7 +72,8 @@ public:
         std::erase(children_, child);
     }
 
-    /// Whether any process has ended by itself; it is forgotten then. Throws if it failed.
+    /// Removes one process that has exited from the list, and returns whether there was one. Throws
+    /// if it failed.
     bool reap()
     {
         int status = 0;
@@ -80,7 +81,7 @@ public:
         return child > 0 && note(child, status);
     }
 
-    /// Waits until all have ended. Throws if one of them failed.
+    /// Waits until all have exited. Throws if one of them failed.
     void wait()
     {
         while (!children_.empty())
@@ -120,23 +121,23 @@ private:
     std::vector<pid_t> children_;
 };
 
-/// Who is killed when, of several processes.
+/// Which of several processes are killed, and when.
 struct killing
 {
     int processes;
-    /// After how much progress one is killed; 0: never.
+    /// The progress after which one process is killed; 0: never.
     int every;
     int seed;
-    /// How long there may be no progress until all are given up.
+    /// The run fails after this time without progress.
     std::chrono::milliseconds patience;
 };
 
-/// Runs so many processes until all have ended by themselves. One that is killed is replaced at once.
+/// Runs the processes until all have exited. A killed process is replaced at once.
 ///
-/// @param work     `void(int number, int predecessors)`, what a process does: its number from 0 on, and how
-///                 many of that number have been killed before.
-/// @param progress `int()`, how much has been done altogether.
-/// @return How many were killed.
+/// @param work `void(int number, int predecessors)` runs in each process: its number from 0 on,
+///             and how many processes with that number were killed before.
+/// @param progress `int()`, the total progress.
+/// @return The number of killed processes.
 template <class Work, class Progress>
 int run_and_kill(const killing& rule, Work work, Progress progress)
 {

@@ -27,7 +27,7 @@ namespace examples::dinner {
 
 namespace {
 
-/// What all processes know.
+/// What all processes share.
 struct plan
 {
     turnstile::redis::config settings;
@@ -36,7 +36,7 @@ struct plan
     int processes;
 };
 
-/// How many meals each seat had, how many there were, and the longest wait.
+/// The meals of each seat, their total, and the longest wait.
 constexpr const char* book_key = "dinner";
 
 std::string fork_key(std::size_t number)
@@ -44,8 +44,8 @@ std::string fork_key(std::size_t number)
     return fmt::format("fork:{}", number);
 }
 
-/// Puts both forks to use: from then on, older fencing tokens are refused. Nothing happens if that has been
-/// done with a later one.
+/// Begins a meal: stores the fencing tokens of both forks, so that older tokens are rejected from then on.
+/// Changes nothing if a newer token is stored.
 constexpr const char* begin_script = R"(
 for i = 1, 2 do
   if tonumber(redis.call('GET', KEYS[i]) or 0) > tonumber(ARGV[i]) then
@@ -56,7 +56,8 @@ redis.call('MSET', KEYS[1], ARGV[1], KEYS[2], ARGV[2])
 return 'begun'
 )";
 
-/// Counts the meal of a seat, if nobody else has put one of the forks to use since it began.
+/// Counts the meal of a seat, unless another philosopher has begun a meal with one of these
+/// forks since.
 constexpr const char* end_script = R"(
 for i = 1, 2 do
   if tonumber(redis.call('GET', KEYS[i]) or 0) ~= tonumber(ARGV[i]) then
@@ -72,8 +73,8 @@ end
 return 'counted'
 )";
 
-/// What one philosopher does until there were meals enough. Somebody who is killed is replaced by somebody
-/// who goes on where the book says.
+/// Runs one philosopher until all meals are eaten. The replacement of a killed philosopher continues from
+/// the book.
 asio::awaitable<void> philosophize(const plan& plan, turnstile::redis::session& session,
                                    store& store, std::size_t seat)
 {
@@ -115,7 +116,7 @@ asio::awaitable<void> philosophize(const plan& plan, turnstile::redis::session& 
     }
 }
 
-/// One of the processes, with its share of the philosophers.
+/// Runs one process, with its share of the philosophers.
 void run_process(const plan& plan, int number)
 {
     workplace here{plan.settings};
@@ -145,9 +146,8 @@ int count_meals(const plan& plan)
     return meals;
 }
 
-/// How long one may have had to wait for forks. Who is killed keeps them for a lease at most, and everybody
-/// around the table may have waited for that; a meal takes a few ticks. The rest is for a machine that has
-/// other things to do.
+/// The longest acceptable wait for forks. A killed philosopher keeps its forks for at most one lease, and
+/// all others may have waited for it; a meal takes a few ticks. The rest allows for a busy machine.
 milliseconds longest_allowed(const plan& plan, int killed)
 {
     constexpr int ticks_of_a_meal = 5;
@@ -157,8 +157,8 @@ milliseconds longest_allowed(const plan& plan, int killed)
            std::chrono::seconds(20);
 }
 
-/// Takes each fork and lays it back. Returns the numbers of those that nobody gives away, though no one
-/// sits at the table any more: the lease of a process that was killed has to end.
+/// Acquires and releases each fork. Returns the numbers of the forks that remain held although no
+/// process is left: the lease of a killed process has to expire.
 std::vector<std::size_t> missing_forks(const plan& plan)
 {
     std::vector<std::size_t> result;
@@ -187,7 +187,7 @@ std::vector<std::size_t> missing_forks(const plan& plan)
 int give_shared_dinner(const sharing& table, const std::vector<std::string>& names,
                        const simulation_options& options)
 {
-    // A process with nobody in it would have nothing to end with.
+    // A process without philosophers would never exit: the last one ends it.
     const int processes = std::min(table.processes, static_cast<int>(names.size()));
     const plan plan{table.settings(), names, options, processes};
     lay_table(plan);

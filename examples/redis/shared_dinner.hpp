@@ -12,13 +12,13 @@
 
 namespace examples::dinner {
 
-/// Gives a dinner at which the philosophers are in several processes, of which one is killed now and then
-/// and replaced. Each fork is a mutex over Redis, and each meal is counted there, if the fencing tokens of
-/// both forks are the latest: by somebody who is dead, or only believes to hold them, none is.
+/// Runs the dinner with philosophers in several processes. From time to time one process is killed and
+/// replaced. Each fork is a mutex over Redis. A meal counts only if the fencing tokens of both forks are the
+/// latest, so a killed philosopher, or one whose lease has expired, cannot count one.
 ///
-/// Everybody takes the fork with the lower number first. At the end everybody has eaten as often as was said,
-/// and all forks lie on the table.
-/// @return what main() returns.
+/// Each philosopher takes the fork with the lower number first. At the end each has eaten the given number of
+/// meals, and all forks are free.
+/// @return The exit status for main().
 int give_shared_dinner(const sharing& table, const std::vector<std::string>& names,
                        const simulation_options& options);
 

@@ -2,9 +2,9 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Several processes extend one list of Fibonacci numbers that lies in Redis: each reads the last two
-// numbers, adds them, and appends the sum, which takes three round trips. The lock is what keeps the
-// processes apart, wherever they run.
+// Several processes extend one list of Fibonacci numbers in Redis. Each reads the last two numbers,
+// adds them, and appends the sum, which takes three round trips. The lock excludes the other
+// processes meanwhile, on every machine.
 
 #include "common/program.hpp"
 #include "redis/processes.hpp"
@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char* list_key = "fibonacci";
 
-/// The list begins with two numbers, and this many more fit into 64 bits.
+/// The list begins with two numbers, and 92 more fit into 64 bits.
 constexpr int most_numbers = 92;
 
 asio::awaitable<void> extend(examples::store& store)
@@ -37,7 +37,7 @@ asio::awaitable<void> extend(examples::store& store)
     co_await store.command("RPUSH", list_key, std::to_string(sum));
 }
 
-/// What each process does.
+/// Runs one process.
 asio::awaitable<void> work(turnstile::redis::session& session, examples::store& store, int count,
                            bool use_mutex)
 {
@@ -65,7 +65,7 @@ void run_worker(const turnstile::redis::config& settings, int count, bool use_mu
     context.run();
 }
 
-/// Sets up the list, or reads it.
+/// Sends commands to set up the list, or to read it.
 std::vector<std::string> ask(const turnstile::redis::config& settings,
                              std::vector<std::vector<std::string>> commands)
 {
@@ -106,13 +106,13 @@ try
 
     CLI::App app{"Several processes extend one list of Fibonacci numbers in Redis.",
                  "shared_fibonacci"};
-    app.add_option("--redis", url, "The server")
+    app.add_option("--redis", url, "URL of the server")
         ->envname("TURNSTILE_REDIS_URL")
         ->capture_default_str();
-    app.add_option("--processes", processes, "How many processes share the work")
+    app.add_option("--processes", processes, "Number of processes")
         ->check(examples::whole_number(1, 100, "as more would only wait"))
         ->capture_default_str();
-    app.add_option("--count", count, "How many numbers they append together")
+    app.add_option("--count", count, "Number of numbers that they append in total")
         ->check(examples::whole_number(1, most_numbers, "as later numbers do not fit into 64 bits"))
         ->capture_default_str();
     app.add_flag("--no-mutex", no_mutex, "Without a lock: the list comes out wrong");

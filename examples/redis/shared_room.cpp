@@ -39,7 +39,7 @@ using monitor_type = turnstile::redis::monitor<rw_state>;
 
 constexpr const char* monitor_name = "reading room";
 
-/// What all processes know.
+/// What all processes share.
 struct plan
 {
     turnstile::redis::config settings;
@@ -61,17 +61,17 @@ struct plan
     }
 };
 
-/// All that is counted, and how many predecessors each process has had.
+/// All counters, and the number of predecessors of each process.
 constexpr const char* book_key = "room:book";
-/// By the name of who is inside: the visit. Its text begins with the role, as that of the name does.
+/// Name of each participant inside → its current visit. Both texts begin with the role.
 constexpr const char* list_key = "room:list";
-/// Two visits, of which one was a writer's, that were both on the list.
+/// Pairs of visits that were on the list together although one was a writer's.
 constexpr const char* meetings_key = "room:meetings";
-/// The visits that ended in time.
+/// The visits that ended before their lease expired.
 constexpr const char* visits_key = "room:visits";
 
-/// Takes the place of a process: from then on its predecessors are refused, this command of theirs included.
-/// Crosses out those who were killed inside.
+/// Starts a process: rejects calls of its predecessors from then on, also a late call of this script.
+/// Removes participants from the list that were inside when their process was killed.
 constexpr const char* begin_script = R"(
 if tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) > tonumber(ARGV[2]) then return 'late' end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -85,8 +85,8 @@ end
 return 'begun'
 )";
 
-/// What all others begin with: who has been replaced has nothing to say any more, though it may have been
-/// said before the end and be heard after.
+/// Common prologue of the other scripts: rejects calls of a replaced process, which may arrive after
+/// its end.
 constexpr const char* if_not_replaced = R"(
 if redis.call('HGET', KEYS[1], 'process ' .. ARGV[1]) ~= ARGV[2] then
   return redis.error_reply('ERR this process has been replaced')
@@ -94,7 +94,7 @@ end
 local name, visit = ARGV[3], ARGV[4]
 )";
 
-/// Signs the list, and puts down who should not be on it then.
+/// Adds a visit to the list, and records each other visit that must not be on it at the same time.
 constexpr const char* sign_script = R"(
 local role = string.match(visit, '^%S+')
 local readers = role == 'reader' and 1 or 0
@@ -119,7 +119,7 @@ redis.call('HDEL', KEYS[2], name)
 return 'crossed out'
 )";
 
-/// Counts a visit that ended in time.
+/// Counts a visit that ended before its lease expired.
 constexpr const char* count_script = R"(
 redis.call('SADD', KEYS[4], visit)
 redis.call('HINCRBY', KEYS[1], name, 1)
@@ -127,13 +127,13 @@ redis.call('HINCRBY', KEYS[1], 'turns', 1)
 return 'counted'
 )";
 
-/// Notes a visit that did not.
+/// Counts a visit whose lease expired.
 constexpr const char* repeat_script = R"(
 redis.call('HINCRBY', KEYS[1], 'lost', 1)
 return 'noted'
 )";
 
-/// The meetings of those who were in the room at the same time.
+/// The recorded meetings in which both visits were valid.
 constexpr const char* judge_script = R"(
 local real = {}
 for _, meeting in ipairs(redis.call('SMEMBERS', KEYS[1])) do
@@ -145,8 +145,8 @@ end
 return real
 )";
 
-/// Whether a section ended because its lock was lost, or nobody knows how it ended: nothing is broken then, and it
-/// can be tried again.
+/// Whether the critical section failed because the lock was lost, or with an unknown outcome. The state is still
+/// consistent then, and the caller can try again.
 bool was_lost(const turnstile::error_code& error)
 {
     return error == turnstile::errc::lost || error == turnstile::redis::errc::unknown_outcome;
@@ -166,8 +166,7 @@ public:
     {
     }
 
-    /// Comes and goes until there were turns enough. Somebody who was killed is replaced by somebody who goes on
-    /// where the book says.
+    /// Takes turns until all are done. The replacement of a killed visitor continues from the book.
     asio::awaitable<void> run()
     {
         wall_clock clock{milliseconds(plan_.options.time_unit)};
@@ -191,7 +190,7 @@ public:
     }
 
 private:
-    /// @return Whether nothing of it was lost.
+    /// @return Whether the whole turn ended before its lease expired.
     template <class Use>
     asio::awaitable<bool> try_turn(Use& use)
     {
@@ -213,7 +212,7 @@ private:
         if (plan_.options.verbose)
             fmt::print("{} {}\n", plan_.name_of(who_), sentence(what));
         const auto now = steady_clock::now();
-        // Who has to try again has waited for all of that time.
+        // A repeated attempt counts as one wait.
         if (what == activity::waits && !waits_since_)
             waits_since_ = now;
         if (what == activity::reads || what == activity::writes)
@@ -309,7 +308,7 @@ int count_turns(const plan& plan)
     return turns;
 }
 
-/// What the book says in the end.
+/// The final contents of the book.
 struct totals
 {
     std::vector<int> turns_of_each{};
@@ -343,26 +342,27 @@ totals read_book(const plan& plan)
     return result;
 }
 
-/// How long one may have had to wait. With each process that is killed, those who were inside stay there for a lease,
-/// and whoever was about to come in keeps the lock for a claim lease; all others may come in before, for some ticks
-/// each. The rest is for a machine that has other things to do.
+/// The longest acceptable wait. For each killed process, its participants stay inside for a lease, and one that was
+/// entering keeps the lock for a claim lease. All others may enter first, for some ticks each. The rest allows for a
+/// busy machine.
 milliseconds longest_allowed(const plan& plan, int killed)
 {
     constexpr int ticks_of_a_turn = 6;
-    return (killed + 1) * (plan.settings.lease + plan.settings.claim_lease) +
+    return (killed + 1) * (plan.settings.lease + plan.settings.effective_claim_lease()) +
            plan.people() * ticks_of_a_turn * milliseconds(plan.options.time_unit) +
            std::chrono::seconds(20);
 }
 
-/// How long all together may have got nothing done.
+/// The longest acceptable time without progress.
 milliseconds patience(const plan& plan)
 {
     return longest_allowed(plan, plan.processes) + std::chrono::minutes(2);
 }
 
-/// Waits until nobody is in the room or waits, since the leases of those who were killed have to end.
+/// Waits until the state counts nobody inside or waiting: the leases of killed processes have
+/// to expire.
 ///
-/// @return The state then, or after a long time.
+/// @return The state at that time, or when the limit has passed.
 asio::awaitable<rw_state> look_around(monitor_type& monitor, milliseconds limit)
 {
     auto ok_to_read = monitor.make_condition("ok_to_read");
@@ -410,9 +410,9 @@ rw_state state_in_the_end(const plan& plan)
     return result;
 }
 
-/// Shows what was counted.
+/// Prints the totals.
 ///
-/// @return What is wrong, in sentences.
+/// @return Each mistake, as a sentence.
 std::vector<std::string> show(const plan& plan, const totals& seen, int killed)
 {
     std::vector<std::string> complaints;
@@ -448,7 +448,7 @@ std::vector<std::string> show(const plan& plan, const totals& seen, int killed)
 int open_shared_library(const sharing& how, int readers, int writers,
                         const simulation_options& options)
 {
-    // A process with nobody in it would have nothing to end with.
+    // A process without participants would never exit: the last one ends it.
     const int processes = std::min(how.processes, readers + writers);
     const plan plan{how.settings(), options, visitor_list(readers, writers), readers, processes};
     begin_book(plan);

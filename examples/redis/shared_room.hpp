@@ -8,36 +8,35 @@
 #include "common/simulation.hpp"
 #include "redis/sharing.hpp"
 
-// A room for readers and writers who are in several processes, of which some are killed. Three questions, and what
-// answers them:
+// A room for readers and writers in several processes, some of which are killed. Three questions and their answers:
 //
-// Who opens the door if somebody dies inside? The lock of the monitor comes back by itself, but who reads does not
-// hold it: what keeps others out is a number in the state. So each such number is contributed, see
-// common/readers_writers.hpp. Also how many wait: a writer who waits keeps newcomers out, and one who was killed
-// would do so for ever. When the lease of the process has ended, the server takes all of that out again and
-// notifies those who watch it.
+// What if a process is killed while one of its readers is inside? The lock of the monitor expires, but a reader
+// does not hold that lock: a number in the state excludes writers. So each such number is a contribution, see
+// common/readers_writers.hpp. The numbers of waiters are, too: a waiting writer keeps new readers out, and a killed
+// one would do so for ever. When the lease of the process has expired, the server undoes its contributions and
+// notifies those that watch the numbers.
 //
-// In which order does it do so? In any. Each contribution lapses by itself, and if there are many, sections may come
-// between one and the next. Whoever is notified looks at the state as it is then, and sleeps again if something
-// else has not lapsed yet. So the contribution to a number notifies those whose predicate reads that number, and
-// nobody counts on two of them going together.
+// In which order does the server undo them? In any order. Each contribution expires by itself, and critical sections
+// may run in between. A notified participant checks the state and waits again if another contribution has not
+// expired yet. So each contribution notifies the participants whose predicate reads its number, and no predicate
+// relies on two contributions expiring together.
 //
-// What about a process that was not killed, but stood still, or could not reach the server, for longer than its
-// lease? Its readers and writers are not in the room any more, and do not know that. Here they find out when they
-// leave, and have the turn once more. Whoever has to find out earlier asks redis::contribution::lost(). Whoever
-// writes what must not be written then fences it: see shared_dinner.cpp.
+// What if a process is not killed, but stopped or disconnected for longer than its lease? Its readers and writers
+// are no longer in the room and do not know it. Here they find out when they leave, and repeat the turn. Code
+// that must know earlier uses redis::contribution::lost(). Code whose writes must be rejected then uses fencing:
+// see shared_dinner.cpp.
 
 namespace examples::library {
 
-/// Opens a room to readers and writers in several processes, of which one is killed now and then and replaced.
+/// Runs readers and writers in several processes. From time to time one process is killed and replaced.
 ///
-/// Whether a writer was not alone is not judged by the monitor. Everybody signs a list when coming in, and crosses
-/// the name out before leaving. Who finds somebody on it who should not be in the room puts that down, and it counts
-/// if both of them turn out to have left in time: then both were in the room. What those who were killed have left
-/// on the list means nothing.
+/// The check of exclusion does not rely on the monitor. Each participant adds its name to a list when it enters, and
+/// removes it before it leaves. A participant that finds an incompatible name there records the pair. The pair
+/// is a mistake if both visits ended before their leases expired: then both were in the room. Names left by killed
+/// processes do not count.
 ///
-/// At the end everybody has had all turns, and nobody is in the room or waits, according to the state.
-/// @return what main() returns.
+/// At the end all turns are done and, according to the state, nobody is inside or waits.
+/// @return The exit status for main().
 int open_shared_library(const sharing& how, int readers, int writers,
                         const simulation_options& options);
 

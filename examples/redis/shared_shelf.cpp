@@ -32,7 +32,7 @@ namespace examples::shop {
 
 namespace {
 
-/// What all processes know.
+/// What all processes share.
 struct plan
 {
     turnstile::redis::config settings;
@@ -41,24 +41,24 @@ struct plan
     int consumers;
     int slots;
     int processes;
-    /// Of this program on this server: its semaphores have names of their own, because units that those
-    /// of a program that was broken off have taken for good would be missing.
+    /// The number of this run on this server. It is part of the semaphores' names, because an
+    /// interrupted run leaves semaphores from which units are missing.
     int run;
 
     [[nodiscard]] int all_items() const { return producers * options.rounds; }
     [[nodiscard]] int staff() const { return producers + consumers; }
 };
 
-/// The numbers of the items that lie there.
+/// The numbers of the items on the shelf.
 constexpr const char* shelf_key = "shop:shelf";
-/// How often each item was consumed.
+/// The number of times each item was consumed.
 constexpr const char* consumed_key = "shop:consumed";
-/// Everything else that is counted, and how many predecessors each process has had.
+/// All other counters, and the number of predecessors of each process.
 constexpr const char* book_key = "shop:book";
-/// How often this program has been run.
+/// The number of runs on this server.
 constexpr const char* runs_key = "shop:runs";
 
-/// Takes the place of a process: from then on its predecessors are refused, this command of theirs included.
+/// Starts a process: rejects calls of its predecessors from then on, also a late call of this script.
 constexpr const char* begin_script = R"(
 if tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) <= tonumber(ARGV[2]) then
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -66,15 +66,14 @@ end
 return 'begun'
 )";
 
-/// What all moves begin with: who has been replaced has nothing to say any more, though it may have been
-/// said before the end and be heard after.
+/// Common prologue of the moves: rejects calls of a replaced process, which may arrive after its end.
 constexpr const char* if_not_replaced = R"(
 if redis.call('HGET', KEYS[2], 'process ' .. ARGV[1]) ~= ARGV[2] then
   return redis.error_reply('ERR this process has been replaced')
 end
 )";
 
-/// Puts the next item on the shelf, if there is room.
+/// Puts the next item on the shelf if there is room.
 constexpr const char* put_script = R"(
 local length = redis.call('LLEN', KEYS[1])
 if length >= tonumber(ARGV[4]) then
@@ -89,7 +88,7 @@ end
 return 'put'
 )";
 
-/// Takes the item that has been there for the longest time.
+/// Takes the oldest item.
 constexpr const char* take_script = R"(
 local item = redis.call('LPOP', KEYS[1])
 if not item then
@@ -103,7 +102,7 @@ if redis.call('HINCRBY', KEYS[2], 'consumed', 1) == tonumber(ARGV[4]) then retur
 return 'item'
 )";
 
-/// The shelf, as one of those sees it who work there.
+/// The shelf as one producer or consumer uses it.
 class shared_shelf
 {
 public:
@@ -151,8 +150,8 @@ private:
     std::string name_;
 };
 
-/// The two semaphores. They could hold more than there are slots: a unit that is one too many is thrown
-/// away by whoever gets it, and must not be refused before.
+/// The two semaphores. Their capacity exceeds the number of slots, because a surplus unit must be
+/// accepted; the process that acquires it discards it.
 struct counters
 {
     counters(turnstile::redis::session& session, const plan& plan)
@@ -166,7 +165,7 @@ struct counters
     async_semaphore items;
 };
 
-/// One of the processes, with its share of the staff.
+/// One of the processes, with its share of producers and consumers.
 class branch
 {
 public:
@@ -211,11 +210,12 @@ private:
             here_.employ(who < plan_.producers ? produce_as(who) : consume_as(who));
     }
 
-    /// The one who was killed may have moved an item, and not have told those who wait for that.
+    /// The killed predecessor may have moved an item without releasing the unit for it. A surplus
+    /// unit is harmless.
     asio::awaitable<void> finish_last_step(int who)
     {
         auto& told = who < plan_.producers ? counters_.items : counters_.free_slots;
-        co_await told.async_release(1);
+        co_await told.async_release();
     }
 
     asio::awaitable<void> produce_as(int who)
@@ -255,7 +255,7 @@ private:
     wall_clock clock_;
 };
 
-/// Begins a new book.
+/// Resets the book.
 ///
 /// @return The number of this run.
 int begin_book(const turnstile::redis::config& settings)
@@ -280,12 +280,12 @@ int count_consumed(const plan& plan)
     return consumed;
 }
 
-/// What the book says in the end.
+/// The final contents of the book.
 struct totals
 {
     int produced = 0;
     int consumed = 0;
-    /// How many different ones were.
+    /// The number of different items.
     int different = 0;
     int left = 0;
     int most = 0;
@@ -314,8 +314,8 @@ totals read_book(const plan& plan)
     return result;
 }
 
-/// How long all together may have got nothing done: whoever is killed keeps what it has for a lease at most, and
-/// everything else takes a few ticks. The rest is for a machine that has other things to do.
+/// The longest acceptable time without progress: a killed process keeps its permits for at most one lease, and
+/// everything else takes a few ticks. The rest allows for a busy machine.
 milliseconds patience(const plan& plan)
 {
     constexpr int ticks_of_an_item = 15;
@@ -323,10 +323,10 @@ milliseconds patience(const plan& plan)
            ticks_of_an_item * milliseconds(plan.options.time_unit) + std::chrono::minutes(2);
 }
 
-/// Acquires all slots at once, though some may have been held by processes that were killed; then leaves
-/// both semaphores as they were at first, so that the server forgets them.
+/// Acquires all slots at once, also those that killed processes held. Then restores the initial state of
+/// both semaphores, so that the server forgets them.
 ///
-/// @return Whether all slots were there.
+/// @return Whether all slots were free.
 bool all_slots_came_back(const plan& plan)
 {
     bool result = false;
@@ -337,9 +337,9 @@ bool all_slots_came_back(const plan& plan)
     {
         auto slots = co_await counters.free_slots.async_try_acquire_for(plan.slots, patience(plan));
         result = slots.has_value();
-        if (const auto spare = co_await counters.free_slots.async_value(); spare > 0)
+        if (const auto spare = co_await counters.free_slots.async_available(); spare > 0)
             co_await counters.free_slots.async_take(spare);
-        if (const auto spare = co_await counters.items.async_value(); spare > 0)
+        if (const auto spare = co_await counters.items.async_available(); spare > 0)
             co_await counters.items.async_take(spare);
         slots.reset();
         co_await session.async_close(asio::as_tuple);
@@ -354,7 +354,7 @@ bool all_slots_came_back(const plan& plan)
 int open_shared_shop(const sharing& how, int producers, int consumers, int slots,
                      const simulation_options& options)
 {
-    // A process with nobody in it would have nothing to end with.
+    // A process without producers and consumers would never exit: the last one ends it.
     const int processes = std::min(how.processes, producers + consumers);
     const auto settings = how.settings();
     const plan plan{settings, options,   producers,           consumers,

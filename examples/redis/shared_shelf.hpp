@@ -8,37 +8,34 @@
 #include "common/simulation.hpp"
 #include "redis/sharing.hpp"
 
-// A shelf that several processes share, of which some are killed. Three questions, and what answers them:
+// A shelf that several processes share, some of which are killed. Three questions and their answers:
 //
-// Which flavour of redis::async_semaphore? Both semaphores move units as P and V do: whoever puts an item on
-// the shelf takes a free slot for good, and somebody else adds it again later. But `async_take()` would be
-// the wrong P. The unit would be gone at once, and if the process were killed before its item lies on the
-// shelf, that slot would never come back. So a slot is acquired as a permit, which is a lease: it comes back
-// if its holder dies while the item is being made. Only when the item lies there is the permit forgotten,
-// which takes the unit for good. It is the same with the right to take an item. V is `async_release()`: what
-// is added belongs to nobody.
+// Which operations of redis::async_semaphore? Both semaphores move units as P and V do: a producer takes a
+// free slot for good, and a consumer adds it again later. But `async_take()` would be the wrong P. It removes
+// the unit at once, and if the process were killed before its item is on the shelf, the slot would never come
+// back. So a slot is acquired as a permit, which is a lease: it comes back if its holder crashes while the
+// item is being made. When the item is on the shelf, the permit is forgotten, which takes the unit for good.
+// The right to take an item works the same way. V is `async_release()`: nobody holds the added unit.
 //
-// What if a process is killed between the two steps, the move of the item and that of the unit? No lock and
-// no semaphore makes two commands one. So the order of the steps is such that a kill leaves a unit too
-// many, never one too few:
-//   - Killed after the move and before the permit is forgotten: the lease ends, and the unit comes back.
-//   - Killed after the move and before the V, or after both: nobody knows which. Whoever takes the place of
-//     the one who was killed makes the V once more.
-// A unit too few would be waited for for ever. One too many only wakes somebody, who finds the shelf full, or
-// empty, and throws the unit away.
+// What if a process is killed between moving the item and moving the unit? No lock and no semaphore makes two
+// commands one. So the steps are ordered such that a kill leaves a unit too many, never one too few:
+//   - Killed after the move and before the permit is forgotten: the lease expires, and the unit comes back.
+//   - Killed after the move, and before or after the V: nobody knows which. The replacement of the
+//     killed process does the V once more.
+// A missing unit would block a waiter for ever. A surplus unit only wakes a waiter, which finds the shelf
+// full, or empty, and discards the unit.
 //
-// What makes it exact, then? The shelf itself. Each move is one script, together with all that is counted. It
-// refuses the item for which there is no room, and it refuses what was sent by a process that has been
-// replaced, should it arrive late. The semaphores spare everybody to ask again and again; what must never
-// happen is decided where the data are.
+// What makes the result exact, then? The shelf itself. Each move is one script that also updates the
+// counters. It rejects an item for which there is no room, and late calls of a replaced process. The
+// semaphores avoid polling; the data themselves enforce the invariants.
 
 namespace examples::shop {
 
-/// Lets producers and consumers work in several processes, of which one is killed now and then and replaced.
+/// Runs producers and consumers in several processes. From time to time one process is killed and replaced.
 ///
-/// At the end each item was produced and consumed once, there were never more on the shelf than slots, and all
-/// slots are free again, also those that were held by processes that were killed.
-/// @return what main() returns.
+/// At the end each item was produced and consumed once, the shelf never held more items than slots, and all
+/// slots are free again, also those that killed processes held.
+/// @return The exit status for main().
 int open_shared_shop(const sharing& how, int producers, int consumers, int slots,
                      const simulation_options& options);
 

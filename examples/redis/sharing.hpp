@@ -15,49 +15,47 @@
 
 namespace examples {
 
-/// The options of a simulation that runs in one process or, over Redis, in several, of which some are killed.
+/// The options of a simulation that runs in one process or, over Redis, in several, some of which are killed.
 struct sharing
 {
-    /// Of the server; empty if there is none, and all is local.
+    /// URL of the server; empty: a local simulation.
     std::string url{};
     int processes = 3;
     int kill_every = 0;
     int lease = 1000;
 
-    /// @param unit what is counted until a process is killed.
+    /// @param unit the progress that `--kill-every` counts.
     void add_to(CLI::App& app, std::string_view unit)
     {
         auto* const server = app.add_option(
-            "--redis", url, "In several processes, over Redis: the URL of the server");
-        app.add_option("--processes", processes, "With --redis: how many processes there are")
+            "--redis", url, "Run in several processes, over the Redis server at this URL");
+        app.add_option("--processes", processes, "With --redis: number of processes")
             ->check(whole_number(1, 100))
             ->needs(server)
             ->capture_default_str();
         app.add_option(
                "--kill-every", kill_every,
-               fmt::format("With --redis: after how many {} a process is killed; 0: never", unit))
+               fmt::format("With --redis: kill a process after this number of {}; 0: never", unit))
             ->check(whole_number(0, 1'000'000))
             ->needs(server)
             ->capture_default_str();
-        app.add_option(
-               "--lease", lease,
-               "With --redis: the lease in ms, after which others get what a process that was "
-               "killed has held")
+        app.add_option("--lease", lease,
+                       "With --redis: the lease in ms; a killed process loses its locks after it")
             ->check(whole_number(200, 60'000))
             ->needs(server)
             ->capture_default_str();
     }
 
-    /// Whether there are to be several processes.
+    /// Whether the simulation runs in several processes.
     [[nodiscard]] bool wanted() const noexcept { return !url.empty(); }
 
-    /// What the sessions are made of.
+    /// The configuration of the sessions.
     [[nodiscard]] turnstile::redis::config settings() const
     {
         using std::chrono::milliseconds;
         turnstile::redis::config result{url};
         result.lease = milliseconds(lease);
-        result.claim_lease = milliseconds(std::min(lease, 200));
+        result.claim_lease = milliseconds(std::max(lease / 10, 200));
         result.health_check = milliseconds(std::max(lease / 4, 50));
         return result;
     }

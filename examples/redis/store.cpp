@@ -28,7 +28,7 @@ boost::redis::config settings_of(const turnstile::redis::config& given)
         result.username = given.username;
     result.password = given.password;
     result.database_index = given.database;
-    // A process that was frozen, for however long, is to find its connection as it left it.
+    // The connection has to survive while the process is stopped, however long that is.
     result.health_check_interval = std::chrono::seconds{0};
     return result;
 }

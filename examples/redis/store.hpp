@@ -17,17 +17,17 @@
 
 namespace examples {
 
-/// The data that the examples protect with their locks: plain commands, and their answers as text.
+/// The data that the examples protect with locks: plain commands, and their replies as text.
 class store
 {
 public:
-    /// Connects to the server of a configuration.
+    /// Connects to the server of the configuration.
     store(const boost::asio::any_io_executor& executor, const turnstile::redis::config& settings);
     ~store();
     store(const store&) = delete;
     store& operator=(const store&) = delete;
 
-    /// Sends a command. Its answer has one element for each value; an error is thrown.
+    /// Sends a command. The reply has one element for each value; an error reply is thrown.
     template <class... Words>
     boost::asio::awaitable<std::vector<std::string>> command(const Words&... words)
     {
@@ -37,7 +37,7 @@ public:
     /// @copydoc command
     boost::asio::awaitable<std::vector<std::string>> send(std::vector<std::string> words);
 
-    /// Ends the connection, so that the context can come to its end.
+    /// Closes the connection, so that the context can run out of work.
     void close();
 
 private:
@@ -46,15 +46,15 @@ private:
     std::shared_ptr<link> link_;
 };
 
-/// A whole number in a field of a hash; 0 if it is not there.
+/// A whole number in a field of a hash; 0 if the field is absent.
 inline boost::asio::awaitable<int> read_number(store& store, std::string key, std::string field)
 {
     const auto answer = co_await store.command("HINCRBY", key, field, "0");
     co_return std::stoi(answer.at(0));
 }
 
-/// Does something with what lies in Redis, in a context of its own: none may be there when processes are
-/// forked.
+/// Runs @p body with a store in a context that ends with this call: no context may exist when processes
+/// are forked.
 ///
 /// @param body an `awaitable<void>(store&)`.
 template <class Body>

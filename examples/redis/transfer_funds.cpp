@@ -2,12 +2,12 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Several processes move money between accounts that lie in Redis. Each looks at the balance, decides, and
-// writes, under the locks of both accounts; so no account is ever overdrawn, and the total never changes.
+// Several processes move money between accounts in Redis. Each reads the balance, decides, and writes, under
+// the locks of both accounts. So no account is ever overdrawn, and the total never changes.
 //
-// Meanwhile processes are killed, and others frozen for longer than a lease and then let go on, in the belief
-// that they still hold their locks. The killed ones are replaced within a lease. Those that were frozen
-// write with a fencing token that has grown old, and the accounts refuse it.
+// Meanwhile some processes are killed, and others are stopped for longer than a lease, so that they
+// continue in the belief that they still hold their locks. Killed processes are replaced within a lease.
+// Resumed ones write with an outdated fencing token, and the accounts reject it.
 
 #include "common/dice.hpp"
 #include "common/program.hpp"
@@ -51,8 +51,9 @@ std::string account_key(int number)
     return fmt::format("account:{}", number);
 }
 
-/// How much money the sender has, or `refused`. Who has looked decides by that, so the accounts take nothing
-/// from older tokens any more: somebody frozen could else write between the look and the write.
+/// The sender's balance, or `refused`. Reading it stores the fencing tokens, so that the accounts reject
+/// older tokens. Otherwise a stopped process could write between this read and the write that depends
+/// on it.
 constexpr const char* look_script = R"(
 for i = 1, 2 do
   if tonumber(redis.call('HGET', KEYS[i], 'fence')) > tonumber(ARGV[i]) then
@@ -66,8 +67,8 @@ end
 return redis.call('HGET', KEYS[1], 'money')
 )";
 
-/// Moves the money if both fencing tokens are young enough, and counts what happened. The decision was
-/// made before, from what was read under the locks; the storage checks nothing but the tokens.
+/// Moves the money if both fencing tokens are recent enough, and counts the result. The decision was
+/// made from the balance that was read under the locks; the storage checks only the tokens.
 constexpr const char* transfer_script = R"(
 for i = 1, 2 do
   if tonumber(redis.call('HGET', KEYS[i], 'fence')) > tonumber(ARGV[1 + i]) then
@@ -81,8 +82,7 @@ redis.call('HINCRBY', KEYS[3], 'done', 1)
 return 'done'
 )";
 
-/// One transfer. The locks are taken in the order of the accounts, or two processes might wait for each
-/// other.
+/// One transfer. The locks are acquired in the order of the accounts, which prevents deadlock.
 asio::awaitable<void> transfer(turnstile::redis::session& session, examples::store& store,
                                int sender, int receiver, int amount)
 {
@@ -96,7 +96,7 @@ asio::awaitable<void> transfer(turnstile::redis::session& session, examples::sto
     const auto money = co_await store.command(
         "EVAL", look_script, "3", account_key(sender), account_key(receiver), "transfers",
         std::to_string(of_sender.fencing_token()), std::to_string(of_receiver.fencing_token()));
-    // Somebody thinks about it. Who is frozen now will write what was decided long ago.
+    // Time to decide. A process that is stopped here writes with an outdated decision.
     asio::steady_timer timer{co_await asio::this_coro::executor, milliseconds(5)};
     co_await timer.async_wait(asio::deferred);
     if (money.at(0) != "refused" && std::stoi(money.at(0)) >= amount)
@@ -104,7 +104,7 @@ asio::awaitable<void> transfer(turnstile::redis::session& session, examples::sto
                                account_key(receiver), "transfers", std::to_string(amount),
                                std::to_string(of_sender.fencing_token()),
                                std::to_string(of_receiver.fencing_token()));
-    // They may have been lost: that the write was refused says it already.
+    // The locks may have been lost. The rejected write reports that already.
     co_await second_guard.async_unlock(asio::as_tuple);
     co_await first_guard.async_unlock(asio::as_tuple);
 }
@@ -133,7 +133,7 @@ void run_worker(const plan& plan, int seed)
     context.run();
 }
 
-/// Kills and freezes processes until their time is over.
+/// Kills and stops processes until the time is up.
 class trouble_maker
 {
 public:
@@ -214,7 +214,7 @@ private:
     int frozen_count_ = 0;
 };
 
-/// Does something with the data, in a context of its own.
+/// Runs @p body with a store in a context that ends with this call.
 template <class Body>
 void with_store(const plan& plan, Body body)
 {
@@ -241,7 +241,7 @@ void open_accounts(const plan& plan)
     with_store(plan, open);
 }
 
-/// Says how it ended. Whether all is well.
+/// Prints the result. Returns whether all checks passed.
 bool report(const plan& plan, const trouble_maker& trouble)
 {
     int total = 0;
@@ -281,26 +281,26 @@ try
     int freeze_every = 1000;
     int lease = 500;
 
-    CLI::App app{"Processes move money between accounts in Redis; some are killed or frozen.",
+    CLI::App app{"Processes move money between accounts in Redis; some are killed or stopped.",
                  "transfer_funds"};
     const auto any_time = examples::whole_number(0, 3'600'000);
-    app.add_option("--redis", url, "The server")
+    app.add_option("--redis", url, "URL of the server")
         ->envname("TURNSTILE_REDIS_URL")
         ->capture_default_str();
-    app.add_option("--processes", processes, "How many processes move money")
+    app.add_option("--processes", processes, "Number of processes")
         ->check(examples::whole_number(1, 100))
         ->capture_default_str();
-    app.add_option("--accounts", plan.accounts, "How many accounts there are")
+    app.add_option("--accounts", plan.accounts, "Number of accounts")
         ->check(examples::whole_number(2, 10'000))
         ->capture_default_str();
-    app.add_option("--seconds", seconds, "How long")
+    app.add_option("--seconds", seconds, "Duration in seconds")
         ->check(examples::whole_number(1, 3600))
         ->capture_default_str();
     app.add_option("--kill-every", kill_every, "Time between two kills in ms; 0: none")
         ->check(any_time)
         ->capture_default_str();
     app.add_option("--freeze-every", freeze_every,
-                   "Time between two that are frozen in ms; 0: none")
+                   "Time between two stopped processes in ms; 0: none")
         ->check(any_time)
         ->capture_default_str();
     app.add_option("--lease", lease, "The lease in ms")

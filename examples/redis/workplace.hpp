@@ -18,7 +18,7 @@
 
 namespace examples {
 
-/// What those who work in a process need: a context, a session and a store. All ends when the last of them has.
+/// A context, a session and a store for the coroutines of one process. They end with the last coroutine.
 class workplace
 {
 public:
@@ -28,7 +28,7 @@ public:
     {
     }
 
-    /// Lets somebody work here, who may let others.
+    /// Starts a coroutine, which may start others.
     void employ(boost::asio::awaitable<void> work)
     {
         ++present_;
@@ -41,7 +41,7 @@ public:
                               });
     }
 
-    /// Returns when everybody has gone.
+    /// Returns when all coroutines have ended.
     void run() { context.run(); }
 
     boost::asio::io_context context;

@@ -2,8 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The dinner of the philosophers: that it goes well with every seed, and that the watch notices what
-// goes wrong.
+// Checks that the dinner succeeds with every seed, and that the watch notices mistakes.
 
 #include "../../examples/common/dining_philosophers.hpp"
 #include "../../examples/common/tick_clock.hpp"
@@ -31,7 +30,7 @@ struct result
     std::ptrdiff_t forks_on_the_table = 0;
 };
 
-/// A dinner with forks that so many can have at once.
+/// A dinner at which @p sharers philosophers can hold the same fork.
 result give_dinner(int seed, dinner::fork_order order, std::ptrdiff_t sharers = 1)
 {
     constexpr int rounds = 10;
@@ -79,7 +78,7 @@ BOOST_AUTO_TEST_CASE(everybody_eats_and_puts_the_forks_back)
     }
 }
 
-BOOST_AUTO_TEST_CASE(nobody_goes_on_if_everybody_took_the_left_fork)
+BOOST_AUTO_TEST_CASE(left_forks_first_end_in_deadlock)
 {
     int deadlocks = 0;
     for (int seed = 0; seed != 200; ++seed)
@@ -107,13 +106,13 @@ BOOST_AUTO_TEST_CASE(the_watch_sees_neighbours_who_eat_with_the_same_fork)
     BOOST_TEST(r.complaints.front().find("begins to eat while") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(the_watch_names_who_eats_when_with_whom)
+BOOST_AUTO_TEST_CASE(the_watch_reports_neighbours_that_eat_together_with_the_tick)
 {
     using enum dinner::activity;
     dinner::watch watch{names};
     watch.note(1, 3, eats);
     watch.note(3, 3, eats);
-    BOOST_TEST(watch.complaints(1).size() == 5U);  // who has not left is one
+    BOOST_TEST(watch.complaints(1).size() == 5U);  // one for each philosopher that has not left
     watch.note(0, 4, eats);
     BOOST_TEST(watch.complaints(1).front() == "at 4 Ada begins to eat while Bohr still does");
     watch.note(0, 5, thinks);

@@ -4,7 +4,7 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=support/check.sh
 source "$(dirname "$0")/support/check.sh" "$1"
 
-# In the chart, nobody eats below somebody who eats; the last row is next to the first one.
+# No philosopher eats at the same time as the one in the next row. The last row is next to the first one.
 expect_no_neighbours_eating() {
   awk -v command="$command_line" '
     function check_piece(   i, column, next_row) {
@@ -38,7 +38,7 @@ expect_text 'Aristotle      5 ' 'Epicurus       5 ' \
 expect_no_neighbours_eating
 default_output=$output
 
-# How fast the time passes changes nothing, the seed does.
+# The speed of time does not affect the result; the seed does.
 run dining_philosophers --time-unit 0
 expect_output "$default_output"
 run dining_philosophers --seed 1 --rounds 5 --philosophers 5 --time-unit 0
@@ -65,7 +65,7 @@ run dining_philosophers --verbose --time-unit 0 --rounds 1
 expect_status 0
 expect_text 'Buddha wants to eat' 'Confucius has one fork' 'Diogenes eats' 'Epicurus leaves'
 
-# Everybody holds one fork: a deadlock, and the program says so.
+# Each philosopher holds one fork: the program reports the deadlock.
 run dining_philosophers --left-first --seed 2 --time-unit 0
 expect_status 1
 for name in Aristotle Buddha Confucius Diogenes Epicurus; do

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Producers and consumers: that it goes well with every seed, also if there are units too many, and that the
-// watch notices what goes wrong.
+// Checks that all items are consumed with every seed, also with surplus units, and that the watch
+// notices mistakes.
 
 #include "../../examples/common/producer_consumer.hpp"
 #include "../../examples/common/tick_clock.hpp"
@@ -27,7 +27,7 @@ constexpr int consumers = 2;
 constexpr int slots = 2;
 constexpr int rounds = 5;
 
-/// A shelf that refuses what does not go.
+/// A shelf that rejects impossible moves.
 struct shelf
 {
     asio::awaitable<bool> async_put()
@@ -63,7 +63,7 @@ struct result
     std::ptrdiff_t free_slots = 0;
 };
 
-/// A day at which there are so many free slots and items too many at first.
+/// Runs a simulation that starts with surplus units.
 result open_shop(int seed, int slots_too_many = 0, int items_too_many = 0)
 {
     asio::io_context context;
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(everything_is_consumed_and_no_unit_is_too_many)
     }
 }
 
-BOOST_AUTO_TEST_CASE(units_too_many_are_thrown_away_by_those_who_get_them)
+BOOST_AUTO_TEST_CASE(surplus_units_are_discarded_when_acquired)
 {
     int found_full = 0;
     for (int seed = 0; seed != 200; ++seed)
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(units_too_many_are_thrown_away_by_those_who_get_them)
             BOOST_TEST(r.complaints.empty());
             BOOST_TEST(r.end.consumed == producers * rounds);
             BOOST_TEST(r.end.lying == 0);
-            // Those that nobody has come across are left.
+            // Surplus units that were not acquired remain.
             BOOST_TEST(r.end.found_empty <= 3);
             BOOST_TEST(r.free_slots == slots + 2 - r.end.found_full);
         }
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(the_watch_sees_items_on_top_of_others_and_items_that_are_no
     BOOST_TEST(watch.most() == 2);
 }
 
-BOOST_AUTO_TEST_CASE(the_watch_sees_who_has_not_made_enough)
+BOOST_AUTO_TEST_CASE(the_watch_reports_producers_with_too_few_items)
 {
     using enum shop::activity;
     shop::watch watch{1, 1, 1};

@@ -4,8 +4,8 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=support/check.sh
 source "$(dirname "$0")/support/check.sh" "$1"
 
-# In the chart, each producer makes $1 items, and all of them are consumed: in each row, every stretch of = or
-# # is one.
+# In the chart, each producer makes $1 items, and all of them are consumed. In each row, every stretch of = or
+# # is one item.
 expect_items_in_chart() {
   awk -v command="$command_line" -v each="$1" '
     /longest wait/ { exit }
@@ -38,7 +38,7 @@ expect_text 'producer 1      5 ' 'producer 3      5 ' 'All 15 items were consume
 expect_items_in_chart 5
 default_output=$output
 
-# How fast the time passes changes nothing, the seed does.
+# The speed of time does not affect the result; the seed does.
 run producer_consumer --time-unit 0
 expect_output "$default_output"
 run producer_consumer --producers 3 --consumers 2 --slots 3 --rounds 5 --seed 1 --time-unit 0
@@ -47,14 +47,14 @@ run producer_consumer --seed 7
 expect_status 0
 [[ $output != "$default_output" ]] || complain 'the seed changes nothing'
 
-# More producers than slots, and few consumers: all slots are taken, and nobody puts an item on top of others.
+# More producers than slots, and few consumers: all slots are used, and no item is put on a full shelf.
 for seed in {0..19}; do
   run producer_consumer --seed "$seed" --producers 6 --consumers 1 --slots 2 --rounds 10 --time-unit 0
   expect_status 0
   expect_text 'All 60 items were consumed' 'At most 2 of 2 slots'
 done
 
-# Many consumers, of whom most get nothing: all of them learn that nothing more will come.
+# Most of the many consumers get nothing, and all of them stop.
 run producer_consumer --producers 1 --consumers 100 --rounds 1 --time-unit 0
 expect_status 0
 expect_text 'All 1 items were consumed' 'consumer 100      0 '

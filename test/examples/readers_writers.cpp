@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Readers and writers: that it goes well with every seed and nobody waits for long, that a cancelled
-// wait leaves nothing behind, and that the watch notices what goes wrong.
+// Checks that all turns succeed with every seed and short waits, that a cancelled wait leaves nothing
+// behind, and that the watch notices mistakes.
 
 #include "../../examples/common/readers_writers.hpp"
 #include "../../examples/common/tick_clock.hpp"
@@ -38,7 +38,7 @@ struct scene
     monitor shared{context};
     library::reading_room<monitor> room{shared};
 
-    /// Somebody enters, now or later; the result tells.
+    /// An attempt to enter, and its result.
     struct attempt
     {
         bool is_inside = false;
@@ -141,8 +141,8 @@ BOOST_AUTO_TEST_CASE(everybody_gets_in_and_nobody_waits_for_long)
         BOOST_TEST_CONTEXT("seed " << seed)
         {
             BOOST_TEST(d.complaints.empty());
-            // Reading and writing take 3 ticks at most. A reader waits for those who read, and for
-            // the writer who came before; a writer for that once for each writer before it.
+            // Reading and writing take 3 ticks at most. A reader waits for the current readers and for one
+            // writer; a writer waits for these once for each writer ahead of it.
             BOOST_TEST(d.longest_wait_of_readers <= 6);
             BOOST_TEST(d.longest_wait_of_writers <= 6 * static_cast<int>(writers));
             BOOST_TEST(d.left_behind.inside == 0);
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(readers_share_the_room_and_a_writer_does_not)
     BOOST_TEST(other_writer.is_inside);
 }
 
-BOOST_AUTO_TEST_CASE(a_writer_who_waits_keeps_newcomers_out_until_it_is_cancelled)
+BOOST_AUTO_TEST_CASE(a_waiting_writer_excludes_newcomers_until_it_is_cancelled)
 {
     scene s;
     scene::attempt inside;
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(a_writer_who_waits_keeps_newcomers_out_until_it_is_cancelle
     BOOST_TEST(s.state().inside == 2);
 }
 
-BOOST_AUTO_TEST_CASE(a_reader_who_is_cancelled_keeps_nobody_out)
+BOOST_AUTO_TEST_CASE(a_cancelled_reader_excludes_no_participant)
 {
     scene s;
     scene::attempt inside;
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(a_reader_who_is_cancelled_keeps_nobody_out)
     BOOST_TEST(writer.is_inside);
 }
 
-BOOST_AUTO_TEST_CASE(a_reader_who_is_cancelled_while_the_writer_leaves_passes_it_on)
+BOOST_AUTO_TEST_CASE(a_reader_cancelled_while_the_writer_leaves_notifies_the_next_writer)
 {
     scene s;
     scene::attempt inside;
@@ -230,8 +230,8 @@ BOOST_AUTO_TEST_CASE(a_reader_who_is_cancelled_while_the_writer_leaves_passes_it
     s.enter(reader, role::reader);
     s.enter(writer, role::writer);
 
-    // Somebody is in the monitor; behind it stand the writer who leaves, and then the reader, who does
-    // not sleep any more and does not know yet that it is cancelled.
+    // A coroutine holds the monitor. The leaving writer waits for it, and then the reader, which has been
+    // notified and then is cancelled.
     const auto linger = [&](auto&) -> asio::awaitable<void> { co_await s.clock.async_pause(1); };
     s.shared.async_with(linger, asio::detached);
     asio::co_spawn(s.context, s.room.leave(inside.mine), asio::detached);
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(a_reader_who_is_cancelled_while_the_writer_leaves_passes_it
     BOOST_TEST(writer.is_inside);
 }
 
-BOOST_AUTO_TEST_CASE(who_forgets_to_leave_keeps_nobody_out)
+BOOST_AUTO_TEST_CASE(a_destroyed_stay_excludes_no_participant)
 {
     scene s;
     scene::attempt first;
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(who_forgets_to_leave_keeps_nobody_out)
     s.clock.run();
     BOOST_TEST(second.is_inside);
 
-    // A writer keeps out both, so both are told.
+    // A writer excludes both, so both are notified.
     s.enter(third, role::reader);
     second.mine = {};
     s.clock.run();
@@ -274,14 +274,14 @@ BOOST_AUTO_TEST_CASE(who_forgets_to_leave_keeps_nobody_out)
     BOOST_TEST(s.state().writers == 1);
 }
 
-BOOST_AUTO_TEST_CASE(the_watch_sees_who_is_not_alone)
+BOOST_AUTO_TEST_CASE(the_watch_reports_writers_that_are_not_alone)
 {
     using enum library::activity;
     library::watch watch{{"reader 1", "reader 2", "writer 1", "writer 2"}};
     watch.note(0, 1, reads);
     watch.note(1, 2, reads);
     BOOST_TEST(watch.most_readers() == 2);
-    BOOST_TEST(watch.complaints(1).size() == 4U);  // who has not gone home is one
+    BOOST_TEST(watch.complaints(1).size() == 4U);  // one for each participant that has not left
 
     watch.note(2, 3, writes);
     BOOST_TEST(watch.complaints(1).front() ==

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The code of the README does what the README says. readme.sh compares the two texts.
+// Checks that the code of the README works. readme.sh compares the two texts.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/buffer.hpp>
@@ -39,7 +39,7 @@ struct connection
         auto guard = co_await mutex.async_lock();  // suspends; first come, first served
         co_await asio::async_write(socket, asio::buffer(m.header));
         co_await asio::async_write(socket, asio::buffer(m.body));
-    }  // here the guard hands the lock to whoever is next
+    }  // the guard hands the lock over to the next waiter
 
     tcp::socket socket;
     turnstile::async_mutex mutex{socket.get_executor()};

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Tests the README: its code is the code of readme.cpp, what it shows of the examples is what they
-# print, its links lead somewhere, and it names every header. $1 is the directory of the examples.
+# Tests the README: its code equals that of readme.cpp, its outputs equal those of the examples, its links
+# have targets, and it names every header. $1 is the directory of the examples.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=support/check.sh
 source "$(dirname "$0")/support/check.sh" "$1"
@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=${here%/test/examples}
 readme=$(< "$root/README.md")
 
-# shellcheck disable=SC2016  # these are no commands but marks of Markdown
+# shellcheck disable=SC2016  # marks of Markdown
 code=$(sed -n '/^```cpp$/,/^```$/ { /^```/!p }' <<< "$readme")
 compiled=$(sed -n '/^\/\/ \[README\]$/,/^\/\/ \[README\]$/ { /^\/\/ \[README\]$/!p }' "$here/readme.cpp")
 [[ $code == "$compiled" ]] || complain "the code of the README is
@@ -17,7 +17,7 @@ $code
 instead of
 $compiled"
 
-# A block of a program's output begins with the command.
+# A block with a program's output begins with the command.
 shown=0
 while IFS= read -r line; do
   if [[ $line == '$ '* ]]; then
@@ -35,8 +35,15 @@ while IFS= read -r line; do
 done <<< "$readme"
 ((shown > 0)) || complain 'the README shows no output of an example'
 
+# The anchors of a page: its headings in lower case, without punctuation, with hyphens for spaces.
+anchors() {
+  sed -n 's/^##* //p' "$1" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
 for link in $(grep -oE '\]\([^)]*\)' <<< "$readme" | tr -d ']()'); do
-  [[ -e $root/$link ]] || complain "the README links to $link, which is not there"
+  page=$root/${link%%#*}
+  [[ -e $page ]] || complain "the README links to $link, which is not there"
+  [[ $link != *'#'* ]] || anchors "$page" | grep -xF -e "${link#*#}" > /dev/null ||
+    complain "the README links to $link, a heading that is not there"
 done
 
 for path in "$root"/include/turnstile/*.hpp; do

@@ -19,12 +19,12 @@ run serialized_writer --writers 200 --messages 20
 expect_status 0
 expect_text '4000 arrived whole, 0 lines were torn.'
 
-# Who writes alone needs no lock.
+# A single writer needs no lock.
 run serialized_writer --no-mutex --writers 1
 expect_status 0
 expect_text '50 arrived whole, 0 lines were torn.'
 
-# With two it goes wrong, how badly is not said.
+# With several writers, lines are torn; their number varies.
 run serialized_writer --no-mutex
 expect_status 0
 expect_text 'writer 1, writer 2' ' without a lock: '

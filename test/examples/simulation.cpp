@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The clock of the simulations, and the chart that they draw.
+// The clock and the chart of the simulations.
 
 #include "../../examples/common/dice.hpp"
 #include "../../examples/common/tick_clock.hpp"
@@ -18,7 +18,7 @@
 
 namespace asio = boost::asio;
 
-BOOST_AUTO_TEST_CASE(the_clock_wakes_in_the_order_of_ticks_then_of_coming)
+BOOST_AUTO_TEST_CASE(pauses_end_in_the_order_of_ticks_and_then_of_their_start)
 {
     asio::io_context context;
     examples::tick_clock clock{context};
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(the_clock_wakes_in_the_order_of_ticks_then_of_coming)
     BOOST_TEST(clock.now() == 3);
 }
 
-BOOST_AUTO_TEST_CASE(the_clock_stands_still_while_somebody_has_something_to_do)
+BOOST_AUTO_TEST_CASE(the_clock_stands_still_while_a_handler_is_ready)
 {
     asio::io_context context;
     examples::tick_clock clock{context};
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(a_tick_takes_its_time)
     BOOST_TEST((std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(30)));
 }
 
-BOOST_AUTO_TEST_CASE(who_still_sleeps_when_the_clock_goes_is_destroyed)
+BOOST_AUTO_TEST_CASE(pending_pauses_are_destroyed_with_the_clock)
 {
     asio::io_context context;
     bool woke = false;
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(the_chart_shows_what_lasted)
     t.note(0, 7, ' ');
     t.note(1, 0, '.');
     t.note(1, 2, 'x');
-    t.note(1, 2, 'y');  // x took no time
+    t.note(1, 2, 'y');  // x lasted no time
     BOOST_TEST(t.chart(8) == "      0    5\n"
                              "a     ...--##\n"
                              "long  ..yyyyyyy\n\n");

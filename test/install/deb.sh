@@ -1,12 +1,12 @@
 #!/bin/bash
-# Makes the packages and looks whether they have what a user includes and what CMake looks for.
+# Builds the packages and checks that they contain the headers and the files that CMake looks for.
 set -euo pipefail
 cpack=$1 build=$2 redis=$3
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# expect PACKAGE FILE...: the files are there, below /usr.
+# expect PACKAGE FILE...: the package contains the files below /usr.
 expect() {
   local contents file
   contents=$(dpkg-deb --contents "$1")

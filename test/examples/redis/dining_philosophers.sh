@@ -8,7 +8,7 @@ source "$(dirname "$0")/../support/check.sh" "$1"
 source "$(dirname "$0")/../../../scripts/redis.sh"
 start_redis
 
-# Long enough for some to be killed, even if whoever kills them comes late.
+# Long enough for kills, even if they come late.
 run dining_philosophers --redis "$redis_url" --processes 3 --rounds 30 --time-unit 20 --kill-every 25
 expect_status 0
 expect_text 'Aristotle    30 meals' 'Buddha       30 meals' 'Confucius    30 meals' \
@@ -16,11 +16,11 @@ expect_text 'Aristotle    30 meals' 'Buddha       30 meals' 'Confucius    30 mea
   'Everybody had 30 meals, and all forks lie on the table.'
 [[ $output == *'processes killed: '[1-9]* ]] || complain "$command_line killed nobody: $output"
 
-# What the books say, in the server.
+# The counters in the server.
 meals=$(redis-cli -s "${redis_url#unix://}" hget dinner meals)
 [[ $meals == 150 ]] || complain "the server knows of $meals meals instead of 150"
 
-# More processes than philosophers, and nobody is killed.
+# More processes than philosophers, without kills.
 run dining_philosophers --redis "$redis_url" --processes 4 --philosophers 2 --rounds 5 --time-unit 1
 expect_status 0
 expect_text 'processes killed: 0' 'Everybody had 5 meals'

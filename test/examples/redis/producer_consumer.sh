@@ -10,8 +10,8 @@ start_redis
 
 cli() { redis-cli -s "${redis_url#unix://}" "$@"; }
 
-# What lies in the server after a run with $1 items: each was consumed once, and nothing is kept for ever but
-# what this example writes itself.
+# Checks the server's memory after a run with $1 items: each was consumed once, and only this example's own
+# data have no TTL.
 expect_books() {
   [[ $(cli hget shop:book produced) == "$1" && $(cli hget shop:book consumed) == "$1" ]] ||
     complain "$command_line: the book says $(cli hgetall shop:book)"
@@ -20,7 +20,7 @@ expect_books() {
   [[ $(cli llen shop:shelf) == 0 ]] || complain "$command_line left items on the shelf"
 }
 
-# Nobody is killed, and no lease ends: the semaphores alone let nobody in for whom there is nothing to do.
+# Without kills and expired leases, no semaphore has surplus units.
 run producer_consumer --redis "$redis_url" --rounds 10 --lease 60000
 expect_status 0
 expect_text 'producer 1       10 items' 'producer 3       10 items' \
@@ -36,8 +36,8 @@ while IFS= read -r key; do
 done < <(cli --scan --pattern 'turnstile:*')
 ((keys != 0)) || complain 'there were no semaphores'
 
-# Long enough for some to be killed, even if whoever kills them comes late. One slot: no unit may be missing
-# for longer than a lease, or all of them stand still.
+# Long enough for kills, even if they come late. With one slot, a unit that is missing for longer than a
+# lease would stop everything.
 for slots_and_unit in '1 10' '4 20'; do
   read -r slots unit <<< "$slots_and_unit"
   run producer_consumer --redis "$redis_url" --slots "$slots" --consumers 3 --rounds 40 --time-unit "$unit" \
@@ -49,7 +49,7 @@ for slots_and_unit in '1 10' '4 20'; do
   expect_books 120
 done
 
-# More processes than those who work there.
+# More processes than producers and consumers.
 run producer_consumer --redis "$redis_url" --producers 1 --consumers 1 --processes 5 --time-unit 1 --verbose
 expect_status 0
 expect_text 'producer 1 has a slot and makes an item' 'consumer 1 consumes an item' 'consumer 1 leaves' \

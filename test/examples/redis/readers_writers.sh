@@ -10,8 +10,8 @@ start_redis
 
 cli() { redis-cli -s "${redis_url#unix://}" "$@"; }
 
-# Everybody had $1 turns, $2 in all; the state says that nobody is left; and nobody waited for longer than the
-# leases and a busy machine explain.
+# All participants had $1 turns, $2 in total. According to the state, nobody is left. The leases and a busy
+# machine explain the longest wait.
 expect_good_end() {
   expect_status 0
   expect_text "turns: $2, most readers at once: " \
@@ -35,30 +35,30 @@ expect_kills() {
   [[ $output == *'processes killed: '[1-9]* ]] || complain "$command_line killed nobody: $output"
 }
 
-# Nobody is killed.
+# Without kills.
 run readers_writers --redis "$redis_url" --rounds 10 --lease 60000
 expect_good_end 10 70
 expect_text 'reader 1      10 turns' 'reader 5      10 turns' 'writer 2      10 turns' \
   'processes killed: 0, with 0 who read and 0 who wrote'
-# The state is all of the monitor that lasts.
+# Only the state of the monitor has no TTL.
 while IFS= read -r key; do
   [[ $(cli ttl "$key") != -1 || $key == *monitor.state:* ]] || complain "$command_line left $key for ever"
 done < <(cli --scan --pattern 'turnstile:*')
 writes=$(cli hget "$(cli --scan --pattern 'turnstile:*monitor.state:*')" writes)
 ((writes >= 20)) || complain "$command_line: the state knows of $writes writes"
 
-# Long enough for some to be killed, even if whoever kills them comes late.
+# Long enough for kills, even if they come late.
 run readers_writers --redis "$redis_url" --rounds 30 --time-unit 10 --kill-every 20
 expect_good_end 30 210
 expect_kills
-# Who writes mostly waits, and whoever is killed takes more with it than one script undoes.
+# Most writers wait, and a killed process has more contributions than one script undoes.
 run readers_writers --redis "$redis_url" --readers 100 --writers 60 --processes 2 --rounds 2 --time-unit 20 \
   --kill-every 50
 expect_good_end 2 320
 expect_kills
 
-# A process stands still for two leases while its reader is in the room. Then it goes on, and the reader has
-# that turn once more. The first process has the reader.
+# A process is stopped for two leases while its reader is in the room. Then it continues, and the reader
+# repeats that turn. The first process has the reader.
 log=$(mktemp)
 command_line='readers_writers, of which one process stands still'
 "$examples/readers_writers" --redis "$redis_url" --processes 2 --readers 1 --writers 1 --rounds 15 --time-unit 50 \
@@ -86,7 +86,7 @@ rm "$log"
 expect_good_end 15 30
 [[ $output == *'had been lost: '[1-9]* ]] || complain "$command_line: no turn was repeated: $output"
 
-# More processes than people.
+# More processes than participants.
 run readers_writers --redis "$redis_url" --readers 1 --writers 1 --processes 5 --time-unit 1 --verbose
 expect_status 0
 expect_text 'reader 1 wants to come in' 'reader 1 reads' 'writer 1 writes' 'writer 1 goes home' \

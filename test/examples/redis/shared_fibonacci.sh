@@ -6,7 +6,7 @@ source "$(dirname "$0")/../support/check.sh" "$1"
 # shellcheck source-path=SCRIPTDIR source=../../../scripts/redis.sh
 source "$(dirname "$0")/../../../scripts/redis.sh"
 start_redis
-# It is not about time: no stop of a process may end a lease, a connection or the wait for an answer.
+# The example is not about time: a paused process must not lose a lease, a connection or an answer.
 redis_url+='?lease=5min&claim_lease=1min&health_check=1min&connect_timeout=1min'
 
 run shared_fibonacci --redis "$redis_url" --processes 4 --count 20

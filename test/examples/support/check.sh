@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the tests of the examples share. They source it, with the examples' directory as $1.
+# Functions for the tests of the examples, which source this file with the examples' directory as $1.
 
 examples=$1
 failures=0
@@ -10,7 +10,7 @@ complain() {
   failures=$((failures + 1))
 }
 
-# run PROGRAM ARGUMENT...   leaves what it did in $status, $output and $errors
+# run PROGRAM ARGUMENT... sets $status, $output and $errors
 run() {
   command_line=$*
   local errors_file
@@ -34,7 +34,7 @@ instead of
 $1"
 }
 
-# expect_text TEXT...   each is somewhere in the output
+# expect_text TEXT... each TEXT occurs in the output
 expect_text() {
   local text
   for text; do
@@ -50,7 +50,7 @@ expect_help() {
   expect_text "Usage: $1" "${@:2}"
 }
 
-# expect_refusal TEXT PROGRAM ARGUMENT...   it fails, says TEXT and does nothing else
+# expect_refusal TEXT PROGRAM ARGUMENT... the program fails, its error contains TEXT, and there is no output
 expect_refusal() {
   run "${@:2}"
   ((status != 0)) || complain "$command_line did not fail"

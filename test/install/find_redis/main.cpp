@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// A user's program: something of the headers and something of the library.
+// A user's program, which uses the headers and the library.
 
 #include <turnstile/redis/config.hpp>
 #include <turnstile/redis/error.hpp>
