@@ -26,14 +26,14 @@
 
 // How the benchmarks measure and report.
 //
-// Absolute times differ from machine to machine, and on a shared one from second to second. What is
-// compared is therefore measured in turns, in slices of a few milliseconds, and a ratio is the median
-// of the ratios of neighbouring slices: a disturbance hits both, or is one sample of many. What runs
-// on one thread is timed by what that thread consumes, what needs several threads by the wall clock.
+// Absolute times differ between machines, and on a shared machine from second to second. So compared
+// subjects run in turns, in slices of a few milliseconds, and a ratio is the median of the ratios
+// of neighbouring slices. A disturbance hits both slices, or is one sample of many. Single-threaded
+// subjects are timed by the thread's CPU time, others by the wall clock.
 
 namespace bench {
 
-/// A clock of this header, in nanoseconds.
+/// One of the clocks below, in nanoseconds.
 using time_function = double (*)();
 
 inline double real_time()
@@ -43,7 +43,7 @@ inline double real_time()
         .count();
 }
 
-/// How long the calling thread has been running, without the time that other programs got meanwhile.
+/// CPU time of the calling thread.
 inline double thread_time()
 {
     std::timespec t{};
@@ -60,24 +60,23 @@ inline double median(std::vector<double> samples)
     return (*middle + *std::max_element(samples.begin(), middle)) / 2;
 }
 
-/// What so large a part of the samples does not exceed.
+/// The given percentile of the samples; @p part is from 0 to 1.
 inline double percentile(std::vector<double> samples, double part)
 {
     std::sort(samples.begin(), samples.end());
     return samples[static_cast<std::size_t>(part * static_cast<double>(samples.size() - 1))];
 }
 
-/// A line of the report.
 struct row
 {
     std::string name;
     /// NaN if it could not be measured.
     double value;
     std::string unit;
-    /// What the value is divided by; empty if the row stands for itself.
+    /// The row by which the value is divided; empty for a row without a ratio.
     std::string baseline{};
     std::optional<double> ratio{};
-    /// The greatest ratio, or without a ratio the greatest value, that is good enough.
+    /// The greatest acceptable ratio or, for a row without a ratio, the greatest acceptable value.
     std::optional<double> bar{};
 
     [[nodiscard]] std::optional<bool> met() const
@@ -97,10 +96,10 @@ public:
         rows_.push_back(std::move(r));
     }
 
-    /// For the file alone: whoever calls this prints it in a way of its own.
+    /// Adds a row to the file only; the caller prints it.
     void add_unprinted(row r) { rows_.push_back(std::move(r)); }
 
-    /// What would have been measured if the machine had what it takes.
+    /// Reports a row that this machine cannot measure.
     void add_missing(std::string name, std::string_view why)
     {
         fmt::print("{:<66} missing: {}\n", name, why);
@@ -133,8 +132,11 @@ private:
     static void print(const row& r)
     {
         const std::optional<bool> met = r.met();
-        print(r.name, fmt::format("{:.4g}", r.value), r.unit, number_or(r.ratio, ""),
-              number_or(r.bar, ""), met ? (*met ? "yes" : "NO") : "", r.baseline);
+        // Counts of instructions need more than four digits.
+        print(r.name,
+              r.value < 1e5 ? fmt::format("{:.4g}", r.value) : fmt::format("{:.0f}", r.value),
+              r.unit, number_or(r.ratio, ""), number_or(r.bar, ""),
+              met ? (*met ? "yes" : "NO") : "", r.baseline);
     }
 
     static void print(std::string_view name, std::string_view value, std::string_view unit,
@@ -151,7 +153,7 @@ private:
         return number ? fmt::format("{:.3g}", *number) : std::string(otherwise);
     }
 
-    /// The names are literals of the programs, without anything that would have to be escaped.
+    /// Nothing is escaped: the names are literals of the programs.
     static std::string to_json(const row& r)
     {
         const std::optional<bool> met = r.met();
@@ -167,14 +169,14 @@ private:
     std::vector<row> rows_;
 };
 
-/// Something that can be measured: runs a slice and returns nanoseconds per operation.
+/// One thing to measure: runs a slice and returns nanoseconds per operation.
 struct subject
 {
     std::string name;
     std::function<double()> run;
 };
 
-/// A line that a group of subjects is measured for.
+/// One row of the report, computed from a group of subjects.
 struct comparison
 {
     std::string name;
@@ -213,7 +215,8 @@ private:
             s.run();  // warm-up
         for (unsigned i = 0; i != repetitions_; ++i)
         {
-            // To and fro, so that a drift of the machine's speed favours nobody.
+            // Alternating directions, so that a drift of the machine's speed affects all
+            // subjects equally.
             if (i % 2 == 0)
                 std::for_each(subjects.begin(), subjects.end(), sampler{samples});
             else

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The local primitives against what they are made of and what people use instead; see
-// docs/benchmarks.md.
+// Compares the local primitives with their building blocks and with common alternatives;
+// see docs/benchmarks.md.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -26,8 +26,8 @@
 
 // --- counting allocations ---------------------------------------------------------------------
 
-// Asio gets its memory by aligned_alloc(), everybody else here by operator new. Not inlined: g++ would
-// warn of memory from `new` that goes to free().
+// Asio allocates with aligned_alloc(), all other code here with operator new. Not inlined, because g++
+// would warn that memory from `new` is passed to free().
 
 [[gnu::noinline]] void* operator new(std::size_t size)
 {
@@ -67,7 +67,7 @@ std::string on(std::string_view what)
 
 const std::string cas_pair = "CAS pair";
 
-/// The floors, for whoever wants to compare the machine with another one.
+/// The lower bounds, which also allow comparing this machine with another one.
 template <class Executor>
 void calibrate(comparer& compare)
 {
@@ -124,7 +124,7 @@ void measure_contended(comparer& compare, std::size_t coroutines)
     const std::string mutex = name("contended async_lock");
     const std::string semaphore = name("contended async_acquire, 2 permits");
     const std::string channel = name("contended channel");
-    // The bar stands for `any` only.
+    // The bar applies to `any` only.
     const std::optional<double> channel_bar =
         std::is_same_v<Executor, any> ? std::optional(0.65) : std::nullopt;
     compare({{post, [coroutines] { return posts<Executor>(coroutines, operations); }},
@@ -148,7 +148,7 @@ void measure_many_waiters(comparer& compare)
             {{many, few, 1.5}});
 }
 
-/// Sections on two threads.
+/// Critical sections on two threads.
 template <class Executor>
 void measure_threads(comparer& compare, std::string_view where, stage::layout layout,
                      std::size_t coroutines, double bar)
@@ -165,7 +165,7 @@ void measure_threads(comparer& compare, std::string_view where, stage::layout la
         {{channel}, {mutex, channel, bar}});
 }
 
-/// Pairs of a coroutine that lives in another context than the lock, which is that of another thread.
+/// Lock and unlock pairs of a coroutine on another context, and another thread, than the lock's.
 template <class Executor>
 void measure_abroad(comparer& compare)
 {
@@ -224,7 +224,7 @@ void measure_on(report& out, comparer& compare)
 
 using pairs_function = double (*)(stage::layout, std::int64_t);
 
-/// What bench/local.sh can count the instructions of.
+/// The workloads whose instructions bench/local.sh can count.
 const std::map<std::string, pairs_function> kinds{
     {"uncontended async_lock, any", pairs_on<mutex_peer<any>>},
     {"uncontended async_lock, typed", pairs_on<mutex_peer<typed>>},
@@ -232,7 +232,7 @@ const std::map<std::string, pairs_function> kinds{
     {"uncontended async_acquire, typed", pairs_on<semaphore_peer<typed>>},
 };
 
-/// @p counts holds KIND=COUNT each. The bar is for the mutex.
+/// Each of @p counts is KIND=COUNT. The bar applies to the mutex.
 void add_instructions(report& out, const std::vector<std::string>& counts)
 {
     for (const std::string& each : counts)
@@ -263,13 +263,14 @@ struct options
 void declare(CLI::App& app, options& o)
 {
     app.add_option("--json", o.json, "Write the figures to this file");
-    app.add_option("--repetitions", o.repetitions, "How often each slice is run")
+    app.add_option("--repetitions", o.repetitions, "Number of runs of each slice")
         ->check(CLI::Range(8, 1'000))
         ->capture_default_str();
     app.add_flag("--strict", o.strict, "Exit with 1 if a bar is missed");
-    app.add_option("--pairs", o.pairs, "Only acquire and release this often, for bench/local.sh")
+    app.add_option("--pairs", o.pairs,
+                   "Only acquire and release this number of times, for bench/local.sh")
         ->check(CLI::PositiveNumber);
-    app.add_option("--kind", o.kind, "What --pairs acquires")
+    app.add_option("--kind", o.kind, "The workload of --pairs")
         ->check(CLI::IsMember(kinds))
         ->capture_default_str();
     app.add_option("--instructions", o.instructions,
@@ -283,8 +284,8 @@ int run(const options& o)
         kinds.at(o.kind)({}, o.pairs);
         return EXIT_SUCCESS;
     }
-    // The standard library does without atomic instructions as long as there is one thread only, and
-    // no server is such a process.
+    // The standard library avoids atomic instructions until the process starts a thread, which every
+    // server does.
     std::thread([] {}).join();
 
     report out;

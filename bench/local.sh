@@ -1,24 +1,24 @@
 #!/bin/bash
-# Runs bench_local, and counts the instructions of uncontended pairs before, if valgrind is there.
+# Runs bench_local. If valgrind is installed, counts the instructions of uncontended pairs before.
 #
 #   bench/local.sh BUILD JSON [ARGUMENT...]
 #
-# Called by scripts/bench with the build directory, the path of the JSON file and the arguments for
-# the program.
+# scripts/bench calls it with the build directory, the path of the JSON file and the
+# program's arguments.
 set -euo pipefail
 
 program=$1/bench/bench_local
 json=$2
 shift 2
 
-# Of a run with so many pairs.
+# Prints the number of instructions for the given number of pairs, the program's start included.
 instructions() {
   local kind=$1 pairs=$2 output
   output=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null "$program" --kind "$kind" --pairs "$pairs" 2>&1)
   sed -n 's/.*Collected : *//p' <<< "$output"
 }
 
-# What starting the program costs is the same in both runs.
+# The difference of two runs cancels the program's start.
 instructions_per_pair() {
   awk -v many="$(instructions "$1" 11000)" -v few="$(instructions "$1" 1000)" \
     'BEGIN { print (many - few) / 10000 }'

@@ -21,15 +21,15 @@
 #include "peers.hpp"
 #include "workloads.hpp"
 
-// What a waiter that is parked costs in memory.
+// Memory per parked waiter.
 
 namespace bench {
 
-/// How often this thread has asked the heap for memory; counted by the functions in local.cpp.
+/// Number of heap allocations by this thread. The functions in local.cpp count them.
 inline thread_local constinit std::size_t heap_allocations = 0;
 
 #if TURNSTILE_HAS_AWAIT_FAST_PATH
-/// The size of what co_await of an operation puts into the frame of the coroutine.
+/// Number of bytes that co_await of an operation adds to the frame of the coroutine.
 template <class Operation, class Executor>
 inline constexpr std::size_t awaiter_size =
     sizeof(turnstile::detail::frame_awaiter<typename Operation::request_type, Executor>);
@@ -54,13 +54,13 @@ asio::awaitable<void, Executor> lock_behind(gate<Executor>& entrance,
                                             turnstile::basic_async_mutex<Executor>& mutex)
 {
     co_await entrance.async_wait(asio::as_tuple(asio::deferred));
-    co_await mutex.async_lock();
+    static_cast<void>(co_await mutex.async_lock());
 }
 
-/// How often the heap is asked for memory when a coroutine is parked.
+/// Heap allocations per coroutine that parks.
 ///
-/// Many coroutines stand at a gate; it is opened, and all of them are parked. Asio keeps a block or
-/// two of each thread for reuse, so an allocation of each waiter could not hide there.
+/// Many coroutines wait for a gate, which then opens, and all of them park. Asio caches one or two
+/// blocks per thread, too few to hide one allocation per waiter.
 template <class Executor>
 double allocations_per_parked_waiter()
 {
@@ -69,7 +69,8 @@ double allocations_per_parked_waiter()
     const Executor executor(context.get_executor());
     turnstile::basic_async_mutex<Executor> mutex(executor);
     gate<Executor> entrance(executor, gate<Executor>::time_point::max());
-    // One is parked before, since the first one of a context makes the link between the two.
+    // One coroutine parks before, since the first waiter of a context allocates the link between
+    // context and mutex.
     const auto guard = mutex.try_lock();
     asio::co_spawn(executor, lock_behind(entrance, mutex), asio::detached);
     context.poll();
@@ -84,7 +85,7 @@ double allocations_per_parked_waiter()
     return static_cast<double>(heap_allocations - before) / waiters;
 }
 
-/// How often the heap is asked for memory per section, once everything runs.
+/// Heap allocations per critical section in the steady state.
 template <class Peer>
 double allocations_per_section(std::size_t coroutines)
 {
@@ -99,7 +100,7 @@ double allocations_per_section(std::size_t coroutines)
     return (allocations_of(long_run) - allocations_of(short_run)) / (long_run - short_run);
 }
 
-/// Counts the bytes that are allocated at the moment.
+/// Counts the bytes that are currently allocated.
 template <class T>
 class counting_allocator
 {
@@ -142,7 +143,7 @@ private:
     std::size_t* bytes_;
 };
 
-/// A completion handler that has nothing but an allocator.
+/// A completion handler whose only property is its allocator.
 class counting_handler
 {
 public:
@@ -164,7 +165,8 @@ private:
     allocator_type allocator_;
 };
 
-/// What a parked operation with a handler takes of the handler's allocator, without the handler.
+/// Bytes that a parked operation allocates with its handler's allocator, less the size of
+/// the handler.
 template <class Executor>
 std::size_t bytes_beside_handler()
 {

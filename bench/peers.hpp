@@ -17,20 +17,20 @@
 #include <type_traits>
 #include <utility>
 
-// What is measured, in one shape: enter(token) starts to acquire. `guarded` ones yield an object that
-// gives back what was acquired when it dies; of the others it is given back by leave().
+// The peers behind one interface: enter(token) starts to acquire. If `guarded`, it yields an object
+// whose destructor releases; otherwise leave() releases.
 
 namespace bench {
 
 namespace asio = boost::asio;
 
-/// The executor of `awaitable<>`.
+/// The default executor of `awaitable<>`.
 using any = asio::any_io_executor;
 
-/// The executor of those who care.
+/// The executor of programs that avoid type erasure.
 using typed = asio::io_context::executor_type;
 
-/// A mutex, awaited as it should be.
+/// A mutex, awaited directly.
 template <class Executor>
 class mutex_peer
 {
@@ -53,8 +53,8 @@ protected:
     turnstile::basic_async_mutex<Executor> mutex_;
 };
 
-/// A mutex, awaited by the completion handler that Asio makes of a coroutine. Asio's own `deferred`
-/// operation stands between: co_await does not know that it is the library's.
+/// A mutex, awaited through the completion handler that Asio makes of a coroutine. Asio's own
+/// `deferred` operation hides the library's awaitable operation from co_await.
 template <class Executor>
 class mutex_by_handler_peer : public mutex_peer<Executor>
 {
@@ -64,7 +64,7 @@ public:
     auto enter() { return this->mutex_.async_lock()(asio::deferred); }
 };
 
-/// A mutex that is waited for with a limit.
+/// A mutex, acquired with a time limit.
 template <class Executor>
 class timed_mutex_peer : public mutex_peer<Executor>
 {
@@ -93,7 +93,7 @@ private:
     turnstile::basic_async_semaphore<Executor> semaphore_;
 };
 
-/// A channel with room for one message, which is there while the lock is held.
+/// A channel with room for one message. The lock is held while the channel contains the message.
 template <class Channel>
 class basic_channel_peer
 {

@@ -2,11 +2,11 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What a lock over Redis costs, beside what the same commands cost without it, and beside other locks.
+// Compares a lock over Redis with the same commands without a lock, and with other locks.
 //
-// Client and server share the machine, once on one processor and once on one for each. Everything of the
-// client runs in one thread, on one context, and the wall clock counts, since most of the time is spent in
-// the server and in between. Where processes are needed, they are those of redis_peers.hpp.
+// Client and server run on one machine, once on one processor and once on one processor each. The client
+// has one thread and one context. The wall clock counts, since most of the time passes in the server and
+// on the way. Comparisons that need several processes use the programs of redis_peers.hpp.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -48,7 +48,7 @@ using asio::experimental::awaitable_operators::operator&&;  // NOLINT(misc-unuse
 struct options : common_options
 {
     unsigned repetitions = 21;
-    /// How often peers take their turns, and for how long each time.
+    /// Number and length of the peers' turns.
     unsigned peer_repetitions = 3;
     double peer_seconds = 2;
     std::vector<peer> peers;
@@ -63,20 +63,17 @@ asio::awaitable<void> lock_and_unlock(redis::async_mutex& mutex, int count)
     }
 }
 
-/// A script that writes as little as a script of a lock could.
+/// A script with the smallest writes that a lock could need.
 constexpr std::string_view minimal_script =
     "#!lua\nredis.call('HSET', KEYS[1], 'a', ARGV[1]) redis.call('PEXPIRE', KEYS[1], 60000)";
 constexpr std::string_view empty_script = "#!lua\nreturn 1";
 constexpr std::string_view publishing_script =
     "#!lua\nredis.call('PUBLISH', 'bench:hand-over', ARGV[1])";
 
-/// EVALSHA of a script that the server knows from then on.
+/// EVALSHA of a script, which this call loads into the server.
 raw_command raw_script(world& w, std::string_view text, std::vector<std::string> arguments)
 {
-    std::string sha;
-    w.run([&]() -> asio::awaitable<void>
-          { sha = (co_await w.bare.send(world::words("SCRIPT", "LOAD", text))).at(0); });
-    arguments.insert(arguments.begin(), {"EVALSHA", sha});
+    arguments.insert(arguments.begin(), {"EVALSHA", w.loaded(text)});
     return {w.bare, std::move(arguments)};
 }
 
@@ -112,7 +109,7 @@ void uncontended(world& w, report& report, unsigned repetitions)
         const std::string scripts = name("two raw EVALSHA of the same scripts", how);
         const std::string sendings = name("two PING", how);
         const std::string floor = name("two EVALSHA of an empty script", how);
-        // With one processor, what the server does adds to the round trip, and PING has it do nothing.
+        // On one processor, the server's work adds to the round trip, and PING causes hardly any.
         const std::optional<double> ping_bar =
             is_time && w.server_is_apart() ? std::optional(1 / 0.85) : std::nullopt;
         comparer{report,
@@ -142,7 +139,7 @@ void uncontended(world& w, report& report, unsigned repetitions)
                 return (server_counters(w.server).processor_time() - begin) / pairs;
             });
 
-    // With session_thread::own, each way leads through another thread.
+    // With session_thread::own, each direction crosses to another thread.
     redis::session apart{w.context, world::settings_of(w.server), redis::session_thread::own};
     redis::async_mutex elsewhere{apart, "uncontended"};
     const std::string own_thread = w.named("uncontended lock and unlock, own thread");
@@ -164,7 +161,7 @@ void uncontended(world& w, report& report, unsigned repetitions)
                 2.0});
 }
 
-/// What the scripts take in the server, by its own account.
+/// Execution times of the scripts, as the server reports them.
 void scripts(world& w, report& report, unsigned repetitions)
 {
     constexpr int count = 200;
@@ -190,7 +187,7 @@ void scripts(world& w, report& report, unsigned repetitions)
         for (int i = 0; i != count; ++i)
             co_await minimal.send();
     };
-    // In nanoseconds, as all that a comparer reports.
+    // In nanoseconds, the unit of all values of a comparer.
     const auto cost = [&](const auto& body)
     {
         const server_counters before(w.server);
@@ -247,7 +244,7 @@ void pipelined(world& w, report& report, unsigned repetitions)
 
 // --- two clients --------------------------------------------------------------------------------
 
-/// Hands a lock from one session to the other, or on within one.
+/// Hands a lock over from one session to another, or within a session.
 class relay
 {
 public:
@@ -264,7 +261,7 @@ public:
     {
     }
 
-    /// One time. Who queues before the waiter, if anybody.
+    /// One hand-over. @p before may enqueue another waiter ahead of the measured one.
     template <class Before>
     asio::awaitable<void> hand(Before& before)
     {
@@ -287,7 +284,7 @@ public:
     [[nodiscard]] const std::vector<double>& samples() const { return samples_; }
 
 private:
-    /// Grows with each grant that did not come at once.
+    /// Increases with each grant that was not immediate.
     [[nodiscard]] std::uint64_t waits() const
     {
         const redis::session_metrics m = to_->metrics();
@@ -303,7 +300,7 @@ private:
 
     asio::awaitable<void> let_go()
     {
-        // What was asked before is in the queue when the answer comes.
+        // The ping's reply confirms that all earlier requests are enqueued.
         co_await asio::post(w_->context, asio::deferred);
         co_await to_->async_ping();
         released_at_ = real_time();
@@ -320,7 +317,7 @@ private:
     double got_at_ = 0;
 };
 
-/// Sends a command that publishes, and waits for its message on the other connection.
+/// Sends a command that publishes, and waits for the message on the other connection.
 class hop
 {
 public:
@@ -359,7 +356,8 @@ private:
     double got_at_ = 0;
 };
 
-/// From the release to the waiter's first step, and from a script that publishes to its message.
+/// Times from a release to the next holder's first step, and from a publishing script to
+/// its message.
 void hand_over(world& w, report& report, unsigned repetitions)
 {
     constexpr int rounds = 100;
@@ -433,7 +431,7 @@ void hand_over(world& w, report& report, unsigned repetitions)
     add("hand-over in a cohort", inside, 0.5, "p50", "hand-over", &mutex.samples(), 1.0 / 20);
     add("hand-over in a cohort", inside, 0.99, "p99", "hand-over", &mutex.samples());
     add("hand-over past a dead waiter", past_dead, 0.5, "p50", "hand-over", &mutex.samples());
-    // Those of two sections, and the one by which the dead one entered the queue.
+    // Not counted: the commands of both critical sections, and the crashed waiter's own acquire.
     report.add({w.named("commands of a hand-over past a dead waiter"),
                 commands / (rounds * repetitions) - 1,
                 "",
@@ -442,7 +440,8 @@ void hand_over(world& w, report& report, unsigned repetitions)
                 4.0});
 }
 
-/// What a waiter costs whose connection stands, but whose process does nothing.
+/// The delay that an unresponsive waiter adds: its connection is open, but its process does
+/// not answer.
 void half_open(world& w, report& report)
 {
     constexpr auto claim = 200ms;
@@ -468,7 +467,7 @@ void half_open(world& w, report& report)
                 "the claim lease of 200 ms", taken / std::chrono::nanoseconds(claim).count()});
 }
 
-/// Many workers of two clients on one lock.
+/// Many workers of two clients compete for one lock.
 void contended(world& w, report& report)
 {
     constexpr int workers = 50;
@@ -481,7 +480,8 @@ void contended(world& w, report& report)
         redis::async_mutex& mutex = who % 2 == 0 ? first : second;
         for (int i = 0; i != sections; ++i)
         {
-            // The release and the next acquire leave together, so nobody has a turn in between.
+            // The release and the next acquire are sent together, so no other client is granted the
+            // lock in between.
             const auto guard = co_await mutex.async_lock();
             turns.emplace_back(guard.fencing_token(), who);
         }
@@ -514,7 +514,7 @@ void contended(world& w, report& report)
                 workers - 1.0});
 }
 
-/// Many workers of one client on one lock, who pass it on among themselves, or do not.
+/// Many workers of one client compete for one lock, with and without hand-over within the session.
 void cohort(world& w, report& report, unsigned repetitions)
 {
     constexpr int workers = 50;
@@ -550,7 +550,7 @@ void idle(world& w, report& report)
     constexpr auto lease = 300ms;
     constexpr auto idle_time = 200ms;
     redis::config settings = world::settings_of(w.server);
-    settings.lease = settings.claim_lease = lease;
+    settings.claim_lease = settings.lease = lease;
     settings.idle_time = idle_time;
     settings.health_check = 100ms;
     redis::session session{w.context, settings};
@@ -558,7 +558,7 @@ void idle(world& w, report& report)
     for (int i = 0; i != locks; ++i)
         mutexes.push_back(std::make_unique<redis::async_mutex>(session, fmt::format("idle {}", i)));
 
-    // Health checks are the connection's, and INFO is ours.
+    // The connection sends health checks, and this benchmark sends INFO.
     const auto commands = [&]
     {
         double result = 0;
@@ -584,7 +584,7 @@ void idle(world& w, report& report)
     w.run([&] { return session.async_close(asio::use_awaitable); });
 }
 
-/// What those cost who wait for a lock that somebody holds.
+/// The cost of waiters for a held lock.
 void parked(world& w, report& report)
 {
     constexpr int count = 10'000;
@@ -611,7 +611,7 @@ void parked(world& w, report& report)
         co_await asio::post(w.context, asio::deferred);
         co_await w.other.async_ping();
     };
-    // What the first round leaves is there for the second one: buffers, and memory of Asio's own.
+    // The second round reuses buffers, and memory that Asio caches, from the first one.
     double bytes = 0;
     std::uint64_t commands = 0;
     for (int round = 0; round != 2; ++round)
@@ -623,7 +623,7 @@ void parked(world& w, report& report)
         const std::uint64_t sent_before = sent();
         w.run([] { return pause(1s); });
         commands = sent() - sent_before;
-        // They are given up with the object that they wait for.
+        // Destroying the object aborts its waiters.
         second.reset();
         w.context.restart();
         w.context.run();
@@ -647,14 +647,15 @@ void parked(world& w, report& report)
 
 // --- many waiters -------------------------------------------------------------------------------
 
-/// What a command takes, in nanoseconds: its script in the server, and all in all if many are under way.
+/// Mean times of a command in nanoseconds: of its script in the server, and overall with many commands
+/// in flight.
 struct mean_times
 {
     double script;
     double command;
 };
 
-/// Sends a command for each number, many at a time, and gives each answer to somebody.
+/// Sends a command for each number, many at a time, and passes each reply to @p keep.
 template <class Words, class Keep>
 mean_times for_each_number(world& w, int count, const Words& words, const Keep& keep)
 {
@@ -689,7 +690,7 @@ void many_waiters(world& w, report& report)
         w.server.run({"SLOWLOG", "RESET"});
         return result;
     };
-    // Each script that takes longer than a millisecond is written down.
+    // The slow log records each script that takes longer than a millisecond.
     const auto for_all = [&](int number, auto words)
     { return for_each_number(w, number, words, [](int, const std::vector<std::string>&) {}); };
     w.server.run({"CONFIG", "SET", "slowlog-max-len", "1000000"});
@@ -700,13 +701,14 @@ void many_waiters(world& w, report& report)
         for_all(count, [&](int) { return world::words("EVALSHA", sha, "0"); });
     const double slow_nothing = slow_scripts();
 
-    // The first one owns the lock, and goes on owning it.
+    // The first client holds the lock until the end.
     const auto enter = [&](int i) { return raw.acquire(id(i), "600000", "600000"); };
     const mean_times enqueue = for_all(count, enter);
     const double bytes =
-        std::stod(w.server.cli({"MEMORY", "USAGE", raw.keys()[1], "SAMPLES", "0"})) / (count - 1) -
+        std::stod(w.server.cli({"MEMORY", "USAGE", raw.keys()[0] + "{queue}", "SAMPLES", "0"})) /
+            (count - 1) -
         static_cast<double>(id(0).size());
-    // All but the first one, in an order that has nothing to do with the queue's.
+    // All except the first one, in an order unrelated to the queue's.
     const mean_times cancel = for_all(count - 1,
                                       [&](int i)
                                       {
@@ -716,13 +718,13 @@ void many_waiters(world& w, report& report)
                                       });
     const double slow = slow_scripts();
 
-    // Now all of them are dead when it comes to them.
+    // All these waiters are disconnected when the lock reaches them.
     constexpr int dead = 6'400;
     for_all(dead, [&](int i) { return enter(count + i); });
     slow_scripts();
     w.run([&]() -> asio::awaitable<void> { co_await w.bare.send(raw.cancel(id(0))); });
     const mean_times drop = for_all(dead / 64 - 1, [&](int) { return raw.nudge(); });
-    if (w.server.cli({"ZCARD", raw.keys()[1]}) != "0")
+    if (w.server.cli({"ZCARD", raw.keys()[0] + "{queue}"}) != "0")
         throw std::runtime_error("dead waiters were left");
     const double slow_drops = slow_scripts();
     w.server.run({"FLUSHALL"});
@@ -751,7 +753,7 @@ void many_waiters(world& w, report& report)
     report.add({w.named("the same of 100,000 empty scripts"), slow_nothing, ""});
 }
 
-/// A semaphore for which many wait, and one of which many hold something.
+/// A semaphore with many waiters, and one with many holders.
 void many_permits(world& w, report& report)
 {
     constexpr int count = 100'000;
@@ -760,7 +762,7 @@ void many_permits(world& w, report& report)
     const auto id = [](int i) { return raw_lock::id(1'000'000 + static_cast<std::uint64_t>(i)); };
     const auto memory = [&] { return server_counters(w.server).memory(); };
     std::vector<std::string> fences(count);
-    // Each answer begins like this, or else something else is measured than what it is called.
+    // Checks the beginning of each reply: another reply means that another case is measured.
     const auto for_all = [&](const std::string& expected, const auto& words)
     {
         return for_each_number(w, count, words,
@@ -775,11 +777,12 @@ void many_permits(world& w, report& report)
                                });
     };
     const auto fence = [&](int i) { return fences[static_cast<std::size_t>(i)]; };
-    // In an order that has nothing to do with that in which they came.
+    // In an order unrelated to that of arrival.
     const auto shuffled = [](int i) { return static_cast<int>(std::int64_t{i} * 7919 % count); };
     const mean_times nothing = for_all("1", [&](int) { return world::words("EVALSHA", sha, "0"); });
 
-    // A pool leaves out the dead at the head whenever somebody comes: those who wait here have to listen.
+    // Each acquire removes disconnected waiters at the head of the queue, so the waiters here have to
+    // be subscribed.
     boost::redis::generic_flat_response messages;
     w.listener.get().set_receive_response(messages);
     w.run(
@@ -862,11 +865,11 @@ int main(int argc, char** argv)
                  "bench_redis");
     o.add_to(app, {"uncontended", "scripts", "hand-over", "cohort", "half-open", "pipelined",
                    "contended", "idle", "parked", "many", "permits", "readers-writers", "peers"});
-    app.add_option("--repetitions", o.repetitions, "How often each slice is measured")
+    app.add_option("--repetitions", o.repetitions, "Number of measurements of each slice")
         ->check(CLI::PositiveNumber);
-    app.add_option("--peer-repetitions", o.peer_repetitions, "How often peers take their turns")
+    app.add_option("--peer-repetitions", o.peer_repetitions, "Number of turns of each peer")
         ->check(CLI::PositiveNumber);
-    app.add_option("--peer-seconds", o.peer_seconds, "How long a turn of a peer is")
+    app.add_option("--peer-seconds", o.peer_seconds, "Seconds per turn of a peer")
         ->check(CLI::PositiveNumber);
     app.add_option("--peer", peers,
                    "NAME=COMMAND of another lock's program, or NAME! and why it is missing");

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Runs bench_redis, with the programs of the other locks that this machine has.
+# Runs bench_redis with the programs of those other locks that are installed.
 #
 #   bench/redis.sh BUILD JSON [ARGUMENT...]
 #
-# Called by scripts/bench with the build directory, the path of the JSON file and the arguments for
-# the program.
+# scripts/bench calls it with the build directory, the path of the JSON file and the
+# program's arguments.
 set -euo pipefail
 
 build=$1
@@ -13,7 +13,7 @@ shift 2
 
 peers=(--peer "turnstile=$build/bench/bench_redis_workers")
 
-# Debian's package is for Debian's Python, which need not be the first in the PATH.
+# Debian's package belongs to Debian's Python, which need not be the first in the PATH.
 python=
 for each in /usr/bin/python3 python3; do
   if "$each" -c 'import redis.lock' 2> /dev/null; then

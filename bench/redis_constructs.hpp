@@ -20,23 +20,22 @@
 
 #include "redis_world.hpp"
 
-// Readers and writers as an article of 2014 lets them in ("Synchronization Constructs with Node + Redis"). It has
-// single constructs: a lock and two conditions, each operation of which is one script, and two shared variables,
-// each access to which is one command. They are made again here, from what it says of them, over the connection
-// of Boost.Redis that Turnstile stands on as well. Where it made a difference, the quicker way was taken: scripts
-// are called by their hash, one connection is for commands and messages both, and one channel of a process is for
-// all constructs, as it waits for one of them at a time.
+// Readers and writers as in an article of 2014 ("Synchronization Constructs with Node + Redis"). It uses single
+// constructs: a lock and two conditions, with one script per operation, and two shared variables, with one
+// command per access. This is a reimplementation after the article's text, on the same Boost.Redis connection
+// class as Turnstile. Where the article leaves a choice, the faster one was taken: scripts are called by their
+// hash, one connection serves commands and messages, and a process has one channel, since it waits for one
+// construct at a time.
 
 namespace bench {
 
-/// What a process comes for.
 enum class role
 {
     reader,
     writer,
 };
 
-/// How processes reach the server.
+/// The address by which processes reach the server.
 struct route
 {
     std::string_view name;
@@ -45,17 +44,17 @@ struct route
     [[nodiscard]] std::string url() const { return fmt::format("redis://127.0.0.1:{}", port); }
 };
 
-/// The scripts of the constructs, which the server knows from then on, by their hashes.
+/// Loads the scripts of the constructs into the server, and holds their hashes.
 struct construct_scripts
 {
     explicit construct_scripts(world& w)
     {
-        // A lock is a number, 1 if it is free, and a list of channels. All who wait get it in their order.
+        // A lock is a number, 1 if it is free, and a list of the waiters' channels in FIFO order.
         acquire = load(w, R"(#!lua
 local free = redis.call('GET', KEYS[1]) == '1'
 if free then redis.call('DECR', KEYS[1]) else redis.call('RPUSH', KEYS[2], ARGV[1]) end
 return free and 1 or 0)");
-        // 0 means that nobody has heard it: then somebody else is to be told.
+        // 0 means that no client received the message: then the next waiter has to be notified.
         release = load(w, R"(#!lua
 local first = redis.call('LPOP', KEYS[2])
 if first then return redis.call('PUBLISH', first, '') end
@@ -88,7 +87,7 @@ private:
     }
 };
 
-/// A process that puts a monitor together from single constructs.
+/// A process that builds a monitor from single constructs.
 class construct_process
 {
 public:
@@ -112,8 +111,8 @@ public:
     {
     }
 
-    /// What clients send: scripts, and accesses to the variables. These lie in a hash, so that the server's
-    /// account tells them from what the scripts call.
+    /// The commands that clients send: scripts, and accesses to the variables. The variables are in a hash,
+    /// because the server's statistics then separate these accesses from commands that scripts call.
     static constexpr std::array<const char*, 3> commands{"evalsha", "hget", "hincrby"};
 
     asio::awaitable<void> open()
@@ -126,7 +125,7 @@ public:
         boost::redis::request request;
         request.push("SUBSCRIBE", channel_);
         co_await connection_.get().async_exec(request, boost::redis::ignore, asio::deferred);
-        // The server says that it has subscribed.
+        // The message that confirms the subscription.
         co_await hear();
     }
 
@@ -206,7 +205,7 @@ private:
             co_await hear();
     }
 
-    /// Enters the queue of a condition, and then gives the lock back.
+    /// Enqueues at a condition, and then releases the lock.
     asio::awaitable<void> wait(raw_command& queue_up)
     {
         co_await queue_up.send();
@@ -214,7 +213,7 @@ private:
         co_await hear();
     }
 
-    /// Until somebody hears it who waits, if anybody does.
+    /// Repeats the command until a waiter received the message, or the queue is empty.
     static asio::awaitable<void> tell(raw_command& command)
     {
         bool is_unheard = true;
@@ -222,14 +221,15 @@ private:
             is_unheard = co_await is_zero(command);
     }
 
-    /// There is one message for each time that it was in a queue, and it waits for it before it queues again.
+    /// Waits for a message. Each enqueueing causes exactly one, and the process waits for it before it
+    /// enqueues again.
     asio::awaitable<void> hear()
     {
         co_await connection_.get().async_receive2(asio::deferred);
         messages_.value().clear();
     }
 
-    /// Whether nobody reads or writes.
+    /// Whether there is neither a reader nor a writer.
     asio::awaitable<bool> is_empty()
     {
         bool result = co_await is_zero(get_readers_);

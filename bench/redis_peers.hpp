@@ -35,13 +35,13 @@
 #include "harness.hpp"
 #include "redis_world.hpp"
 
-// Locks over Redis side by side: each is a program of bench/peers_redis that does the same work.
+// Locks over Redis side by side. Each is a program of bench/peers_redis with the same work.
 //
-// PROGRAM PORT LOCK WORKERS MILLISECONDS starts so many workers, which acquire the lock, hold it for so long
-// and release it, over and over. It says "ready" when it is connected, begins at the word "go", and at the
-// word "stop" it writes a line for each section, "WORKER ENTERED LEFT", then "end", and ends. Times are
-// nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share; LEFT is taken before the lock is
-// released, and 0 if the section has not ended.
+// PROGRAM PORT LOCK WORKERS MILLISECONDS starts this number of workers, which repeatedly acquire the lock,
+// hold it for this time and release it. The program prints "ready" when it is connected and begins at the
+// input "go". At the input "stop" it prints a line "WORKER ENTERED LEFT" for each critical section, then
+// "end", and exits. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share. LEFT
+// is taken before the release; it is 0 if the critical section has not ended.
 
 namespace bench {
 
@@ -49,13 +49,13 @@ namespace bench {
 struct peer
 {
     std::string name;
-    /// How its program is started, for a shell.
+    /// Shell command that starts its program.
     std::string command{};
-    /// Why there is none; empty if there is.
+    /// The reason why it is not available; empty if it is.
     std::string missing{};
 };
 
-/// `NAME=COMMAND`, or `NAME!WHY` of one that is missing.
+/// Parses `NAME=COMMAND`, or `NAME!REASON` for a missing peer.
 inline peer parse_peer(const std::string& text)
 {
     const auto at = text.find_first_of("=!");
@@ -72,12 +72,12 @@ struct workload
 {
     std::string name;
     int processes;
-    /// In each of them.
+    /// Workers per process.
     int workers;
     int milliseconds;
 };
 
-/// A section, and who entered it.
+/// A critical section, and its worker.
 struct section
 {
     int worker;
@@ -85,7 +85,8 @@ struct section
     double left;
 };
 
-/// A program that is talked to over its standard input and output. It dies with the thread that started it.
+/// A child program, controlled over its standard input and output. It is killed when the starting
+/// thread ends.
 class worker_process
 {
 public:
@@ -152,23 +153,24 @@ private:
     std::FILE* output_ = nullptr;
 };
 
-/// What a turn of a peer has shown.
+/// The measurements of one turn of a peer.
 struct peer_figures
 {
     double per_second;
-    /// Per section.
+    /// Per critical section.
     double attempts;
     double commands;
     double server_time;
-    /// Between two sections of one worker: the sections of others, and the time. At most.
+    /// The longest wait of a worker between two of its critical sections: those of others
+    /// meanwhile, and the time.
     double turns;
     double gap;
-    /// From the end of a section to the begin of the next.
+    /// From the end of a critical section to the begin of the next.
     double p50;
     double p99;
 };
 
-/// The sections that began between two points of time, in their order.
+/// The critical sections that began between two points in time, in this order.
 inline std::vector<section> sections_between(std::vector<section> all, double begin, double end)
 {
     std::sort(all.begin(), all.end(),
@@ -180,8 +182,8 @@ inline std::vector<section> sections_between(std::vector<section> all, double be
     return all;
 }
 
-/// How long a worker had to wait for its turn, in sections of others and in nanoseconds. Who never had one
-/// waited from the first to the last moment.
+/// The longest wait of a worker, in critical sections of others and in nanoseconds. A worker that was
+/// never granted the lock waited the whole time.
 inline std::pair<double, double> longest_wait(const std::vector<section>& sections, int workers,
                                               double begin, double end)
 {
@@ -210,8 +212,8 @@ inline std::pair<double, double> longest_wait(const std::vector<section>& sectio
     return result;
 }
 
-/// What the clients sent. Commands that scripts call are counted by the server as well; among them are none
-/// of these, except for SET in the scripts of redlock, which sends no SET itself.
+/// The number of commands that clients sent. The server also counts commands that scripts call. None of
+/// these is among them, except for SET in the scripts of redlock, which sends no SET itself.
 inline double commands_between(const server_counters& before, const server_counters& after,
                                const peer& who)
 {
@@ -235,7 +237,7 @@ inline peer_figures run_peer(const redis_server& server, const peer& who, const 
         each->expect("ready");
     for (const auto& each : processes)
         each->say("go");
-    // Until everybody has begun, and what is compiled while it runs is.
+    // Warm-up: all workers have begun, and just-in-time compilers have finished.
     std::this_thread::sleep_for(duration<double>(std::max(0.5, seconds / 4)));
     const server_counters before(server);
     const double begin = real_time();
@@ -267,12 +269,12 @@ inline peer_figures run_peer(const redis_server& server, const peer& who, const 
     const int workers = what.processes * what.workers;
     const auto [turns, gap] = longest_wait(all, workers, begin, end);
     return {count / (end - begin) * 1e9,
-            // Each section is released once.
+            // Each critical section has one release.
             commands - 1, commands, (after.processor_time() - before.processor_time()) / count,
             turns, gap, percentile(hand_overs, 0.5), percentile(hand_overs, 0.99)};
 }
 
-/// Figures of a peer with a workload, of one of the runs.
+/// A column of the results: how to read a figure from the measurements of a turn.
 struct peer_metric
 {
     const char* name;
@@ -301,7 +303,8 @@ inline double summary(const std::vector<peer_figures>& runs, const peer_metric& 
     return metric.is_maximum ? *std::max_element(values.begin(), values.end()) : median(values);
 }
 
-/// Lets all peers do the same work, in turns, and adds the medians, or maxima, of their figures.
+/// Runs all peers with the same workloads, in turns, and adds the medians, or maxima, of
+/// their figures.
 inline void compare_peers(const redis_server& server, const placement& where, report& report,
                           const std::vector<peer>& peers, unsigned repetitions, double seconds)
 {

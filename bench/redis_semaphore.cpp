@@ -87,9 +87,9 @@ double for_each_number(world& w, int count, const Body& body)
     return w.run_all(lanes, lane) / count;
 }
 
-// --- those who wait -----------------------------------------------------------------------------
+// --- waiters ------------------------------------------------------------------------------------
 
-/// Very many who wait for one unit, in one session.
+/// Very many waiters for one unit, in one session.
 class crowd
 {
 public:
@@ -114,20 +114,18 @@ public:
         const double in_client = client_memory();
         const double enqueue = w_.run([&] { return come(); }) / count_;
         expect_queue(count_);
-        add("enqueueing one of those who wait", enqueue, "ns");
-        add("bytes in the server for each who waits", (server_memory(w_) - in_server) / count_,
-            "B");
-        add("bytes in the client for each who waits", (client_memory() - in_client) / count_, "B");
+        add("enqueueing a waiter", enqueue, "ns");
+        add("bytes in the server for each waiter", (server_memory(w_) - in_server) / count_, "B");
+        add("bytes in the client for each waiter", (client_memory() - in_client) / count_, "B");
 
         to_be_granted_ = std::min(count_ / 2, 10'000);
         add("hand-over to the next one", w_.run([&] { return hand_on(); }) / to_be_granted_, "ns");
         const int left = count_ - to_be_granted_;
         expect_queue(left);
 
-        add("reconnecting, for each who waits", w_.run([&] { return reconnect(left); }) / left,
-            "ns");
+        add("reconnecting, for each waiter", w_.run([&] { return reconnect(left); }) / left, "ns");
 
-        add("giving up, for each who waits", w_.run([&] { return go_away(left); }) / left, "ns");
+        add("withdrawing, for each waiter", w_.run([&] { return go_away(left); }) / left, "ns");
         expect_queue(0);
         w_.run([&] { return last_.async_release(asio::use_awaitable); });
         return result;
@@ -149,7 +147,7 @@ private:
         }
     }
 
-    /// Each gives the unit on at once, until so many have had it.
+    /// Each holder releases the unit at once, until enough waiters have held it.
     void note(const turnstile::error_code& error, permit granted)
     {
         if (error)
@@ -178,8 +176,8 @@ private:
             throw std::runtime_error("the server has no sessions");
         while (w_.other.metrics().connections == before)
             co_await pause(1ms);
-        // What the session says when it is back comes before this. Who was left out of the queue meanwhile,
-        // because its connection was gone, comes back to its place.
+        // The server handles the report of the reconnected session before this ping. It restores the positions of the
+        // waiters that were skipped while they were disconnected.
         co_await w_.other.async_ping();
         while (co_await length() != std::to_string(left))
             co_await pause(1ms);
@@ -199,7 +197,7 @@ private:
     asio::awaitable<std::string> length()
     {
         const auto keys = inside::pool_keys("bench", "semaphore", name_);
-        const auto answer = co_await w_.bare.send(world::words("ZCARD", keys[1]));
+        const auto answer = co_await w_.bare.send(world::words("ZCARD", keys[0] + "{queue}"));
         co_return answer.at(0);
     }
 
@@ -243,10 +241,8 @@ std::vector<figure> permits(world& w, int count)
         const auto shuffled = static_cast<std::size_t>(std::int64_t{i} * 7919 % count);
         co_await held[shuffled].async_release();
     };
-    const auto read = [&](int) -> asio::awaitable<void> { co_await semaphore.async_value(); };
+    const auto read = [&](int) -> asio::awaitable<void> { co_await semaphore.async_available(); };
     const auto take = [&](int) -> asio::awaitable<void> { co_await semaphore.async_take(); };
-    const auto pop = [&](int) -> asio::awaitable<void>
-    { co_await semaphore.async_take(1, redis::take_mode::sticky); };
     const auto add_one = [&](int) -> asio::awaitable<void> { co_await semaphore.async_release(1); };
 
     std::vector<figure> result;
@@ -257,11 +253,10 @@ std::vector<figure> permits(world& w, int count)
     add("acquiring a permit", for_each_number(w, count, acquire), "ns");
     add("bytes in the server for each permit", (server_memory(w) - in_server) / count, "B");
     add("bytes in the client for each permit", (client_memory() - in_client) / count, "B");
-    add("reading how many are available", for_each_number(w, some, read), "ns");
+    add("reading the available units", for_each_number(w, some, read), "ns");
     add("releasing a permit", for_each_number(w, count, release), "ns");
     add("taking a unit for good", for_each_number(w, some, take), "ns");
     add("adding a unit", for_each_number(w, some, add_one), "ns");
-    add("taking a unit for good, sticky", for_each_number(w, some, pop), "ns");
     return result;
 }
 

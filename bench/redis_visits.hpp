@@ -29,12 +29,12 @@
 #include "redis_constructs.hpp"
 #include "redis_world.hpp"
 
-// Readers and writers by a monitor of Turnstile, beside those of redis_constructs.hpp.
-// docs/readers_writers.md tells both side by side.
+// Readers and writers with a monitor of Turnstile, compared with those of redis_constructs.hpp.
+// See docs/readers_writers.md.
 
 namespace bench {
 
-/// Sees who is inside, and that a writer is alone.
+/// Records the visitors inside, and checks that a writer is alone.
 class room_watch
 {
 public:
@@ -88,7 +88,7 @@ protected:
         monitor_.make_condition("ok_to_write");
 };
 
-/// One with sections.
+/// Uses critical sections.
 class section_process : public monitor_process
 {
 public:
@@ -154,7 +154,7 @@ private:
     }
 };
 
-/// One with transactions.
+/// Uses transactions.
 class transaction_process : public monitor_process
 {
 public:
@@ -181,7 +181,8 @@ public:
             co_await monitor_.async_transact(to_write);
     }
 
-    /// A transaction cannot notify depending on a sum: so each reader notifies a writer, who looks for himself.
+    /// A transaction cannot notify only if a sum is zero. So each leaving reader notifies a writer, which
+    /// checks its predicate.
     asio::awaitable<void> leave(role as)
     {
         const turnstile::transaction<reading_room> nothing;
@@ -198,7 +199,8 @@ public:
 
 // --- all of them --------------------------------------------------------------------------------
 
-/// Who comes, and how often each of them; and the bars of what that takes, of the article's time.
+/// The visitors of a case, the number of visits of each, and the bars: acceptable shares of the
+/// article's time.
 struct visitors
 {
     std::string_view name;
@@ -216,7 +218,7 @@ template <class Process>
 class crowd
 {
 public:
-    /// What the others need, besides the world, the way to the server, and their number.
+    /// @param arguments further constructor arguments of each process.
     template <class... Arguments>
     crowd(world& w, const route& to, int count, const Arguments&... arguments)
         : w_(&w)
@@ -238,7 +240,7 @@ public:
         return w_->named(fmt::format("commands of a visit, {}, {}", who.name, Process::name));
     }
 
-    /// Nanoseconds for each visit.
+    /// Nanoseconds per visit.
     double time(const visitors& who)
     {
         room_watch room;
@@ -250,7 +252,7 @@ public:
         return w_->run_all(who.all(), visit) / (who.all() * who.visits);
     }
 
-    /// Commands for each visit, by the account of the server.
+    /// Commands per visit, as the server counts them.
     double count(const visitors& who)
     {
         const server_counters before(w_->server);
@@ -269,7 +271,7 @@ private:
         {
             co_await who.enter(as);
             room.enter(as);
-            // Whoever is there in the meantime is seen.
+            // Lets other coroutines run, so that the watch sees overlapping visits.
             co_await asio::post(asio::deferred);
             room.leave(as);
             co_await who.leave(as);
@@ -281,7 +283,7 @@ private:
     std::vector<std::unique_ptr<Process>> processes_;
 };
 
-/// The article's and ours, side by side.
+/// Compares the article's processes with Turnstile's.
 class visiting_hours
 {
 public:
@@ -322,7 +324,7 @@ public:
     }
 
 private:
-    /// Processes that come in a case.
+    /// The largest number of processes in a case.
     static constexpr int most = 10;
 
     report* report_;
@@ -331,12 +333,12 @@ private:
     crowd<transaction_process> transactions_;
 };
 
-/// What it takes to enter and to leave, alone and among others, near the server and away from it.
+/// Measures entering and leaving, alone and under contention, near the server and far from it.
 inline void readers_and_writers(world& w, report& report, unsigned repetitions)
 {
     const construct_scripts scripts(w);
     {
-        // Here the processors count: twice as many visits in a second.
+        // Here the processor time dominates: the bars allow half of the article's time.
         constexpr std::array<visitors, 3> cases{{{"one reader", 1, 0, 40, 0.5, 0.5},
                                                  {"one writer", 0, 1, 40, 0.5, 0.5},
                                                  {"8 readers and 2 writers", 8, 2, 5, 0.5, 0.5}}};
@@ -346,7 +348,8 @@ inline void readers_and_writers(world& w, report& report, unsigned repetitions)
         for (const visitors& who : cases)
             here.count(who);
     }
-    // And here the round trips: as many as the commands say, and a tenth more for the processors.
+    // Here the round trips dominate: the bars follow from the numbers of commands, with a tenth
+    // more for the processors.
     constexpr std::array<visitors, 3> cases{{{"one reader", 1, 0, 4, 1.1 * 4 / 8, 1.1 * 2 / 8},
                                              {"one writer", 0, 1, 4, 1.1 * 4 / 10, 1.1 * 2 / 10},
                                              {"8 readers and 2 writers", 8, 2, 2, 0.5, 0.5}}};

@@ -285,7 +285,7 @@ public:
                                                    const char* lease = "15000",
                                                    const char* claim = "4000") const
     {
-        return words("acquire", {id, "queue", "0", lease, claim, "60000", "0", "0"});
+        return words("acquire", {id, "0", lease, claim, "60000", "0"});
     }
 
     [[nodiscard]] std::vector<std::string> release(const std::string& id,
@@ -320,15 +320,14 @@ public:
 
 private:
     static constexpr std::uint64_t nonce = 0x123456789ABCDEF0;
-    /// EVALSHA, the script, the number of keys, three keys.
-    static constexpr std::size_t first_argument = 6;
+    /// EVALSHA, the script, the number of keys, the key.
+    static constexpr std::size_t first_argument = 4;
 
     [[nodiscard]] std::vector<std::string> words(std::string_view script,
                                                  std::initializer_list<std::string> arguments) const
     {
-        std::vector<std::string> result{"EVALSHA", std::string(script_named(script).sha1), "3"};
-        result.insert(result.end(), keys_.begin(), keys_.end());
-        result.push_back(inside::wake_prefix("bench", 0));
+        std::vector<std::string> result{"EVALSHA", std::string(script_named(script).sha1), "1",
+                                        keys_[0], inside::wake_prefix("bench", 0)};
         result.insert(result.end(), arguments);
         return result;
     }
@@ -381,7 +380,7 @@ private:
     [[nodiscard]] std::vector<std::string> words(std::string_view script,
                                                  std::initializer_list<std::string> arguments) const
     {
-        std::vector<std::string> result{"EVALSHA", std::string(script_named(script).sha1), "5"};
+        std::vector<std::string> result{"EVALSHA", std::string(script_named(script).sha1), "1"};
         result.insert(result.end(), keys_.begin(), keys_.end());
         result.push_back(inside::wake_prefix("bench", 0));
         result.insert(result.end(), arguments);
@@ -430,7 +429,7 @@ public:
         run(
             [this]() -> asio::awaitable<void>
             {
-                // What has not been given back does no harm to the next world.
+                // Units that were not released do not affect the next world.
                 co_await session.async_close(asio::as_tuple(asio::deferred));
                 co_await other.async_close(asio::as_tuple(asio::deferred));
             });
@@ -467,6 +466,15 @@ public:
             std::rethrow_exception(failure);
         }
         return real_time() - begin;
+    }
+
+    /// Loads a script into the server; its SHA-1.
+    std::string loaded(std::string_view text)
+    {
+        std::string sha1;
+        run([&]() -> asio::awaitable<void>
+            { sha1 = (co_await bare.send(words("SCRIPT", "LOAD", text))).at(0); });
+        return sha1;
     }
 
     /// The name of a case here.

@@ -23,11 +23,11 @@
 #include "harness.hpp"
 #include "peers.hpp"
 
-// What is done with the peers, and how long it takes. Setting up and winding up do not count.
+// The workloads, and their times. Set-up and clean-up are not measured.
 
 namespace bench {
 
-/// The contexts of a run, each run by threads of its own.
+/// The contexts of a run. Each has its own threads.
 class stage
 {
 public:
@@ -35,7 +35,7 @@ public:
     {
         std::size_t contexts = 1;
         std::size_t threads_per_context = 1;
-        /// How many coroutines of one context queue up in a row.
+        /// Number of coroutines of one context that enqueue in a row.
         std::size_t in_a_row = 1;
 
         [[nodiscard]] std::size_t threads() const { return contexts * threads_per_context; }
@@ -54,7 +54,6 @@ public:
             working_.push_back(asio::make_work_guard(context));
     }
 
-    /// The executor of a coroutine.
     typed executor(std::size_t index) { return contexts_[context_of(index)].get_executor(); }
 
     template <class Executor>
@@ -67,26 +66,25 @@ public:
                        {
                            if (error)
                                std::rethrow_exception(error);
-                           // A context must not run dry before all coroutines have ended: a peer
-                           // may need it for those of another one.
+                           // A context must not run out of work before all coroutines have ended: a
+                           // peer may need it for coroutines of another context.
                            if (--alive_ == 0)
                                working_.clear();
                        });
     }
 
-    /// Lets the coroutines run up to where they wait first, one after the other, so that the order in
-    /// which they queue up, and with it the number of changes from thread to thread, is the same in
-    /// every run.
+    /// Runs each coroutine up to its first wait, one after the other. So their order in the queue,
+    /// and with it the number of thread switches, is the same in every run.
     void line_up()
     {
         for (const std::size_t context : to_begin_)
             contexts_[context].poll_one();
     }
 
-    /// Runs until all coroutines have ended. The calling thread is the first of the threads.
+    /// Runs until all coroutines have ended, with the calling thread as the first one.
     void run()
     {
-        // A thread that starts late would find the work done.
+        // A thread that starts late would find no work.
         std::latch all_started(static_cast<std::ptrdiff_t>(layout_.threads()));
         const auto work = [&](std::size_t index)
         {
@@ -112,8 +110,8 @@ private:
     std::atomic<std::size_t> alive_{0};
 };
 
-/// Counts operations and takes the time of those after the warm-up. Not thread-safe: it is used by
-/// whoever holds the lock.
+/// Counts operations and times those after the warm-up. Not thread-safe: only the holder of the
+/// lock uses it.
 class stopwatch
 {
 public:
@@ -125,7 +123,7 @@ public:
     {
     }
 
-    /// Whether one more operation is to be done.
+    /// Whether to run one more operation.
     bool next()
     {
         if (left_ == operations_)
@@ -150,7 +148,7 @@ private:
 
 // --- floors -----------------------------------------------------------------------------------
 
-/// What a lock and an unlock cost at least: a successful compare-and-swap each.
+/// The lower bound for a lock and unlock pair: one successful compare-and-swap each.
 inline void swap_pairs(std::int64_t count)
 {
     static std::atomic<std::uint64_t> word{0};
@@ -179,8 +177,8 @@ asio::awaitable<void, Executor> post_in_a_loop(Executor executor, stopwatch& wat
         co_await asio::post(executor, asio::deferred);
 }
 
-/// What a hand-over costs at least: a loop of @p coroutines that do nothing but go to the back of the
-/// queue of their context.
+/// The lower bound for a hand-over: a loop of @p coroutines that only go to the back of their
+/// context's queue.
 template <class Executor>
 double posts(std::size_t coroutines, std::int64_t operations)
 {
@@ -192,7 +190,7 @@ double posts(std::size_t coroutines, std::int64_t operations)
     return watch.nanoseconds_per_operation();
 }
 
-/// A nullary handler that posts itself until the watch says stop.
+/// A nullary handler that posts itself until the stopwatch ends.
 template <class Executor>
 struct chained_post
 {
@@ -206,7 +204,7 @@ struct chained_post
     }
 };
 
-/// What a completion costs at least that must not run inside the initiating function.
+/// The lower bound for a completion that must not run inside the initiating function.
 template <class Executor>
 double chained_posts()
 {
@@ -219,7 +217,7 @@ double chained_posts()
 
 // --- without contention -----------------------------------------------------------------------
 
-/// Acquires and gives back, with nobody else around.
+/// Acquires and releases without contention.
 template <class Peer>
 asio::awaitable<void, typename Peer::executor_type> pairs_in_a_loop(Peer& peer, std::int64_t count)
 {
@@ -237,7 +235,7 @@ asio::awaitable<void, typename Peer::executor_type> pairs_in_a_loop(Peer& peer, 
     }
 }
 
-/// What a coroutine costs that does nothing.
+/// An empty coroutine, as a lower bound.
 template <class Executor>
 asio::awaitable<void, Executor> nothing()
 {
@@ -251,7 +249,7 @@ asio::awaitable<void, Executor> nothing_in_a_loop(std::int64_t count)
         co_await nothing<Executor>();
 }
 
-/// Awaits loop(count) twice, for the second time with a watch in the hand.
+/// Awaits loop(count) as a warm-up, and then times a second call.
 template <class Executor, class Loop>
 asio::awaitable<void, Executor> take_time(Loop loop, time_function clock, std::int64_t operations,
                                           double& result)
@@ -272,7 +270,7 @@ double empty_coroutines()
     return result;
 }
 
-/// Pairs in a coroutine that lives in the last context of a layout, of a peer that has the first one.
+/// Times pairs in a coroutine on the last context of a layout, with a peer on the first one.
 template <class Peer>
 double pairs_on(stage::layout layout, std::int64_t operations)
 {
@@ -293,7 +291,7 @@ double pairs()
     return pairs_on<Peer>({}, 50'000);
 }
 
-/// A completion handler that acquires again, with itself as handler, until the watch says stop.
+/// A completion handler that acquires again, with itself as handler, until the stopwatch ends.
 template <class Peer>
 class chained_handler
 {
@@ -328,7 +326,7 @@ private:
     stopwatch* watch_;
 };
 
-/// Pairs without any coroutine.
+/// Times pairs without any coroutine.
 template <class Peer>
 double chained_pairs()
 {
@@ -342,7 +340,7 @@ double chained_pairs()
 
 // --- contention -------------------------------------------------------------------------------
 
-/// Acquires, waits for a round of the context, and gives back; then @p pause rounds outside.
+/// Acquires, waits for one round of the context, and releases; then waits @p pause rounds.
 template <class Peer>
 asio::awaitable<void, typename Peer::executor_type> sections_in_a_loop(
     typename Peer::executor_type executor, Peer& peer, stopwatch& watch, std::size_t pause)
@@ -367,8 +365,8 @@ asio::awaitable<void, typename Peer::executor_type> sections_in_a_loop(
     }
 }
 
-/// Coroutines that take turns in a section; time per section. The coroutines are spread over the
-/// contexts. They pause if a context has several threads, to give all of them something to do.
+/// Time per critical section of competing coroutines, which are spread over the contexts. They
+/// pause if a context has several threads, to give all threads work.
 template <class Peer>
 double sections_on(stage::layout layout, std::size_t coroutines, std::int64_t operations)
 {

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Workers with a lock for Node.js, redis-semaphore or redlock; see redis_peers.hpp.
+// Workers with a lock for Node.js: redis-semaphore or redlock; see redis_peers.hpp.
 'use strict';
 
 const readline = require('readline');
@@ -12,7 +12,7 @@ const [library, port, name, workers, milliseconds] = process.argv.slice(2);
 const client = new Redis(Number(port));
 const sections = [];
 
-// What acquires the lock, and returns what releases it. Nobody gives up.
+// Each function acquires the lock and returns a function that releases it. No attempt times out.
 const locks = {
   'redis-semaphore': () => {
     const { Mutex } = require('redis-semaphore');

@@ -80,7 +80,7 @@ asio::awaitable<void> follow(redis::session& session, redis::async_mutex& mutex,
                     static_cast<long long>(each.left.count()));
     std::puts("end");
     std::fflush(stdout);
-    // At once, like the others: who waits for the lock is left waiting.
+    // Exits at once, like the other programs, although some workers still wait for the lock.
     std::_Exit(EXIT_SUCCESS);
 }
 
