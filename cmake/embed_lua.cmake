@@ -1,12 +1,13 @@
 # cmake -DOUTPUT=FILE.cpp -DDIRECTORY=DIR -DSCRIPTS="A.lua;pool/B.lua..." -P embed_lua.cmake
 #
 # Writes the C++ file that defines turnstile::redis::detail::scripts(), see src/redis/scripts.hpp. A
-# script is what its file says after a first line for the server and the text of prologue.lua in the same
-# directory, if there is one. It is called after its path: pool/B.lua is pool_B.
+# script consists of a first line for the server, the text of prologue.lua in the same directory, if there is one, and
+# the text of its file. If the file has the line `-- the prologue stands here`, the prologue replaces that line
+# instead. The name of a script follows from its path: pool/B.lua is pool_B.
 #
 #   #!lua flags=allow-oom        from the file's line `-- flags: allow-oom`; without =... for `none`
 #
-# The server names a script by the SHA-1 of its text, so that is computed here as well.
+# The server identifies a script by the SHA-1 of its text, which is computed here as well.
 
 set(entries)
 foreach(path IN LISTS SCRIPTS)
@@ -30,7 +31,14 @@ foreach(path IN LISTS SCRIPTS)
     message(FATAL_ERROR "${path}: unknown flags `${CMAKE_MATCH_2}`")
   endif()
 
-  set(whole "${first}\n${prologue}${text}")
+  set(marker "-- the prologue stands here\n")
+  string(FIND "${text}" "${marker}" place)
+  if(place EQUAL -1)
+    string(PREPEND text "${prologue}")
+  else()
+    string(REPLACE "${marker}" "${prologue}" text "${text}")
+  endif()
+  set(whole "${first}\n${text}")
   if(whole MATCHES "\\)lua\"")
     message(FATAL_ERROR "${path}: contains what ends a raw string")
   endif()
@@ -45,7 +53,7 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-// Compilers count no more than so many steps when they look for the end of a constant text.
+// The suffix sv, because compilers limit the steps of a constant expression that searches for the end of a string.
 using namespace std::string_view_literals;
 
 constexpr script all_scripts[] = {

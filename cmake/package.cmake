@@ -1,4 +1,4 @@
-# `cpack` in a build directory makes libturnstile-dev, a .deb with the headers, and, if the Redis
+# `cpack` in a build directory creates the Debian package libturnstile-dev with the headers and, if the Redis
 # backend is built, libturnstile-redis-dev with the library and its headers.
 
 set(CPACK_GENERATOR DEB)
@@ -12,7 +12,7 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_ALL core)
 set(CPACK_DEBIAN_CORE_PACKAGE_NAME libturnstile-dev)
 set(CPACK_DEBIAN_CORE_PACKAGE_ARCHITECTURE all)
-# A recommendation only: Debian's newer releases have Boost in packages whose names carry the version.
+# Only recommended: in newer Debian releases, the names of the Boost packages contain the version.
 set(CPACK_DEBIAN_CORE_PACKAGE_RECOMMENDS "libboost-dev (>= ${TURNSTILE_BOOST_MINIMUM})")
 
 if(TURNSTILE_BUILD_REDIS)

@@ -1,5 +1,5 @@
-# The second backend, turnstile::redis: a compiled library, because Boost.Redis takes long to compile
-# and drags in OpenSSL. Nobody but its own sources sees either.
+# The second backend, turnstile::redis. It is a compiled library, because Boost.Redis compiles slowly and needs
+# OpenSSL. Its public headers include neither.
 
 find_package(OpenSSL REQUIRED)
 find_package(fmt REQUIRED)
@@ -36,13 +36,22 @@ file(
 
 add_library(turnstile_redis ${turnstile_redis_sources} ${turnstile_embedded})
 add_library(turnstile::redis ALIAS turnstile_redis)
-set_target_properties(turnstile_redis PROPERTIES EXPORT_NAME redis VERSION ${PROJECT_VERSION} SOVERSION
-                                                 ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+set_target_properties(
+  turnstile_redis
+  PROPERTIES EXPORT_NAME redis VERSION ${PROJECT_VERSION}
+             SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+             # A project may link it into a shared library.
+             POSITION_INDEPENDENT_CODE ON)
+if(NOT PROJECT_IS_TOP_LEVEL AND NOT TURNSTILE_INSTALL)
+  # A parent project compiles it only if it links it, and without the parent's warnings.
+  set_target_properties(turnstile_redis PROPERTIES EXCLUDE_FROM_ALL ON)
+  target_compile_options(turnstile_redis PRIVATE -w)
+endif()
 target_sources(turnstile_redis INTERFACE FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include
                                          FILES ${turnstile_redis_headers})
 target_include_directories(turnstile_redis PRIVATE ${PROJECT_SOURCE_DIR}/src/redis)
 
-# Asio is used header-only here, and so it has to be in every program that links this library; see
+# This library uses Asio header-only, so every program that links it has to do the same; see
 # src/redis/boost_redis.cpp. Never link turnstile_asio to such a program.
 target_link_libraries(turnstile_redis PUBLIC turnstile PRIVATE OpenSSL::SSL fmt::fmt)
 
@@ -50,12 +59,16 @@ if(TARGET turnstile_warnings)
   target_link_libraries(turnstile_redis PRIVATE $<BUILD_INTERFACE:turnstile_warnings>)
 endif()
 
-# Boost's code alone, and much of it.
+# These files consist of Boost's code only, which the precompiled headers and our warnings do not fit.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/redis/boost_json.cpp
                             ${PROJECT_SOURCE_DIR}/src/redis/boost_redis.cpp
                             PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS -w)
 
 # --- install --------------------------------------------------------------------------------
+
+if(NOT TURNSTILE_INSTALL)
+  return()
+endif()
 
 install(TARGETS turnstile_redis EXPORT turnstile_redis COMPONENT redis FILE_SET HEADERS COMPONENT redis)
 install(EXPORT turnstile_redis NAMESPACE turnstile:: FILE turnstileRedisTargets.cmake

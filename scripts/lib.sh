@@ -1,17 +1,16 @@
 # shellcheck shell=bash
-# Shared by the scripts in this folder, which source it; not a program itself.
-# It goes to the root of the tree, where every script expects to be.
+# The scripts in this folder source this file. It changes to the root of the tree.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
-# Where scripts/setup leaves a redis-server if the system has none.
+# The folder in which scripts/setup installs redis-server if the system has none.
 PATH=$PATH:$PWD/build/_deps/redis
 
-# How much to build and test at once.
-# shellcheck disable=SC2034  # for those who source this
+# The number of parallel build and test jobs.
+# shellcheck disable=SC2034  # for the scripts that source this
 jobs=${JOBS:-$(nproc)}
 
-# The folder below which the headers of an unpacked Boost lie; without argument, those of the one
+# Prints the folder that contains the headers of an unpacked Boost: of the given version, or of the one
 # that the presets use.
 boost_prefix() {
   echo "$PWD/build/_deps/boost${1:+-$1}/usr"
@@ -26,7 +25,7 @@ fail() {
   exit 1
 }
 
-# All C++ files of the tree, also those that are not committed yet.
+# Prints all C++ files of the tree, including uncommitted ones.
 cpp_files() {
   find . \( -path ./build -o -path ./.git \) -prune -o -name '*.[ch]pp' -printf '%P\n' | sort
 }
