@@ -1,15 +1,14 @@
 #!/bin/bash
-# Compares the code in the documentation with the programs that are compiled and run.
+# Compares the code blocks of the documentation with the programs that the tests compile and run.
 #
 #   check.sh [FILE.md...]      default: all pages in the folder above
 #
-# A block of C++ in a page has the line
+# Each C++ block of a page follows the line
 #
 #   <!-- snippets/guide.cpp [try_now] -->
 #
-# before it, and is the text between the two lines `// [try_now]` of that file, moved to the left as a
-# whole. So no block can show what does not compile. A region that no page shows is an error as well
-# if all pages are checked.
+# and equals the text between the two lines `// [try_now]` of that file, without its common indentation. So every
+# block compiles. If all pages are checked, each region must appear in a page.
 set -euo pipefail
 
 snippets=$(cd "$(dirname "$0")" && pwd)
@@ -27,7 +26,7 @@ exec awk -v snippets="$snippets" -v all="$#" '
     failures++
   }
 
-  # Reads the regions of a source file, once; the spaces that all lines of one begin with are removed.
+  # Reads the regions of a source file, once, and the common indentation of each.
   function read_regions(file,    line, name, indent, open, i, rest) {
     if (file in known)
       return

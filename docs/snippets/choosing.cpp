@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What the page on choosing a primitive shows.
+// The code of the page on choosing a primitive.
 
 #include <algorithm>
 #include <boost/asio/awaitable.hpp>
@@ -40,7 +40,7 @@ void expect(bool holds, std::string_view what)
     }
 }
 
-/// Runs one coroutine, and all that were started before, to the end.
+/// Runs a coroutine, and all earlier ones, to their end.
 void run(asio::io_context& context, asio::awaitable<void> body)
 {
     asio::co_spawn(context, std::move(body),
@@ -83,7 +83,7 @@ asio::awaitable<void> permits(asio::io_context& context)
     // [permits]
     turnstile::async_semaphore memory{context, 100};
     auto mine = co_await memory.async_acquire(60);
-    auto yours = mine.split(20);           // a permit that somebody else can keep
+    auto yours = mine.split(20);           // a permit for another coroutine
     mine.merge(std::move(yours));          // and back
     const auto left = memory.available();  // 40
     mine.release();                        // or let the destructor do it
@@ -115,7 +115,7 @@ public:
         if (const auto found = values_.find(key); found != values_.end())
             co_return found->second;
         std::string value = co_await load(key);
-        auto writing = co_await mutex_.async_upgrade(may_write);  // alone
+        auto writing = co_await mutex_.async_upgrade(may_write);  // without any other holder
         values_[key] = value;
         co_return value;
     }
@@ -147,7 +147,7 @@ void events(asio::io_context& context)
 {
     int woken = 0;
     // [event]
-    turnstile::event configured{context};  // manual reset: once it is set, everybody goes through
+    turnstile::event configured{context};  // manual reset: while it is set, every waiter passes
     asio::co_spawn(context, waits_for(configured, woken), asio::detached);
     asio::co_spawn(context, waits_for(configured, woken), asio::detached);
     configured.set();
@@ -157,7 +157,7 @@ void events(asio::io_context& context)
     expect(woken == 2, "both go on");
 
     // [automatic]
-    // Each set() lets one through. Two of them, while nobody waits, count as one.
+    // Each set() lets one waiter pass. Two sets without a waiter count as one.
     turnstile::event work_to_do{context, turnstile::event_reset::automatic};
     // [automatic]
     work_to_do.set();

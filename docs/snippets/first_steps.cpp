@@ -20,9 +20,9 @@ asio::awaitable<void> deposit(turnstile::async_mutex& mutex, int& balance, int a
 {
     auto guard = co_await mutex.async_lock();
     const int before = balance;
-    co_await asio::post(asio::deferred);  // whatever takes time: a query, a write
+    co_await asio::post(asio::deferred);  // a slow step: a query, a write
     balance = before + amount;
-}  // here the guard hands the lock to the next in the queue
+}  // the guard hands the lock over to the next waiter
 
 int main()
 {

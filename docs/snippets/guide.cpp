@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What the guide shows. check.sh compares the regions between two equal marks with the guide.
+// The code of the guide. check.sh compares the regions between two equal marks with the guide.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
@@ -69,7 +69,7 @@ void expect(bool holds, std::string_view what)
     }
 }
 
-/// Runs one coroutine, and all that it starts, to the end.
+/// Runs a coroutine, and all that it starts, to their end.
 void run(asio::io_context& context, asio::awaitable<void> body)
 {
     asio::co_spawn(context, std::move(body),
@@ -88,7 +88,7 @@ namespace strand_only {
 asio::awaitable<void> write_message(std::vector<std::string>& wire, std::string name)
 {
     wire.push_back(name + " header");
-    co_await asio::post(asio::deferred);  // stands for a co_await of the socket
+    co_await asio::post(asio::deferred);  // in place of a co_await of the socket
     wire.push_back(name + " body");
 }
 // [strand_write]
@@ -144,11 +144,11 @@ asio::awaitable<void> give_back(turnstile::async_mutex& mutex)
 {
     // [give_back]
     auto guard = co_await mutex.async_lock();
-    // ... what needs the lock ...
+    // ... work that needs the lock ...
     guard.unlock();
-    // ... what does not ...
+    // ... work that does not ...
     // [give_back]
-    expect(!guard.owns_lock() && !mutex.is_locked(), "the lock was given back");
+    expect(!guard.owns_lock() && !mutex.is_locked(), "the lock was released");
 }
 
 asio::awaitable<bool> try_now(turnstile::async_mutex& mutex)
@@ -156,7 +156,7 @@ asio::awaitable<bool> try_now(turnstile::async_mutex& mutex)
     // [try_now]
     std::optional guard = mutex.try_lock();
     if (!guard)
-        co_return false;  // somebody else is at it
+        co_return false;  // the lock is held
     // [try_now]
     co_return true;
 }
@@ -166,7 +166,7 @@ asio::awaitable<bool> try_for(turnstile::async_mutex& mutex)
     // [try_for]
     auto guard = co_await mutex.async_try_lock_for(50ms);
     if (!guard)
-        co_return false;  // the time is up; that is an answer, not an error
+        co_return false;  // the time limit expired; this is an answer, not an error
     // [try_for]
     co_return true;
 }
@@ -232,7 +232,7 @@ asio::awaitable<bool> cancel_after_with_a_timer(turnstile::async_mutex& mutex)
 asio::awaitable<bool> cancel_after_without(turnstile::async_mutex& mutex)
 {
     // [cancel_after_without]
-    // Arms its timer on the executor of the mutex. If nobody runs that, this waits for ever.
+    // Arms its timer on the executor of the mutex. If no thread runs that, this waits for ever.
     auto result = co_await mutex.async_lock(asio::cancel_after(50ms, asio::as_tuple));
     // [cancel_after_without]
     co_return !std::get<0>(result);
@@ -247,7 +247,7 @@ asio::awaitable<bool> either(turnstile::async_mutex& mutex)
     auto first =
         co_await (mutex.async_lock(asio::use_awaitable) || timer.async_wait(asio::use_awaitable));
     if (first.index() == 1)
-        co_return false;  // the timer was first; the place in the queue was given up
+        co_return false;  // the timer was first; the waiter has left the queue
     auto guard = std::get<0>(std::move(first));
     // [either]
     co_return guard.owns_lock();
@@ -260,7 +260,7 @@ asio::awaitable<void> worker(turnstile::async_mutex& mutex)
 
 void cancellation()
 {
-    asio::io_context elsewhere;  // nobody runs it
+    asio::io_context elsewhere;  // no thread runs it
     asio::io_context context;
     turnstile::async_mutex mutex{elsewhere};
     auto attempts = [&]() -> asio::awaitable<void>
@@ -277,11 +277,11 @@ void cancellation()
     bool over = false;
     auto waits_for_ever = [&]() -> asio::awaitable<void>
     {
-        expect(!co_await cancel_after_without(mutex), "the lock is not to be had");
+        expect(!co_await cancel_after_without(mutex), "the lock is held");
         over = true;
     };
     asio::co_spawn(context, waits_for_ever(), asio::detached);
-    context.poll();  // it waits, however late it is
+    context.poll();  // it still waits after its time limit
     context.run_for(150ms);
     expect(!over, "the timer of cancel_after runs on the context of the mutex");
     elsewhere.run();
@@ -307,7 +307,7 @@ void cancellation()
     asio::cancellation_signal stop;
     asio::co_spawn(strand, worker(mutex), asio::bind_cancellation_slot(stop.slot(), at_end));
 
-    // later, and from whatever thread:
+    // later, on any thread:
     asio::post(strand, [&] { stop.emit(asio::cancellation_type::terminal); });
     // [signal]
     context.run();
@@ -327,11 +327,11 @@ void executors()
     // [executors]
     using guard_type = turnstile::async_mutex::guard_type;
 
-    // A plain call-back has no executor: it runs on that of the mutex.
+    // A plain callback has no executor: it runs on that of the mutex.
     mutex.async_lock([&](turnstile::error_code, guard_type)
                      { on_own = context.get_executor().running_in_this_thread(); });
 
-    // This one runs on its strand, whatever the mutex was constructed with.
+    // This one runs on its strand, regardless of the executor of the mutex.
     mutex.async_lock(asio::bind_executor(strand, [&](turnstile::error_code, guard_type)
                                          { on_strand = strand.running_in_this_thread(); }));
     // [executors]
@@ -362,7 +362,7 @@ void lifetime()
     context.poll();
     mutex.reset();
     context.run();
-    expect(aborted, "who waits is told");
+    expect(aborted, "the waiter is aborted");
     expect(guard && guard->owns_lock() && !guard->valid(), "the guard is inert");
 }
 
@@ -400,7 +400,7 @@ asio::awaitable<void> wrong_token(asio::io_context& context)
     mutex.leave(token);  // the failed attempt has changed nothing
     // [wrong_token]
     expect(text == "Owner token mismatch. Expected 1 but received 7", text);
-    expect(!mutex.is_locked(), "the right token gives back");
+    expect(!mutex.is_locked(), "the right token releases");
 }
 
 // --- conditions and monitors ----------------------------------------------------------------
@@ -445,7 +445,7 @@ asio::awaitable<void> condition_wait_cancelled(turnstile::async_mutex& mutex,
     // [wait_for]
     auto guard = co_await mutex.async_lock();
     if (!co_await ready.async_wait_for(guard, 50ms, [&] { return is_ready; }))
-        is_ready = true;  // the time is up; the lock is owned all the same
+        is_ready = true;  // the time limit expired; the guard holds the lock again
     // [wait_for]
     expect(guard.owns_lock(), "the lock is owned again");
 }
@@ -486,7 +486,7 @@ public:
             });
     }
 
-    /// The next job, or nothing if there will be none any more.
+    /// The next job, or nothing after the last one.
     asio::awaitable<std::optional<int>> pop()
     {
         co_return co_await state_.async_with(
@@ -528,7 +528,7 @@ asio::awaitable<void> transactions()
                            .require(&pool::closed, std::equal_to(), false)
                            .set(&pool::closed, true);
 
-    co_await state.async_transact(take);  // waits until it can be carried out
+    co_await state.async_transact(take);  // waits until its requirement holds
     co_await state.async_transact(give);
     const bool was_open = co_await state.async_transact(close);
     // [transaction]
@@ -603,7 +603,7 @@ asio::awaitable<void> sections(turnstile::async_mutex& mutex, storage& store)
         ++*record;
         co_return;
     };
-    co_await turnstile::with_lock(mutex, std::move(body));
+    co_await turnstile::with_lock(mutex, body);
     // [named_closure]
     expect(*record == 1, "the body ran");
 
@@ -658,7 +658,7 @@ asio::awaitable<void> stop_tokens(turnstile::async_mutex& mutex)
     auto result =
         co_await mutex.async_lock(turnstile::bind_stop_token(stop, asio::as_tuple(asio::deferred)));
     auto& [error, guard] = result;
-    // error is operation_aborted once a stop was requested, on whatever thread
+    // error is operation_aborted if a stop was requested, on any thread
     // [stop_token]
     expect(error == asio::error::operation_aborted, "the stop token ends the wait");
 }
@@ -729,7 +729,7 @@ void hooks(asio::io_context& context)
 // --- concepts -------------------------------------------------------------------------------
 
 // [concepts]
-// For whatever can be locked, in this process or across several.
+// For any mutex, in this process or across several.
 template <turnstile::awaitable_mutex Mutex>
 asio::awaitable<std::uint64_t> next_number(Mutex& mutex, std::uint64_t& counter)
 {

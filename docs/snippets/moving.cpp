@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What the page on moving to Turnstile shows.
+// The code of the page on moving to Turnstile.
 
 #include <algorithm>
 #include <boost/asio/any_io_executor.hpp>
@@ -41,7 +41,7 @@ void expect(bool holds, std::string_view what)
     }
 }
 
-/// Something that takes time, and that only one may do at a time.
+/// A slow use of a resource that one coroutine at a time may use.
 class resource
 {
 public:
@@ -84,7 +84,7 @@ public:
     // [std_mutex_today]
     asio::awaitable<void> call()
     {
-        std::lock_guard guard(mutex_);  // blocks the thread, and with it all that run on it
+        std::lock_guard guard(mutex_);  // blocks the thread, and all coroutines that need it
         co_await shared_.use();         // may continue on another thread, which must not unlock
     }
 
@@ -153,7 +153,7 @@ void from_a_thread()
         [&]
         {
             // [thread]
-            // In a thread of its own, that may block, and does not run an io_context.
+            // In a separate thread that may block and runs no io_context.
             auto guard = mutex.async_lock(asio::use_future).get();
             // [thread]
             owned = guard.owns_lock();
@@ -169,11 +169,11 @@ namespace channel {
 using lock_channel = asio::experimental::concurrent_channel<void(turnstile::error_code)>;
 
 // [channel_today]
-// A channel with room for one message, which is there while somebody owns the lock.
+// A channel of capacity 1. It holds a message while the lock is held.
 asio::awaitable<void> call(lock_channel& lock, resource& shared)
 {
     co_await lock.async_send(turnstile::error_code(), asio::deferred);
-    co_await shared.use();  // if this throws, the lock is never given back
+    co_await shared.use();  // if this throws, the lock is never released
     lock.try_receive([](turnstile::error_code) {});
 }
 // [channel_today]
@@ -225,15 +225,15 @@ void from_unlock_by_hand()
             if (error)
                 return;
             in_section = true;
-            // ... start what needs the lock, and when it is over:
+            // ... start the work that needs the lock, and when it ends:
             asio::post(context, [&mutex, token] { mutex.leave(token); });
         });
     // [by_hand]
     context.run();
-    expect(in_section && !mutex.is_locked(), "the token gives back");
+    expect(in_section && !mutex.is_locked(), "the token releases");
 }
 
-// --- what the tables say --------------------------------------------------------------------
+// --- the code of the tables --------------------------------------------------------------------
 
 asio::awaitable<void> stop_a_condition(asio::io_context& context)
 {

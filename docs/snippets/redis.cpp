@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What docs/redis.md shows. Runs with a server, whose URL is in TURNSTILE_REDIS_URL.
+// The code of docs/redis.md. Runs with a server, whose URL is in TURNSTILE_REDIS_URL.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -27,7 +27,7 @@ namespace {
 
 using document_type = int;
 
-/// Accepts no token that is lower than one it has seen.
+/// Rejects a token that is lower than one it has seen.
 struct storage_type
 {
     boost::asio::awaitable<void> write(document_type what, std::uint64_t fence)
@@ -51,18 +51,16 @@ void check(bool condition)
 
 boost::asio::awaitable<void> first_lock(boost::asio::any_io_executor executor)
 {
-    // [first_lock]
     turnstile::redis::session session{executor, turnstile::redis::config::from_environment()};
     turnstile::redis::async_mutex orders{session, "orders/42"};
 
     auto guard = co_await orders.async_lock();
-    // [first_lock]
     check(guard.valid());
     co_await guard.async_unlock();
     co_await session.async_close();
 }
 
-/// Stands for something that all processes see.
+/// Represents state that all processes see.
 struct shelf_type
 {
     boost::asio::awaitable<int> count() { co_return parts; }
@@ -97,7 +95,7 @@ boost::asio::awaitable<void> conditions(turnstile::redis::session& session)
                           [&](const std::exception_ptr& error) { is_taken = !error; });
     turnstile::redis::async_mutex mutex{session, "stock"};
     turnstile::redis::condition delivered{mutex, "delivered"};
-    // Until somebody sleeps, nobody hears it.
+    // A notification without a waiter has no effect.
     while (!is_taken)
     {
         auto guard = co_await mutex.async_lock();
@@ -176,21 +174,16 @@ boost::asio::awaitable<void> semaphores(turnstile::redis::session& session)
     print(document);
     co_await permit.async_release();
     // [semaphore]
-    check(co_await printers.async_value() == 3);
+    check(co_await printers.async_available() == 3);
 
     // [p_and_v]
-    // 0 of 100 parts are there at first.
+    // At first, 0 of 100 parts are available.
     turnstile::redis::async_semaphore parts{session, "parts", 0, 100};
 
-    co_await parts.async_release(2);  // somebody made two
-    co_await parts.async_take();      // somebody else uses one
+    co_await parts.async_release(2);  // one process has made two
+    co_await parts.async_take();      // another one uses one
     // [p_and_v]
-    check(co_await parts.async_value() == 1);
-
-    // [sticky]
-    co_await parts.async_take(1, turnstile::redis::take_mode::sticky);
-    // [sticky]
-    check(co_await parts.async_value() == 0);
+    check(co_await parts.async_available() == 1);
 }
 
 boost::asio::awaitable<void> readers_and_writers(turnstile::redis::session& session)
@@ -211,8 +204,8 @@ boost::asio::awaitable<void> events(turnstile::redis::session& session)
     // [event]
     turnstile::redis::event ready{session, "ready"};
 
-    co_await ready.async_set();   // some process
-    co_await ready.async_wait();  // any others
+    co_await ready.async_set();   // one process
+    co_await ready.async_wait();  // any number of others
     // [event]
     check(co_await ready.async_is_set());
 }
@@ -222,7 +215,7 @@ boost::asio::awaitable<void> latches(turnstile::redis::session& session)
     // [latch]
     turnstile::redis::latch loaded{session, "import/42", 2};
 
-    co_await loaded.async_count_down(1);      // one part is there
+    co_await loaded.async_count_down();       // one part is there
     co_await loaded.async_arrive_and_wait();  // and the last one
     // [latch]
     check(co_await loaded.async_try_wait());
@@ -276,6 +269,35 @@ void durable(turnstile::redis::session& session)
     check(twice.replicas() == 1);
 }
 
+void report(const std::string& /*session*/, bool /*connected*/, std::chrono::microseconds /*since*/,
+            std::chrono::microseconds /*left*/ = {})
+{
+}
+
+bool is_stuck(const turnstile::redis::lock_status& status)
+{
+    return status.is_held();
+}
+
+boost::asio::awaitable<void> inspection(turnstile::redis::session& session)
+{
+    turnstile::redis::async_mutex held{session, "orders/42"};
+    const auto guard = co_await held.async_lock();
+    // [inspect]
+    turnstile::redis::async_mutex orders{session, "orders/42"};
+
+    const turnstile::redis::lock_status status = co_await orders.async_inspect();
+    for (const auto& holder : status.holders)
+        report(holder.session.name, holder.is_connected, holder.held_for, holder.lease_left);
+    for (const auto& waiter : status.waiters)
+        report(waiter.session.name, waiter.is_connected, waiter.waiting_for);
+
+    if (is_stuck(status))
+        co_await orders.async_break(status.holders.front().fencing_token);
+    // [inspect]
+    check(!(co_await orders.async_inspect()).is_held());
+}
+
 boost::asio::awaitable<void> all(boost::asio::any_io_executor executor)
 {
     co_await first_lock(executor);
@@ -288,6 +310,7 @@ boost::asio::awaitable<void> all(boost::asio::any_io_executor executor)
     co_await latches(session);
     co_await barriers(session);
     co_await fenced(session);
+    co_await inspection(session);
     many(session);
     durable(session);
     co_await session.async_close();

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What docs/readers_writers.md shows. Runs with a server, whose URL is in TURNSTILE_REDIS_URL.
+// The code of docs/readers_writers.md. Runs with a server, whose URL is in TURNSTILE_REDIS_URL.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -49,7 +49,7 @@ asio::awaitable<void> start(asio::awaitable<void> other, bool& done)
                    });
 }
 
-/// Lets others run until something is so.
+/// Lets other coroutines run until a predicate holds.
 asio::awaitable<void> until(const std::function<bool()>& condition)
 {
     while (!condition())
@@ -72,7 +72,7 @@ struct room
 BOOST_DESCRIBE_STRUCT(room, (), (readers, writers))
 // [state]
 
-/// What all of them have.
+/// The monitor and its conditions.
 struct library
 {
     library(redis::session& session, std::string_view name, const redis::mutex_options& options)
@@ -147,7 +147,7 @@ asio::awaitable<void> sections(redis::session& session)
     co_await ours.leave_after_writing();
     check(sent(session) - before == 8);
 
-    // A reader has to sleep: five, beside the four of the writer.
+    // The reader waits for the condition: five commands, in addition to the four of the writer.
     bool has_read = false;
     const std::function<bool()> is_over = [&] { return has_read; };
     const std::function<bool()> sleeps = [&] { return sent(session) - before == 8 + 2 + 2; };
@@ -191,7 +191,7 @@ asio::awaitable<void> transactions(redis::session& session)
 {
     library ours(session, "transactions", redis::mutex_options());
     auto& [monitor, ok_to_read, ok_to_write] = ours;
-    // The first one writes all of the state, which takes a section.
+    // The first transaction writes the whole state, which takes a critical section.
     co_await monitor.async_transact(turnstile::transaction<room>().add(&room::readers, 1));
     co_await monitor.async_transact(turnstile::transaction<room>().add(&room::readers, -1));
     const auto before = sent(session);
@@ -222,7 +222,7 @@ asio::awaitable<void> transactions(redis::session& session)
     co_await among_others(monitor, enter_to_read, leave_after_reading);
     check(sent(session) - before == 4 + 2 + 1 + 2);
 
-    // A reader has to sleep: no more than else, two, beside the two of the writer.
+    // The reader waits for the condition: still two commands, in addition to the two of the writer.
     bool has_read = false;
     const std::function<bool()> is_over = [&] { return has_read; };
     const std::function<bool()> sleeps = [&] { return sent(session) - before == 9 + 1 + 1; };
@@ -272,7 +272,7 @@ struct by_contributions : library
     {
         redis::contribution counted;
         redis::contribution told;
-        /// What it writes with.
+        /// The token of its writes.
         std::uint64_t fence = 0;
     };
 
@@ -307,7 +307,7 @@ struct by_contributions : library
     }
 };
 
-/// Something that another process does, from its begin to its end, or to its death.
+/// The work of another process, from its begin to its end or crash.
 void in_another_process(const std::function<asio::awaitable<void>(redis::session&)>& what)
 {
     std::thread(
@@ -319,7 +319,7 @@ void in_another_process(const std::function<asio::awaitable<void>(redis::session
                            [&](const std::exception_ptr& error)
                            {
                                check(!error);
-                               // Nobody says good-bye to the server.
+                               // The process ends without notifying the server.
                                context.stop();
                            });
             context.run();
@@ -327,7 +327,7 @@ void in_another_process(const std::function<asio::awaitable<void>(redis::session
         .join();
 }
 
-/// Short enough to be waited for; and long enough for who is slow, but not dead.
+/// Short enough to wait for, and long enough for a slow process.
 redis::mutex_options short_lease()
 {
     return redis::mutex_options().lease(std::chrono::seconds(4));
@@ -355,7 +355,7 @@ asio::awaitable<void> contributions(redis::session& session)
         writing = co_await same.enter_to_write();
     };
     in_another_process(dying_reader);
-    // Comes in when the server has taken the reader out.
+    // Enters when the server has undone the contribution of the reader.
     auto first = co_await ours.enter_to_write();
     co_await ours.leave_after_writing(first);
     in_another_process(dying_writer);
@@ -372,7 +372,7 @@ asio::awaitable<void> a_stopped_process(redis::session& session)
         redis::monitor<room> same(theirs, "stopped");
         co_await same.async_with([](auto& section) { ++section->readers; });
     };
-    // This thread runs the session as well: nothing extends the lease meanwhile.
+    // This thread runs the session as well: nothing renews the lease meanwhile.
     const auto stand_still = [&] { in_another_process(add_one); };
     auto& monitor = ours.monitor;
     turnstile::error_code result;
@@ -381,7 +381,7 @@ asio::awaitable<void> a_stopped_process(redis::session& session)
     auto body = [&](auto& section)
     {
         section->readers = 100;
-        stand_still();  // until the lease has ended, and another process was in its section
+        stand_still();  // until the lease has expired and another process has held the lock
     };
     try
     {

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Runs a program with a Redis server of its own, as a user who may do what docs/redis.md says, and no more.
+# Runs a program with a separate Redis server, as a user that has only the permissions in docs/redis.md.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=../../scripts/redis.sh
 source "$(dirname "$0")/../../scripts/redis.sh"
 start_redis
 read -ra rules <<< "$(sed -n '/^ACL SETUSER/,/^```/{/^```/d;p}' "$(dirname "$0")/../redis.md" | tr '\n' ' ')"
 redis-cli -s "${redis_url#unix://}" "${rules[@]}" | grep -qx OK
-# What the program shows has nothing to do with time: no stop of it or the server may end a lease, a
-# connection or the wait for an answer.
+# The program does not test times: a pause of the program or the server must not end a lease, a connection or the wait
+# for an answer.
 times='lease=5min&claim_lease=1min&health_check=1min&connect_timeout=1min'
 TURNSTILE_REDIS_URL="${redis_url/unix:\/\//unix://app:secret@}?$times" "$@"
