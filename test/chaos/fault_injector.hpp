@@ -182,14 +182,20 @@ private:
     bool withdraw_rights()
     {
         protected_server& which = any_server();
-        if (is_paused(which))
+        if (is_paused(which) || restricted_ != nullptr)
             return false;
+        restricted_ = &which;
         std::vector<std::string> rights{"ACL", "SETUSER", "default", "resetkeys"};
         for (const char* const kind : {"mutex*", "shared_mutex*", "monitor*", "event*", "latch*",
                                        "barrier*", "semaphore*:lock*"})
             rights.push_back(std::string("~turnstile:*:") + kind);
         which.server.run(rights);
-        later([&which] { which.server.run({"ACL", "SETUSER", "default", "~*"}); });
+        later(
+            [this, &which]
+            {
+                which.server.run({"ACL", "SETUSER", "default", "~*"});
+                restricted_ = nullptr;
+            });
         return true;
     }
 
@@ -211,6 +217,9 @@ private:
         if (paused_ != nullptr)
             return false;
         protected_server& which = any_server();
+        // A server that does not answer cannot be given its rights back, and this thread would wait for it.
+        if (restricted_ == &which)
+            return false;
         paused_ = &which;
         which.server.pause();
         later(
@@ -251,6 +260,7 @@ private:
     tally& counts_;
     std::mt19937 random_;
     const protected_server* paused_ = nullptr;
+    const protected_server* restricted_ = nullptr;
     std::vector<std::pair<std::chrono::steady_clock::time_point, std::function<void()>>> wounds_;
 };
 
