@@ -42,11 +42,11 @@ public:
     {
         const std::lock_guard lock(mutex_);
         out_ += units;
-        if (is_lasting_ && out_ > capacity)
-            complain(fmt::format("{} are out", out_));
+        if (is_lasting_ && out_ > capacity + doubtful_)
+            complain(fmt::format("{} are out, and {} perhaps", out_, doubtful_));
     }
 
-    /// It is unknown whether a worker took units, or has added its units.
+    /// It is unknown whether a worker took units, or has added its units. It will add them, perhaps for the second time.
     void perhaps_taken(int units)
     {
         const std::lock_guard lock(mutex_);
@@ -60,10 +60,11 @@ public:
         out_ -= units;
     }
 
-    /// The semaphore was full.
+    /// Fewer units were outside than a worker wanted to add.
     void refused() const
     {
-        if (is_lasting_)
+        const std::lock_guard lock(mutex_);
+        if (is_lasting_ && doubtful_ == 0)
             complain("some were refused that had been taken");
     }
 
@@ -71,7 +72,7 @@ public:
     void inspect(std::ptrdiff_t available) const
     {
         const std::lock_guard lock(mutex_);
-        if (is_lasting_ && (available > capacity || available < capacity - doubtful_))
+        if (is_lasting_ && available != capacity)
             complain(fmt::format("{} are there in the end", available));
     }
 
@@ -128,7 +129,10 @@ private:
             const auto [error] = co_await units_.async_take(units, std::move(token));
             const outcome ended = conclude(error, limit);
             if (ended == outcome::doubtful)
+            {
                 book_.perhaps_taken(units);
+                co_await add(units);
+            }
             if (ended != outcome::done)
             {
                 // After a refusal, waits before the next attempt.
@@ -144,19 +148,30 @@ private:
         }
     }
 
+    /// Adds units until it is certain that they are there. A part of them may be there already, because others that were
+    /// in doubt were added twice.
     asio::awaitable<void> add(int units)
     {
-        while (true)
+        int at_once = units;
+        while (units > 0)
         {
             const auto [error] =
-                co_await units_.async_release(units, asio::as_tuple(asio::deferred));
+                co_await units_.async_release(at_once, asio::as_tuple(asio::deferred));
             if (error == turnstile::errc::over_release)
-                co_return book_.refused();
+            {
+                book_.refused();
+                if (std::exchange(at_once, 1) == 1)
+                    co_return;
+                continue;
+            }
             const outcome ended = conclude(error, client_.endless_patience());
+            if (ended == outcome::done)
+            {
+                units -= at_once;
+                continue;
+            }
             if (ended == outcome::doubtful)
-                book_.perhaps_taken(units);
-            if (ended != outcome::nothing)
-                co_return;
+                book_.perhaps_taken(at_once);
             co_await client_.sleep(std::chrono::milliseconds(20));
         }
     }
