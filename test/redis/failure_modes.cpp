@@ -136,7 +136,11 @@ public:
     void snapshot()
     {
         if (how_.persistence == rdb)
+        {
+            // The process that has sent the replica its first copy may not have ended yet.
+            BOOST_TEST(until([&] { return server_.info("rdb_bgsave_in_progress") == "0"; }));
             server_.run({"SAVE"});
+        }
         if (how_.what == failure::power_loss)
             std::filesystem::copy(server_.folder() / "appendonlydir", server_.folder() / "synced",
                                   std::filesystem::copy_options::recursive);
