@@ -781,6 +781,7 @@ private:
     void on_nudge(lock_id id, attempt_id head, const standing& said);
     void on_count(call_id id, const standing& said);
     void on_refused(attempt_entry& entry, operation op, std::string_view text);
+    void send_singly(const flight& flown);
     void on_refused_call(call_id id, std::string_view text);
     void rejoin(attempt_entry& entry);
     void ask_for_places(lock_id id);

@@ -186,6 +186,11 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
         return {};
     const flight flown = std::move(found->second);
     flights_.erase(found);
+    if (flown.attempts.size() > 1 && !is_transient(text))
+    {
+        send_singly(flown);
+        return {};
+    }
     if (flown.op == operation::nudge)
     {
         if (const auto lock = locks_.find(flown.lock); lock != locks_.end())
@@ -206,6 +211,27 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
                 on_refused(*entry, flown.op, text);
             }
     return repeated_for(flown);
+}
+
+/// A server refuses a batch as a whole, even if the user lacks the permission for one of the keys only. So that the other
+/// locks are not lost, a command is sent for each of them.
+void protocol_client::send_singly(const flight& flown)
+{
+    for (const std::uint64_t id : flown.attempts)
+        if (flown.op == operation::keep)
+        {
+            if (const auto found = bonds_.find(id); found != bonds_.end())
+                send_keeps({id});
+        }
+        else if (const auto found = attempts_.find(id); found != attempts_.end())
+        {
+            attempt& each = found->second;
+            each.flight = 0;
+            if (each.at == phase::held && !each.stale)
+                send_renewals({id});
+            else
+                proceed(*found);
+        }
 }
 
 /// The keys of the locks for which a refused command is sent again.

@@ -391,6 +391,23 @@ BOOST_AUTO_TEST_CASE(damaged_lock_is_lost_and_others_are_renewed)
 }
 // Red without: the scripts that serve a batch answer for each lock alone.
 
+BOOST_AUTO_TEST_CASE(lock_whose_permission_is_withdrawn_is_lost_and_others_are_renewed)
+{
+    const redis_server server;
+    lock_client client(restless(server.url()));
+    const auto refused = client.lock("refused");
+    BOOST_TEST(refused->result() == "held");
+    const auto other = client.lock("other");
+    BOOST_TEST(other->result() == "held");
+    server.run({"ACL", "SETUSER", "default", "resetkeys", "~turnstile:{*}:mutex:other*"});
+    BOOST_TEST(until([&] { return refused->is_told_of_loss(); }));
+    const std::uint64_t renewals = client.metrics().renewals;
+    BOOST_TEST(until([&] { return client.metrics().renewals > renewals + 1; }));
+    BOOST_TEST(other->holds());
+    BOOST_TEST(!other->is_told_of_loss());
+}
+// Red without: a batch that is refused is sent again, one command for each lock.
+
 // --- messages -----------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(forged_messages_are_refused)

@@ -151,6 +151,53 @@ BOOST_AUTO_TEST_CASE(so_do_those_who_come_back)
     BOOST_TEST(commands[1].keys.size() == 20U);
 }
 
+BOOST_AUTO_TEST_CASE(a_refused_batch_is_divided_so_that_one_lock_does_not_end_the_others)
+{
+    const attempt_id one = hold();
+    lock = machine.open_lock(mutex_keys("t", "another"), {});
+    const attempt_id two = hold();
+    pass(5100ms);
+    BOOST_TEST(commands[0].keys.size() == 2U);
+    refuse("NOPERM no permission");
+    BOOST_TEST(sent() == "renew renew");
+    BOOST_TEST(commands[0].keys.size() == 1U);
+    BOOST_TEST(commands[1].keys.size() == 1U);
+    answer(own(fence, 15s));
+    BOOST_TEST(only<extended>().attempt == one);
+    refuse("NOPERM no permission");
+    pass(14s);
+    BOOST_TEST(only<lost>().attempt == two);
+    BOOST_TEST(machine.holds(one));
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_that_is_unlocked_while_its_batch_is_refused_is_released)
+{
+    hold();
+    lock = machine.open_lock(mutex_keys("t", "another"), {});
+    const attempt_id two = hold();
+    pass(5100ms);
+    release(two);
+    BOOST_TEST(sent() == "renew");
+    refuse("NOPERM no permission");
+    BOOST_TEST(sent() == "renew release");
+}
+
+BOOST_AUTO_TEST_CASE(waiters_whose_batch_is_refused_come_back_singly_in_their_order)
+{
+    wait(7);
+    wait(5);
+    disconnect();
+    connect(2);
+    refuse("NOPERM no permission");
+    BOOST_TEST(sent() == "resync resync");
+    BOOST_TEST(commands[0].arguments[2] == "abc#2.2");
+    BOOST_TEST(commands[1].arguments[2] == "abc#2.1");
+    refuse("NOPERM no permission");
+    BOOST_TEST((only<failed>().reason == attempt_failure::refused));
+    answer(queued(7, 15s));
+    BOOST_TEST(machine.phase_name(1) == "queued");
+}
+
 // --- connections --------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_place)
