@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -251,11 +252,9 @@ private:
     /// Logs a problem once; repetitions have the level debug.
     void report_once(log_level level, const std::string& text)
     {
-        const bool is_known = text == reported_;
-        if (!is_known)
-            reported_ = text;
-        has_reported_ = has_reported_ || !is_known;
-        log(is_known ? log_level::debug : level, text);
+        const bool is_new = reported_.insert(text).second;
+        has_reported_ = has_reported_ || is_new;
+        log(is_new ? level : log_level::debug, text);
     }
 
     // --- pauses -----------------------------------------------------------------------------
@@ -323,8 +322,9 @@ private:
     std::optional<diagnosis> failure_;
     std::chrono::steady_clock::time_point started_;
     std::string trouble_;
-    // The last logged problem, whether its end still has to be logged, and the last logged warning.
-    std::string reported_;
+    // The problems that were logged since a link worked last, whether their end still has to be logged, and the last
+    // logged warning.
+    std::set<std::string> reported_;
     bool has_reported_ = false;
     std::string warned_;
     bool open_ = false;

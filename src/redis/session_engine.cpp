@@ -744,12 +744,24 @@ std::string session_engine::explained(const std::string& error) const
     return error + " (" + diagnose(error, "EVALSHA", settings_).text + ")";
 }
 
-/// Logs an error that concerns keys or the server.
-void session_engine::report(error_code code, const std::string& keys, const std::string& text) const
+/// Logs an error that concerns keys or the server, but not the same one twice within a minute: programs often repeat an
+/// operation that has failed.
+void session_engine::report(error_code code, const std::string& keys, const std::string& text)
 {
-    if (!text.empty() || !keys.empty())
-        log(log_level::error,
-            (keys.empty() ? "" : keys + ": ") + (text.empty() ? code.message() : explained(text)));
+    constexpr local_time span = std::chrono::minutes(1);
+    constexpr std::size_t limit = 1000;
+    if (text.empty() && keys.empty())
+        return;
+    const local_time now = boot_time();
+    if (now >= reports_end_ || reports_.size() == limit)
+    {
+        reports_.clear();
+        reports_end_ = now + span;
+    }
+    const auto [line, is_new] = reports_.insert((keys.empty() ? "" : keys + ": ") +
+                                                (text.empty() ? code.message() : explained(text)));
+    if (is_new)
+        log(log_level::error, *line);
 }
 
 // --- results of the replica watch ---------------------------------------------------------------

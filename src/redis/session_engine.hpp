@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <turnstile/error.hpp>
@@ -172,7 +173,7 @@ private:
     void on_reply(std::uint64_t number, const reply& answer);
     void refused(std::uint64_t number, const std::string& error);
     [[nodiscard]] std::string explained(const std::string& error) const;
-    void report(error_code code, const std::string& keys, const std::string& text) const;
+    void report(error_code code, const std::string& keys, const std::string& text);
     void tell_lost(held_lock& held, const std::string& why) const;
     [[nodiscard]] std::string reason_of(const lost& what, const std::string& key) const;
     void wake_at(std::optional<local_time> when);
@@ -227,6 +228,9 @@ private:
     bool is_other_server_ = false;
     // The error of a command that is being repeated, until the server executes commands again.
     std::string refusal_;
+    // What was reported in the minute that ends then.
+    std::set<std::string> reports_;
+    local_time reports_end_{};
     bool is_closed_ = false;
     bool is_over_ = false;
     bool is_performing_ = false;

@@ -82,7 +82,7 @@ public:
     [[nodiscard]] bool is_good() const
     {
         const std::lock_guard lock(mutex_);
-        return violations == 0 && stuck == 0 && !done_.empty();
+        return violations == 0 && stuck == 0 && errors == 0 && !done_.empty();
     }
 
     /// The last line is the summary.

@@ -177,6 +177,24 @@ BOOST_AUTO_TEST_CASE(trouble_is_logged_once_per_cause)
     scene.close();
 }
 
+BOOST_AUTO_TEST_CASE(causes_that_alternate_are_logged_once_each)
+{
+    const redis_server server({"--requirepass", "right"});
+    config settings = config::from_url(server.url() + "?max_backoff=10ms");
+    int asked = 0;
+    settings.credentials = [&]
+    {
+        if (asked++ % 2 != 0)
+            throw std::runtime_error("the vault is sealed");
+        return turnstile::redis::user_credentials("default", "wrong");
+    };
+    connection_scene scene(settings);
+    BOOST_REQUIRE(scene.until_told("fdfdfd"));
+    BOOST_TEST(scene.errors == 1, scene.log);
+    BOOST_TEST(scene.warnings == 1, scene.log);
+    scene.close();
+}
+
 BOOST_AUTO_TEST_CASE(credentials_are_asked_for_at_each_attempt)
 {
     const redis_server server({"--requirepass", "first"});

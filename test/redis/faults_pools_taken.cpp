@@ -475,6 +475,7 @@ BOOST_AUTO_TEST_CASE(units_add_up_under_kills_stalls_and_lost_rights)
                 each->take(units);
         };
         tcp_proxy& proxy = movers[static_cast<std::size_t>(i / 4 % 4)]->proxy;
+        const std::uint64_t refused = turnstile::test::errors(server, "NOPERM");
         take(3);
         take(2);
         switch (i % 4)
@@ -511,7 +512,7 @@ BOOST_AUTO_TEST_CASE(units_add_up_under_kills_stalls_and_lost_rights)
             proxy.resume();
             break;
         default:
-            BOOST_TEST(until([&] { return turnstile::test::errors(server, "NOPERM") > 0; }));
+            BOOST_TEST(until([&] { return turnstile::test::errors(server, "NOPERM") > refused; }));
             server.run({"ACL", "SETUSER", "mover", "+evalsha"});
         }
         BOOST_REQUIRE(until(

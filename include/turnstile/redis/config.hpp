@@ -216,8 +216,8 @@ struct config
     /// it, because an operator may repair the server.
     std::chrono::milliseconds max_backoff{1'000};
 
-    /// Receives the log. A problem is logged once, not once per attempt. By default, @ref log_to_stderr; if
-    /// empty, nothing is logged.
+    /// Receives the log. A problem is logged once, not once per attempt, and the same failure of an operation once a minute
+    /// at most. By default, @ref log_to_stderr; if empty, nothing is logged.
     logger_type logger = &log_to_stderr;
 
     /// A warning that each session logs at its start, before the server's address; may be empty.
