@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(before_is_the_inverse_of_latest)
         BOOST_TEST(bound.latest(until) <= point);
         BOOST_TEST(bound.latest(until + 2us) >= point - 1);
     }
-    // What is past is past.
+    // A past server time maps to a past local time.
     BOOST_TEST((bound.before(4'000'000) <= 9s + 2ms));
 }
 
@@ -45,13 +45,13 @@ BOOST_AUTO_TEST_CASE(the_newest_sample_counts)
 {
     clock_bound bound;
     bound.sample(10s, 5'000'000);
-    // The clock was set forward: the older bound is lower, and wrong.
+    // The server's clock was set forward, so the older bound is too low.
     bound.sample(11s, 60'000'000);
     BOOST_TEST(bound.latest(11s) == 60'000'000);
-    // It was set back, or the first answer was slow.
+    // The server's clock was set back, or the first answer was slow.
     bound.sample(12s, 7'000'000);
     BOOST_TEST(bound.latest(12s) == 7'000'000);
-    // An answer that was overtaken says nothing new.
+    // A sample that is older than the newest one is ignored.
     bound.sample(11s, 1);
     BOOST_TEST(bound.latest(12s) == 7'000'000);
 }
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(clocks_that_differ_by_a_tenth)
     bound.sample(10s, 5'000'000);
     BOOST_TEST(bound.latest(20s) == 16'000'000);
     BOOST_TEST(bound.earliest(20s) == 14'000'000);
-    // The server's clock shows 11 s more when this one has gone on by 10 s.
+    // The server's clock may advance by 11 s while the local clock advances by 10 s.
     BOOST_TEST((bound.before(16'000'000) == 20s));
     bound.reset();
     bound.sample(10s, 5'000'000);

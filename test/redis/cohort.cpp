@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Those of a session who want the same lock pass it on among themselves, over a real server.
+// Waiters of one session hand a lock over among themselves, over a real server.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -57,7 +57,7 @@ mutex_options cohort_of(std::uint32_t hand_overs)
     return result.cohort(hand_overs);
 }
 
-/// A session whose waiters for "a" pass it on so often.
+/// A session whose cohort for "a" makes this many hand-overs per run.
 struct cohort_client : lock_client
 {
     cohort_client(const redis_server& server, std::uint32_t hand_overs,
@@ -66,7 +66,7 @@ struct cohort_client : lock_client
     {
         choose("a", cohort_of(hand_overs));
         BOOST_TEST(!ready());
-        // Behind what the session says of itself.
+        // The ping is answered after the session has registered its description.
         BOOST_TEST(!ping());
     }
 
@@ -79,7 +79,7 @@ struct cohort_client : lock_client
     }
 };
 
-/// What a lock protects, and how it can be seen that it does.
+/// The data that a lock protects, with checks that the lock excludes others.
 struct notebook
 {
     bool is_open = false;
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(what_is_passed_on_needs_no_commands)
     BOOST_TEST(client.metrics().releases == 1U);
     BOOST_TEST(client.metrics().lock_wait.count == 5U);
     BOOST_TEST(scripts_run(server) == before + 2);
-    // The server knows how far the fences have come.
+    // The server knows the last token of the run.
     BOOST_TEST(lock_view(server, "a").number("fence") == last);
     BOOST_TEST(lock_view(server, "a").owner() == "");
 }
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(others_get_their_turn_after_so_many_hand_overs)
         BOOST_TEST(each.fence() > last);
         last = each.fence();
     };
-    // The one who was granted the lock, and three more.
+    // A run consists of the granted waiter and three more.
     for (std::size_t i = 0; i < 4; ++i)
     {
         BOOST_TEST(ours[i]->result() == "held");
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(others_get_their_turn_after_so_many_hand_overs)
         if (i < 3)
             BOOST_TEST(ours[i]->unlock() == error_code());
     }
-    // The next of the session stands behind the other one.
+    // The session's next waiter is queued behind the other session's.
     BOOST_TEST(until([&] { return view.queued() == 2; }));
     BOOST_TEST(ours[3]->unlock() == error_code());
     for (const auto& each : theirs)
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(others_get_their_turn_after_so_many_hand_overs)
         pass(*ours[i]);
         BOOST_TEST(ours[i]->unlock() == error_code());
     }
-    // Of ten there were three runs, of which two ended because they were long enough.
+    // The ten grants took three runs. Two of the runs ended because they had reached the limit.
     BOOST_TEST(first.metrics().acquires == 3U);
     BOOST_TEST(first.metrics().handed_over == 7U);
     BOOST_TEST(second.metrics().handed_over == 1U);
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(fences_rise_while_two_sessions_hammer)
     asio::io_context context;
     session one(context, undisturbed(server.url()), session_thread::own);
     session two(context, undisturbed(server.url()), session_thread::own);
-    // Some of the same session have an object of their own.
+    // The first session uses two mutex objects for the same lock.
     async_mutex first(one, "a", cohort_of(5));
     async_mutex again(one, "a", cohort_of(5));
     async_mutex second(two, "a", cohort_of(3));
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(fences_rise_while_two_sessions_hammer)
     context.run();
     BOOST_TEST(book.entries == writers * entries);
     const auto sections = std::uint64_t{writers} * entries;
-    // Each section was either asked for or handed over.
+    // Each critical section began with an acquire or with a hand-over.
     BOOST_TEST(until(
         [&]
         {
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_loss_in_the_middle_of_a_run_is_told_and_the_next_one_wait
     BOOST_TEST(ours[0]->result() == "held");
     BOOST_TEST(ours[0]->unlock() == error_code());
     BOOST_TEST(ours[1]->result() == "held");
-    // The server forgets who owns the lock, and grants it to somebody else.
+    // The server forgets the holder, and grants the lock to the other session.
     server.run({"DEL", view.keys[0], view.keys[1], view.keys[2]});
     const auto other = second.lock("a");
     BOOST_TEST(other->result() == "held");

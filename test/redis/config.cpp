@@ -22,7 +22,7 @@ using turnstile::redis::redis_error;
 
 namespace {
 
-/// A URL that is refused, and with what words.
+/// A URL that is rejected, and the text of the error.
 struct refused
 {
     std::string url;
@@ -203,12 +203,12 @@ BOOST_AUTO_TEST_CASE(claim_lease_and_health_check_follow_from_a_short_lease)
     BOOST_TEST((shortest.effective_claim_lease() == 100ms));
     BOOST_TEST((shortest.effective_health_check() == 25ms));
 
-    // A longer lease does not make them longer.
+    // The derived values do not grow with a longer lease.
     const config patient("redis://h?lease=1h");
     BOOST_TEST(
         (patient.effective_claim_lease() == 4s && patient.effective_health_check() == 500ms));
 
-    // A given value is checked against the lease, and never adapted.
+    // An explicit value is checked against the lease, but never adapted to it.
     BOOST_TEST(refusal_of("redis://h?lease=1s&claim_lease=2s") ==
                "claim_lease=2000ms: must be at most the lease, 1000ms");
     BOOST_TEST(refusal_of("redis://h?lease=1s&health_check=500ms") ==
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(what_no_url_can_say_is_checked_as_well)
 
 BOOST_AUTO_TEST_CASE(the_environment)
 {
-    // The test has one thread.
+    // The environment may be changed because the test has only one thread.
     ::unsetenv("TURNSTILE_REDIS_URL");  // NOLINT(concurrency-mt-unsafe)
     BOOST_TEST((config::from_environment().server == host_and_port()));
     BOOST_TEST(config::from_environment().notice == "TURNSTILE_REDIS_URL is not set");

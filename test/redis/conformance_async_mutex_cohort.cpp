@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The conformance suite of the mutex, over a real server, where those of a session pass the lock on among
-// themselves.
+// The conformance suite of the mutex, over a real server, with sessions that hand the lock over among
+// their own waiters.
 
 #include <string>
 #include <support/redis_backend.hpp>

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// A connection that works: what it is made of, what it answers, how it ends.
+// A connection that works: its set-up, its answers, and its end.
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -35,7 +35,7 @@ using turnstile::redis::detail::script;
 using turnstile::test::connection_scene;
 using turnstile::test::redis_server;
 
-/// A script of the test's own, with the name that the server gives it.
+/// A script that belongs to the test, and the SHA-1 by which the server knows it.
 class own_script
 {
 public:
@@ -56,7 +56,7 @@ private:
     script script_{"own", text_, sha1_};
 };
 
-/// Whether all our sockets that are connected to the port send at once, and there is one.
+/// Whether at least one of our sockets is connected to the port, and all of these have TCP_NODELAY.
 bool has_no_delay(std::uint16_t port)
 {
     int found = 0;
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(script_flush_is_not_noticed)
                                BOOST_TEST(r.nodes.at(0).text == (each == &own ? "here" : "there"));
                            });
     BOOST_TEST(scene.until([&] { return answers == 100; }));
-    // The fault happened, and each script was loaded once.
+    // The scripts were really missing, and each was loaded again once.
     BOOST_TEST(server.info("errorstat_NOSCRIPT") == "count=100");
     BOOST_TEST(server.info("cmdstat_script|load").starts_with("calls=2,"));
     scene.close();
@@ -393,7 +393,7 @@ BOOST_AUTO_TEST_CASE(a_context_of_many_threads)
                               [](std::uint64_t n) { return connection_scene::channel(n); }, seen);
                           c->start();
                       });
-    // From all threads; the first of them before there is a connection.
+    // All threads send; the first commands are sent before the connection is set up.
     for (int i = 0; i < 2000; ++i)
     {
         boost::asio::post(context.get_executor(), [&] { boost::asio::post(strand, ping); });

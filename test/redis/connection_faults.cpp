@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What happens to a connection while it is used. Each test shows that its fault happened.
+// Faults of a connection in use. Each test shows that its fault happened.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -37,7 +37,7 @@ std::vector<std::string> words(std::initializer_list<std::string> list)
     return list;
 }
 
-/// Ends our connection from the server's side; how many there were.
+/// Closes our connection on the server, and returns the number of closed connections.
 std::string kill_client(const redis_server& server)
 {
     return server.cli({"CLIENT", "KILL", "TYPE", "pubsub"});
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(client_kill_is_followed_by_the_next_incarnation)
     BOOST_TEST(kill_client(server) == "1");
     BOOST_TEST(scene.until_told("cdc"));
     BOOST_TEST(scene.seen.incarnations == (std::vector<std::uint64_t>{0, 1}));
-    // The connection subscribes to the new channel, and no longer to the old one.
+    // The new connection subscribes to the new channel, and no longer to the old one.
     BOOST_TEST(server.cli({"PUBLISH", connection_scene::channel(0), "old"}) == "0");
     BOOST_TEST(server.cli({"PUBLISH", connection_scene::channel(1), "new"}) == "1");
     BOOST_TEST(scene.until([&] { return !scene.seen.messages.empty(); }));
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(client_kill_is_noticed_at_once)
     connection_scene scene(config::from_url(server.url() + "?lease=30min&health_check=10min"));
     BOOST_REQUIRE(scene.until_told("c"));
     BOOST_TEST(kill_client(server) == "1");
-    // Far below the health check's interval: the break was noticed, and nothing waited.
+    // The reconnect takes far less than the interval of the health check, so the client noticed the break at once.
     BOOST_TEST(scene.until_told("cdc"));
     scene.close();
 }
@@ -86,11 +86,11 @@ BOOST_AUTO_TEST_CASE(a_reply_that_is_lost_is_unknown_and_the_command_is_not_sent
                           [&, name](const reply& r)
                           {
                               BOOST_TEST((r.result == reply::status::unknown));
-                              // The observer hears of it first.
+                              // The observer is notified before the handlers.
                               BOOST_TEST(scene.seen.told == "cd");
                               told += name;
                           });
-    // They have been executed, and nobody knows: both answers are gone.
+    // The server has executed both commands, but the client cannot know: both answers are lost.
     constexpr std::size_t answers = std::string_view(":1\r\n:2\r\n").size();
     BOOST_TEST(scene.until(
         [&]
@@ -116,10 +116,10 @@ BOOST_AUTO_TEST_CASE(half_open_is_noticed_by_the_health_check)
         connection_scene scene(
             config::from_url(proxy.url() + "?health_check=100ms&max_backoff=50ms"));
         BOOST_REQUIRE(scene.until_told("c"));
-        // Who is slow may have been taken for gone before.
+        // A slow connection may already have been reported as disconnected.
         const std::size_t before = scene.seen.told.size();
         proxy.swallow(which);
-        // It takes its time until the check is sent, and until it has been in vain.
+        // The health check is sent after its interval, and fails after its time-out.
         BOOST_TEST(scene.until([&] { return proxy.swallowed() > 0; }));
         BOOST_TEST(
             scene.until([&] { return scene.seen.told.find('d', before) != std::string::npos; }));
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(sigstop_of_the_server_is_noticed_and_survived)
     const redis_server server;
     connection_scene scene(config::from_url(server.url() + "?health_check=100ms&max_backoff=50ms"));
     BOOST_REQUIRE(scene.until_told("c"));
-    // Who is slow may have been taken for gone before.
+    // A slow connection may already have been reported as disconnected.
     const std::size_t before = scene.seen.told.size();
     server.pause();
     BOOST_TEST(
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(empty_memory_after_a_restart_shows_in_the_run_id)
     BOOST_TEST(scene.until([&] { return scene.seen.server.run_id != before; }));
     BOOST_TEST(scene.seen.told.ends_with("dc"));
     BOOST_TEST(scene.seen.server.run_id == server.run_id());
-    // The scripts are there again.
+    // The new server has the scripts, too.
     const auto& first = turnstile::redis::detail::scripts().front();
     BOOST_TEST(server.cli({"SCRIPT", "EXISTS", std::string(first.sha1)}) == "1");
     scene.close();
@@ -168,12 +168,12 @@ BOOST_AUTO_TEST_CASE(attempts_back_off)
     tcp_proxy proxy(server.port());
     connection_scene scene(config::from_url(proxy.url() + "?max_backoff=100ms"));
     BOOST_REQUIRE(scene.until_told("c"));
-    // So that the link is one that worked.
+    // After this time, the connection counts as one that worked.
     scene.context->run_for(150ms);
     proxy.refuse(true);
     proxy.cut();
     scene.context->run_for(1s);
-    // At once, and then after 20 to 40, 40 to 80, and 50 to 100 ms each.
+    // The client retries at once, then after 20 to 40 ms, after 40 to 80 ms, and from then on after 50 to 100 ms.
     BOOST_TEST(proxy.refused() <= 24U);
     BOOST_TEST(scene.until([&] { return proxy.refused() >= 2; }));
     proxy.refuse(false);
@@ -227,10 +227,10 @@ BOOST_AUTO_TEST_CASE(kills_under_load_mix_no_replies_up)
     const auto deadline = std::chrono::steady_clock::now() + 120s;
     for (int i = 1; kills < 20 && std::chrono::steady_clock::now() < deadline; ++i)
     {
-        // Not faster than they are answered.
+        // Commands are sent no faster than they are answered.
         for (int j = 0; j < 50 && sent - (echoed + unknown + wrong) < 1000; ++j)
             send();
-        // Each connection answers something before it is killed, and has something left to answer.
+        // A connection is killed only after it has answered something, and while an answer is outstanding.
         if (i % 5 == 0 && scene.it->is_connected() && echoed > echoed_before &&
             kill_client(server) == "1")
         {

@@ -25,12 +25,12 @@ std::string port_of(const redis_server& server)
     return std::to_string(server.port());
 }
 
-/// A master, its replica, and the sentinel that watches over both.
+/// A master, its replica, and the sentinel that monitors both.
 struct deployment
 {
     deployment()
     {
-        // The sentinel looks for replicas every ten seconds.
+        // The sentinel looks for replicas only every ten seconds.
         const auto deadline = std::chrono::steady_clock::now() + 60s;
         while (replica.info("master_link_status") != "up" ||
                sentinel.cli({"SENTINEL", "REPLICAS", "main"}).find(port_of(replica)) ==
@@ -38,8 +38,8 @@ struct deployment
             BOOST_REQUIRE((std::chrono::steady_clock::now() < deadline));
     }
 
-    /// Kills the master, and has the sentinel notice it soon. Before, a master that is slow is none that is
-    /// dead: nobody takes its place.
+    /// Kills the master, and makes the sentinel notice it soon. Until then, the sentinel's long time-out prevents a
+    /// failover away from a master that is only slow.
     void kill_master()
     {
         sentinel.run({"SENTINEL", "SET", "main", "down-after-milliseconds", "300"});
@@ -48,7 +48,7 @@ struct deployment
 
     [[nodiscard]] std::string url() const
     {
-        // The first of the sentinels is not there.
+        // No sentinel listens at the first address.
         return "redis+sentinel://127.0.0.1:" + std::to_string(free_port()) +
                ",127.0.0.1:" + port_of(sentinel) + "/main?max_backoff=100ms";
     }

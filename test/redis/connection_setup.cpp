@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Servers that a connection cannot work with, and what it says of them.
+// Servers that a connection cannot use, and the errors that it reports about them.
 
 #include <algorithm>
 #include <atomic>
@@ -28,7 +28,7 @@ using turnstile::test::connection_scene;
 using turnstile::test::fake_server;
 using turnstile::test::redis_server;
 
-/// Runs until an attempt has failed, and expects that it has in this way.
+/// Runs until an attempt to connect has failed, and expects this failure.
 void expect_failure(connection_scene& scene, errc code, const std::string& text)
 {
     BOOST_REQUIRE(scene.until([&] { return !scene.seen.told.empty(); }));
@@ -40,7 +40,7 @@ void expect_failure(connection_scene& scene, errc code, const std::string& text)
     BOOST_TEST(!scene.it->is_connected());
 }
 
-/// A permission that a user lacks, and what is said of it.
+/// A permission that a user lacks, and the text of the error.
 struct lack
 {
     std::string rule;
@@ -57,7 +57,7 @@ const std::vector<lack> lacks{
     {"-info", "user 'app' may not run the command info; add +info"},
     {"-script", "user 'app' may not run the command script|load; add +script|load"},
     {"-evalsha", "user 'app' may not run the command evalsha; add +evalsha"},
-    // What scripts call; the state of monitors needs what nothing else does.
+    // Commands that scripts call. Some of them are needed only for the state of monitors.
     {"-hlen", "user 'app' may not run all commands of the scripts; add +hlen"},
     {"-hgetall", "user 'app' may not run all commands of the scripts; add +hgetall"},
     {"-hdel", "user 'app' may not run all commands of the scripts; add +hdel"},
@@ -67,7 +67,7 @@ const std::vector<lack> lacks{
     {"-pubsub|numsub", "add +pubsub|numsub"},
 };
 
-/// What a user needs besides keys.
+/// The permissions that a user needs besides those for keys.
 const std::vector<std::string> needed{
     "&turnstile:*", "+hello",   "+select",        "+subscribe",        "+publish",
     "+info",        "+ping",    "+script|load",   "+evalsha",          "+exists",
@@ -76,7 +76,7 @@ const std::vector<std::string> needed{
     "+time",        "+zadd",    "+zcard",         "+zpopmin",          "+zrange",
     "+zrem",        "+zscore",  "+zrangebyscore", "+zremrangebyscore", "+pubsub|numsub"};
 
-/// What a server that is new enough answers during the set-up.
+/// The answer of a supported server to a command of the set-up.
 std::string answer_of(const std::vector<std::string>& words, const std::string& version)
 {
     if (words[0] == "HELLO")
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(acl_wrong_password)
     expect_failure(scene, errc::wrong_credentials, "user 'default': WRONGPASS");
     BOOST_TEST(scene.log.find("s3cr3t") == std::string::npos);
 
-    // It goes on trying, and somebody repairs it.
+    // The connection keeps trying, and succeeds after the password has been corrected.
     server.run({"CONFIG", "SET", "requirepass", "s3cr3t"});
     BOOST_TEST(scene.until_told("c"));
     BOOST_TEST(scene.it->trouble() == "");
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(trouble_is_logged_once_per_cause)
     BOOST_REQUIRE(scene.until_told("fffff"));
     BOOST_TEST(scene.errors == 1, scene.log);
     BOOST_TEST(scene.warnings == 0, scene.log);
-    // Its end is logged to those who have read of it.
+    // The log that contains the failure also reports its end.
     server.run({"CONFIG", "SET", "requirepass", "wrong"});
     BOOST_REQUIRE(scene.until_told("c"));
     BOOST_TEST(scene.warnings == 1, scene.log);
@@ -212,11 +212,12 @@ BOOST_AUTO_TEST_CASE(credentials_are_asked_for_at_each_attempt)
     BOOST_REQUIRE(scene.until_told("c"));
     BOOST_TEST(asked == 1U);
     server.run({"CONFIG", "SET", "requirepass", "second"});
-    // A connection that stands is not affected.
+    // An established connection is not affected.
     BOOST_TEST(scene.ask({"PING"}).nodes.at(0).text == "PONG");
     BOOST_TEST(turnstile::test::redis_command(server.unix_socket(), "second",
                                               {"CLIENT", "KILL", "TYPE", "pubsub"}) == "1");
-    // It breaks, one attempt fails for a moment, the next for good, and then the password is right.
+    // The connection breaks. The next attempt fails with a temporary error, the second one with a permanent error, and
+    // then the password is right.
     BOOST_TEST(scene.until_told("cddfc"));
     BOOST_TEST(scene.seen.told == "cddfc");
     BOOST_TEST(asked == 4U);
@@ -266,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_does_not_know_hello)
     connection_scene scene(settings);
     expect_failure(scene, errc::unsupported_server,
                    "the server must be Redis 7.0 or newer (ERR unknown");
-    // The server repeats what it was sent.
+    // The server's error repeats the arguments of the command.
     BOOST_TEST(scene.seen.failure.find("***") != std::string::npos);
     BOOST_TEST(scene.seen.failure.find("s3cr3t") == std::string::npos);
     BOOST_TEST(scene.log.find("s3cr3t") == std::string::npos);

@@ -41,7 +41,7 @@ struct secure_server
     }
 
     tls_files files{"DNS:localhost"};
-    /// Whether clients need a certificate that the server's own has signed, which is Redis's default.
+    /// Whether clients need a certificate that is signed by the server's own. Redis requires one by default.
     std::string asks = "no";
     std::string port = std::to_string(free_port());
     redis_server server{{"--tls-port", port, "--tls-cert-file", files.certificate(),
@@ -49,8 +49,8 @@ struct secure_server
                          "--tls-auth-clients", asks}};
 };
 
-/// A master and a sentinel that talk TLS, with one certificate. The sentinel names the master by its address,
-/// 127.0.0.1.
+/// A master and a sentinel that talk TLS with the same certificate. The sentinel names the master by
+/// its address, 127.0.0.1.
 struct secure_deployment
 {
     explicit secure_deployment(const std::string& names)
@@ -77,7 +77,7 @@ struct secure_deployment
                               files.certificate() + "\ntls-auth-clients no\ntls-replication yes\n"};
 };
 
-/// Takes one connection and notes which name it asks for.
+/// Accepts one connection, and records the server name in its TLS handshake.
 class name_catcher
 {
 public:
@@ -109,7 +109,7 @@ public:
         return std::to_string(acceptor_.local_endpoint().port());
     }
 
-    /// The name; "none" if none was asked for.
+    /// The requested server name; "none" if the client sent none.
     std::future<std::string> name() { return name_.get_future(); }
 
 private:
@@ -129,7 +129,7 @@ private:
     std::thread thread_;
 };
 
-/// The name that a connection asks its server for.
+/// The server name that a connection sends in its TLS handshake.
 std::string asked_name(const std::string& host, const std::string& options = "")
 {
     name_catcher server;
@@ -141,7 +141,7 @@ std::string asked_name(const std::string& host, const std::string& options = "")
     return told.get();
 }
 
-/// Expects that no attempt gets as far as a set-up, because of the certificate.
+/// Expects that each attempt to connect fails because of the certificate, before the set-up.
 void expect_mistrust(const std::string& url, const std::string& remedy,
                      errc code = errc::untrusted_certificate)
 {
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(tls_with_a_certificate_of_somebody_else)
     const secure_server secure;
     const tls_files other("DNS:localhost");
     expect_mistrust(secure.url("localhost", "ca_file=" + other.certificate()), "ca_file");
-    // Nor does the system trust it.
+    // The system does not trust the certificate either.
     expect_mistrust(secure.url("localhost", ""), "ca_file");
 }
 
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(tls_without_looking_at_the_certificate)
 BOOST_AUTO_TEST_CASE(tls_to_a_server_that_talks_plainly)
 {
     const redis_server server;
-    // The server answers what it takes for a command, or waits for the rest of it.
+    // The server answers the handshake as if it were a command, or waits for the rest of it.
     connection_scene scene{config("rediss://localhost:" + std::to_string(server.port()) +
                                   "?verify=no&connect_timeout=500ms")};
     BOOST_TEST(scene.until([&] { return scene.seen.told.size() > 1; }));
@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_the_master_that_the_sentinel_na
 
 BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_another_master)
 {
-    // That of the sentinel is right.
+    // The certificate is valid for the sentinel, but not for the master.
     const secure_deployment d("DNS:localhost");
     expect_mistrust(d.url("localhost"), "the server's certificate is not for 127.0.0.1");
     connection_scene scene{config(d.url("localhost", "&tls_name=localhost"))};
@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_another_master)
 
 BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_another_sentinel)
 {
-    // That of the master would be right.
+    // The certificate would be valid for the master, but not for the sentinel.
     const secure_deployment d("IP:127.0.0.1");
     connection_scene scene{config(d.url("localhost"))};
     BOOST_TEST(scene.until_told("dd"));

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Contributions to the state of a monitor over Redis, and what becomes of them when their process dies.
+// Contributions to the state of a monitor over Redis, and how the server undoes them if their process crashes.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -40,7 +40,7 @@ using task = asio::awaitable<void>;
 using monitor = redis::monitor<reading_room>;
 using section = monitor::section;
 
-/// Leases that end while a test runs, but not because somebody is slow.
+/// Leases that expire while a test runs, but not because a machine is slow.
 std::string short_url(const redis_server& server)
 {
     return server.url() + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms";
@@ -48,13 +48,13 @@ std::string short_url(const redis_server& server)
 
 struct contribution_scene : coroutine_scene
 {
-    /// Does something with the state.
+    /// Changes the state in a critical section.
     [[nodiscard]] task change(std::function<void(section&)> what)
     {
         co_await room.async_with(what, asio::deferred);
     }
 
-    /// Waits until there are so many readers.
+    /// Waits until this many readers are counted.
     [[nodiscard]] task sleep_until(int readers)
     {
         auto body = [this, readers](section& s) -> task
@@ -70,7 +70,7 @@ struct contribution_scene : coroutine_scene
         return server.cli({"HGET", room.state_key(), "readers"});
     }
 
-    /// How many contributions the server knows.
+    /// The number of contributions that the server knows.
     [[nodiscard]] std::string bound() const { return server.cli({"ZCARD", keys[0] + "{bound}"}); }
 
     [[nodiscard]] bool is_asleep() const
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(destroying_it_takes_it_back_and_notifies)
             mine.reset();
         });
     BOOST_TEST(readers() == "0");
-    // Also one of a section that is under way.
+    // A contribution can also be dropped in the critical section that makes it.
     run(
         [&]() -> task
         {
@@ -301,7 +301,7 @@ BOOST_AUTO_TEST_CASE(a_reader_that_is_killed_keeps_nobody_out)
             co_await until_so([&] { return is_asleep(); });
             BOOST_TEST(killed.kill());
         });
-    // It was the server that did it, once, and of one of them only.
+    // The server has undone one of the two contributions, once.
     BOOST_TEST(readers() == "1");
     BOOST_TEST(bound() == "1");
     BOOST_TEST(session.metrics().nudges > 0U);
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(a_reader_that_is_killed_keeps_nobody_out)
     BOOST_TEST(other.ask("leave room", "left room") == "yes");
     BOOST_TEST(readers() == "0");
 }
-// Red without: lapse() in the scripts; the nudge when a contribution may lapse.
+// The test above fails without lapse() in the scripts, and without the nudge when a contribution may expire.
 
 BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_and_reported)
 {
@@ -334,12 +334,12 @@ BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_and_reported)
             const auto nothing = [](section&) {};
             BOOST_TEST((co_await error_of([&] { return change(nothing); })) ==
                        make_error_code(redis::errc::bad_state));
-            // Somebody repairs it.
+            // An operator repairs the field.
             server.run({"HSET", room.state_key(), "readers", "0"});
             co_await change([&](section& s) { s.notify_all(gone); });
         });
 }
-// Red without: lapse() in the scripts, which looks whether it has undone what it was to undo.
+// The test above fails if lapse() in the scripts does not check that it could undo the contribution.
 
 BOOST_AUTO_TEST_CASE(a_reader_that_was_stopped_for_longer_than_its_lease_is_not_taken_back_twice)
 {
@@ -354,7 +354,7 @@ BOOST_AUTO_TEST_CASE(a_reader_that_was_stopped_for_longer_than_its_lease_is_not_
             co_await sleep_until(1);
             stopped.go_on();
         });
-    // What it believes now, and what it does, comes after the end of its lease.
+    // The lease of the process has expired, so it no longer relies on its contribution, and withdraws nothing.
     BOOST_TEST(stopped.ask("leave room", "left room") == "no");
     BOOST_TEST(stopped.hear("gone room") == "");
     BOOST_TEST(stopped.ask("counts room", "counts room") == "no");
@@ -363,18 +363,19 @@ BOOST_AUTO_TEST_CASE(a_reader_that_was_stopped_for_longer_than_its_lease_is_not_
     BOOST_TEST(readers() == "0");
     BOOST_TEST(bound() == "0");
 }
-// Red without: the client's clock in withdraw(); and if a script could not tell, its look at what is freed.
+// The test above fails without the check of the client's clock in withdraw(). As a second safeguard, the script leave
+// checks that a withdrawn contribution still exists.
 
 BOOST_AUTO_TEST_CASE(a_reader_whose_connection_breaks_reads_on)
 {
     lock_process reader(server, short_url(server));
     BOOST_TEST(reader.ask("enter room", "entered room") == "ok");
-    // All but that of who asks.
+    // All connections of sessions are killed, except that of redis-cli.
     BOOST_TEST(server.cli({"CLIENT", "KILL", "TYPE", "pubsub"}) != "0");
     run(
         [&]() -> task
         {
-            // For longer than a lease, somebody looks whether it has lapsed.
+            // The wait lasts longer than a lease, so the waiter checks whether the contribution has expired.
             auto body = [this](section& s) -> asio::awaitable<bool>
             {
                 const auto nobody = [](const reading_room& now) { return now.readers == 0; };
@@ -386,7 +387,7 @@ BOOST_AUTO_TEST_CASE(a_reader_whose_connection_breaks_reads_on)
     BOOST_TEST(reader.ask("leave room", "left room") == "yes");
     BOOST_TEST(readers() == "0");
 }
-// Red without: what is asked for over another connection.
+// The test above fails without the questions that the client asks over its new connection.
 
 BOOST_AUTO_TEST_SUITE_END()
 

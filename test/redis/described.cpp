@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// How described structs lie in the fields of a Redis hash, and come back from there.
+// The fields of a Redis hash that store a described struct, and the conversion back.
 
 #include <array>
 #include <bit>
@@ -42,7 +42,7 @@ using turnstile::redis::detail::storable;
 using turnstile::redis::detail::to_fields;
 using turnstile::test::dice;
 
-// --- what is stored -------------------------------------------------------------------------
+// --- stored types ---------------------------------------------------------------------------
 
 namespace states {
 
@@ -55,7 +55,7 @@ enum class colour : std::uint8_t
 };
 BOOST_DESCRIBE_ENUM(colour, red, green, also_green, blue)
 
-/// Without an underlying type, and with negative values: from -4 to 3.
+/// An enumeration without an underlying type, and with negative values: from -4 to 3.
 enum plain
 {
     below = -3,
@@ -77,7 +77,7 @@ enum undescribed_plain
     something,
 };
 
-/// One member of any type.
+/// A struct with one member of any type.
 template <class T>
 struct holder
 {
@@ -106,7 +106,7 @@ struct named
 };
 BOOST_DESCRIBE_STRUCT(named, (), (name, age))
 
-/// Has a base class, a private member, and structs in structs.
+/// A struct with a base class, a private member, and nested structs.
 class house : public named
 {
 public:
@@ -141,7 +141,7 @@ struct shelf
 BOOST_DESCRIBE_STRUCT(shelf, (),
                       (numbers, names, flags, reals, places, maybe, people, colours, bytes))
 
-/// As deep as one likes.
+/// A struct of any depth.
 struct tree
 {
     std::int64_t number = 0;
@@ -171,7 +171,7 @@ struct nothing_at_all
 };
 BOOST_DESCRIBE_STRUCT(nothing_at_all, (), ())
 
-/// Members that begin with something.
+/// A struct whose members have default values.
 struct eager
 {
     std::optional<int> number = 5;
@@ -203,7 +203,7 @@ namespace {
 
 using namespace states;
 
-/// How a value of any type is written into a field of its own.
+/// The text of a value in a field of its own.
 template <class T>
 std::string written(const T& value)
 {
@@ -218,7 +218,7 @@ T read(const std::string& text)
     return from_fields<holder<T>>({{"value", text}}).value;
 }
 
-/// What is said against something.
+/// The text of the error that a call throws.
 template <class Call>
 std::string refusal_by(Call call)
 {
@@ -246,7 +246,7 @@ std::string refusal_to_read(const fields& from)
     return refusal_by([&] { (void)from_fields<T>(from); });
 }
 
-/// What is said of the field of a T, if it contains this text.
+/// The text of the error about the field of a T that contains this text.
 template <class T>
 std::string refusal_of(const std::string& text)
 {
@@ -280,7 +280,7 @@ std::string just_outside(bool above)
 
 }  // namespace
 
-// --- which types there are ------------------------------------------------------------------
+// --- supported types ------------------------------------------------------------------------
 
 static_assert(storable<shelf> && storable<house> && storable<nothing_at_all>);
 static_assert(storable<std::optional<shelf>> && storable<std::vector<point>>);
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(an_error_names_field_text_and_rule)
                "field 'deep.value.value': 'yes' is neither true nor false");
     BOOST_TEST(refusal_of<int>("12x") ==
                "field 'value': '12x' is not a whole number between -2147483648 and 2147483647");
-    // What is long is cut, and nothing can garble a terminal.
+    // A long text is truncated, and control characters are escaped, so that a terminal shows it as it is.
     BOOST_TEST(refusal_of<bool>("\x1b[31m\xff" + std::string(100, 'y')) ==
                "field 'value': '\\x1b[31m\\xff" + std::string(58, 'y') +
                    "' and 42 bytes more is neither true nor false");
@@ -497,7 +497,7 @@ BOOST_AUTO_TEST_CASE(what_is_missing_has_its_default)
     BOOST_TEST(partial.door.x == 5);
     BOOST_TEST(partial.name == "nobody");
     BOOST_TEST(partial.secret() == 7);
-    // Text that is there and empty is something else.
+    // A field with an empty text differs from a missing field.
     BOOST_TEST(from_fields<house>({{"name", ""}}).name.empty());
 }
 
@@ -522,7 +522,7 @@ BOOST_AUTO_TEST_CASE(an_empty_optional_has_no_field)
     BOOST_TEST(refusal_of<std::optional<int>>("").ends_with(
         "is not a whole number between -2147483648 and 2147483647"));
 
-    // Not even the default comes back, or it could not be taken away.
+    // A missing field resets even a member with a default value. Otherwise the value could never be removed.
     BOOST_TEST(!from_fields<eager>({}).number.has_value());
 
     using maybe_text = holder<std::optional<std::string>>;
@@ -543,7 +543,7 @@ BOOST_AUTO_TEST_CASE(an_optional_struct_is_there_if_any_of_its_fields_is)
     check_round_trip(maybe{named{"somebody", 5}});
     BOOST_TEST((to_fields(maybe{named{}}) == fields{{"value.name", "nobody"}}));
     BOOST_TEST((from_fields<maybe>({{"value.age", "5"}}) == maybe{named{"nobody", 5}}));
-    // Fields of others are kept: they must not bring it back.
+    // Fields of other programs are kept, but must not make the optional exist.
     BOOST_TEST((from_fields<maybe>({{"value.height", "5"}, {"value", "5"}}) == maybe{}));
 }
 
@@ -591,7 +591,7 @@ BOOST_AUTO_TEST_CASE(json_text_may_be_written_by_others)
     BOOST_TEST((read<std::vector<double>>("[1E+2,-0.5e-1]") == std::vector{100.0, -0.05}));
     BOOST_TEST(
         (read<std::vector<colour>>(R"([1,"blue"])") == std::vector{colour::red, colour::blue}));
-    // Keys that nobody knows, whatever they have, and such that are missing.
+    // Unknown keys with any value are ignored, and keys may be missing.
     BOOST_TEST((read<std::vector<named>>(
                     R"([{"x":[{"y":[null,true,false,1e999,"\n",{}]},[]],"name":"Ada","x":0},{},)"
                     R"({"age":null},{"age":5}])") == std::vector<named>{{"Ada", std::nullopt},
@@ -610,7 +610,7 @@ BOOST_AUTO_TEST_CASE(reading_replaces_what_the_default_has)
 
 namespace {
 
-/// A text, what in it is wrong, and why.
+/// A malformed text, the wrong part of it, and the reason.
 struct wrong_json
 {
     std::string text;
@@ -630,7 +630,7 @@ void check_refusals(const std::vector<wrong_json>& all)
         }
 }
 
-/// Texts that are refused whatever they should be.
+/// Texts that are rejected for any type.
 template <class T>
 void check_no_json(const std::vector<std::string>& all, const std::string& why)
 {
@@ -725,13 +725,13 @@ BOOST_AUTO_TEST_CASE(wrong_strings_are_refused)
     check_no_json<strings>({"[\"a", "[\"\\", "[\"\\u12", "[\"\\ud83d"}, "incomplete JSON");
     check_no_json<strings>({"[\"a\n\"]", "[\"a\0\"]"s, "[\"\\x41\"]"}, "syntax error");
     check_no_json<strings>({"[\"\\u12\"]", "[\"\\u 123\"]", "[\"\\u-123\"]"}, "expected hex digit");
-    // Halves of surrogate pairs.
+    // Incomplete surrogate pairs.
     for (const auto& each :
          {"\\ud83d", "\\ud83dx", "\\ud83d\\n", "\\ud83d\\ud83d", "\\ude00\\ud83d"})
         BOOST_TEST(
             refusal_of<strings>("[\""s + each + "\"]").find(" is not JSON text in UTF-8: ") !=
             std::string::npos);
-    // Overlong, a surrogate, beyond U+10FFFF, cut off, continued without beginning.
+    // Invalid UTF-8: overlong, a surrogate, beyond U+10FFFF, truncated, a continuation byte without a first byte.
     for (const auto& bytes : {"\xc0\x80"s, "\xc1\xbf"s, "\xe0\x9f\xbf"s, "\xf0\x8f\xbf\xbf"s,
                               "\xed\xa0\x80"s, "\xf4\x90\x80\x80"s, "\xf5\x80\x80\x80"s, "\xff"s,
                               "\xc3"s, "\xe2\x82"s, "\xf0\x9f\x98"s, "\x80"s, "a\xbf"s, "\xc3("s,
@@ -750,7 +750,7 @@ BOOST_AUTO_TEST_CASE(wrong_strings_are_refused)
 
 BOOST_AUTO_TEST_CASE(what_lies_too_deep_is_neither_read_nor_written)
 {
-    // A tree in a list is two levels: an array and an object.
+    // A tree in a list adds two levels: an array and an object.
     const auto grown = [](int levels)
     {
         holder<std::vector<tree>> result;
@@ -825,7 +825,7 @@ std::uint64_t random_bits(dice& d)
 
 double random_real(dice& d)
 {
-    // Not a number would not be equal to itself.
+    // NaN would not be equal to itself.
     const auto value = std::bit_cast<double>(random_bits(d));
     return std::isnan(value) ? 0.5 : value;
 }
@@ -868,7 +868,7 @@ BOOST_AUTO_TEST_CASE(random_values_come_back)
         const forest f = random_forest(d);
         const fields text = to_fields(f);
         BOOST_TEST((from_fields<forest>(text) == f));
-        // Equal values have equal texts: that is how a monitor finds what has changed.
+        // Equal values have equal texts. A monitor depends on that to find the changed fields.
         BOOST_TEST((to_fields(from_fields<forest>(text)) == text));
 
         const auto bits = static_cast<std::uint32_t>(random_bits(d));

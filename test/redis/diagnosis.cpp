@@ -8,7 +8,7 @@
 #include <turnstile/redis/config.hpp>
 #include <vector>
 
-// What is made of an error that a server answers with while it is connected to.
+// The diagnosis of an error that a server answers during the set-up of a connection.
 
 using turnstile::redis::config;
 using turnstile::redis::detail::diagnose;
@@ -21,7 +21,7 @@ BOOST_AUTO_TEST_CASE(what_is_over_soon_is_tried_again)
              "BUSY Redis is busy running a script", "MASTERDOWN Link with MASTER is down",
              "TRYAGAIN Multiple keys request", "CLUSTERDOWN The cluster is down",
              "ERR max number of clients reached",
-             // Somebody has flushed the scripts between the loading of one and its call.
+             // Another client has flushed the scripts between the loading of one and its call.
              "NOSCRIPT No matching script. Please use EVAL.",
              "MISCONF Redis is configured to save RDB snapshots, but it is unable to persist"})
     {

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Grants that count only when replicas have acknowledged them.
+// Grants that count only after replicas have acknowledged them.
 
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
@@ -35,8 +35,8 @@ using turnstile::test::until;
 const std::string not_replicated = make_error_code(errc::not_replicated).message();
 const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
 
-/// Leases that outlast the test. WAIT waits for a quarter of a second at a time, as usual: the price is that
-/// the connection may be taken for dead, and made again.
+/// Leases that outlast the test. As by default, WAIT blocks for up to a quarter of a second. Because of that, the
+/// client may consider the connection broken, and reconnect.
 config patient(const std::string& url)
 {
     config settings = turnstile::test::undisturbed(url);
@@ -44,7 +44,7 @@ config patient(const std::string& url)
     return settings;
 }
 
-/// A master, and a replica that hears of it over a proxy.
+/// A master, and a replica that is connected to it over a proxy.
 struct deployment
 {
     deployment()
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_grant_is_handed_over_when_the_replica_has_it)
     {
         const auto holder = client.lock("a");
         BOOST_TEST(holder->result() == "held");
-        // Without looking twice.
+        // The replica is read only once, since it has to know the grant already.
         BOOST_TEST(lock_view(d.replica, "a").number("fence") == holder->fence());
         BOOST_TEST(holder->unlock() == error_code());
     }
@@ -82,15 +82,15 @@ BOOST_AUTO_TEST_CASE(a_grant_waits_for_a_replica_that_is_late)
     d.replica.pause();
     const auto first = client.lock("a");
     BOOST_TEST(until([&] { return !lock_view(d.master, "a").owner().empty(); }));
-    // The other locks of the session have nothing to do with it.
+    // The other locks of the session are not delayed.
     const auto other = client.lock("b");
     BOOST_TEST(other->result() == "held");
     BOOST_TEST(other->unlock() == error_code());
-    // Longer than WAIT waits at a time.
+    // This is longer than one WAIT.
     BOOST_TEST(never_within(600ms, [&] { return first->is_told(); }));
     d.replica.resume();
     BOOST_TEST(first->result() == "held");
-    // One that was waited for is not different.
+    // A lock that is handed over to a waiter is treated alike.
     const auto second = client.lock("a");
     BOOST_TEST(first->unlock() == error_code());
     BOOST_TEST(second->result() == "held");
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_no_replica_acknowledges_is_given_back)
     BOOST_TEST(!refused->holds());
     BOOST_TEST(until([&] { return client.metrics().attempts == 0; }));
     BOOST_TEST(lock_view(server, "a").number("fence") != 0U);
-    // And not by the end of its lease.
+    // The lock is released at once, and not by the expiry of its lease.
     BOOST_TEST(lock_view(server, "a").owner() == "");
 }
 
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_wait_for_replicas_can_be_given_up)
     cancelled->cancel();
     BOOST_TEST(cancelled->result() == aborted);
     BOOST_TEST(until([&] { return view.owner().empty(); }));
-    // Patience is for all of it.
+    // The time limit of an acquisition includes the wait for replicas.
     BOOST_TEST(client.try_lock_for("a", 50ms)->result() == "not held");
     BOOST_TEST(until([&] { return view.owner().empty(); }));
 
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(replicas_are_asked_again_over_another_connection)
     const auto holder = client.lock("a");
     BOOST_TEST(until([&] { return !lock_view(d.master, "a").owner().empty(); }));
     const auto connections = client.metrics().connections;
-    // Both connections of the session.
+    // The cut breaks both connections of the session.
     proxy.cut();
     BOOST_TEST(until([&] { return client.metrics().connections > connections; }));
     BOOST_TEST(!holder->is_told());
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(permits_and_shared_locks_are_handed_over_when_the_replica_h
     {
         const auto permit = client.acquire("p", 2);
         BOOST_TEST(permit->result() == "held");
-        // Without looking twice.
+        // The replica is read only once, since it has to know the grant already.
         BOOST_TEST(units.held() == 2);
         BOOST_TEST(permit->unlock() == error_code());
         const auto reader = client.read("s");
@@ -221,6 +221,6 @@ BOOST_AUTO_TEST_CASE(units_that_no_replica_acknowledges_are_given_back)
     BOOST_TEST(until([&] { return client.metrics().attempts == 0; }));
     BOOST_TEST(pool_view(server, "p").held() == 0);
     BOOST_TEST(pool_view(server, "s", "shared_mutex").held() == 0);
-    // Units that are taken for good wait for no replica.
+    // Units that are taken for good do not wait for a replica.
     BOOST_TEST(client.take("p", 1)->result() == "taken");
 }

@@ -16,8 +16,8 @@
 #include "support/script_engine.hpp"
 #include "support/weakened_scripts.hpp"
 
-// Everything that can happen to a few clients and one lock. TURNSTILE_EXHAUSTIVE=1 goes through larger
-// worlds, too, which takes some minutes.
+// Explores every possible history of a few clients and one lock. TURNSTILE_EXHAUSTIVE=1 adds larger worlds, which
+// take some minutes.
 
 namespace turnstile::test {
 namespace {
@@ -25,7 +25,7 @@ namespace {
 using enum fault;
 using redis::detail::safeguards;
 
-/// Where a world is gone through: where the code is not optimized it takes thirty times as long.
+/// Decides in which builds a world is explored: unoptimized code takes thirty times as long.
 enum class size
 {
     small,
@@ -157,7 +157,7 @@ const std::vector<world>& worlds()
         {"clock back and restart", with(2, 2, {clock_back, restart_empty}), large},
         {"two sections, a cancel", with_cancels(1, with_sections(2, with(2, 0, {}))), large},
         {"three clients, cut", with(3, 1, {cut}), large},
-        // With a condition.
+        // Worlds with a condition.
         {"sleeping", with_consumers(1, with(2, 0, {})), small},
         {"sleeping, a wake", with_consumers(1, with_wakes(1, with(2, 0, {}))), small},
         {"sleeping, a cancel", with_consumers(1, with_cancels(1, with(2, 0, {}))), small},
@@ -207,11 +207,11 @@ BOOST_DATA_TEST_CASE(no_promise_can_be_broken, worlds())
 struct safeguard
 {
     const char* name;
-    /// Switches it off in the client, or in the scripts.
+    /// Switches the safeguard off, in the client or in the scripts.
     bool safeguards::* client = nullptr;
     std::vector<script_patch> scripts;
     exhaustive_options options;
-    /// What is broken without it.
+    /// The promise that is broken without the safeguard.
     const char* promise;
     size how_large = size::small;
 
@@ -307,7 +307,7 @@ const std::vector<safeguard>& all_safeguards()
     return list;
 }
 
-// The search finds what each of these safeguards is there for.
+// The search finds a broken promise for each missing safeguard.
 BOOST_DATA_TEST_CASE(a_missing_safeguard_is_found, all_safeguards())
 {
     if (!is_worth_it(sample.how_large))

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The failure-mode matrix of docs/redis.md: what servers remember of locks, units, events and states after each kind of
-// failure, by how they persist, and what follows from that, with and without a grace.
+// The failure-mode matrix of docs/redis.md. For each kind of failure and of persistence, it tests what servers remember
+// of locks, units, events and states, and the consequences with and without a grace.
 
 #include <boost/asio/use_future.hpp>
 #include <boost/describe/class.hpp>
@@ -51,11 +51,11 @@ enum class failure
     restart,
     /// SIGKILL, and another start.
     kill,
-    /// The machine goes down: what was not synced to its disk is gone.
+    /// The machine loses power, so everything that was not synced to its disk is lost.
     power_loss,
-    /// A replica takes over that has missed the last commands.
+    /// A replica that has missed the last commands takes over.
     failover,
-    /// The same, but the grant was not handed over before the replica had it (mutex_options::durability).
+    /// As failover, but a grant is delivered only when the replica has it (mutex_options::durability).
     failover_after_wait,
 };
 
@@ -71,7 +71,7 @@ struct cell
     const char* name;
     std::vector<std::string> persistence;
     failure what;
-    /// Of a lock and of units that are held, and of all else.
+    /// The memory of held locks and units, and that of everything else.
     memory of_holders;
     memory of_the_rest;
 };
@@ -115,7 +115,7 @@ redis::config settings_of(const std::string& url, std::chrono::milliseconds grac
     return result;
 }
 
-/// A server, perhaps with a replica, and clients whose ways to it can be closed.
+/// A server, perhaps with a replica, and clients whose connections can be blocked.
 class deployment
 {
 public:
@@ -132,12 +132,12 @@ public:
         BOOST_TEST_REQUIRE(until([&] { return replica_->info("master_link_status") == "up"; }));
     }
 
-    /// What is remembered if nothing later is.
+    /// Saves the memory to which the server returns unless later changes are saved, too.
     void snapshot()
     {
         if (how_.persistence == rdb)
         {
-            // The process that has sent the replica its first copy may not have ended yet.
+            // The process that has sent the replica its first copy may still run.
             BOOST_TEST(until([&] { return server_.info("rdb_bgsave_in_progress") == "0"; }));
             server_.run({"SAVE"});
         }
@@ -188,7 +188,7 @@ public:
             each->lead_to(replica_->port());
     }
 
-    /// The server that there is now.
+    /// The server that is the master now.
     [[nodiscard]] const redis_server& server() const
     {
         return replica_ && parted_ && struck_by_failover() ? *replica_ : server_;
@@ -211,7 +211,7 @@ public:
     lock_client holder{settings_of(to_holder.url(), 0ms)};
     lock_client first{settings_of(to_first.url(), 0ms)};
     lock_client second{settings_of(to_second.url(), 0ms)};
-    // It has seen no lock before, and is the first to be back. One of its graces lasts for the whole test.
+    // This client has used no lock before, and is the first to reconnect. One of its graces lasts for the whole test.
     lock_client newcomer;
 };
 
@@ -245,12 +245,13 @@ private:
     redis::event event_;
 };
 
-/// Waits until what a client has to say after a reconnect has been said.
+/// Waits until a client has reconnected and has reported its locks and waiters.
 void come_back(lock_client& client, tcp_proxy& way)
 {
     way.refuse(false);
     BOOST_TEST(until([&] { return client.ping() == error_code(); }));
-    // Behind what it asked first, and what followed from the answer.
+    // These pings are answered after the client's first commands, and after the commands that follow
+    // from their answers.
     BOOST_TEST(client.ping() == error_code());
     BOOST_TEST(client.ping() == error_code());
 }
@@ -271,7 +272,7 @@ void check(const cell& how, bool has_grace)
         d.holder.choose("a", redis::mutex_options().durability(1, 60s));
     BOOST_TEST(d.newcomer.ready() == error_code());
 
-    // Known to whatever is remembered: a free lock, free units, a state, and a signal.
+    // Every memory, except an empty one, contains these: a free lock, free units, a state, and a signal.
     use(*d.holder.lock("a"));
     use(*d.holder.acquire("p", 1));
     auto record = std::make_unique<recorder>(d.server().url());
@@ -279,7 +280,8 @@ void check(const cell& how, bool has_grace)
     record->set();
     d.snapshot();
 
-    // Not known to an outdated memory: a holder of each, two waiters, another state, and that the signal was used.
+    // An outdated memory lacks these: the holders of the lock and of the units, two waiters, a change of the state, and
+    // the use of the signal.
     const auto holder = d.holder.lock("a");
     BOOST_TEST(holder->result() == "held");
     d.part_replica();
@@ -303,10 +305,10 @@ void check(const cell& how, bool has_grace)
         return which == memory::kept ? "2" : which == memory::outdated ? "1" : "";
     };
     BOOST_TEST(server.cli({"HGET", state, "number"}) == recall(of_the_rest));
-    // A signal that was used may be there again, so that a waiter passes without a set.
+    // A used signal may be available again, so a waiter may pass without another set.
     BOOST_TEST(recorder(server.url()).is_set() == (of_the_rest == memory::outdated));
 
-    // Exclusion.
+    // A newcomer gets the lock and the units only if their holders were forgotten and no grace is in force.
     come_back(d.newcomer, d.to_newcomer);
     const bool is_lost = of_holders != memory::kept && !has_grace;
     const auto heir = d.newcomer.try_lock("a");
@@ -322,12 +324,12 @@ void check(const cell& how, bool has_grace)
     BOOST_TEST(holder->holds() == !is_lost);
     BOOST_TEST(permit->holds() == !is_permit_lost);
 
-    // Fences.
+    // Tokens do not fall.
     const auto& holds = is_lost ? heir : holder;
     BOOST_TEST(holds->fence() >= holder->fence());
     BOOST_TEST(view.number("fence") == holds->fence());
 
-    // Places, in whatever order the waiters are back.
+    // The waiters keep their positions, whatever the order of their reconnects.
     come_back(d.second, d.to_second);
     come_back(d.first, d.to_first);
     BOOST_TEST(until([&] { return view.queued() == 2; }));
