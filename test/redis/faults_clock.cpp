@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Somebody sets the clock of the server.
+// The server's clock is set while clients use locks.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -25,7 +25,7 @@ using turnstile::test::shifted_clock;
 using turnstile::test::until;
 using turnstile::test::write_register;
 
-/// Leases that end while a test runs, but not because somebody is slow.
+/// Leases that expire while a test runs, but not because a machine is slow.
 std::string leases(const shifted_clock& clock)
 {
     return clock.server().url() + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms";
@@ -50,13 +50,13 @@ BOOST_AUTO_TEST_CASE(clock_set_back_and_a_dead_holder_is_replaced_all_the_same)
     BOOST_TEST(waiter->fence() > first);
     BOOST_TEST(view.skew() > 3'500'000'000U);
     BOOST_TEST(waiter->unlock() == error_code());
-    // Nor do tokens fall afterwards.
+    // Later tokens do not fall either.
     const auto next = client.lock("a");
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(next->fence() > waiter->fence());
 }
-// Red without: the skew; with a clock that waits until the server's has caught up, the crashed holder's lease
-// lasts an hour longer.
+// The test above fails without the skew. If the lock's clock waited until the server's had caught up, the crashed
+// holder's lease would last an hour longer.
 
 BOOST_AUTO_TEST_CASE(clock_set_back_and_the_holder_keeps_the_lock)
 {
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(clock_set_back_and_the_holder_keeps_the_lock)
 
     clock.set_ahead(-1h);
     BOOST_TEST((clock.ahead() <= -59min));
-    // By the lock's clock, two leases go by, each extended in time.
+    // By the lock's clock, two leases pass, and the holder renews its lease in time.
     const std::uint64_t before = view.number("clock");
     BOOST_TEST(until([&] { return view.number("clock") > before + 13'000'000; }));
     BOOST_TEST(holder->holds());
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(clock_set_forward)
     const auto waiter = other.lock("a");
     BOOST_TEST(until([&] { return lock_view(clock.server(), "a").queued() == 1; }));
 
-    // All leases end at once. What cannot be prevented is told, and fenced.
+    // All leases expire at once. The loss cannot be prevented, so the holder is notified, and its token is rejected.
     clock.set_ahead(30s);
     BOOST_TEST((clock.ahead() >= 29s));
     BOOST_TEST(waiter->result() == "held");
@@ -106,14 +106,14 @@ BOOST_AUTO_TEST_CASE(clock_set_forward)
     BOOST_TEST(holder->unlock() == make_error_code(turnstile::errc::lost));
     BOOST_TEST(waiter->unlock() == error_code());
 
-    // And back again: tokens do not fall.
+    // When the clock is set back again, tokens do not fall.
     clock.set_ahead(0s);
     BOOST_TEST((clock.ahead() <= 20s));
     const auto next = client.lock("a");
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(next->fence() > waiter->fence());
 }
-// Red without: tokens above the last one; `lost` from the answer to a renewal.
+// The test above fails without tokens above the last one, and without `lost` in the answer to a renewal.
 
 BOOST_AUTO_TEST_CASE(clock_set_forward_beyond_the_life_of_the_keys)
 {
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(clock_set_forward_beyond_the_life_of_the_keys)
     BOOST_TEST(until([&] { return lock_view(clock.server(), "a").queued() == 1; }));
     clock.set_ahead(1h);
     BOOST_TEST((clock.ahead() >= 59min));
-    // The keys have expired. One of the two owns the lock then, and the other one does not.
+    // The keys have expired. Exactly one of the two clients holds the lock now.
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
     BOOST_TEST(waiter->fence() > holder->fence());
@@ -148,11 +148,11 @@ BOOST_AUTO_TEST_CASE(clock_jumps_ahead_until_the_keys_expire_and_back)
         { return clock.server().cli({"EXISTS", lock_view(clock.server(), "a").keys[0]}) == "0"; }));
     clock.set_ahead(0s);
     BOOST_TEST((clock.ahead() <= 20s));
-    // Neither the server nor the mutex knows of it any more, and the session does.
+    // Neither the server nor the mutex knows the highest token any more, but the session does.
     client.destroy_mutex("a");
     const auto next = client.lock("a");
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(next->fence() > highest);
     BOOST_TEST(next->unlock() == error_code());
 }
-// Red without: the highest token of the session in each acquire.
+// The test above fails if an acquire does not carry the session's highest token.

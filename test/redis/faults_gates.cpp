@@ -57,7 +57,7 @@ using turnstile::test::redis_server;
 using turnstile::test::tcp_proxy;
 using turnstile::test::until;
 
-/// A process, as far as the server can tell: a session with a thread.
+/// A session with its own thread. For the server, it is a process.
 class party
 {
 public:
@@ -69,7 +69,7 @@ public:
     operator session&() { return *session_; }
     [[nodiscard]] asio::any_io_executor executor() { return context_.get_executor(); }
     [[nodiscard]] std::uint64_t connections() const { return session_->metrics().connections; }
-    /// Its context goes on.
+    /// Destroys the session, but not its context.
     void destroy_session() { session_.reset(); }
 
 private:
@@ -77,11 +77,11 @@ private:
     std::unique_ptr<session> session_;
 };
 
-/// How an operation ends, as the thread of the test sees it.
+/// The outcome of an operation, as seen from the test's thread.
 class outcome
 {
 public:
-    /// The handler of the operation; runs in the thread of a party.
+    /// The handler of the operation. It runs in the thread of a party.
     [[nodiscard]] auto handler(party& whose)
     {
         shared_->executor = whose.executor();
@@ -99,7 +99,7 @@ public:
         return !shared_->text.empty();
     }
 
-    /// "done", or the text of the error; "waiting" if the end does not come.
+    /// "done", or the text of the error; "waiting" if the operation does not complete in time.
     [[nodiscard]] std::string result() const
     {
         if (!until([this] { return is_told(); }))
@@ -140,7 +140,7 @@ outcome wait(party& whose, Gate& gate)
     return start(whose, [&](auto handler) { gate.async_wait(std::move(handler)); });
 }
 
-/// What was sent before has been answered.
+/// Waits until all earlier commands have been answered.
 std::string ping(party& whose)
 {
     session& own = whose;
@@ -152,7 +152,7 @@ outcome meet(party& whose, turnstile::redis::barrier& barrier)
     return start(whose, [&](auto handler) { barrier.async_arrive_and_wait(std::move(handler)); });
 }
 
-/// These are over when the server has answered.
+/// These operations complete when the server has answered.
 std::string set(party& whose, turnstile::redis::event& event)
 {
     return start(whose, [&](auto handler) { event.async_set(std::move(handler)); }).result();
@@ -169,7 +169,7 @@ outcome count_down(party& whose, turnstile::redis::latch& latch, std::ptrdiff_t 
                  [&](auto handler) { latch.async_count_down(arrivals, std::move(handler)); });
 }
 
-/// A gate as it lies in the server.
+/// The keys of a gate on the server.
 class gate_view
 {
 public:
@@ -180,7 +180,7 @@ public:
     }
 
     [[nodiscard]] std::string number() const { return server_->cli({"HGET", keys[0], "number"}); }
-    /// In lines.
+    /// The members, one on each line.
     [[nodiscard]] std::string waiters() const { return members(1); }
     [[nodiscard]] std::string arrivals() const { return members(3); }
 
@@ -200,14 +200,14 @@ std::ptrdiff_t lines(const std::string& text)
     return text.empty() ? 0 : 1 + std::count(text.begin(), text.end(), '\n');
 }
 
-/// To connect to a unix socket, no thread looks a name up.
+/// With a Unix socket, no thread has to resolve a name.
 std::string local_url(const redis_server& server)
 {
     return "unix://" + server.unix_socket().string();
 }
 
-/// A child with a session of its own, which does something for ever. Made before there are threads, and needs
-/// none.
+/// A child process with a session of its own, which keeps one operation running. It is forked before this process
+/// starts threads, and needs none itself.
 class child
 {
 public:
@@ -230,7 +230,7 @@ public:
             kill();
     }
 
-    /// Whether the signal was what ended it.
+    /// Kills the child, and returns whether SIGKILL ended it.
     bool kill()
     {
         int status = 0;
@@ -240,7 +240,7 @@ public:
         return is_ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     }
 
-    /// Whether it does not run any more.
+    /// Stops the child, and returns whether it is stopped.
     bool stop() const
     {
         int status = 0;
@@ -252,7 +252,7 @@ private:
     pid_t pid_;
 };
 
-/// Nothing is done because of the time, however slow the machine is.
+/// Leases and time limits so long that none ends during a test, however slow the machine is.
 config named(const std::string& url, const std::string& name)
 {
     config settings(
@@ -261,7 +261,7 @@ config named(const std::string& url, const std::string& name)
     return settings;
 }
 
-/// How often something was published.
+/// The number of PUBLISH commands so far.
 std::uint64_t published(const redis_server& server)
 {
     return turnstile::test::counted(server, "commandstats", "cmdstat_publish:calls=");
@@ -308,7 +308,8 @@ BOOST_AUTO_TEST_CASE(set_and_reset_while_a_waiter_hears_nothing)
     BOOST_TEST(waiter.result() == "done");
     BOOST_TEST(deaf.connections() >= 2U);
 }
-// Red without: the question after a reconnect; the generation, by which a set is seen that was reset.
+// The test above fails without the question after a reconnect, and without the generation, which shows a set even
+// after a reset.
 
 BOOST_AUTO_TEST_CASE(set_and_reset_while_the_server_has_forgotten_a_waiter)
 {
@@ -326,7 +327,7 @@ BOOST_AUTO_TEST_CASE(set_and_reset_while_the_server_has_forgotten_a_waiter)
     BOOST_TEST(reset(other, b) == "done");
     BOOST_TEST(waiter.result() == "done");
 }
-// Red without: the question after each lease.
+// The test above fails without the question after each lease.
 
 BOOST_AUTO_TEST_CASE(a_waiter_whose_connection_is_killed_again_and_again)
 {
@@ -369,7 +370,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_at_a_latch_whose_answer_is_lost_counts_once)
     BOOST_TEST(count_down(deaf, latch, 1).result() == "done");
     BOOST_TEST(wait(deaf, latch).result() == "done");
 }
-// Red without: the names of calls.
+// The test above fails without the names of calls.
 
 BOOST_AUTO_TEST_CASE(the_last_arrival_at_a_barrier_whose_answer_is_lost)
 {
@@ -382,7 +383,7 @@ BOOST_AUTO_TEST_CASE(the_last_arrival_at_a_barrier_whose_answer_is_lost)
     const gate_view view(server, "barrier", "b");
     const outcome first = meet(other, b);
     BOOST_TEST(until([&] { return lines(view.arrivals()) == 1; }));
-    // It is connected.
+    // The session of the last arrival is connected.
     const outcome nobody = start(deaf, [&](auto handler)
                                  { static_cast<session&>(deaf).async_ready(std::move(handler)); });
     BOOST_TEST(nobody.result() == "done");
@@ -394,10 +395,10 @@ BOOST_AUTO_TEST_CASE(the_last_arrival_at_a_barrier_whose_answer_is_lost)
     BOOST_TEST(!last.is_told());
     proxy.mend();
     BOOST_TEST(last.result() == "done");
-    // It did not arrive for the next round.
+    // The repeated arrival did not count for the next round.
     BOOST_TEST(view.arrivals().empty());
 }
-// Red without: the names of arrivals that were counted.
+// The test above fails if the server does not remember the names of counted arrivals.
 
 BOOST_AUTO_TEST_CASE(an_arrival_that_is_cancelled_while_the_server_is_away)
 {
@@ -426,7 +427,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_that_is_cancelled_while_the_server_is_away)
     BOOST_TEST(next.result() == "done");
     BOOST_TEST(last.result() == "done");
 }
-// Red without: the withdrawal that is sent when the connection is back.
+// The test above fails if the client does not send the withdrawal after its reconnect.
 
 // --- processes ----------------------------------------------------------------------------------
 
@@ -468,7 +469,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_arrives_at_a_barrier_and_is_killed)
     party other(brief(server.url()));
     turnstile::redis::barrier barrier(other, "b", 3);
     const outcome first = meet(other, barrier);
-    // The dead one is not there any more.
+    // The server has removed the arrival of the killed process.
     BOOST_TEST(until(
         [&]
         {
@@ -483,7 +484,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_arrives_at_a_barrier_and_is_killed)
     for (const outcome& each : {first, second, third})
         BOOST_TEST(each.result() == "done");
 }
-// Red without: the leases of arrivals.
+// The test above fails without the leases of arrivals.
 
 BOOST_AUTO_TEST_CASE(a_signal_for_a_process_that_does_not_take_it_goes_to_the_next_one)
 {
@@ -524,7 +525,7 @@ BOOST_AUTO_TEST_CASE(a_signal_for_a_process_that_does_not_take_it_goes_to_the_ne
     BOOST_TEST(last.result() == "done");
     BOOST_TEST(is_over);
 }
-// Red without: the confirmation before a signal counts as taken.
+// The test above fails if a signal counts as used before the receiver has confirmed it.
 
 // --- the server ---------------------------------------------------------------------------------
 
@@ -553,7 +554,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_starts_again_with_empty_memory)
     server.kill();
     server.start();
     BOOST_TEST(server.run_id() != before);
-    // Those who wait are there again; what was counted is not.
+    // The waiters are known again after the restart, but the counted arrivals are not.
     BOOST_TEST(until([&] { return lines(event.waiters()) == 1; }));
     BOOST_TEST(until([&] { return lines(barrier.arrivals()) == 1; }));
     const outcome late = wait(first, was_set);
@@ -630,7 +631,7 @@ BOOST_AUTO_TEST_CASE(objects_that_cannot_be_made)
     for (const auto reset : {event_reset::manual, event_reset::automatic})
         BOOST_TEST(code_of([&] { turnstile::redis::event(owner, "", reset); }) ==
                    make_error_code(turnstile::redis::errc::invalid_name));
-    // There is no completion step over Redis.
+    // A barrier over Redis has no completion step.
     static_assert(!std::is_constructible_v<turnstile::redis::barrier, session&, std::string_view,
                                            std::ptrdiff_t, std::function<void()>>);
 }

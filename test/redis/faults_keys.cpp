@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What others do to keys, channels and users; and names of every kind.
+// Changes by others to keys, channels and users, and unusual names.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/test/unit_test.hpp>
@@ -42,13 +42,13 @@ using turnstile::test::redis_server;
 using turnstile::test::until;
 using turnstile::test::wake_channels;
 
-/// Leases that outlast the test, and a connection that lasts, too, if somebody is slow.
+/// Leases that outlast the test, and a connection that survives a slow machine.
 config patient(const std::string& url)
 {
     return config(url + "?lease=10min&claim_lease=10min&health_check=5s&connect_timeout=10s");
 }
 
-/// Leases that end while a test runs, but not because somebody is slow.
+/// Leases that expire while a test runs, but not because a machine is slow.
 config restless(const std::string& url)
 {
     return config(url + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms");
@@ -59,7 +59,7 @@ std::string text_of(errc e)
     return make_error_code(e).message();
 }
 
-/// A user who may use the keys of some patterns, and nothing that docs/redis.md does not ask for.
+/// A user with access to the keys of some patterns, and with no other right than those that docs/redis.md lists.
 config confined_user(const redis_server& server, const std::vector<std::string>& patterns)
 {
     std::vector<std::string> rules{"ACL", "SETUSER", "app", "on", ">secret"};
@@ -79,7 +79,7 @@ config confined_user(const redis_server& server, const std::vector<std::string>&
     return settings;
 }
 
-/// Uses an object of every kind by the same name.
+/// Uses an object of every kind, all with the same name.
 struct user_of_all : turnstile::test::coroutine_scene
 {
     explicit user_of_all(const config& settings)
@@ -93,7 +93,7 @@ struct user_of_all : turnstile::test::coroutine_scene
         turnstile::redis::condition changed(mutex, "changed");
         bool is_changed = false;
         auto guard = co_await mutex.async_lock();
-        // It queues, and gets the lock when the other one sleeps.
+        // This coroutine enqueues, and gets the lock when the other one waits on the condition.
         start(
             [&]() -> task
             {
@@ -198,14 +198,14 @@ BOOST_AUTO_TEST_CASE(acl_without_the_channel)
     BOOST_TEST(client.log().find("&turnstile:*") != std::string::npos, client.log());
     BOOST_TEST(client.log().find("secret") == std::string::npos);
     BOOST_TEST(client.lock("a")->result() == text_of(errc::missing_permission));
-    // As soon as somebody has seen to it, it works.
+    // The client works as soon as an operator has granted the right.
     server.run({"ACL", "SETUSER", "app", "&turnstile:*"});
     BOOST_TEST(until([&] { return !client.ready(); }));
     BOOST_TEST(client.lock("a")->result() == "held");
 }
-// Red without: the message to oneself before a connection is used.
+// The test above fails if a new connection does not publish a message to itself before it is used.
 
-// The patterns that docs/redis.md gives.
+// The patterns are those of docs/redis.md.
 BOOST_AUTO_TEST_CASE(acl_patterns_let_every_kind_of_object_be_used)
 {
     std::vector<std::string> of_each_kind;
@@ -235,7 +235,8 @@ BOOST_AUTO_TEST_CASE(acl_pattern_of_a_kind_is_for_that_kind_alone)
     BOOST_TEST(client.acquire("orders/42", 1)->result() != "held");
 }
 
-// A script meets such a refusal when it reads the keys that it derives, or with a command that the user may not run.
+// The server refuses a command inside a script if the script reads a key that it derives, or runs a
+// command, without permission.
 BOOST_AUTO_TEST_CASE(refused_reads_inside_scripts_are_missing_permissions)
 {
     const redis_server server;
@@ -277,7 +278,7 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys)
     BOOST_TEST(c->result() == "held");
     BOOST_TEST(c->fence() > b->fence());
 }
-// Red without: `gone` as the answer to a nudge.
+// The test above fails without `gone` as an answer to a nudge.
 
 BOOST_AUTO_TEST_CASE(operator_deletes_the_queue)
 {
@@ -294,7 +295,7 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_queue)
         BOOST_TEST(until([&] { return view.queued() == i + 1; }));
     }
     BOOST_TEST(server.cli({"DEL", view.keys[1]}) == "1");
-    // They are back before the lock is free, each in its place.
+    // All waiters are enqueued again at their positions before the lock is released.
     BOOST_TEST(until([&] { return view.queued() == 5; }));
     BOOST_TEST(holder->holds());
     BOOST_TEST(holder->unlock() == error_code());
@@ -307,7 +308,7 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_queue)
         BOOST_TEST(each->unlock() == error_code());
     }
 }
-// Red without: the nudge, which finds out; ticket hints.
+// The test above fails without the nudge, which notices the deletion, and without ticket hints.
 
 BOOST_AUTO_TEST_CASE(newer_layout)
 {
@@ -317,7 +318,7 @@ BOOST_AUTO_TEST_CASE(newer_layout)
     server.run({"HSET", view.keys[0], "state", "3 somebody"});
     BOOST_TEST(client.lock("a")->result() == text_of(errc::foreign_layout));
     BOOST_TEST(client.try_lock("a")->result() == text_of(errc::foreign_layout));
-    // Nothing was changed.
+    // The client has changed nothing.
     BOOST_TEST(server.cli({"HGETALL", view.keys[0]}) == "state\n3 somebody");
     BOOST_TEST(server.cli({"KEYS", "turnstile:{[0-9]*"}) == view.keys[0]);
     BOOST_TEST(server.cli({"TTL", view.keys[0]}) == "-1");
@@ -334,7 +335,7 @@ BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
     const auto waiter = client.lock("a");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     server.run({"HSET", view.keys[0], "state", "3 somebody"});
-    // The holder cannot extend its lease any more, and who waits is not left alone.
+    // The holder can no longer renew its lease, and the waiter gets an error instead of waiting for ever.
     BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
     BOOST_TEST(waiter->result() == text_of(errc::foreign_layout));
     BOOST_TEST(server.cli({"HGET", view.keys[0], "state"}) == "3 somebody");
@@ -351,7 +352,7 @@ BOOST_AUTO_TEST_CASE(wrong_type)
         server.run({"SET", view.keys[key], "somebody else's"});
         for (int i = 0; i < 3; ++i)
             BOOST_TEST(client.lock(name)->result() == text_of(errc::wrong_type));
-        // A program that tries again and again does not fill the log.
+        // Repeated attempts log the error only once.
         const std::string log = client.log();
         BOOST_TEST(log.find(view.keys[0] + ":") != std::string::npos, log);
         BOOST_TEST(log.find(view.keys[0] + ":") == log.rfind(view.keys[0] + ":"), log);
@@ -382,7 +383,7 @@ BOOST_AUTO_TEST_CASE(damaged_lock_is_lost_and_others_are_renewed)
     BOOST_TEST(client.lock("damaged")->result() == text_of(errc::bad_state));
     BOOST_TEST(client.log().find("'" + view.keys[0] + "' is damaged") != std::string::npos,
                client.log());
-    // Each of the others has been renewed since, with the same commands.
+    // The other locks have been renewed since, although the same commands renew them.
     const std::uint64_t renewals = client.metrics().renewals;
     BOOST_TEST(until([&] { return client.metrics().renewals > renewals + 3; }));
     for (const auto& each : others)
@@ -390,11 +391,11 @@ BOOST_AUTO_TEST_CASE(damaged_lock_is_lost_and_others_are_renewed)
         BOOST_TEST(each->holds());
         BOOST_TEST(!each->is_told_of_loss());
     }
-    // An operator deletes the key.
+    // An operator repairs the lock by deleting its keys.
     BOOST_TEST(server.cli({"DEL", view.keys[0], view.keys[1]}) != "");
     BOOST_TEST(client.lock("damaged")->result() == "held");
 }
-// Red without: the scripts that serve a batch answer for each lock alone.
+// The test above fails if the scripts that serve a batch do not answer for each lock separately.
 
 BOOST_AUTO_TEST_CASE(lock_whose_permission_is_withdrawn_is_lost_and_others_are_renewed)
 {
@@ -411,7 +412,7 @@ BOOST_AUTO_TEST_CASE(lock_whose_permission_is_withdrawn_is_lost_and_others_are_r
     BOOST_TEST(other->holds());
     BOOST_TEST(!other->is_told_of_loss());
 }
-// Red without: a batch that is refused is sent again, one command for each lock.
+// The test above fails if a refused batch is not sent again as one command for each lock.
 
 // --- messages -----------------------------------------------------------------------------------
 
@@ -425,7 +426,7 @@ BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
     const auto waiter = second.lock("a");
     BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
 
-    // To both channels, which only the server's operator can know.
+    // The messages go to the channels of both sessions, whose names only an operator of the server can know.
     const std::vector<std::string> forgeries{
         "",
         "grant",
@@ -444,7 +445,8 @@ BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
         for (const std::string& each : forgeries)
             if (server.cli({"PUBLISH", channel, each}) == "1")
                 ++sent;
-        // One of its own attempts that never was, and one that holds, with another grant's token.
+        // One message names an attempt of the session that never existed. The other names a holder, but with the token
+        // of another grant.
         const std::string id = channel.substr(channel.rfind(':') + 1);
         server.run({"PUBLISH", channel, "grant " + id + ".77 9 9007199254740991 1"});
         server.run({"PUBLISH", channel, "lost " + id + ".1 9 1"});
@@ -461,7 +463,7 @@ BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
 }
-// Red without: the nonce in ids, and matching a message by id and token.
+// The test above fails without the nonce in ids, and if messages are not matched by id and token.
 
 // --- names --------------------------------------------------------------------------------------
 
@@ -497,7 +499,7 @@ BOOST_AUTO_TEST_CASE(names)
     std::vector<std::unique_ptr<candidate>> held;
     for (const std::string& name : all)
     {
-        // Another lock than all before, and the same one for everybody.
+        // Each name is a lock of its own, and the same lock for each client.
         held.push_back(first.try_lock(name));
         BOOST_TEST(held.back()->result() == "held", name.substr(0, 50));
         BOOST_TEST(second.try_lock(name)->result() == "not held", name.substr(0, 50));
@@ -541,7 +543,7 @@ BOOST_AUTO_TEST_CASE(two_databases)
     BOOST_TEST(a->result() == "held");
     const auto b = one.try_lock("a");
     BOOST_TEST(b->result() == "held");
-    // Channels know nothing of databases; their names do.
+    // Redis shares channels among databases, so the names of the channels contain the database.
     const auto next_of_a = zero.lock("a");
     const auto next_of_b = one.lock("a");
     BOOST_TEST(one.ping() == error_code());

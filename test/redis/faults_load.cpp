@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Many at once, and nobody at all.
+// Many locks and waiters at once, and locks that nobody uses.
 
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
@@ -27,13 +27,13 @@ using turnstile::test::redis_server;
 using turnstile::test::scripts_run;
 using turnstile::test::until;
 
-/// Leases that outlast the test, and a connection that lasts, too, if somebody is slow.
+/// Leases that outlast the test, and a connection that survives a slow machine.
 config patient(const std::string& url)
 {
     return config(url + "?lease=10min&claim_lease=10min&health_check=5s&connect_timeout=10s");
 }
 
-/// Leases that are extended while a test runs, and do not end because somebody is slow.
+/// Leases that are renewed while a test runs, and do not expire because a machine is slow.
 config restless(const std::string& url)
 {
     return config(url + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms");
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(three_hundred_locks_of_a_session_that_is_closed)
     constexpr int locks = 300;
     const redis_server server;
     config settings = patient(server.url());
-    // So long may closing take; a busy machine needs more than the default for so many.
+    // This also limits the time for closing. A busy machine needs more than the default to release this many locks.
     settings.connect_timeout = 60s;
     lock_client first(settings);
     lock_client second(patient(server.url()));
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(many_waiters_each_get_the_lock_in_their_order)
     const redis_server server;
     lock_client client(patient(server.url()));
     BOOST_TEST(client.ready() == error_code());
-    // Behind what the session says of itself.
+    // The ping is answered after the session has registered its description.
     BOOST_TEST(client.ping() == error_code());
     const std::uint64_t before = scripts_run(server);
     const auto holder = client.lock("a");
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(many_waiters_each_get_the_lock_in_their_order)
         last = each->fence();
         each->drop();
     }
-    // One command for each, and one to give back.
+    // Each waiter took one command to acquire and one to release.
     BOOST_TEST(until([&] { return client.metrics().attempts == 0; }));
     BOOST_TEST(client.metrics().acquires == waiters + 1U);
     BOOST_TEST(client.metrics().releases == waiters + 1U);
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(waiters_send_nothing)
         waiting.push_back(client.lock("a"));
     BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 20; }));
     const std::uint64_t before = scripts_run(server);
-    // For less than a third of the lease, after which the holder's is extended.
+    // This is less than a third of the lease, after which the holder's lease is renewed.
     BOOST_TEST(turnstile::test::never_within(500ms, [&] { return scripts_run(server) != before; }));
     BOOST_TEST(client.metrics().nudges == 0U);
 }
@@ -205,11 +205,11 @@ BOOST_AUTO_TEST_CASE(keys_of_a_lock_that_is_held_do_not_expire)
     const lock_view view(server, "a");
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
-    // For longer than the keys would live, with nobody waiting.
+    // The time exceeds the life of unused keys, and nobody waits meanwhile.
     const std::uint64_t begin = view.number("clock");
     BOOST_TEST(until([&] { return view.number("clock") > begin + 8'000'000; }));
     BOOST_TEST(holder->holds());
     BOOST_TEST(view.number("fence") == holder->fence());
     BOOST_TEST(other.try_lock("a")->result() == "not held");
 }
-// Red without: renew lets the keys live longer.
+// The test above fails if renew does not make the keys live longer.

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Sections, transactions and sleepers of monitors over Redis, while connections break and servers forget.
+// Critical sections, transactions and conditions of monitors over Redis, while connections break and servers forget.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/test/unit_test.hpp>
@@ -24,7 +24,7 @@ using task = asio::awaitable<void>;
 using monitor = redis::monitor<reading_room>;
 using section = monitor::section;
 
-/// One where others may have leases that end.
+/// A scene in which the leases of other sessions may expire.
 struct lease_scene : monitor_faults_scene
 {
     lease_scene()
@@ -33,7 +33,7 @@ struct lease_scene : monitor_faults_scene
     }
 };
 
-/// One with a server that keeps everything.
+/// A scene with a server that loses nothing in a restart.
 struct durable_scene : monitor_faults_scene
 {
     durable_scene()
@@ -44,7 +44,7 @@ struct durable_scene : monitor_faults_scene
 
 BOOST_FIXTURE_TEST_SUITE(redis_faults_monitors, monitor_faults_scene)
 
-// --- answers that get lost ------------------------------------------------------------------------
+// --- lost answers ---------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(reply_to_a_commit_lost_and_the_commit_repeated)
 {
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(reply_to_a_commit_lost_and_the_commit_repeated)
                 [this]() -> task
                 {
                     co_await until_done_in_silence("1");
-                    // What is repeated must not write over it.
+                    // The repeated commit must not overwrite this change.
                     co_await add_to_visits(10);
                     proxy.mend();
                 });
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(reply_to_a_commit_lost_and_the_commit_repeated)
     BOOST_TEST(visits() == "11");
     BOOST_TEST(far.metrics().connections == 2U);
 }
-// Red without: the slot by which the server knows that the section has ended.
+// The test above fails without the slot, by which the server knows that the critical section has ended.
 
 BOOST_AUTO_TEST_CASE(commit_lost_and_repeated)
 {
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(commit_lost_and_repeated)
         });
     BOOST_TEST(visits() == "1");
 }
-// Red without: resending what was under way.
+// The test above fails if the client does not resend commands without an answer.
 
 BOOST_AUTO_TEST_CASE(reply_to_a_transaction_lost_and_the_transaction_repeated)
 {
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(reply_to_a_transaction_lost_and_the_transaction_repeated)
     BOOST_TEST(is_done);
     BOOST_TEST(visits() == "11");
 }
-// Red without: the slot by which the server knows the transaction.
+// The test above fails without the slot, by which the server knows the transaction.
 
 BOOST_AUTO_TEST_CASE(reply_to_a_wait_lost_and_the_sleeper_notified_meanwhile)
 {
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(reply_to_a_wait_lost_and_the_sleeper_notified_meanwhile)
                 {
                     co_await until_so([this]
                                       { return proxy.swallowed() > 0 && sleepers() == "1"; });
-                    // The message of the grant gets lost, too.
+                    // The message with the grant is lost, too.
                     co_await give_one();
                     co_await until_so([this] { return sleepers() == "0"; });
                     proxy.mend();
@@ -147,9 +147,9 @@ BOOST_AUTO_TEST_CASE(reply_to_a_wait_lost_and_the_sleeper_notified_meanwhile)
     run([this] { return add_to_visits(1); });
     BOOST_TEST(visits() == "7");
 }
-// Red without: resync of sleepers; grants that are confirmed by the answer to it.
+// The test above fails without the resync of condition waiters, and if its answer does not confirm grants.
 
-// --- sleepers that are away -----------------------------------------------------------------------
+// --- disconnected condition waiters ---------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(connection_killed_while_asleep)
 {
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(connection_killed_while_asleep)
         });
     BOOST_TEST(visits() == "1");
 }
-// Red without: resync of sleepers.
+// The test above fails without the resync of condition waiters.
 
 BOOST_AUTO_TEST_CASE(notified_and_dead_before_it_owns_the_lock)
 {
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(notified_and_dead_before_it_owns_the_lock)
             co_await until_so([this] { return sleepers() == "1"; });
             start([this] { return take_one(ours, our_signal); });
             co_await until_so([this] { return sleepers() == "2"; });
-            // The first one is notified, and gone when the lock is to be its own.
+            // The first waiter is notified, but is disconnected when the lock would be granted to it.
             auto body = [this](section& s) -> task
             {
                 ++s->readers;
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(notified_and_dead_before_it_owns_the_lock)
                 co_await until_so([this] { return proxy.refused() > 0; });
             };
             co_await ours.async_with(body);
-            // The signal is the other one's.
+            // The second waiter gets the notification.
             co_await until_so([this] { return visits() == "1"; });
             BOOST_TEST(readers() == "0");
             proxy.refuse(false);
@@ -196,14 +196,15 @@ BOOST_AUTO_TEST_CASE(notified_and_dead_before_it_owns_the_lock)
     BOOST_TEST(visits() == "2");
     BOOST_TEST(readers() == "0");
 }
-// Red without: looking whether somebody listens; waking, at resync, who was left out.
+// The test above fails if the server does not check that a waiter listens, and if resync does not resume the waiter
+// that was skipped.
 
 BOOST_FIXTURE_TEST_CASE(owner_of_a_signal_away_until_its_lease_has_ended, lease_scene)
 {
     redis::session mortal_one(context, brief(proxy.url()), redis::session_thread::own);
     monitor its(mortal_one, "room");
     monitor::condition_type its_signal = its.make_condition("signal");
-    // Who sleeps looks after a lease whether the lock has been lost.
+    // A waiter on a condition checks after a lease whether the lock has been lost.
     redis::session other(context, brief(server.url()), redis::session_thread::own);
     monitor others(other, "room");
     monitor::condition_type other_signal = others.make_condition("signal");
@@ -218,7 +219,7 @@ BOOST_FIXTURE_TEST_CASE(owner_of_a_signal_away_until_its_lease_has_ended, lease_
                     {
                         co_await s.async_wait(its_signal, [](const reading_room& now)
                                               { return now.readers > 0; });
-                        // It has the lock, and the signal, and then nobody hears of it any more.
+                        // The waiter has received the notification and the lock. Then it is disconnected.
                         keep_away();
                         --s->readers;
                         co_await until_so([&] { return visits() == "1"; });
@@ -238,7 +239,8 @@ BOOST_FIXTURE_TEST_CASE(owner_of_a_signal_away_until_its_lease_has_ended, lease_
     BOOST_TEST(readers() == "0");
     BOOST_TEST(proxy.refused() > 0U);
 }
-// Red without: passing a signal on when a lease ends; refusing the commit of who has lost the lock.
+// The test above fails if an expired lease does not pass its notification to another waiter, and if a holder that has
+// lost the lock can commit.
 
 // --- servers ------------------------------------------------------------------------------------
 
@@ -270,7 +272,7 @@ BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
     BOOST_TEST(errors(server, "NOSCRIPT") > 0U);
     BOOST_TEST(far.metrics().connections == 1U);
 }
-// Red without: loading the script again on NOSCRIPT.
+// The test above fails if the client does not load a script again after NOSCRIPT.
 
 BOOST_AUTO_TEST_CASE(restart_with_empty_memory_in_a_section_and_while_asleep)
 {
@@ -287,9 +289,10 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_in_a_section_and_while_asleep)
                 server.start();
             };
             const auto error = co_await error_of([&]() -> task { co_await ours.async_with(body); });
-            // The new server never knew the section, and nobody knows whether the old one heard of its end.
+            // The new server does not know the critical section, and the client cannot know whether the old server
+            // received the commit.
             BOOST_TEST(error == make_error_code(redis::errc::unknown_outcome));
-            // Who was asleep looks at the state that there is now.
+            // The waiter tests its predicate with the new state.
             co_await until_so([this] { return sleepers() == "1"; });
             co_await give_one();
         });
@@ -297,7 +300,8 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_in_a_section_and_while_asleep)
     BOOST_TEST(visits() == "1");
     BOOST_TEST(readers() == "0");
 }
-// Red without: unknown as the answer of a server that has forgotten; sleepers that come back to it.
+// The test above fails without `unknown` as the answer of a server that has forgotten, and if waiters do not
+// reconnect to it.
 
 BOOST_FIXTURE_TEST_CASE(restart_with_aof, durable_scene)
 {
@@ -337,7 +341,8 @@ BOOST_FIXTURE_TEST_CASE(restart_with_aof, durable_scene)
     BOOST_TEST(visits() == "8");
     BOOST_TEST(readers() == "1");
 }
-// Red without: waking, at resync, who may have missed a signal; the records of contributions on the server.
+// The test above fails if resync does not resume waiters that may have missed a notification, and without the server's
+// records of contributions.
 
 BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
 {
@@ -349,7 +354,7 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
                 s->visits = 3;
                 server.run({"CONFIG", "SET", "maxmemory", "1"});
             };
-            // A commit may need memory. Who can not have any gives the lock back all the same.
+            // A commit may need memory. If the server refuses it, the client still releases the lock.
             const auto full = make_error_code(redis::errc::server_error);
             const auto refused =
                 co_await error_of([&]() -> task { co_await ours.async_with(body); });
@@ -362,7 +367,7 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
         });
     BOOST_TEST(visits() == "1");
 }
-// Red without: the release that follows a commit which was refused.
+// The test above fails without the release that follows a refused commit.
 
 BOOST_AUTO_TEST_SUITE_END()
 

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Connections break, or lead nowhere, at the worst moments; waiters give up at the worst moments.
+// Connections break, or stop transporting data, at the worst moments. Waiters are cancelled at the worst moments.
 
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
@@ -29,7 +29,7 @@ using turnstile::test::until;
 
 const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
 
-/// Leases that outlast the test, of a connection with this name, which breaks only if it is broken.
+/// Leases that outlast the test, and a named connection that breaks only if the test breaks it.
 config named(const std::string& url, const std::string& name)
 {
     config settings(
@@ -39,7 +39,7 @@ config named(const std::string& url, const std::string& name)
     return settings;
 }
 
-/// Leases that end while a test runs, but not because somebody is slow.
+/// Leases that expire while a test runs, but not because a machine is slow.
 config restless(const std::string& url)
 {
     return config(url + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms");
@@ -68,10 +68,10 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
     BOOST_TEST(holder->unlock() == error_code());
     const std::uint64_t granted = view.number("fence");
     BOOST_TEST(next->result() == "held");
-    // A claim lease later: the next one looks when that has ended.
+    // The next waiter gets the lock a claim lease later, since a nudge then finds the expired grant.
     BOOST_TEST(granted > holder->fence());
     BOOST_TEST(next->fence() >= granted + 6'000'000);
-    // Whoever it was that looked: the deaf one can still speak.
+    // Either waiter may have sent the nudge: the deaf one can still send.
     BOOST_TEST(second.metrics().nudges + third.metrics().nudges > 0U);
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(!deaf->is_told());
@@ -82,10 +82,10 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
     BOOST_TEST(deaf->result() == "held");
     BOOST_TEST(deaf->fence() > next->fence());
 }
-// Red without: the nudge. With whole leases in place of claim leases, the next one waits for one of them:
-// see the test of the scripts.
+// The test above fails without the nudge. Whole leases instead of claim leases would only make the next waiter wait
+// longer, which the tests of the scripts check.
 
-// --- replies that are lost ----------------------------------------------------------------------
+// --- lost replies -------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(reply_lost_and_acquire_repeated)
 {
@@ -103,13 +103,13 @@ BOOST_AUTO_TEST_CASE(reply_lost_and_acquire_repeated)
     BOOST_TEST(!waiter->is_told());
     proxy.mend();
     BOOST_TEST(waiter->result() == "held");
-    // The same grant, and not another one.
+    // The repeated acquire returned the same grant.
     BOOST_TEST(waiter->fence() == granted);
     BOOST_TEST(client.metrics().connections == 2U);
     BOOST_TEST(view.queued() == 0);
     BOOST_TEST(waiter->unlock() == error_code());
 }
-// Red without: resync, and all ids by which the server may know an attempt.
+// The test above fails without resync, and if resync does not name all ids by which the server may know an attempt.
 
 BOOST_AUTO_TEST_CASE(acquire_lost_and_repeated)
 {
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(acquire_lost_and_repeated)
     BOOST_TEST(waiter->fence() == lock_view(server, "a").number("fence"));
     BOOST_TEST(client.metrics().acquires == 2U);
 }
-// Red without: another acquire for what resync calls gone.
+// The test above fails if the client does not acquire again after resync has answered `gone`.
 
 BOOST_AUTO_TEST_CASE(release_reply_lost_and_repeated)
 {
@@ -146,14 +146,15 @@ BOOST_AUTO_TEST_CASE(release_reply_lost_and_repeated)
     BOOST_TEST(holder->unlocked() == "");
     proxy.mend();
     BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
-    // As the first one was answered, although somebody else owns the lock now, and keeps it.
+    // The repeated release gets the answer of the first, although another client holds the lock now. That
+    // client keeps it.
     BOOST_TEST(holder->unlocked() == "ok");
     BOOST_TEST(client.metrics().releases == 2U);
     BOOST_TEST(next->holds());
     BOOST_TEST(lock_view(server, "a").number("fence") == next->fence());
     BOOST_TEST(next->unlock() == error_code());
 }
-// Red without: what the lock remembers of each slot.
+// The test above fails if the lock does not remember the last result of each slot.
 
 // --- cancellation -------------------------------------------------------------------------------
 
@@ -191,7 +192,7 @@ BOOST_AUTO_TEST_CASE(cancel_while_the_grant_is_on_its_way)
     const auto next = first.lock("a");
     BOOST_TEST(until([&] { return view.queued() == 2; }));
 
-    // Granted by the server, and nobody knows.
+    // The server has granted the lock, but the client does not know it.
     proxy.swallow(tcp_proxy::to_client);
     BOOST_TEST(holder->unlock() == error_code());
     const std::uint64_t granted = view.number("fence");
@@ -200,12 +201,12 @@ BOOST_AUTO_TEST_CASE(cancel_while_the_grant_is_on_its_way)
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     fickle->cancel();
     BOOST_TEST(fickle->result() == aborted);
-    // The leases take minutes; the lock was given back.
+    // The leases last minutes, so the lock was released and did not expire.
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(next->fence() > granted);
     BOOST_TEST(first.metrics().nudges == 0U);
 }
-// Red without: cancel gives back what was granted meanwhile.
+// The test above fails if cancel does not release a lock that was granted meanwhile.
 
 BOOST_AUTO_TEST_CASE(cancel_and_grant_race)
 {
@@ -228,7 +229,7 @@ BOOST_AUTO_TEST_CASE(cancel_and_grant_race)
     }
     BOOST_TEST(held + given_up == 100);
     BOOST_TEST(given_up > 0);
-    // Nothing leaked.
+    // No grant has leaked.
     BOOST_TEST(first.lock("a")->result() == "held");
 }
 
@@ -246,7 +247,7 @@ BOOST_AUTO_TEST_CASE(cancel_after_the_grant)
     BOOST_TEST(holder->unlock() == error_code());
 }
 
-// --- connections that are killed ----------------------------------------------------------------
+// --- killed connections -------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(reconnect_keeps_the_place)
 {
@@ -265,7 +266,8 @@ BOOST_AUTO_TEST_CASE(reconnect_keeps_the_place)
     const auto d = fourth.lock("a");
     BOOST_TEST(until([&] { return view.queued() == 3; }));
 
-    // The one at the head, which is back before the release; then the one behind it, which is not.
+    // The test kills the connections of the first and of the second waiter in turn. Each waiter reconnects before the
+    // lock is released to it.
     BOOST_TEST(kill_connections(server, "second") == 1);
     BOOST_TEST(until([&] { return second.metrics().resyncs == 1; }));
     BOOST_TEST(second.ping() == error_code());
@@ -282,7 +284,7 @@ BOOST_AUTO_TEST_CASE(reconnect_keeps_the_place)
     BOOST_TEST(d->result() == "held");
     BOOST_TEST(third.metrics().acquires == 1U);
 }
-// Red without: resync renames the ids of the old connection.
+// The test above fails if resync does not rename the ids of the old connection.
 
 BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_away_has_its_place_again)
 {
@@ -307,14 +309,14 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_away_has_its_place_again)
     BOOST_TEST(c->result() == "held");
     BOOST_TEST(view.queued() == 1);
     proxy.refuse(false);
-    // Back, and in front of the one that came after it.
+    // The waiter is back, ahead of the one that came after it.
     BOOST_TEST(until([&] { return view.queued() == 2; }));
     BOOST_TEST(second.metrics().reentered == 1U);
     BOOST_TEST(c->unlock() == error_code());
     BOOST_TEST(b->result() == "held");
     BOOST_TEST(!d->is_told());
 }
-// Red without: ticket hints.
+// The test above fails without ticket hints.
 
 BOOST_AUTO_TEST_CASE(connection_killed_while_held)
 {
@@ -370,7 +372,8 @@ BOOST_AUTO_TEST_CASE(connection_cut_until_the_lease_has_ended)
     proxy.refuse(true);
     proxy.cut();
     BOOST_TEST(next->result() == "held");
-    // Nobody could tell the holder; it knew before anybody else could have it.
+    // No message could reach the holder. By its own clock, it knew of the loss before another client could
+    // get the lock.
     BOOST_TEST(!holder->holds());
     BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
     BOOST_TEST(until([&] { return proxy.refused() > 0; }));
@@ -380,4 +383,4 @@ BOOST_AUTO_TEST_CASE(connection_cut_until_the_lease_has_ended)
     BOOST_TEST(next->unlock() == error_code());
     BOOST_TEST(client.lock("a")->result() == "held");
 }
-// Red without: the end of a lease by the client's own clock.
+// The test above fails if the client does not end its lease by its own clock.
