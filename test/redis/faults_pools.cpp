@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Those who hold permits or wait for them are killed and stopped, their connections break, they give up.
+// Holders of permits, and waiters for them, are killed, stopped, disconnected and cancelled.
 
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
@@ -54,17 +54,17 @@ BOOST_AUTO_TEST_CASE(permit_holder_sigkilled)
     BOOST_TEST(holder.kill());
     const std::uint64_t deadline = view.first_deadline();
     BOOST_TEST(waiter->result() == "held");
-    // A token is the time of its grant: not before the lease had ended.
+    // A token is the time of its grant, so the grant did not precede the end of the lease.
     BOOST_TEST(waiter->fence() >= deadline);
     BOOST_TEST(client.metrics().nudges > 0U);
-    // Its units, and no others.
+    // The server has released the killed holder's units, and no others.
     BOOST_TEST(small->holds());
     BOOST_TEST(view.holders() == 2);
     BOOST_TEST(view.held() == 3);
     BOOST_TEST(view.adds_up());
     BOOST_TEST(client.value("a") == 0);
 }
-// Red without: the nudge at the end of the first lease; reap() in the scripts.
+// The test above fails without the nudge at the end of the first lease, and without reap() in the scripts.
 
 BOOST_AUTO_TEST_CASE(permit_holder_sigstopped_past_its_lease)
 {
@@ -84,13 +84,13 @@ BOOST_AUTO_TEST_CASE(permit_holder_sigstopped_past_its_lease)
     BOOST_TEST(large->result() == "held");
     BOOST_TEST(small->result() == "held");
     BOOST_TEST(!holder.has_said("lost"));
-    // What it finds out first when it goes on.
+    // The process asks this first when it continues.
     holder.tell("valid a");
     holder.go_on();
     BOOST_TEST(holder.hear("valid a") == "no");
     BOOST_TEST(holder.hear("lost a") == "");
     BOOST_TEST(holder.ask("unlock a", "released a") != "ok");
-    // What it gave back was not its own any more.
+    // The late release had no effect, since the units belonged to other holders by then.
     BOOST_TEST(view.held() == 3);
     BOOST_TEST(view.adds_up());
     BOOST_TEST(client.value("a") == 0);
@@ -99,7 +99,8 @@ BOOST_AUTO_TEST_CASE(permit_holder_sigstopped_past_its_lease)
     BOOST_TEST(small->unlock() == error_code());
     BOOST_TEST(client.value("a") == 3);
 }
-// Red without: the end of a lease by the client's own clock; fencing tokens in releases.
+// The test above fails if the client does not end its lease by its own clock, and if a release does not carry
+// its fencing token.
 
 BOOST_AUTO_TEST_CASE(waiters_sigkilled_at_the_head)
 {
@@ -126,17 +127,18 @@ BOOST_AUTO_TEST_CASE(waiters_sigkilled_at_the_head)
     BOOST_TEST(until([&] { return listeners(server) == 2; }));
     const std::uint64_t before = scripts_run(server);
     BOOST_TEST(holder->unlock() == error_code());
-    // In the release itself, both: the leases are long, and there was no other script.
+    // The release itself granted both permits: the leases are long, and no other script ran.
     BOOST_TEST(large->result() == "held");
     BOOST_TEST(small->result() == "held");
     BOOST_TEST(scripts_run(server) == before + 1);
     BOOST_TEST(third.metrics().granted_by_message == 2U);
     BOOST_TEST(view.queued() == 0);
     BOOST_TEST(view.adds_up());
-    // Nothing is left of the dead: the layout, the state, what two holders have, and no more.
+    // The hash has no field of the killed waiter. It has the layout, the state, and one field for each of
+    // the two holders.
     BOOST_TEST(server.cli({"HLEN", view.keys[0]}) == "4");
 }
-// Red without: PUBSUB NUMSUB before a grant.
+// The test above fails without PUBSUB NUMSUB before a grant.
 
 BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
 {
@@ -155,10 +157,10 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
     BOOST_TEST(stopped.stop());
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(next->result() == "held");
-    // A claim lease after the grant that nobody took.
+    // The next grant comes a claim lease after the unconfirmed one.
     BOOST_TEST(next->fence() >= holder->fence() + mortal_lease);
     stopped.go_on();
-    // It has read the grant when it answers: messages are read before the answers that are behind them.
+    // The stopped process has read the grant when it answers, because it reads messages before the answers behind them.
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     BOOST_TEST(stopped.ask("valid a", "valid a") == "no");
     BOOST_TEST(!stopped.has_said("held"));
@@ -167,7 +169,8 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
     BOOST_TEST(std::stoull(stopped.hear("held a")) > next->fence());
     BOOST_TEST(view.adds_up());
 }
-// Red without: the clock bound, by which a grant that may be late is confirmed before it is entered.
+// The test above fails without the clock bound. Because of it, a client confirms a grant that may be late before
+// it delivers it.
 
 // --- connections --------------------------------------------------------------------------------
 
@@ -204,7 +207,7 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
     BOOST_TEST(view.held() == 2);
     BOOST_TEST(view.adds_up());
 }
-// Red without: the nudge when the first lease ends.
+// The test above fails without the nudge when the first lease expires.
 
 BOOST_AUTO_TEST_CASE(reply_lost_and_acquire_repeated)
 {
@@ -223,14 +226,14 @@ BOOST_AUTO_TEST_CASE(reply_lost_and_acquire_repeated)
     BOOST_TEST(!waiter->is_told());
     proxy.mend();
     BOOST_TEST(waiter->result() == "held");
-    // The same units, and not others.
+    // The repeated acquire returned the same units.
     BOOST_TEST(waiter->fence() == granted);
     BOOST_TEST(view.held() == 2);
     BOOST_TEST(client.metrics().connections == 2U);
     BOOST_TEST(waiter->unlock() == error_code());
     BOOST_TEST(client.value("a") == 3);
 }
-// Red without: resync, and all ids by which the server may know an attempt.
+// The test above fails without resync, and if resync does not name all ids by which the server may know an attempt.
 
 BOOST_AUTO_TEST_CASE(release_reply_lost_and_repeated)
 {
@@ -258,7 +261,7 @@ BOOST_AUTO_TEST_CASE(release_reply_lost_and_repeated)
     BOOST_TEST(view.held() == 3);
     BOOST_TEST(view.adds_up());
 }
-// Red without: what the pool remembers of each slot.
+// The test above fails if the pool does not remember the last result of each slot.
 
 BOOST_AUTO_TEST_CASE(part_given_back_and_the_reply_lost)
 {
@@ -280,13 +283,13 @@ BOOST_AUTO_TEST_CASE(part_given_back_and_the_reply_lost)
     BOOST_TEST(until([&] { return client.metrics().resyncs == 1; }));
     BOOST_TEST(client.ping() == error_code());
     BOOST_TEST(holder->holds());
-    // One unit, although it was said twice.
+    // One unit was released, although the release was sent twice.
     BOOST_TEST(other.value("a") == 1);
     BOOST_TEST(view.adds_up());
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(other.value("a") == 3);
 }
-// Red without: naming what is left in place of what is given back.
+// The test above fails if a partial release names the released units instead of the remaining ones.
 
 BOOST_AUTO_TEST_CASE(connections_killed)
 {
@@ -308,7 +311,8 @@ BOOST_AUTO_TEST_CASE(connections_killed)
     {
         BOOST_TEST(kill_connections(server, "first") == 1);
         BOOST_TEST(until([&] { return first.metrics().resyncs == i; }));
-        // It has been executed: not while the second one is away, who would seem dead then.
+        // The ping shows that the resync was executed. Otherwise the second client might be disconnected while the
+        // resync runs, and would seem to have crashed.
         BOOST_TEST(first.ping() == error_code());
         BOOST_TEST(kill_connections(server, "second") == 1);
         BOOST_TEST(until([&] { return second.metrics().resyncs == i; }));
@@ -326,7 +330,7 @@ BOOST_AUTO_TEST_CASE(connections_killed)
     BOOST_TEST(second.metrics().acquires == 1U);
     BOOST_TEST(view.adds_up());
 }
-// Red without: resync renames the ids of the old connection.
+// The test above fails if resync does not rename the ids of the old connection.
 
 BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_away_has_its_place_again)
 {
@@ -353,14 +357,14 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_away_has_its_place_again)
     BOOST_TEST(c->result() == "held");
     BOOST_TEST(view.queued() == 1);
     proxy.refuse(false);
-    // Back, and in front of the one that came after it.
+    // The waiter is back, ahead of the one that came after it.
     BOOST_TEST(until([&] { return view.queued() == 2; }));
     BOOST_TEST(second.metrics().reentered == 1U);
     BOOST_TEST(c->unlock() == error_code());
     BOOST_TEST(b->result() == "held");
     BOOST_TEST(!d->is_told());
 }
-// Red without: ticket hints.
+// The test above fails without ticket hints.
 
 // --- cancellation -------------------------------------------------------------------------------
 
@@ -380,7 +384,7 @@ BOOST_AUTO_TEST_CASE(cancel_while_the_grant_is_on_its_way)
     const auto next = first.acquire("a", 2);
     BOOST_TEST(until([&] { return view.queued() == 2; }));
 
-    // Granted by the server, and nobody knows.
+    // The server has granted the units, but the client does not know it.
     proxy.swallow(tcp_proxy::to_client);
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(view.held() == 2);
@@ -388,13 +392,13 @@ BOOST_AUTO_TEST_CASE(cancel_while_the_grant_is_on_its_way)
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     fickle->cancel();
     BOOST_TEST(fickle->result() == aborted);
-    // The leases take a minute; the units were given back.
+    // The leases last a minute, so the units were released and did not expire.
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(first.metrics().nudges == 0U);
     BOOST_TEST(first.value("a") == 1);
     BOOST_TEST(view.adds_up());
 }
-// Red without: cancel gives back what was granted meanwhile.
+// The test above fails if cancel does not release units that were granted meanwhile.
 
 BOOST_AUTO_TEST_CASE(cancel_and_grant_race)
 {
@@ -425,7 +429,7 @@ BOOST_AUTO_TEST_CASE(cancel_and_grant_race)
     }
     BOOST_TEST(held + given_up == 100);
     BOOST_TEST(given_up > 0);
-    // Nothing leaked.
+    // No units have leaked.
     BOOST_TEST(until([&] { return first.value("a") == 3; }));
 }
 
@@ -451,19 +455,19 @@ BOOST_AUTO_TEST_CASE(upgrader_sigkilled_while_it_waits)
     const std::uint64_t deadline = view.first_deadline();
     BOOST_TEST(until([&] { return listeners(server) == 1; }));
     BOOST_TEST(reader->unlock() == error_code());
-    // Its wish is not granted, and what it holds is its own until the lease ends.
+    // The killed process does not get the upgrade, but keeps its lock until its lease expires.
     BOOST_TEST(writer->result() == "held");
     BOOST_TEST(writer->fence() >= deadline);
     BOOST_TEST(view.holders() == 1);
     BOOST_TEST(!late->is_told());
     BOOST_TEST(writer->unlock() == error_code());
     BOOST_TEST(late->result() == "held");
-    // Somebody else can be the one to upgrade.
+    // Another holder can acquire the lock for an upgrade.
     const auto next = client.read_to_upgrade("a");
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(view.adds_up());
 }
-// Red without: reap(); PUBSUB NUMSUB before a grant.
+// The test above fails without reap(), and without PUBSUB NUMSUB before a grant.
 
 BOOST_AUTO_TEST_CASE(reader_sigkilled_while_an_upgrade_waits)
 {
@@ -480,7 +484,7 @@ BOOST_AUTO_TEST_CASE(reader_sigkilled_while_an_upgrade_waits)
     BOOST_TEST(until([&] { return view.queued() == 2; }));
 
     BOOST_TEST(reader.kill());
-    // In front of the writer that came before: nobody writes in between.
+    // The upgrade precedes a writer that came earlier, so nobody writes in between.
     BOOST_TEST(upgraded->result() == "held");
     BOOST_TEST(!base->holds());
     BOOST_TEST(!writer->is_told());
@@ -489,7 +493,7 @@ BOOST_AUTO_TEST_CASE(reader_sigkilled_while_an_upgrade_waits)
     BOOST_TEST(writer->fence() > upgraded->fence());
     BOOST_TEST(view.adds_up());
 }
-// Red without: reap(); the ticket in front of all others.
+// The test above fails without reap(), and without the ticket that precedes all others.
 
 BOOST_AUTO_TEST_CASE(upgrade_granted_and_the_message_lost)
 {
@@ -521,4 +525,4 @@ BOOST_AUTO_TEST_CASE(upgrade_granted_and_the_message_lost)
     BOOST_TEST(view.holders() == 1);
     BOOST_TEST(view.adds_up());
 }
-// Red without: resync.
+// The test above fails without resync.

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Servers of pools forget, start again, run out of memory; others write to keys and channels; many wait.
+// Servers of pools forget, restart, and run out of memory. Others write to keys and channels. Many clients wait.
 
 #include <boost/test/unit_test.hpp>
 #include <memory>
@@ -37,7 +37,7 @@ std::string text_of(errc e)
     return make_error_code(e).message();
 }
 
-/// Makes clients wait with their next attempt to connect.
+/// Keeps clients disconnected: their next attempts to connect are refused.
 void keep_away(tcp_proxy& proxy)
 {
     proxy.refuse(true);
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
         const auto a = first.acquire("a", 2);
         const auto b = second.acquire("a", 2);
         server.run({"SCRIPT", "FLUSH", i % 2 == 0 ? "SYNC" : "ASYNC"});
-        // In this order or the other one.
+        // The two clients get the lock in either order.
         BOOST_REQUIRE(until([&] { return a->is_told() || b->is_told(); }));
         candidate& one = a->is_told() ? *a : *b;
         candidate& two = a->is_told() ? *b : *a;
@@ -78,11 +78,11 @@ BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
         BOOST_REQUIRE(second.add("a", 1) == error_code());
     }
     BOOST_TEST(first.value("a") == 3);
-    // It has happened.
+    // The scripts were really missing.
     BOOST_TEST(turnstile::test::errors(server, "NOSCRIPT") > 0U);
     BOOST_TEST(first.metrics().connections == 1U);
 }
-// Red without: loading the script again on NOSCRIPT.
+// The test above fails if the client does not load a script again after NOSCRIPT.
 
 BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holders_are_back_first)
 {
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holders_are_back_first)
     server.kill();
     server.start();
     BOOST_TEST(server.run_id() != run_id);
-    // The holders tell the server what they hold.
+    // The holders report their units to the server.
     BOOST_TEST(until([&] { return view.held() == 3; }));
     proxy.refuse(false);
     BOOST_TEST(until([&] { return view.queued() == 3; }));
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holders_are_back_first)
     BOOST_TEST(view.adds_up());
     BOOST_TEST(b->unlock() == error_code());
     BOOST_TEST(a->unlock() == error_code());
-    // In the order in which they came before.
+    // The waiters are granted their units in their former order.
     std::uint64_t last = std::max(a->fence(), b->fence());
     for (const auto& each : waiters)
     {
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holders_are_back_first)
         BOOST_TEST(each->unlock() == error_code());
     }
 }
-// Red without: reclaim; ticket hints.
+// The test above fails without the reclaim of units, and without ticket hints.
 
 BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_only_some_holders_fit)
 {
@@ -150,13 +150,13 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_only_some_holders_fit)
     server.kill();
     server.start();
     BOOST_TEST(server.run_id() != run_id);
-    // Nobody can know that there are holders.
+    // The server cannot know that there are holders.
     const auto newcomer = here.acquire("a", 3);
     BOOST_TEST(newcomer->result() == "held");
     proxy.refuse(false);
     BOOST_TEST(until([&] { return large->is_told_of_loss(); }));
     BOOST_TEST(!large->holds());
-    // There is room for one of them.
+    // The capacity suffices for one of the two holders.
     BOOST_TEST(until([&] { return view.held() == 5; }));
     BOOST_TEST(small->holds());
     BOOST_TEST(newcomer->holds());
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_only_some_holders_fit)
     BOOST_TEST(newcomer->unlock() == error_code());
     BOOST_TEST(here.value("a") == 5);
 }
-// Red without: looking whether units fit when holders come back.
+// The test above fails if the server does not check that the units of a reconnecting holder fit.
 
 BOOST_AUTO_TEST_CASE(restart_with_empty_memory_while_releasing)
 {
@@ -183,12 +183,12 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_while_releasing)
     server.kill();
     server.start();
     proxy.mend();
-    // Neither "ok", which nobody knows any more, nor "lost", which it was not.
+    // "ok" would be a guess, since the server has forgotten the lock, and "lost" would be wrong.
     BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
     BOOST_TEST(holder->unlocked() == text_of(errc::unknown_outcome));
     BOOST_TEST(client.value("a") == 3);
 }
-// Red without: unknown as the answer of a server that has forgotten.
+// The test above fails without `unknown` as the answer of a server that has forgotten.
 
 BOOST_AUTO_TEST_CASE(restart_with_empty_memory_during_an_upgrade)
 {
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_during_an_upgrade)
     BOOST_TEST(writer->result() == "held");
     BOOST_TEST(view.adds_up());
 }
-// Red without: reclaim; the ticket in front of all others.
+// The test above fails without the reclaim of units, and without the ticket that precedes all others.
 
 BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
 {
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
     BOOST_TEST(until([&] { return view.queued() == 2; }));
 
     server.run({"CONFIG", "SET", "maxmemory", "1"});
-    // What takes memory is refused, and says why; what frees some is not.
+    // The server refuses commands that need memory, and the log says why. It executes commands that free memory.
     BOOST_TEST(client.acquire("b", 1)->result() == text_of(errc::server_error));
     BOOST_TEST(client.log().find("OOM") != std::string::npos, client.log());
     fickle->cancel();
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
     server.run({"CONFIG", "SET", "maxmemory", "0"});
     BOOST_TEST(client.acquire("b", 1)->result() == "held");
 }
-// Red without: allow-oom.
+// The test above fails without allow-oom.
 
 // --- keys ---------------------------------------------------------------------------------------
 
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
     BOOST_TEST(holder->result() == "held");
     const auto waiter = client.acquire("a", 2);
     server.run({"HSET", view.keys[0], "state", "3 and more"});
-    // The holder cannot extend its lease any more, and who waits is not left alone.
+    // The holder can no longer renew its lease, and the waiter gets an error instead of waiting for ever.
     BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
     BOOST_TEST(waiter->result() == text_of(errc::foreign_layout));
     BOOST_TEST(server.cli({"HGET", view.keys[0], "state"}) == "3 and more");
@@ -341,7 +341,7 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys)
     c->drop();
     BOOST_TEST(until([&] { return second.value("a") == 3; }));
 }
-// Red without: `gone` as the answer to a nudge.
+// The test above fails without `gone` as an answer to a nudge.
 
 // --- messages -----------------------------------------------------------------------------------
 
@@ -358,7 +358,7 @@ BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
     const auto waiter = second.acquire("a", 2);
     BOOST_TEST(until([&] { return view.queued() == 1; }));
 
-    // To both channels, which only the server's operator can know.
+    // The messages go to the channels of both sessions, whose names only an operator of the server can know.
     const std::vector<std::string> forgeries{
         "",
         "grant",
@@ -374,7 +374,8 @@ BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
         for (const std::string& each : forgeries)
             if (server.cli({"PUBLISH", channel, each}) == "1")
                 ++sent;
-        // One of its own attempts that never was, and one that holds, with another grant's token.
+        // One message names an attempt of the session that never existed. The other names a holder, but with the token
+        // of another grant.
         const std::string id = channel.substr(channel.rfind(':') + 1);
         server.run({"PUBLISH", channel, "grant " + id + ".77 9 9007199254740991 1"});
         server.run({"PUBLISH", channel, "lost " + id + ".1 9 1"});
@@ -392,7 +393,7 @@ BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
 }
-// Red without: the nonce in ids, and matching a message by id and token.
+// The test above fails without the nonce in ids, and if messages are not matched by id and token.
 
 // --- many ---------------------------------------------------------------------------------------
 
@@ -423,7 +424,8 @@ BOOST_AUTO_TEST_CASE(ten_thousand_waiters_each_get_their_units_in_their_order)
     BOOST_TEST(view.holders() == 0);
     BOOST_TEST(client.value("a") == 4);
 }
-// Red without: tickets; serving the queue for as long as its first fits.
+// The test above fails without tickets, and if the server does not serve the queue for as long as its
+// first waiter fits.
 
 BOOST_AUTO_TEST_CASE(ten_thousand_dead_waiters)
 {
@@ -438,7 +440,7 @@ BOOST_AUTO_TEST_CASE(ten_thousand_dead_waiters)
     BOOST_TEST(holder->result() == "held");
     const auto waiter = last.acquire("a", 2);
     BOOST_TEST(until([&] { return view.queued() == 1; }));
-    // In front of the one that lives.
+    // The crashed waiters are ahead of the connected one.
     std::vector<std::string> places{"ZADD", view.keys[1]};
     std::vector<std::string> wishes{"HSET", view.keys[0]};
     for (int i = 1; i <= dead; ++i)
@@ -453,19 +455,19 @@ BOOST_AUTO_TEST_CASE(ten_thousand_dead_waiters)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(view.queued() == 0);
-    // 64 for each script, so that none keeps the server for long.
+    // A script removes at most 64 crashed waiters, so it does not block the server for long.
     const std::uint64_t nudges = first.metrics().nudges + last.metrics().nudges;
     BOOST_TEST(nudges >= dead / 64U);
     BOOST_TEST(nudges <= dead / 64U + 2);
     BOOST_TEST(server.cli({"HLEN", view.keys[0]}) == "3");
 }
-// Red without: the answer `more`, and the nudge that follows it.
+// The test above fails without the answer `more`, and without the nudge that follows it.
 
 BOOST_AUTO_TEST_CASE(a_process_with_a_hundred_permits_sigkilled)
 {
     constexpr int permits = 100;
     const redis_server server;
-    // All of them have to be there at the same time, also on a busy machine.
+    // All permits have to be held at the same time, even on a busy machine.
     lock_process holder(server, server.url() + "?lease=10s&claim_lease=10s");
     lock_client client(surviving(server.url()));
     client.size("a", permits);
@@ -476,9 +478,9 @@ BOOST_AUTO_TEST_CASE(a_process_with_a_hundred_permits_sigkilled)
     const auto waiter = client.acquire("a", permits);
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     BOOST_TEST(holder.kill());
-    // More than are reaped by one script.
+    // One script releases fewer expired permits than this.
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(view.holders() == 1);
     BOOST_TEST(view.adds_up());
 }
-// Red without: the answer `more` of a script that has reaped as many as it may.
+// The test above fails if a script does not answer `more` after it has released as many expired permits as it may.

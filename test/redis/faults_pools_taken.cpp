@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Units that are taken and added for good (P and V): whatever fails, what is available, what holders have
-// and what is outside are all the units that there are, and those that were told know which are theirs.
+// Units that are taken and added for good (P and V). After any failure, the available, the held and the outside units
+// add up to the capacity, and each client that has received an outcome knows which units it has taken.
 
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
@@ -35,7 +35,7 @@ using turnstile::test::surviving;
 using turnstile::test::tcp_proxy;
 using turnstile::test::until;
 
-/// Two sessions with a pool of five units, of which one hears nothing from the server, and will not know it.
+/// Two sessions that share a pool of five units. One of them receives nothing from the server, and does not notice it.
 struct deaf_taker
 {
     deaf_taker()
@@ -46,7 +46,7 @@ struct deaf_taker
         proxy.swallow(tcp_proxy::to_client);
     }
 
-    /// It has another connection, and hears again.
+    /// Replaces the connection of the deaf session by one that works.
     void reconnect()
     {
         proxy.swallow(tcp_proxy::none);
@@ -77,14 +77,14 @@ BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_heard_of_its_grant)
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(taker.kill());
     BOOST_TEST(client.value("a") == 1);
-    // Its units are somebody else's when the claim has ended.
+    // Another client can take the units after the claim lease has expired.
     BOOST_TEST(client.take("a", 3)->result() == "taken");
     BOOST_TEST(view.outside() == 3);
     BOOST_TEST(view.held() == 0);
     BOOST_TEST(view.holders() == 0);
     BOOST_TEST(client.value("a") == 0);
 }
-// Red without: the claim, in place of units that are taken when they are granted.
+// The test above fails if units are taken at the grant, and not claimed first.
 
 BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_was_told_that_it_has_taken)
 {
@@ -99,11 +99,11 @@ BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_was_told_that_it_has_taken)
     taker.tell("take a 3 2");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
 
-    // The grant gets through, and what it says to that is heard by the server at once or never.
+    // The process receives the grant. The server receives its confirmation at once or never.
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(until([&] { return view.outside() == 2; }));
     BOOST_TEST(taker.kill());
-    // They are gone: taken by a process that is gone.
+    // The units stay outside, since the process took them before it was killed.
     BOOST_TEST(view.held() == 0);
     BOOST_TEST(client.value("a") == 1);
     BOOST_TEST(client.add("a", 2) == error_code());
@@ -127,21 +127,21 @@ BOOST_AUTO_TEST_CASE(takers_sigkilled_at_any_moment)
         for (int j = 0; j < 4; ++j)
             taker.tell("take a " + std::to_string(units) + " 1");
         asked += 4;
-        // Killed after so many of them.
+        // The process is killed after this many takes.
         for (int j = 0; j < i % 4; ++j)
         {
             BOOST_TEST(taker.hear("taken a") == "ok");
             ++told;
         }
         BOOST_TEST(taker.kill());
-        // What it said before it was killed.
+        // The process may have completed more takes before it was killed.
         while (taker.has_said("taken a"))
         {
             BOOST_TEST(taker.hear("taken a") == "ok");
             ++told;
         }
     }
-    // What was granted and not taken is back after a claim lease.
+    // Units that were granted but not taken are available again after a claim lease.
     BOOST_TEST(until([&] { return client.value("a") >= 0 && view.held() == 0; }));
     const auto outside = static_cast<std::ptrdiff_t>(view.outside());
     BOOST_TEST(outside >= told);
@@ -152,7 +152,8 @@ BOOST_AUTO_TEST_CASE(takers_sigkilled_at_any_moment)
     BOOST_TEST(client.add("a", 1) == make_error_code(turnstile::errc::over_release));
     BOOST_TEST(client.acquire("a", units)->result() == "held");
 }
-// Red without: the claim; a release that leaves units outside, and counts them in the same script.
+// The test above fails without the claim, and if the release that leaves units outside does not count them in
+// the same script.
 
 BOOST_AUTO_TEST_CASE(adder_sigkilled_before_it_was_told)
 {
@@ -176,7 +177,7 @@ BOOST_AUTO_TEST_CASE(adder_sigkilled_before_it_was_told)
     BOOST_TEST(client.value("a") == 0);
     BOOST_TEST(view.adds_up());
 }
-// Red without: a V that serves the queue in the same script.
+// The test above fails if a V does not serve the queue in the same script.
 
 BOOST_FIXTURE_TEST_CASE(reply_to_a_take_lost, deaf_taker)
 {
@@ -189,7 +190,7 @@ BOOST_FIXTURE_TEST_CASE(reply_to_a_take_lost, deaf_taker)
     BOOST_TEST(other.value("a") == 3);
     BOOST_TEST(client.metrics().acquires == 1U);
 }
-// Red without: resync.
+// The test above fails without resync.
 
 BOOST_AUTO_TEST_CASE(connections_killed_while_units_are_taken_and_added)
 {
@@ -204,14 +205,14 @@ BOOST_AUTO_TEST_CASE(connections_killed_while_units_are_taken_and_added)
     int killed = 0;
     for (int i = 0; i < rounds; ++i)
     {
-        // Twice as many as can be there at the same time: some of them wait for those that are added.
+        // The takes need twice the capacity, so some of them wait for units that are added.
         std::vector<std::unique_ptr<turnstile::test::candidate>> all;
         for (int j = 0; j < 5; ++j)
             all.push_back(client.take("a", 4));
         killed += kill_connections(server, "mover");
         for (int j = 0; j < 5; ++j)
         {
-            // Two have taken theirs, or will have.
+            // At least four units are outside, so the next V is valid.
             BOOST_REQUIRE(until([&] { return view.outside() >= 4; }));
             all.push_back(client.start_add("a", 4));
             if (j == 2)
@@ -226,7 +227,7 @@ BOOST_AUTO_TEST_CASE(connections_killed_while_units_are_taken_and_added)
     BOOST_TEST(killed >= rounds);
     BOOST_TEST(view.held() == 0);
 }
-// Red without: the name of each V; what the pool remembers of each slot.
+// The test above fails without the name of each V, and if the pool does not remember the last result of each slot.
 
 BOOST_AUTO_TEST_CASE(reply_to_an_addition_lost)
 {
@@ -248,12 +249,12 @@ BOOST_AUTO_TEST_CASE(reply_to_an_addition_lost)
     const std::uint64_t before = turnstile::test::scripts_run(server);
     proxy.mend();
     BOOST_TEST(adder->result() == "added");
-    // It was sent again, and added nothing then.
+    // The addition was sent again, but added nothing.
     BOOST_TEST(turnstile::test::scripts_run(server) > before);
     BOOST_TEST(view.outside() == 3);
     BOOST_TEST(other.value("a") == 2);
 }
-// Red without: the name of each V, which the pool remembers.
+// The test above fails if a V has no name, or if the pool does not remember it.
 
 BOOST_AUTO_TEST_CASE(restart_with_aof_knows_what_was_taken_and_added)
 {
@@ -282,11 +283,11 @@ BOOST_AUTO_TEST_CASE(restart_with_aof_knows_what_was_taken_and_added)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(client.value("a") == 7);
 }
-// Red without: the memory of additions, which is one of the keys.
+// The test above fails if the pool does not store the memory of additions in one of its keys.
 
 namespace {
 
-/// Leases of a session whose claims end soon, so that a test can wait for that; its own leases outlast the test.
+/// Leases of a session whose claims expire soon, so that a test can wait for that. Its other leases outlast the test.
 turnstile::redis::config short_claims(const std::string& url)
 {
     return turnstile::redis::config(url + "?lease=10min&claim_lease=1s&" + turnstile::test::calm);
@@ -308,14 +309,14 @@ BOOST_AUTO_TEST_CASE(units_of_a_cancelled_take_come_back_after_its_session_has_e
     proxy.swallow(tcp_proxy::to_client);
     const auto taker = taking.take("a", 2);
     BOOST_TEST(until([&] { return view.held() + view.outside() == 2; }));
-    // Neither the answer to the take nor the cancellation gets through.
+    // Neither the answer to the take nor the cancellation arrives.
     taker->cancel();
     BOOST_TEST(taker->result() == error_code(boost::asio::error::operation_aborted).message());
     taking.destroy_session();
     BOOST_TEST(until([&] { return other.value("a") == 3; }));
     BOOST_TEST(view.outside() == 0);
 }
-// Red without: the claim, in place of units that are taken when they are granted.
+// The test above fails if units are taken at the grant, and not claimed first.
 
 BOOST_AUTO_TEST_CASE(units_of_a_take_whose_cancellation_was_refused_come_back)
 {
@@ -341,16 +342,16 @@ BOOST_AUTO_TEST_CASE(units_of_a_take_whose_cancellation_was_refused_come_back)
     BOOST_TEST(until([&] { return turnstile::test::errors(server, "NOPERM") > before; }));
     server.run({"ACL", "SETUSER", "taker", "+evalsha"});
 
-    // The server does not know that nobody waits, and grants.
+    // The server does not know of the cancellation, and grants the units.
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(until([&] { return other.value("a") == 3; }));
     BOOST_TEST(view.outside() == 0);
 }
-// Red without: the claim, in place of units that are taken when they are granted.
+// The test above fails if units are taken at the grant, and not claimed first.
 
 namespace {
 
-/// What sessions know of the units that they have taken and added.
+/// The units that sessions have taken and added, as far as the sessions know.
 struct account
 {
     std::ptrdiff_t out = 0;
@@ -360,7 +361,7 @@ struct account
     int cancelled = 0;
 };
 
-/// A session that moves units, behind a proxy of its own, as a user that can lose its rights.
+/// A session that moves units. It has a proxy of its own, and a user that can lose its rights.
 class mover
 {
 public:
@@ -383,7 +384,8 @@ public:
             takes_[i].who->cancel();
     }
 
-    /// Books what has ended, and adds what was taken. Whether nothing is under way any more.
+    /// Records completed operations, and adds the taken units again. Returns whether no operation is in
+    /// progress any more.
     bool go_on()
     {
         std::erase_if(takes_,
@@ -468,7 +470,7 @@ BOOST_AUTO_TEST_CASE(units_add_up_under_kills_stalls_and_lost_rights)
 
     for (int i = 0; i < rounds; ++i)
     {
-        // Twice as many as there are: some of them wait.
+        // The takes need twice the capacity, so some of them wait.
         const auto take = [&](std::ptrdiff_t units)
         {
             for (const auto& each : movers)
@@ -526,7 +528,7 @@ BOOST_AUTO_TEST_CASE(units_add_up_under_kills_stalls_and_lost_rights)
     }
     BOOST_TEST(book.taken > rounds);
     BOOST_TEST(book.cancelled > rounds);
-    // What was granted to a take that was given up is back when its claim has ended.
+    // Units that were granted to a cancelled take are available again when its claim has expired.
     const auto adds_up = [&]
     {
         const std::ptrdiff_t value = judge.value("a");
@@ -537,4 +539,5 @@ BOOST_AUTO_TEST_CASE(units_add_up_under_kills_stalls_and_lost_rights)
                                              << ", perhaps taken: " << book.perhaps_taken
                                              << ", perhaps added: " << book.perhaps_added);
 }
-// Red without: the name of each V; the claim; outcomes that are unknown where a repetition is refused.
+// The test above fails without the name of each V, without the claim, and if the refusal of a repeated command does not
+// make its outcome unknown.

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Processes that hold a lock or wait for one are killed and stopped.
+// Processes that hold a lock, or wait for one, are killed and stopped.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -29,19 +29,19 @@ using turnstile::test::redis_server;
 using turnstile::test::until;
 using turnstile::test::write_register;
 
-/// Leases that end while a test runs, but not because somebody is slow.
+/// Leases that expire while a test runs, but not because a machine is slow.
 std::string short_url(const redis_server& server)
 {
     return server.url() + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms";
 }
 
-/// Leases that nobody extends, or loses, while a test runs, and a connection that lasts, too.
+/// Leases that are neither renewed nor lost while a test runs, and a connection that survives a slow machine.
 std::string long_url(const redis_server& server)
 {
     return server.url() + "?lease=10min&claim_lease=10min&health_check=5s&connect_timeout=10s";
 }
 
-/// What the server's clock shows, in microseconds.
+/// The time of the server's clock, in microseconds.
 std::uint64_t server_time(const redis_server& server)
 {
     const std::string both = server.cli({"TIME"});
@@ -64,14 +64,14 @@ BOOST_AUTO_TEST_CASE(holder_sigkilled)
     BOOST_TEST(holder.kill());
     const std::uint64_t deadline = lock_view(server, "a").number("deadline");
     BOOST_TEST(waiter->result() == "held");
-    // A token is the time of its grant: not before the lease had ended. That it did end is the waiter's
-    // doing.
+    // A token is the time of its grant, so the grant did not precede the end of the lease. A nudge of the waiter
+    // ended the lease.
     BOOST_TEST(waiter->fence() >= deadline);
     BOOST_TEST(waiter->fence() > first);
     BOOST_TEST(client.metrics().nudges > 0U);
     BOOST_TEST(write_register(server, "a", waiter->fence()));
 }
-// Red without: the nudge at the end of the owner's lease; reap() in the scripts.
+// The test above fails without the nudge at the end of the holder's lease, and without reap() in the scripts.
 
 BOOST_AUTO_TEST_CASE(holder_sigstopped_for_two_leases_then_continued)
 {
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(holder_sigstopped_for_two_leases_then_continued)
     BOOST_TEST(write_register(server, "a", waiter->fence()));
     BOOST_TEST(until([&] { return server_time(server) > stopped + 12'000'000; }));
     BOOST_TEST(!holder.has_said("lost"));
-    // The first thing that it does when it goes on is to write.
+    // The process writes before it does anything else after it has continued.
     holder.tell("write a");
     holder.go_on();
     BOOST_TEST(holder.hear("refused") == "a");
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(holder_sigstopped_for_two_leases_then_continued)
     BOOST_TEST(waiter->holds());
     BOOST_TEST(write_register(server, "a", waiter->fence()));
 }
-// Red without: fencing tokens that rise; the end of a lease by the client's own clock.
+// The test above fails without fencing tokens that rise, and if the client does not end its lease by its own clock.
 
 BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
 {
@@ -120,10 +120,10 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
     BOOST_TEST(stopped.stop());
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(next->result() == "held");
-    // A claim lease after the grant that nobody took.
+    // The next grant comes a claim lease after the unconfirmed one.
     BOOST_TEST(next->fence() >= holder->fence() + 6'000'000);
     stopped.go_on();
-    // It has read the grant when it answers: messages are read before the answers that are behind them.
+    // The stopped process has read the grant when it answers, because it reads messages before the answers behind them.
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     BOOST_TEST(stopped.ask("valid a", "valid a") == "no");
     BOOST_TEST(!stopped.has_said("held"));
@@ -131,7 +131,8 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
     BOOST_TEST(next->unlock() == error_code());
     BOOST_TEST(std::stoull(stopped.hear("held a")) > next->fence());
 }
-// Red without: the clock bound, by which a grant that may be late is confirmed before it is entered.
+// The test above fails without the clock bound. Because of it, a client confirms a grant that may be late before
+// it delivers it.
 
 BOOST_AUTO_TEST_CASE(waiter_sigkilled_at_the_head)
 {
@@ -152,13 +153,13 @@ BOOST_AUTO_TEST_CASE(waiter_sigkilled_at_the_head)
     BOOST_TEST(until([&] { return listeners(server) == 2; }));
     const std::uint64_t before = scripts_run(server);
     BOOST_TEST(holder->unlock() == error_code());
-    // In the release itself: the leases are long, and there was no other script.
+    // The release itself granted the lock: the leases are long, and no other script ran.
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(scripts_run(server) == before + 1);
     BOOST_TEST(view.queued() == 0);
     BOOST_TEST(until([&] { return third.metrics().granted_by_message == 1; }));
 }
-// Red without: PUBSUB NUMSUB before a grant.
+// The test above fails without PUBSUB NUMSUB before a grant.
 
 BOOST_AUTO_TEST_CASE(psubscribe_star)
 {
@@ -179,14 +180,14 @@ BOOST_AUTO_TEST_CASE(psubscribe_star)
     BOOST_TEST(head.kill());
     BOOST_TEST(until([&] { return listeners(server) == 2; }));
 
-    // Whoever asks PUBLISH is told of one receiver, the spy.
+    // PUBLISH would report one receiver, the spy.
     const std::uint64_t before = scripts_run(server);
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(scripts_run(server) == before + 1);
     BOOST_TEST(spy.hear("grant "));
 }
-// Red without: PUBSUB NUMSUB before a grant, if what PUBLISH returns is looked at instead.
+// The test above fails if the script relies on the result of PUBLISH instead of asking PUBSUB NUMSUB before a grant.
 
 BOOST_AUTO_TEST_CASE(ten_thousand_dead_waiters)
 {
@@ -199,7 +200,7 @@ BOOST_AUTO_TEST_CASE(ten_thousand_dead_waiters)
     const auto waiter = last.lock("a");
     const lock_view view(server, "a");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
-    // In front of the one that lives.
+    // The crashed waiters are ahead of the connected one.
     std::vector<std::string> words{"ZADD", view.keys[1]};
     for (int i = 1; i <= dead; ++i)
     {
@@ -212,9 +213,9 @@ BOOST_AUTO_TEST_CASE(ten_thousand_dead_waiters)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(view.queued() == 0);
-    // 64 for each script, so that none keeps the server for long.
+    // A script removes at most 64 crashed waiters, so it does not block the server for long.
     const std::uint64_t nudges = first.metrics().nudges + last.metrics().nudges;
     BOOST_TEST(nudges >= dead / 64U);
     BOOST_TEST(nudges <= dead / 64U + 2);
 }
-// Red without: the answer `more`, and the nudge that follows it.
+// The test above fails without the answer `more`, and without the nudge that follows it.

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Servers forget, start again, are replaced, run out of memory.
+// Servers forget, restart, are replaced, and run out of memory.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -32,7 +32,7 @@ using turnstile::test::tcp_proxy;
 using turnstile::test::until;
 using turnstile::test::write_register;
 
-/// Leases that outlast the test, and a connection that breaks only if it is broken.
+/// Leases that outlast the test, and a connection that breaks only if the test breaks it.
 config patient(const std::string& url)
 {
     return config(
@@ -40,14 +40,15 @@ config patient(const std::string& url)
         "?lease=10min&claim_lease=10min&health_check=5s&connect_timeout=10s&max_backoff=50ms");
 }
 
-/// Makes clients wait with their next attempt to connect.
+/// Keeps clients disconnected: their next attempts to connect are refused.
 void keep_away(tcp_proxy& proxy)
 {
     proxy.refuse(true);
     proxy.cut();
 }
 
-/// Whether a client has been connected so many times, and has said all that it had to say then.
+/// Waits until a client has set up this many connections, and has reported its locks and waiters over the last one.
+/// Returns whether it has.
 bool is_back(const lock_client& client, std::uint64_t connections)
 {
     return until([&] { return client.metrics().connections >= connections; });
@@ -68,7 +69,7 @@ BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
         const auto a = first.lock("a");
         const auto b = second.lock("a");
         server.run({"SCRIPT", "FLUSH", i % 2 == 0 ? "SYNC" : "ASYNC"});
-        // In this order or the other one.
+        // The two clients get the lock in either order.
         BOOST_REQUIRE(until([&] { return a->is_told() || b->is_told(); }));
         candidate& one = a->is_told() ? *a : *b;
         candidate& two = a->is_told() ? *b : *a;
@@ -80,11 +81,11 @@ BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
         BOOST_TEST(one.fence() < two.fence());
         last = two.fence();
     }
-    // It has happened.
+    // The scripts were really missing.
     BOOST_TEST(turnstile::test::errors(server, "NOSCRIPT") > 0U);
     BOOST_TEST(first.metrics().connections == 1U);
 }
-// Red without: loading the script again on NOSCRIPT.
+// The test above fails if the client does not load a script again after NOSCRIPT.
 
 // --- restarts -----------------------------------------------------------------------------------
 
@@ -109,14 +110,14 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holder_is_back_first)
     server.kill();
     server.start();
     BOOST_TEST(server.run_id() != run_id);
-    // The holder tells the server what it holds.
+    // The holder reports its lock to the server.
     BOOST_TEST(is_back(first, 2));
     BOOST_TEST(until([&] { return view.number("fence") == holder->fence(); }));
     proxy.refuse(false);
     BOOST_TEST(until([&] { return view.queued() == 3; }));
     BOOST_TEST(holder->holds());
     BOOST_TEST(holder->unlock() == error_code());
-    // In the order in which they came before.
+    // The waiters get the lock in their former order.
     std::uint64_t last = holder->fence();
     for (const auto& each : waiters)
     {
@@ -126,7 +127,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holder_is_back_first)
         BOOST_TEST(each->unlock() == error_code());
     }
 }
-// Red without: reclaim; ticket hints.
+// The test above fails without the reclaim of locks, and without ticket hints.
 
 BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_a_waiter_is_back_first)
 {
@@ -146,7 +147,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_a_waiter_is_back_first)
     server.kill();
     server.start();
     BOOST_TEST(server.run_id() != run_id);
-    // Nobody can know that there is a holder. This is what fencing tokens are for.
+    // The server cannot know that there is a holder. Fencing tokens exist for this case.
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(holder->holds());
     BOOST_TEST(waiter->fence() > holder->fence());
@@ -161,7 +162,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_a_waiter_is_back_first)
     BOOST_TEST(waiter->holds());
     BOOST_TEST(waiter->unlock() == error_code());
 }
-// Red without: tokens that are times, since a counter would begin anew.
+// The test above fails if tokens are not times, since a counter would start anew.
 
 BOOST_AUTO_TEST_CASE(restart_with_empty_memory_while_releasing)
 {
@@ -177,12 +178,12 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_while_releasing)
     server.kill();
     server.start();
     proxy.mend();
-    // Neither "ok", which nobody knows any more, nor "lost", which it was not.
+    // "ok" would be a guess, since the server has forgotten the lock, and "lost" would be wrong.
     BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
     BOOST_TEST(holder->unlocked() == make_error_code(errc::unknown_outcome).message());
     BOOST_TEST(client.lock("a")->result() == "held");
 }
-// Red without: unknown as the answer of a server that has forgotten.
+// The test above fails without `unknown` as the answer of a server that has forgotten.
 
 BOOST_AUTO_TEST_CASE(restart_with_aof)
 {
@@ -203,7 +204,7 @@ BOOST_AUTO_TEST_CASE(restart_with_aof)
     server.kill();
     server.start();
     BOOST_TEST(server.run_id() != run_id);
-    // It knows all of it.
+    // The server has kept everything.
     BOOST_TEST(view.number("fence") == holder->fence());
     BOOST_TEST(view.queued() == 2);
     proxy.refuse(false);
@@ -220,7 +221,7 @@ BOOST_AUTO_TEST_CASE(restart_with_aof)
     BOOST_TEST(second.metrics().acquires == 1U);
 }
 
-// --- a failover that forgets --------------------------------------------------------------------
+// --- a failover to an outdated replica ----------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(promotion_of_a_stale_replica)
 {
@@ -234,7 +235,7 @@ BOOST_AUTO_TEST_CASE(promotion_of_a_stale_replica)
     lock_client first(patient(to_first.url()));
     lock_client second(patient(to_second.url()));
     {
-        // The replica knows the lock, and then misses a grant.
+        // The replica knows the lock, but then misses a grant.
         const auto early = first.lock("a");
         BOOST_TEST(early->result() == "held");
         BOOST_TEST(
@@ -259,7 +260,7 @@ BOOST_AUTO_TEST_CASE(promotion_of_a_stale_replica)
     BOOST_TEST(heir->fence() > holder->fence());
     BOOST_TEST(write_register(storage, "a", heir->fence()));
     BOOST_TEST(!write_register(storage, "a", holder->fence()));
-    // When the first one does, it is told.
+    // When the first client finds the new master, it learns of the loss.
     to_first.lead_to(replica.port());
     to_first.cut();
     BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
@@ -267,7 +268,7 @@ BOOST_AUTO_TEST_CASE(promotion_of_a_stale_replica)
     BOOST_TEST(heir->holds());
     BOOST_TEST(heir->unlock() == error_code());
 }
-// Red without: tokens that are times, since a counter would give the same one twice.
+// The test above fails if tokens are not times, since a counter would repeat one.
 
 BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_no_answer)
 {
@@ -281,7 +282,7 @@ BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_no_answer)
     BOOST_TEST(until([&] { return lock_view(replica, "a").number("fence") == holder->fence(); }));
     proxy.lead_to(replica.port());
     proxy.cut();
-    // It refuses to write.
+    // The replica refuses writes.
     BOOST_TEST(until([&] { return turnstile::test::errors(replica, "READONLY") > 0; }));
     const auto waiter = client.lock("a");
     const auto so_far = turnstile::test::errors(replica, "READONLY");
@@ -294,11 +295,11 @@ BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_no_answer)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
 }
-// Red without: READONLY is not taken for an answer.
+// The test above fails if the client treats READONLY as an answer.
 
 // --- disk -----------------------------------------------------------------------------------------
 
-// A server that cannot save refuses writes until it can again.
+// A server that cannot save to its disk refuses writes until it can again.
 BOOST_AUTO_TEST_CASE(full_disk_is_waited_for)
 {
     const redis_server server({"--maxmemory-policy", "noeviction"});
@@ -308,7 +309,7 @@ BOOST_AUTO_TEST_CASE(full_disk_is_waited_for)
     const auto fickle = client.lock("a");
     BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
 
-    // The file of a snapshot cannot take the place of a folder.
+    // A folder with the name of the snapshot prevents the server from saving.
     const auto obstacle = server.folder() / "dump.rdb";
     std::filesystem::create_directory(obstacle);
     server.run({"CONFIG", "SET", "save", "3600 1000000"});
@@ -327,7 +328,7 @@ BOOST_AUTO_TEST_CASE(full_disk_is_waited_for)
     BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 0; }));
     BOOST_TEST(holder->unlock() == error_code());
 }
-// Red without: MISCONF is not taken for an answer.
+// The test above fails if the client treats MISCONF as an answer.
 
 // --- memory -------------------------------------------------------------------------------------
 
@@ -342,7 +343,7 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
     BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 2; }));
 
     server.run({"CONFIG", "SET", "maxmemory", "1"});
-    // What takes memory is refused, and says why; what frees some is not.
+    // The server refuses commands that need memory, and the log says why. It executes commands that free memory.
     const auto refused = client.lock("b");
     BOOST_TEST(refused->result() == make_error_code(errc::server_error).message());
     BOOST_TEST(client.log().find("OOM") != std::string::npos, client.log());
@@ -355,4 +356,4 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
     server.run({"CONFIG", "SET", "maxmemory", "0"});
     BOOST_TEST(client.lock("b")->result() == "held");
 }
-// Red without: allow-oom.
+// The test above fails without allow-oom.

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Transactions over Redis that wait, while connections break and servers forget.
+// Waiting transactions over Redis, while connections break and servers forget.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -26,19 +26,19 @@ namespace {
 namespace asio = boost::asio;
 using task = asio::awaitable<void>;
 
-/// One with transactions that count visits, and say how that has ended.
+/// A scene with transactions that count visits, and record their outcomes.
 struct transaction_faults_scene : monitor_faults_scene
 {
     using monitor_faults_scene::monitor_faults_scene;
 
-    /// Counts a visit, in its turn.
+    /// Counts a visit when the transaction has its turn.
     [[nodiscard]] task visit(monitor& whose)
     {
         const auto one_more = transaction<reading_room>().add(&reading_room::visits, 1);
         co_await tell(whose, one_more);
     }
 
-    /// Waits for a reader, takes it away, and counts that.
+    /// Waits for a reader, subtracts it, and counts a visit.
     [[nodiscard]] task wait_and_visit(monitor& whose, monitor::condition_type& signal)
     {
         const auto take_one = transaction<reading_room>()
@@ -49,7 +49,7 @@ struct transaction_faults_scene : monitor_faults_scene
         co_await tell(whose, take_one);
     }
 
-    /// Holds the lock until something is so, with a transaction of the far session behind it.
+    /// Holds the lock until a task has completed, while a transaction of the far session waits for it.
     [[nodiscard]] task while_it_waits(std::function<task()> meanwhile)
     {
         auto body = [&](section&) -> task
@@ -61,7 +61,7 @@ struct transaction_faults_scene : monitor_faults_scene
         co_await ours.async_with(body);
     }
 
-    /// The far session has another connection, and the server knows who waits by it.
+    /// Replaces the connection of the far session, and waits until the server knows its waiters by their new ids.
     [[nodiscard]] task reconnect()
     {
         const auto who = [this]
@@ -74,14 +74,14 @@ struct transaction_faults_scene : monitor_faults_scene
         co_await until_so([&] { return who() != before; });
     }
 
-    /// The far session is away, and the server knows that.
+    /// Disconnects the far session, and waits until the server knows that.
     [[nodiscard]] task leave_it_alone()
     {
         keep_away();
         co_await until_so([this] { return proxy.refused() > 0 && listeners(server) == 1; });
     }
 
-    /// The server goes away while a transaction sleeps on it, and then comes what it waits for.
+    /// Restarts the server while a transaction waits on a condition. After that, the condition is met.
     void restart_while_it_sleeps()
     {
         const std::string run_id = server.run_id();
@@ -100,7 +100,7 @@ struct transaction_faults_scene : monitor_faults_scene
         BOOST_TEST(readers() == "0");
     }
 
-    /// What the far session has been told.
+    /// The outcomes that the far session has received.
     std::string told;
     asio::cancellation_signal gives_up;
 
@@ -120,7 +120,7 @@ private:
     }
 };
 
-/// One with a server that keeps everything.
+/// A scene with a server that loses nothing in a restart.
 struct durable_scene : transaction_faults_scene
 {
     durable_scene()
@@ -150,17 +150,17 @@ BOOST_AUTO_TEST_CASE(message_lost_with_its_connection)
     BOOST_TEST(told == "done");
     BOOST_TEST(visits() == "11");
 }
-// Red without: the slot by which the server knows the transaction.
+// The test above fails without the slot, by which the server knows the transaction.
 
 BOOST_AUTO_TEST_CASE(connection_killed_while_it_waits)
 {
     run([this] { return while_it_waits([this] { return reconnect(); }); });
     BOOST_TEST(told == "done");
     BOOST_TEST(visits() == "1");
-    // It has kept its place, so nothing had to be said again.
+    // The transaction has kept its position, so the client did not send it again.
     BOOST_TEST(far.metrics().transactions == 1U);
 }
-// Red without: resync of transactions that wait.
+// The test above fails without the resync of transactions in the queue.
 
 BOOST_AUTO_TEST_CASE(connection_killed_while_it_sleeps)
 {
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(connection_killed_while_it_sleeps)
     BOOST_TEST(readers() == "0");
     BOOST_TEST(far.metrics().transactions == 1U);
 }
-// Red without: resync of transactions that sleep.
+// The test above fails without the resync of transactions that wait on a condition.
 
 BOOST_AUTO_TEST_CASE(away_when_it_would_be_carried_out)
 {
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(away_when_it_would_be_carried_out)
         [this]() -> task
         {
             co_await while_it_waits([this]() -> task { co_await leave_it_alone(); });
-            // It was passed over, and comes back.
+            // The server has skipped the transaction, and the client sends it again.
             BOOST_TEST(visits() == "0");
             BOOST_TEST(waiters() == "0");
             proxy.refuse(false);
@@ -195,7 +195,8 @@ BOOST_AUTO_TEST_CASE(away_when_it_would_be_carried_out)
     BOOST_TEST(visits() == "1");
     BOOST_TEST(far.metrics().transactions == 2U);
 }
-// Red without: PUBSUB NUMSUB before a transaction is carried out; sending it again.
+// The test above fails without PUBSUB NUMSUB before a transaction is executed, and if the client does not
+// send it again.
 
 BOOST_AUTO_TEST_CASE(given_up_when_it_has_been_carried_out)
 {
@@ -218,7 +219,7 @@ BOOST_AUTO_TEST_CASE(given_up_when_it_has_been_carried_out)
     BOOST_TEST(told == make_error_code(redis::errc::unknown_outcome).message());
     BOOST_TEST(visits() == "1");
 }
-// Red without: an answer to the cancellation of what waits.
+// The test above fails if the cancellation of a waiting transaction does not wait for its answer.
 
 BOOST_AUTO_TEST_CASE(given_up_while_the_server_cannot_be_reached)
 {
@@ -239,20 +240,20 @@ BOOST_AUTO_TEST_CASE(given_up_while_the_server_cannot_be_reached)
     BOOST_TEST(told == make_error_code(redis::errc::unknown_outcome).message());
     BOOST_TEST(visits() == "0");
 }
-// Red without: the cancellation that follows when the server can be reached.
+// The test above fails if the client does not send the cancellation after its reconnect.
 
 BOOST_FIXTURE_TEST_CASE(restart_with_aof, durable_scene)
 {
     restart_while_it_sleeps();
 }
-// Red without: plans that are kept with the lock.
+// The test above fails if the server does not keep plans together with the lock.
 
-// The state that it is to change is gone, too; it looks at what there is then.
+// The state of the transaction is lost, too. The repeated transaction uses the new state.
 BOOST_AUTO_TEST_CASE(restart_with_empty_memory)
 {
     restart_while_it_sleeps();
 }
-// Red without: sending it again to a server that has forgotten it.
+// The test above fails if the client does not send the transaction again to a server that has forgotten it.
 
 BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
 {
@@ -265,14 +266,14 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
                     server.run({"CONFIG", "SET", "maxmemory", "1"});
                     co_return;
                 });
-            // Who gives a lock back is not refused, and does what is to be done then.
+            // The server does not refuse the release, which executes the waiting transaction.
             co_await until_so([this] { return !told.empty(); });
             server.run({"CONFIG", "SET", "maxmemory", "0"});
         });
     BOOST_TEST(told == "done");
     BOOST_TEST(visits() == "1");
 }
-// Red without: release, which may be run when the memory is full.
+// The test above fails if release may not run when the memory is full.
 
 BOOST_AUTO_TEST_SUITE_END()
 

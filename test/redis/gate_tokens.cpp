@@ -41,11 +41,11 @@ struct world
                                       turnstile::test::undisturbed(server.url())};
 };
 
-/// Errors as values: of an exception that crosses threads, the thread sanitizer does not see how the standard
-/// library counts the references.
+/// Errors are values here: the thread sanitizer does not see how the standard library counts the references of an
+/// exception that crosses threads.
 constexpr auto future_of_tuple = asio::as_tuple(asio::use_future);
 
-/// The error of an operation whose end a future has.
+/// The error of an operation that completes a future.
 template <class Future>
 error_code error_of(Future&& future)
 {
@@ -98,12 +98,12 @@ BOOST_AUTO_TEST_CASE(cancelled_after_a_while)
     turnstile::redis::latch latch(w.session, "l", 2);
     BOOST_TEST(limited([&](auto token) { return latch.async_arrive_and_wait(token); }) ==
                asio::error::operation_aborted);
-    // It has arrived all the same.
+    // The cancelled operation counts as an arrival at the latch.
     latch.async_arrive_and_wait(asio::use_future).get();
     turnstile::redis::barrier barrier(w.session, "b", 2);
     BOOST_TEST(limited([&](auto token) { return barrier.async_arrive_and_wait(token); }) ==
                asio::error::operation_aborted);
-    // It has not.
+    // The cancelled operation does not count as an arrival at the barrier.
     BOOST_TEST(limited([&](auto token) { return barrier.async_arrive_and_wait(token); }) ==
                asio::error::operation_aborted);
 }

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What a server that has started or taken over keeps for holders that it does not know.
+// A grace: a server that has started or taken over protects the locks of holders that it has forgotten.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_does_not_overtake_the_holder_of_a_server_that_lost
     proxy.cut();
     server.kill();
     server.start();
-    // The waiter is back, and the holder is not.
+    // The waiter has reconnected, but the holder has not.
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     BOOST_TEST(view.owner() == "?");
     BOOST_TEST(never_within(50ms, [&] { return waiter->is_told(); }));
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(a_new_server_waits_for_a_grace_and_no_longer)
     lock_client client(with_grace(server.url(), 300ms));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
-    // A fence is the time of its grant.
+    // A token is the time of its grant.
     BOOST_TEST((std::chrono::microseconds(holder->fence()) >= before + 300ms));
 }
 
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(an_outdated_snapshot_does_not_let_anybody_overtake_the_hold
     tcp_proxy proxy(server.port());
     lock_client first(with_grace(proxy.url(), 0ms));
     first.size("p", 1);
-    // A lock and a pool that the snapshot knows as free.
+    // The snapshot contains a free lock and a free pool.
     BOOST_TEST(first.lock("a")->result() == "held");
     BOOST_TEST(first.acquire("p", 1)->result() == "held");
     BOOST_TEST(until([&] { return first.metrics().attempts == 0; }));
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_new_session_learns_when_a_replica_took_over)
     tcp_proxy between(master.port());
     const redis_server replica({"--replicaof", "127.0.0.1 " + std::to_string(between.port())});
     BOOST_TEST_REQUIRE(until([&] { return replica.info("master_link_status") == "up"; }));
-    // Whoever uses a grace notes which server it has met.
+    // A client with a grace records which server it has used.
     lock_client before(with_grace(master.url(), 1ms));
     const auto user = before.lock("a");
     BOOST_TEST(user->result() == "held");
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_new_session_learns_when_a_replica_took_over)
     BOOST_TEST(holder->result() == "held");
     master.kill();
     replica.run({"REPLICAOF", "NO", "ONE"});
-    // The replica has been there for longer than this grace lasts, but not as a master.
+    // The replica has run for longer than this grace lasts, but not as a master.
     for (int i = 0; i < 2; ++i)
     {
         lock_client fresh(with_grace(replica.url(), 1h));

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// How long things take, as a session counts it.
+// The durations that a session measures.
 
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
@@ -32,7 +32,7 @@ using turnstile::test::driven_client;
 using turnstile::test::redis_server;
 using turnstile::test::until;
 
-/// Whether the buckets hold together what was counted.
+/// Whether the buckets add up to the count.
 bool is_whole(const latency_histogram& times)
 {
     return std::accumulate(times.buckets.begin(), times.buckets.end(), 0ULL) == times.count;
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_session_tells_how_long_things_took)
 {
     const redis_server server;
     boost::asio::io_context context;
-    // Nothing is renewed meanwhile.
+    // No lease is renewed meanwhile.
     session s(context, turnstile::test::undisturbed(server.url()), session_thread::own);
     async_mutex mutex(s, "a");
     std::vector<async_mutex::guard_type> guards;
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_session_tells_how_long_things_took)
     BOOST_TEST(until([&] { return s.metrics().round_trip.count == 2; }));
     guards.clear();
     BOOST_TEST(until([&] { return s.metrics().granted_by_message == 1; }));
-    // The message is there, and the program has other things to do.
+    // The message has arrived, but the program is busy.
     const auto busy_until = lease_clock::now() + 20ms;
     while (lease_clock::now() < busy_until)
     {
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_session_tells_how_long_things_took)
     BOOST_TEST(until([&] { return s.metrics().round_trip.count == 3; }));
     const session_metrics told = s.metrics();
     BOOST_TEST(told.lock_wait.count == 2U);
-    // The first one was granted by an answer.
+    // The first lock was granted by an answer, and not by a message.
     BOOST_TEST(told.grant_delivery.count == 1U);
     BOOST_TEST((told.grant_delivery.sum >= 20ms));
     for (const auto& each : {told.round_trip, told.lock_wait, told.grant_delivery})
