@@ -11,7 +11,7 @@
 
 #include "support/driven_gates.hpp"
 
-// What the client of events, latches and barriers decides.
+// The decisions of a client of events, latches and barriers.
 
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_gates;
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(those_who_come_together_ask_together)
     begin(gate_call::wait);
     BOOST_TEST(sent() == "wait");
     answer("closed 100");
-    // What was said is not about those who came later.
+    // The answer does not apply to waiters that came after the question.
     BOOST_TEST(sent() == "wait");
     answer("open 200");
     BOOST_TEST(ended() == "1:open 2:open 3:open");
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(who_missed_a_message_learns_of_it_after_a_lease)
     BOOST_TEST(sent() == "");
     pass(1s);
     BOOST_TEST(sent() == "wait");
-    // It was set and reset meanwhile.
+    // The event was set and reset meanwhile.
     answer("closed 200");
     BOOST_TEST(ended() == "1:open 2:open");
 }
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_forgot_is_not_an_open_gate)
     connect(2);
     answer("closed 0");
     BOOST_TEST(ended() == "");
-    // Also if its clock is behind that of the one before.
+    // A message opens the gate even if the new server's clock is behind that of the previous one.
     hear(50);
     BOOST_TEST(ended() == "1:open");
 }
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(a_call_is_repeated_by_its_name)
     BOOST_TEST(commands[0].arguments[3] == "abc#0+1");
     answer("closed 0");
     BOOST_TEST(ended() == "1:closed");
-    // It may come a third time, over the first connection: the server has to remember it.
+    // The command may arrive a third time over the first connection, so the server has to remember it.
     begin(gate_call::set);
     BOOST_TEST(commands[0].arguments[4] == "");
 }
@@ -324,14 +324,14 @@ BOOST_AUTO_TEST_CASE(a_cancelled_wait_does_not_take_an_arrival_at_a_latch_back)
     BOOST_TEST(!machine.is_idle());
     connect(2);
     BOOST_TEST(sent() == "arrive");
-    // Nobody waits for it.
+    // The arrival has no waiter any more.
     BOOST_TEST(commands[0].arguments[5] == "");
     answer("closed 0");
     BOOST_TEST(ended() == "");
     BOOST_TEST(machine.is_idle());
 }
 
-// The command over the former connection may have been executed.
+// The server may have executed the command that it received over the previous connection.
 BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_call_that_is_refused_is_unknown)
 {
     begin(gate_call::count_down);
@@ -381,7 +381,7 @@ BOOST_AUTO_TEST_CASE(one_command_to_meet)
     answer("closed 100");
     hear(200);
     BOOST_TEST(ended() == "1:open");
-    // The last one.
+    // This arrival is the last one.
     begin(gate_call::meet);
     BOOST_TEST(commands[0].arguments[3] == "abc#0+1");
     answer("open 300");
@@ -404,7 +404,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_is_repeated_after_a_third_of_its_lease)
     BOOST_TEST(sent() == "arrive");
     BOOST_TEST(commands[0].arguments[2] == "abc#0+1");
     pass(5s);
-    // Not twice at the same time.
+    // The arrival is not repeated while it is in flight.
     BOOST_TEST(sent() == "arrive");
     answer("closed 100");
     pass(5s);
@@ -424,7 +424,7 @@ BOOST_AUTO_TEST_CASE(a_message_is_believed_only_while_the_arrival_certainly_coun
     BOOST_TEST(ended() == "1:open");
 
     wait_on(gate_call::meet);
-    // The process was stopped. Who took its place has met the others.
+    // The process was stopped. Another arrival has replaced its own, and has completed the round.
     now += 15s;
     hear(300);
     BOOST_TEST(ended() == "");
@@ -457,7 +457,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_arrival_is_taken_back)
     BOOST_TEST(ended() == "");
     BOOST_TEST(sent() == "withdraw");
     BOOST_TEST(commands[0].arguments[2] == "abc#0+1");
-    // It is not asked for any more.
+    // The arrival is not repeated any more.
     pass(20s);
     cancel(1);
     BOOST_TEST(sent() == "withdraw");
@@ -474,7 +474,7 @@ BOOST_AUTO_TEST_CASE(or_it_is_too_late)
     BOOST_TEST(ended() == "");
     answer("open 200");
     BOOST_TEST(ended() == "1:open");
-    // The same with an arrival that is on its way.
+    // The same holds for an arrival in flight.
     begin(gate_call::meet);
     cancel(2);
     BOOST_TEST(sent() == "arrive withdraw");
@@ -512,7 +512,7 @@ BOOST_AUTO_TEST_CASE(without_a_connection_it_is_taken_back_later)
     BOOST_TEST(ended() == "");
     BOOST_TEST(machine.is_idle());
 
-    // The connection breaks while the server is asked.
+    // The connection breaks while the withdrawal is in flight.
     wait_on(gate_call::meet);
     cancel(2);
     disconnect();

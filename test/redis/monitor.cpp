@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What a monitor over Redis promises besides what all monitors do.
+// The promises of a monitor over Redis, besides those of every monitor.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -44,7 +44,7 @@ struct place
 
 BOOST_DESCRIBE_STRUCT(place, (), (town, number))
 
-/// What the monitors of these tests guard.
+/// The state of the monitors in these tests.
 struct stock
 {
     int parts = 0;
@@ -62,10 +62,10 @@ using task = asio::awaitable<void>;
 using monitor = redis::monitor<stock>;
 using section = monitor::section;
 
-/// A server, and processes that use it.
+/// A server, and a session that uses it.
 struct monitor_scene : coroutine_scene
 {
-    /// Does something with the state.
+    /// Changes the state in a critical section.
     [[nodiscard]] task change(std::function<void(section&)> what)
     {
         co_await guarded.async_with(what, asio::deferred);
@@ -87,13 +87,13 @@ struct monitor_scene : coroutine_scene
         return packed_word(server.cli({"HGET", keys[0], "state"}), "owner");
     }
 
-    /// Whether somebody sleeps on the condition.
+    /// Whether a waiter waits on the condition.
     [[nodiscard]] bool is_asleep() const
     {
         return server.cli({"ZCARD", keys[0] + "{sleepers}changed"}) == "1";
     }
 
-    /// Takes the lock away from its owner, as if its lease had ended.
+    /// Takes the lock away from its holder, as if its lease had expired.
     void take_away() const
     {
         std::string state = server.cli({"HGET", keys[0], "state"});
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(only_what_has_changed_is_written)
 {
     server.run({"HSET", guarded.state_key(), "parts", "05", "at.number", "1", "other", "x"});
     run([this]() -> task { co_await change([](section& s) { ++s->at.number; }); });
-    // What nobody knows, or what was written in another way, stays; what was not there yet is.
+    // Unknown fields and fields with another text of the same value stay as they are. Missing fields are written.
     BOOST_TEST(state() == (words{"at.number=2", "at.town=", "other=x", "parts=05"}),
                boost::test_tools::per_element());
 }
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_section_takes_two_commands_whatever_it_does)
             BOOST_TEST(after.fetches == 0U);
             BOOST_TEST(after.signals == 0U);
         });
-    // Four scripts, and this question.
+    // The server has run four scripts since the reset of its statistics.
     BOOST_TEST(server.cli({"INFO", "commandstats"}).find("cmdstat_evalsha:calls=4,") !=
                std::string::npos);
 }
@@ -347,7 +347,7 @@ BOOST_AUTO_TEST_CASE(who_was_notified_and_throws_passes_that_on)
                     s.notify_one(changed);
                 });
         });
-    // There was one notification for both, and one part, which the first did not take.
+    // One notification and one part served both waiters, since the first one threw without taking the part.
     BOOST_TEST(woken == 12);
     BOOST_TEST(state().contains("parts=0"));
 }
@@ -432,7 +432,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_written_into_a_state_that_is_not_the_one_that_wa
                     auto body = [this](section& s) -> task
                     {
                         s->parts = 2;
-                        // Nobody else gets the lock, so it is held on: by a server without a state.
+                        // No other client gets the lock, so the session regains it from a server without a state.
                         server.kill();
                         server.start();
                         co_await until_so([this] { return !owner().empty(); });
@@ -513,7 +513,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_has_committed_and_wakes_with_the_state_of_then)
                     s->parts = 1;
                     s.notify_one(changed);
                 });
-            // Woken in vain, it sleeps again.
+            // The predicate does not hold, so the waiter waits again.
             co_await until_so([this]
                               { return session.metrics().granted_by_message == 1 && is_asleep(); });
             co_await change(
@@ -559,7 +559,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_can_not_be_read_ends_the_waiting)
                 });
             co_await until_so([this] { return is_asleep(); });
             server.run({"HSET", guarded.state_key(), "parts", "many"});
-            // Somebody who does not read the state wakes it.
+            // A monitor that does not read this field notifies the waiter.
             redis::monitor<place> other(session, "stock");
             auto theirs = other.make_condition("changed");
             co_await other.async_with([&](redis::monitor<place>::section& s)
@@ -569,7 +569,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_can_not_be_read_ends_the_waiting)
     BOOST_TEST(owner() == "");
 }
 
-// A section is told of the loss of any of its grants, not only of the first.
+// A critical section reports the loss of each of its grants, not only of the first one.
 BOOST_AUTO_TEST_CASE(the_loss_of_the_lock_after_a_wait_cancels_the_body)
 {
     bool cancelled = false;

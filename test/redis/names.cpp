@@ -17,7 +17,7 @@ using namespace turnstile::redis::detail;
 
 namespace {
 
-/// What Redis Cluster hashes of a key: what is in the first braces, unless that is nothing.
+/// The part of a key that Redis Cluster hashes: the text in the first braces, unless it is empty.
 std::string hash_tag(const std::string& key)
 {
     const std::size_t open = key.find('{');
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(the_keys_of_an_object_share_a_slot)
         for (const std::string& key : keys)
         {
             BOOST_TEST(hash_tag(key) == tag);
-            // People look at keys, and copy them.
+            // Operators read and copy keys.
             BOOST_TEST(std::ranges::none_of(
                 key, [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7F; }));
         }
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(the_keys_of_gates)
     BOOST_TEST(gate_keys("p", "barrier", "printer")[3] == "p:{63}:barrier.arrivals:printer");
 }
 
-// Programs of different versions, on different machines, look for a lock in the same place.
+// Programs of different versions, on different machines, must use the same key for a lock.
 BOOST_AUTO_TEST_CASE(keys_are_the_same_everywhere)
 {
     BOOST_TEST(mutex_keys("p", "printer")[0] == "p:{63}:mutex:printer");

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What an operator sees of locks, and changes: who holds them and who waits, capacities of
-// semaphores, tokens of permits.
+// The view of an operator: holders and waiters of locks, capacities of semaphores, tokens of permits, and how to
+// break a lock.
 
 #include <array>
 #include <boost/asio/as_tuple.hpp>
@@ -64,7 +64,7 @@ using turnstile::test::redis_server;
 using turnstile::test::undisturbed;
 using turnstile::test::until;
 
-/// A server, and a session that nothing disturbs.
+/// A server, and a session without any disturbance.
 struct scene
 {
     void run(const std::function<asio::awaitable<void>()>& body)
@@ -72,7 +72,7 @@ struct scene
         turnstile::test::run(context, body());
     }
 
-    /// How many wait.
+    /// The number of waiters.
     int queued(const std::string& kind, const std::string& name) const
     {
         const auto keys = turnstile::redis::detail::pool_keys("turnstile", kind, name);
@@ -84,7 +84,7 @@ struct scene
         return server.url() + "?lease=3h&claim_lease=3h&health_check=60s&connect_timeout=60s";
     }
 
-    /// Settings for a user who has only these rights to channels and keys.
+    /// Settings for a user with no other rights to channels and keys than these.
     config as_user(const std::string& channels, const std::string& keys) const
     {
         server.run({"ACL",
@@ -132,7 +132,7 @@ struct scene
     session s{context, undisturbed(server.url()), session_thread::own};
 };
 
-/// The error of an operation, whatever its result is.
+/// The error of an operation, without its result.
 template <class Operation>
 asio::awaitable<error_code> error_of(Operation operation)
 {
@@ -146,7 +146,7 @@ std::string host_name()
     return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-/// All texts in it.
+/// All texts of a status.
 std::vector<std::string> texts_of(const lock_status& status)
 {
     std::vector<std::string> result;
@@ -164,7 +164,7 @@ std::vector<std::string> texts_of(const lock_status& status)
 template <class Permit>
 constexpr bool has_token = requires(const Permit& permit) { permit.fencing_token(); };
 
-// Nothing orders the permits of a local semaphore, and none is lost.
+// Permits of a local semaphore have no token: nothing orders them, and none is lost.
 static_assert(has_token<async_semaphore::permit_type>);
 static_assert(!has_token<turnstile::async_semaphore::permit_type>);
 
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(units_above_a_smaller_capacity_are_missing_until_they_are_r
     run(body);
 }
 
-// Long before the end of a lease, when it would ask by itself.
+// The waiter fails long before the end of a lease, when it would ask the server by itself.
 BOOST_AUTO_TEST_CASE(a_waiter_of_another_session_for_more_than_a_smaller_capacity_fails)
 {
     lock_client other(undisturbed(server.url()));
@@ -323,7 +323,7 @@ BOOST_AUTO_TEST_CASE(
         BOOST_TEST(co_await error_of(neither.async_available()) ==
                    make_error_code(errc::capacity_mismatch));
         co_await before.async_set_capacity(7);
-        // It has used the semaphore with the capacity before this one.
+        // This session has used the semaphore with the previous capacity.
         BOOST_TEST(co_await now.async_available() == 7);
     };
     run(body);
@@ -350,7 +350,7 @@ BOOST_AUTO_TEST_CASE(a_lock_that_nobody_has_used_is_not_held)
     async_mutex mutex(s, "orders/42");
     const auto body = [&]() -> asio::awaitable<void>
     {
-        // The session waits until it is connected.
+        // The operation waits until the session is connected.
         const lock_status status = co_await mutex.async_inspect();
         BOOST_TEST(!status.is_held());
         BOOST_TEST(status.holders.empty());
@@ -395,11 +395,11 @@ BOOST_AUTO_TEST_CASE(holder_and_waiters_of_a_mutex_are_named_by_their_sessions)
         BOOST_TEST(status.waiters[0].session.name == "till");
         BOOST_TEST(status.waiters[1].session.name == "office");
         BOOST_TEST(status.waiters[1].session.process == ::getpid());
-        // By the server's clock, which does not wait for anybody.
+        // The server's clock measures these times, so the three values are consistent.
         BOOST_TEST(holder.held_for >= status.waiters[0].waiting_for);
         BOOST_TEST(status.waiters[0].waiting_for >= status.waiters[1].waiting_for);
 
-        // Who knew the nonce could listen to the session's channel.
+        // The nonce stays secret, since a client that knows it could listen to the session's channel.
         const std::string owner = lock_view(server, "orders/42").owner();
         const std::string nonce = owner.substr(0, owner.find('#'));
         BOOST_TEST(nonce.size() > 8U);
@@ -488,7 +488,7 @@ BOOST_AUTO_TEST_CASE(a_section_of_a_monitor_is_its_holder)
     run(body);
 }
 
-// That is when an operator looks.
+// This is the state in which an operator inspects a lock.
 BOOST_AUTO_TEST_CASE(a_killed_holder_is_still_named)
 {
     lock_process holder(server, undisturbed_url());
@@ -577,14 +577,14 @@ BOOST_AUTO_TEST_CASE(a_broken_lock_goes_to_the_next_waiter_and_its_holder_is_tol
                    std::string::npos);
         BOOST_TEST(
             listener.hear(lock_view(server, "a").keys[0] + ' ' + std::to_string(holder->fence())));
-        // That grant is over: nobody else loses the lock.
+        // That grant has ended, so another break with its token does not affect the next holder.
         BOOST_TEST(co_await mutex.async_break(holder->fence()) == 0U);
         BOOST_TEST(waiter->holds());
     };
     run(body);
 }
 
-// Its lease would last for hours.
+// Without the break, the holder's lease would last for hours.
 BOOST_AUTO_TEST_CASE(a_stopped_holder_is_broken_and_finds_out_when_it_goes_on)
 {
     lock_process holder(server, undisturbed_url());

@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(every_status)
                                                           {"damaged", status::damaged}};
     for (const auto& [name, said] : all)
     {
-        // Of a lock that is not ours, nothing else is known.
+        // If the keys are not ours, the answer contains only its status.
         const bool ours = said < status::foreign;
         const auto alone = parse_standings(std::vector{name});
         BOOST_TEST(alone.has_value() == !ours, name);
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(replies_that_are_none)
         {
             std::vector<std::string> bad = good;
             bad[i] = wrong;
-            // An empty word at the end is none.
+            // An empty last word does not count as a word.
             if (*wrong != '\0' || i + 1 < good.size())
                 BOOST_TEST(!parses(bad, bad.size()), i << " is '" << wrong << "'");
         }
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(messages_with_a_state)
     BOOST_TEST((empty->state == field_map()));
 }
 
-// A later version may append them.
+// A later version may append words.
 BOOST_AUTO_TEST_CASE(unknown_words_at_the_end_of_a_message_are_ignored)
 {
     const auto grant = parse_message("grant abc#1.2 3 4 5 6");

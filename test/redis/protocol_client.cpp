@@ -11,8 +11,8 @@
 
 #include "support/driven_client.hpp"
 
-// How attempts begin, go on and end. What happens when connections break is in
-// protocol_client_reconnect.cpp.
+// The life of an attempt: how it begins, proceeds and ends. The tests of reconnects
+// are in protocol_client_reconnect.cpp.
 
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(one_command_to_acquire_and_one_to_release)
     const auto got = only<granted>();
     BOOST_TEST(got.attempt == id);
     BOOST_TEST(got.fence == fence);
-    // It counts from when it was sent, ends a margin before, and the clocks may drift.
+    // The lease counts from the moment of the request, and ends a margin early. The clocks may drift.
     BOOST_TEST(got.expires.count() <= (asked + 4001ms - 50ms).count());
     BOOST_TEST(got.expires.count() >= (asked + 4001ms - 60ms).count());
     BOOST_TEST(machine.holds(id));
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_message_before_the_answer_waits_for_it)
     BOOST_TEST(events.empty());
     answer(queued(5, 15s));
     BOOST_TEST(only<granted>().attempt == id);
-    // Nobody waits any more.
+    // No waiter is left, so the client sends nothing.
     BOOST_TEST(sent() == "");
 }
 
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_is_over_leads_back_into_the_queue_at_its_old_p
 BOOST_AUTO_TEST_CASE(a_clock_that_was_set_forward_is_not_trusted)
 {
     const attempt_id id = wait(5, 60s);
-    // The message is from a time at which the server cannot be yet.
+    // The message contains a time that the server cannot have reached yet.
     receive("grant " + this->id(id) + ' ' + std::to_string(fence) + ' ' +
             std::to_string(server_now() + 14'000'000) + ' ' +
             std::to_string(server_now() + 10'000'000));
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(what_is_over_is_lost_before_a_late_answer_is_read)
     const attempt_id id = hold();
     pass(5100ms);
     BOOST_TEST(sent() == "renew");
-    // The process was stopped meanwhile; the answer is an old one.
+    // The process was stopped meanwhile, so the answer is old.
     const standing old = own(fence, 15s);
     now += 16s;
     answer(old);
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(cancel_while_the_acquire_is_under_way)
 {
     const attempt_id id = want();
     cancel(id);
-    // Single flight: the answer to the command in flight comes first.
+    // An attempt has at most one command in flight, so the client waits for the answer first.
     BOOST_TEST(sent() == "acquire");
     answer(own(fence, 4s));
     BOOST_TEST(events.empty());
@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE(a_fence_that_regressed_is_refused)
     const auto over = only<failed>();
     BOOST_TEST((over.reason == attempt_failure::fence_regressed));
     BOOST_TEST(over.text.find(std::to_string(fence - 1)) != std::string::npos);
-    // It is given back.
+    // The client releases the grant.
     BOOST_TEST(sent() == "release");
     BOOST_TEST(commands[0].arguments[2] == std::to_string(fence - 1));
     answer(say(status::released));
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(a_release_without_an_answer_is_unknown_when_the_lease_has_e
     BOOST_TEST(events.empty());
     pass(300ms);
     BOOST_TEST((only<released>().result == release_result::unknown));
-    // The server is to hear of it nevertheless.
+    // The client still has to release the lock at the server.
     BOOST_TEST(machine.attempt_count() == 1U);
     answer(say(status::lost));
     BOOST_TEST(events.empty());
@@ -359,7 +359,7 @@ BOOST_AUTO_TEST_CASE(messages_that_are_none)
     const std::string mine = grant(id, fence, 4s);
     const std::vector<std::string> texts{
         "", "grant", "hello world", mine.substr(0, mine.size() - 17), "Grant" + mine.substr(5),
-        // Of somebody else, of another connection, and with a number that is none.
+        // These messages are for another session or another connection, or contain a malformed number.
         "grant abd#1.1 1 2 3", "grant abc#2.1 1 2 3", "grant abc#1.1 x 2 3",
         "grant abc#1.99999999999999999999 1 2 3", std::string("grant\0abc", 9)};
     for (const std::string& text : texts)
@@ -367,7 +367,7 @@ BOOST_AUTO_TEST_CASE(messages_that_are_none)
         receive(text);
         BOOST_TEST(machine.counters().malformed == ++count);
     }
-    // Of nobody that there is.
+    // These messages are for an attempt that does not exist.
     receive("grant abc#1.77 1 2 3");
     receive("lost abc#1.77 1 2");
     BOOST_TEST(events.empty());

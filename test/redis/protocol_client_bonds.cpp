@@ -10,7 +10,7 @@
 #include <utility>
 #include <variant>
 
-// What a client does about contributions to the state of a monitor.
+// How a client handles contributions to the state of a monitor.
 
 namespace turnstile::test {
 namespace {
@@ -31,7 +31,7 @@ redis::detail::lease_options with_state()
     return result;
 }
 
-/// A client that is connected, and uses a monitor.
+/// A connected client that uses a monitor.
 class bond_client : public driven_client
 {
 public:
@@ -41,7 +41,7 @@ public:
         connect();
     }
 
-    /// The answer that a contribution lasts for so much longer.
+    /// The answer that renews a contribution for this time.
     [[nodiscard]] standing lasts(std::chrono::microseconds left) const
     {
         return say(status::own, 1, left);
@@ -57,7 +57,7 @@ public:
         return result;
     }
 
-    /// Ends a section that takes a contribution back.
+    /// Ends a critical section that withdraws a contribution.
     attempt_id take_back(const bond_name& name)
     {
         const attempt_id holder = hold(++fence_);
@@ -75,7 +75,7 @@ public:
         pass(0s);
     }
 
-    /// How long a contribution is said to be kept from now.
+    /// The time from now until which the event promises the contribution.
     [[nodiscard]] local_time kept_for(const kept& what) const { return what.expires - now; }
 
 private:
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_goes_with_the_commit)
     BOOST_TEST(client.machine.bond_count() == 1U);
     client.pass(1s);
     client.answer(client.say(driven_client::status::released));
-    // It is told first; it counts from when it was sent, less a margin.
+    // The event about the contribution comes first. Its lease counts from the moment of the request, less a margin.
     BOOST_TEST_REQUIRE(client.events.size() == 2U);
     const auto made = std::get<kept>(client.events[0]);
     BOOST_TEST(made.bond == name.id);
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_extended_is_lost_before_the_server_undoes_it)
     const auto over = client.only<unbound>();
     BOOST_TEST(over.bond == name.id);
     BOOST_TEST(over.lost);
-    // An answer that is read late does not bring it back: the server is told that it ends.
+    // A late answer does not restore the contribution. The client makes the server end it.
     client.answer(client.lasts(15s));
     BOOST_TEST(client.events.empty());
     BOOST_TEST(client.sent() == "keep");
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(a_section_that_does_not_count_makes_nothing)
     refused.refuse("OOM command not allowed");
     BOOST_TEST(refused.machine.bond_count() == 0U);
     BOOST_TEST(refused.sent() == "release");
-    // A section whose lease ends just now.
+    // The lease of this critical section has just expired.
     bond_client late;
     const attempt_id holder = late.hold();
     late.now += 1h;
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_commit_whose_answer_was_lost_counts_from_when_it_was_sent
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST_REQUIRE(client.events.size() == 2U);
     BOOST_TEST((client.kept_for(std::get<kept>(client.events[0])) < 9s));
-    // More than a third is over.
+    // More than a third of the lease has passed.
     client.pass(0s);
     BOOST_TEST(client.sent() == "keep");
 }
@@ -395,7 +395,7 @@ BOOST_AUTO_TEST_CASE(a_lock_that_is_closed_stays_until_its_contributions_have_en
     BOOST_TEST(client.machine.bond_count() == 0U);
 }
 
-// --- those who sleep ----------------------------------------------------------------------------
+// --- waiters on conditions ----------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(who_sleeps_looks_when_a_contribution_may_lapse)
 {
@@ -416,7 +416,8 @@ BOOST_AUTO_TEST_CASE(who_sleeps_looks_when_a_contribution_may_lapse)
     BOOST_TEST(client.sent() == "");
     client.pass(200ms);
     BOOST_TEST(client.sent() == "nudge");
-    // It has lapsed, and somebody owns the lock: who gives it back undoes that.
+    // The contribution has expired, but another client holds the lock. The release of that client
+    // undoes the contribution.
     told = client.say(driven_client::status::asleep, 0, 4s, 77);
     told.lapse = told.now - 1;
     client.answer(told);
@@ -424,7 +425,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_looks_when_a_contribution_may_lapse)
     BOOST_TEST(client.sent() == "");
     client.pass(200ms);
     BOOST_TEST(client.sent() == "nudge");
-    // Without contributions, once in a lease.
+    // Without contributions, a waiter asks once in a lease.
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
     client.pass(14900ms);
     BOOST_TEST(client.sent() == "");

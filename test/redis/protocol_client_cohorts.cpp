@@ -14,7 +14,7 @@
 #include "redis/protocol_client.hpp"
 #include "support/driven_client.hpp"
 
-// How those of a client pass a lock on among themselves.
+// Attempts of one client hand a lock over among themselves.
 
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
@@ -38,7 +38,7 @@ struct cohort_client : driven_client
         connect();
     }
 
-    /// The only grant among what has happened; nothing else but a release has.
+    /// Returns the only grant among the events. The only other event is a release.
     granted handed_over()
     {
         BOOST_TEST_REQUIRE(events.size() == 2U);
@@ -48,7 +48,7 @@ struct cohort_client : driven_client
         return std::get<granted>(std::exchange(events, {})[0]);
     }
 
-    /// The attempt gives the lock back a moment later.
+    /// Releases the lock a moment later.
     void release_later(attempt_id id)
     {
         now += 1ms;
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(the_lock_is_passed_on_with_a_fence_for_each)
     BOOST_TEST(machine.counters().handed_over == 2U);
     BOOST_TEST(machine.counters().lock_wait.count == 3U);
 
-    // The server knows who was granted the lock, and is told how far the fences have come.
+    // The server knows the attempt that it granted the lock to. The release tells it the last token of the run.
     release_later(third);
     BOOST_TEST(sent() == "release");
     BOOST_TEST(commands[0].arguments[1] == id(first));
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_reached_by_the_run_queues_at_the_server)
     BOOST_TEST(sent() == "");
     release_later(second);
     BOOST_TEST(handed_over().attempt == third);
-    // The last one of the run.
+    // The third attempt is the last one of the run.
     BOOST_TEST(sent() == "acquire");
     BOOST_TEST(commands[0].arguments[1] == id(fourth));
     answer(queued(5, 15s));
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_reached_by_the_run_queues_at_the_server)
     release_later(third);
     BOOST_TEST(sent() == "release");
     BOOST_TEST(events.empty());
-    // The next run.
+    // A new run begins.
     const std::int64_t next = server_now();
     receive(grant(fourth, next, 4s));
     BOOST_TEST(only<granted>().attempt == fourth);
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_run_ends_when_a_quarter_of_the_lease_is_over)
     BOOST_TEST(sent() == "release");
     BOOST_TEST(events.empty());
     BOOST_TEST(machine.phase_name(third) == "parked");
-    // Nobody is parked behind one whose run is over.
+    // No attempt is parked behind one whose run has ended.
     answer(say(status::released));
     cancel(third);
     cancel(second);
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(a_run_whose_time_is_over_just_now_ends)
 {
     const attempt_id first = hold();
     want();
-    // Nobody has looked at the clock meanwhile.
+    // No call has updated the client's time meanwhile.
     now += 3760ms;
     release(first);
     BOOST_TEST(sent() == "acquire release");
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(what_is_lost_is_told_to_who_holds_it)
     receive("lost " + id(first) + ' ' + std::to_string(fence) + ' ' + std::to_string(server_now()));
     BOOST_TEST(only<lost>().attempt == second);
     BOOST_TEST(!machine.holds(second));
-    // The next one waits as anybody does.
+    // The next attempt acquires the lock from the server.
     BOOST_TEST(sent() == "release acquire");
     BOOST_TEST(commands[0].arguments[3] == "");
     BOOST_TEST(commands[0].arguments.back() == std::to_string(fence + 1));
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_passed_on_after_the_end_of_the_lease)
 
 BOOST_AUTO_TEST_CASE(a_fence_that_the_clock_has_not_reached_is_not_followed)
 {
-    // A server that lost its memory, and whose clock is behind.
+    // The server has lost its memory, and its clock is behind.
     const attempt_id first = hold(server_now() + 1'000'000);
     want();
     release_later(first);
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(no_fence_is_ahead_of_the_clock)
 {
     const attempt_id first = hold(server_now());
     want();
-    // The clock of the server may show the same still.
+    // The server's clock may still show the time of the first grant.
     release(first);
     BOOST_TEST(sent() == "release acquire");
 }
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(a_renewal_under_way_goes_on_for_the_next_one)
     const auto more = only<extended>();
     BOOST_TEST(more.attempt == second);
     BOOST_TEST((more.expires > now + 14s));
-    // It is extended by the fence that the server knows.
+    // The client renews the lease with the token that the server knows.
     pass(5100ms);
     BOOST_TEST(sent() == "renew");
     BOOST_TEST(commands[0].arguments[1] == id(first));
@@ -378,7 +378,7 @@ BOOST_AUTO_TEST_CASE(a_sleep_ends_a_run_and_says_how_far_the_fences_have_come)
     answer(say(status::released, fence + 1, 0s, 6));
     BOOST_TEST(only<released>().attempt == second);
     BOOST_TEST(machine.phase_name(sleeper) == "queued");
-    // Who was signalled has its section to itself.
+    // A notified waiter does not hand the lock over to its cohort.
     answer(queued(7, 15s));
     receive(grant(sleeper, server_now(), 4s));
     BOOST_TEST(only<granted>().attempt == sleeper);
@@ -393,7 +393,7 @@ BOOST_AUTO_TEST_CASE(objects_of_the_same_name_share_a_cohort)
     const lock_id again = machine.open_lock(mutex_keys("t", "lock"), cohort_of(2));
     BOOST_TEST(again == lock);
     BOOST_TEST(machine.open_lock(mutex_keys("t", "another"), cohort_of(2)) != lock);
-    // Only the last one to be closed ends it.
+    // Only closing the last object ends the cohort.
     machine.close_lock(again);
     const attempt_id first = hold();
     machine.close_lock(lock);
@@ -407,7 +407,7 @@ BOOST_AUTO_TEST_CASE(objects_with_other_options_do_not)
 {
     const lock_id other = machine.open_lock(mutex_keys("t", "lock"), cohort_of(3));
     BOOST_TEST(other != lock);
-    // The newest one is shared from now on; to close the other one makes no difference.
+    // From now on, new objects share the newest cohort. Closing the other object makes no difference.
     machine.close_lock(lock);
     BOOST_TEST(machine.open_lock(mutex_keys("t", "lock"), cohort_of(3)) == other);
 }

@@ -8,7 +8,7 @@
 #include <support/driven_client.hpp>
 #include <utility>
 
-// What a client does about conditions.
+// How a client handles conditions.
 
 namespace turnstile::test {
 namespace {
@@ -25,7 +25,7 @@ using redis::detail::released;
 
 constexpr std::int64_t second_fence = driven_client::first_fence + 1;
 
-/// A client one of whose attempts sleeps.
+/// A client with an attempt that waits on a condition.
 class sleeping_client : public driven_client
 {
 public:
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_section_that_has_signalled_all_signals_nobody_else)
     words.signals = {{"d", true}};
     client.machine.release(client.now, client.hold(), std::move(words));
     client.pass(0s);
-    // What is still to be done is something else.
+    // The remaining work is not a notification.
     auto more = client.say(driven_client::status::released);
     more.more = true;
     client.answer(more);
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(who_is_cancelled_while_it_is_woken_is_taken_away_afterwards
     BOOST_TEST(client.sent() == "cancel");
 }
 
-// Nobody can say whether it was signalled before the server forgot it.
+// The client cannot know whether the server had notified the waiter before it forgot it.
 BOOST_AUTO_TEST_CASE(who_was_forgotten_before_it_is_woken_counts_as_woken)
 {
     sleeping_client client;
@@ -267,14 +267,14 @@ BOOST_AUTO_TEST_CASE(who_was_signalled_before_is_not_woken)
     BOOST_TEST(!client.only<granted>().woken);
 }
 
-// The answer to the wake is to be waited for: until then the lease could not be renewed.
+// The client has to wait for the answer to the wake, since it cannot renew the lease before.
 BOOST_AUTO_TEST_CASE(a_nudge_that_tells_of_a_grant_during_a_wake_does_not_repeat_the_wake)
 {
     sleeping_client client;
     client.pass(16s);
     client.wake(client.id);
     BOOST_TEST(client.sent() == "nudge wake");
-    // Half of the claim lease is over: it is to be renewed at once.
+    // Half of the claim lease has passed, so the client has to renew it at once.
     client.answer(client.own(second_fence, 1900ms));
     BOOST_TEST(client.events.empty());
     client.answer(client.own(second_fence, 1900ms));
@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(a_wake_is_repeated_over_the_next_connection)
     BOOST_TEST(client.only<granted>().woken);
 }
 
-// The new attempt is not asked about before it is known whether there is one.
+// The client asks about the new attempt only when it knows that the attempt exists.
 BOOST_AUTO_TEST_CASE(a_leave_without_an_answer_is_repeated_before_anything_is_said_of_the_sleeper)
 {
     driven_client client;
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(a_leave_without_an_answer_is_repeated_before_anything_is_sa
     BOOST_TEST(client.commands[0].arguments.at(7) == client.id(sleeper));
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST(client.sent() == "resync");
-    // It may be known by either.
+    // The server may know the attempt by either id.
     BOOST_TEST(client.commands[0].arguments.at(1) == first + ',' + client.id(sleeper));
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
     BOOST_TEST(client.machine.phase_name(sleeper) == "queued");
@@ -373,7 +373,7 @@ BOOST_AUTO_TEST_CASE(who_is_cancelled_before_it_sleeps_is_taken_away_afterwards)
     BOOST_TEST(client.sent() == "cancel");
 }
 
-// A replica that missed a signal must not let somebody sleep for ever.
+// A replica that has missed a notification must not leave a waiter waiting for ever.
 BOOST_AUTO_TEST_CASE(another_server_wakes_who_sleeps)
 {
     sleeping_client client;
@@ -419,7 +419,7 @@ BOOST_AUTO_TEST_CASE(a_commit_that_is_refused_gives_the_lock_back_all_the_same)
     BOOST_TEST((std::get<released>(client.events[0]).result == release_result::refused));
     BOOST_TEST(std::get<failed>(client.events[1]).attempt == sleeper);
     BOOST_TEST(client.sent() == "release");
-    // So that the next one is signalled, if this one was.
+    // The empty slot makes the server notify the next waiter if this one was notified.
     BOOST_TEST(client.commands[0].arguments.at(3) == "");
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST(client.events.size() == 2U);
@@ -469,7 +469,7 @@ BOOST_AUTO_TEST_CASE(a_signal_for_all_goes_on_until_all_have_got_it)
     BOOST_TEST(client.commands[0].arguments.at(6) == "");
     auto more = client.say(driven_client::status::ok);
     more.more = true;
-    // Those who fall asleep after the first answer are not meant.
+    // Waiters that come after the first answer are not notified.
     for (const int newest : {77, 88})
     {
         more.ticket = newest;
@@ -481,7 +481,7 @@ BOOST_AUTO_TEST_CASE(a_signal_for_all_goes_on_until_all_have_got_it)
     client.answer(client.say(driven_client::status::ok));
     client.only<called>();
     BOOST_TEST(client.sent() == "");
-    // Nor is anybody if what is still to be done is something else.
+    // No further waiter is notified if the remaining work is of another kind.
     client.signal(true);
     more.ticket = 0;
     client.answer(more);

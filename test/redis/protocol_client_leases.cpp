@@ -10,7 +10,7 @@
 #include "redis/protocol_client.hpp"
 #include "support/driven_client.hpp"
 
-// How long a lock is held: margins, renewals that go wrong, and what is told of the end.
+// Leases: their margins, failed renewals, and the reports of their end.
 
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
@@ -30,7 +30,7 @@ constexpr std::int64_t fence = driven_client::first_fence;
 
 BOOST_FIXTURE_TEST_SUITE(protocol_client_leases, connected_client)
 
-// --- how long it lasts --------------------------------------------------------------------------
+// --- duration -----------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_lease_begins_when_it_was_asked_for_and_ends_two_round_trips_early)
 {
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_relied_on_for_as_much_less_as_the_clocks_may_dif
     const attempt_id id = want();
     answer(own(fence, 11s));
     BOOST_TEST((only<granted>().expires == now + 10s - 50ms));
-    // It is renewed after a third all the same.
+    // The client still renews the lease after a third.
     pass(3640ms);
     BOOST_TEST(sent() == "");
     pass(30ms);
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_fence_that_was_seen_is_not_accepted_again)
     BOOST_TEST((only<failed>().reason == attempt_failure::fence_regressed));
 }
 
-// As many slots as there are attempts at the same time.
+// A client uses as many slots as it has attempts at the same time.
 BOOST_AUTO_TEST_CASE(a_slot_is_used_again_after_the_answer_to_the_release)
 {
     const attempt_id first = hold();

@@ -11,7 +11,7 @@
 #include <utility>
 #include <variant>
 
-// What a client does about the state of a monitor.
+// How a client handles the state of a monitor.
 
 namespace turnstile::test {
 namespace {
@@ -34,7 +34,7 @@ redis::detail::lease_options with_state()
     return result;
 }
 
-/// A client that is connected, and uses a monitor.
+/// A connected client that uses a monitor.
 class monitor_client : public driven_client
 {
 public:
@@ -44,14 +44,14 @@ public:
         connect();
     }
 
-    /// The answer to a question for the state.
+    /// The answer to a fetch of the state.
     [[nodiscard]] static standing with(standing told, const std::string& state)
     {
         told.extra = state;
         return told;
     }
 
-    /// Ends a section that has something to say, and sleeps.
+    /// Ends a critical section with a commit, and waits on a condition.
     attempt_id sleep_and_say(attempt_id holder, bool signals, bool writes)
     {
         farewell words;
@@ -65,7 +65,7 @@ public:
         return result;
     }
 
-    /// Why the sleeper that is the second of two events did not sleep.
+    /// The reason in the second of two events, which reports that the wait on the condition failed.
     attempt_failure failure()
     {
         BOOST_TEST_REQUIRE(events.size() == 2U);
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(after_a_message_the_state_is_asked_for)
     client.answer(client.with(client.own(client.first_fence, 15s), "1:n2:12"));
     BOOST_TEST((client.only<granted>().state == field_map{{"n", "12"}}));
     BOOST_TEST(client.machine.holds(id));
-    // It was not late, and the lease is a whole one.
+    // The message was not late, and the lease has its full length.
     BOOST_TEST(client.machine.counters().confirmed == 0U);
     client.pass(4900ms);
     BOOST_TEST(client.sent() == "");
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(a_message_with_the_state_needs_no_question)
     BOOST_TEST((got.heard == client.now));
     BOOST_TEST(client.sent() == "");
     BOOST_TEST(client.machine.counters().granted_by_message == 1U);
-    // What was granted is a claim, and is extended as one.
+    // The grant is a claim, and is renewed like one.
     client.pass(1300ms);
     BOOST_TEST(client.sent() == "");
     client.pass(100ms);
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_can_not_be_read_is_an_error)
     client.receive(client.grant(other, second_fence, 4s));
     client.answer(client.with(client.own(second_fence, 15s), "x"));
     BOOST_TEST(client.events.empty());
-    // It is asked for again, a little later.
+    // The client repeats the fetch a little later.
     BOOST_TEST(client.sent() == "");
     client.pass(100ms);
     BOOST_TEST(client.sent() == "fetch");

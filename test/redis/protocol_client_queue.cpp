@@ -13,7 +13,7 @@
 #include "redis/protocol_client.hpp"
 #include "support/driven_client.hpp"
 
-// Who stands in the queue: the places of waiters, who asks for how things stand, and how waits end.
+// The queue: positions of waiters, nudges, and the end of a wait.
 
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
@@ -33,9 +33,9 @@ constexpr std::int64_t fence = driven_client::first_fence;
 
 BOOST_FIXTURE_TEST_SUITE(protocol_client_queue, connected_client)
 
-// --- places -------------------------------------------------------------------------------------
+// --- positions ----------------------------------------------------------------------------------
 
-// Nudges are for the first waiter, so they show who that is.
+// Only the first waiter sends nudges, so they show which attempt it is.
 
 BOOST_AUTO_TEST_CASE(who_was_cancelled_has_no_place)
 {
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(who_waits_further_behind_asks_later)
     }
 }
 
-// Clients that wait for the same lock are not to ask at the same moment.
+// Clients that wait for the same lock must not all ask at the same moment.
 BOOST_AUTO_TEST_CASE(nudges_are_spread)
 {
     wait(5, 3s);
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(waiters_of_a_damaged_lock_fail_and_the_key_is_reported_once
     want();
     refuse("WRONGTYPE Operation against a key holding the wrong kind of value");
     BOOST_TEST((only<failed>().reason == attempt_failure::wrong_type));
-    // Where the server may have done something already, its words stand.
+    // If the server may have executed something already, the client keeps the server's own error text.
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(a_grant_over_the_former_connection_is_not_entered)
 
 BOOST_AUTO_TEST_CASE(a_message_waits_for_the_answer_also_if_it_is_in_time)
 {
-    // Of the clock something is known by now.
+    // The client already has a bound for the server's clock.
     wait(5);
     const attempt_id id = want();
     receive(grant(id, fence, 4s));
@@ -320,7 +320,8 @@ BOOST_AUTO_TEST_CASE(a_refused_cancellation_is_repeated_until_it_is_confirmed)
     BOOST_TEST(machine.attempt_count() == 1U);
     pass(3999ms);
     BOOST_TEST(sent() == "");
-    // A grant that the server makes meanwhile lasts a claim lease, so that is how often.
+    // A grant that the server makes meanwhile lasts for a claim lease. The client therefore repeats the cancellation
+    // at this interval.
     pass(1ms);
     BOOST_TEST(sent() == "cancel");
     answer(say(status::cancelled));

@@ -11,7 +11,7 @@
 #include "redis/protocol_client.hpp"
 #include "support/driven_client.hpp"
 
-// Units that are taken for good: when they are outside.
+// Units that are taken for good, and the moment from which they count as outside.
 
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
@@ -52,8 +52,7 @@ struct taking_client : driven_client
 
 BOOST_FIXTURE_TEST_SUITE(protocol_client_takers, taking_client)
 
-// Units that are being taken are outside only when they have been given back as such: until then, they are
-// those of a holder.
+// Units count as outside only after the client has released them as taken. Until then, they belong to a holder.
 BOOST_AUTO_TEST_CASE(units_are_not_outside_before_they_are_taken)
 {
     const attempt_id id = take();
@@ -62,7 +61,7 @@ BOOST_AUTO_TEST_CASE(units_are_not_outside_before_they_are_taken)
     BOOST_TEST(commands[0].arguments[9] == "2");
     answer(say(status::lost));
     BOOST_TEST(sent() == "acquire");
-    // Perhaps too late: the grant is confirmed first.
+    // The answer may be late, so the client confirms the grant first.
     now += 5s;
     answer(own(fence + 1, 4s - 5s));
     BOOST_TEST(sent() == "renew");
@@ -74,8 +73,8 @@ BOOST_AUTO_TEST_CASE(units_are_not_outside_before_they_are_taken)
     BOOST_TEST(only<taken>().attempt == id);
 }
 
-// The server remembers one release for each slot: a release of one object must not erase what it remembers of another's,
-// or that one would take its units twice.
+// The server remembers one release for each slot. If objects shared slots, a release of one could erase the memory of
+// another's, which would then take its units twice.
 BOOST_AUTO_TEST_CASE(objects_with_the_same_name_share_no_slot)
 {
     const lock_id first = lock;

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-// What a client does to have a transaction carried out once.
+// How a client has a transaction executed exactly once.
 
 namespace turnstile::test {
 namespace {
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(it_takes_one_command)
     BOOST_TEST(end.carried_out);
     BOOST_TEST(client.machine.attempt_count() == 0U);
     BOOST_TEST(client.sent() == "");
-    // What the slot remembers is known to who uses it next.
+    // The next attempt in the slot knows what the server remembers in it.
     client.transact();
     BOOST_TEST(client.argument(client.slot) == "abc#0.1.0");
     BOOST_TEST(client.argument(client.seen) == std::to_string(client.first_fence));
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(keys_that_are_not_ours_are_a_failure)
 
 BOOST_AUTO_TEST_CASE(it_is_older_rather_than_younger)
 {
-    // The clock of the server may be slower than that of the client.
+    // The server's clock may be slower than that of the client.
     transacting_client client;
     client.transact();
     client.answer(client.done());
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(without_an_answer_it_is_sent_again_under_the_same_name)
     BOOST_TEST(client.argument(client.tries) == "1");
     client.answer(client.done());
     BOOST_TEST(client.only<transacted>().carried_out);
-    // Whatever may still come over the first connection remembers what it wants in its slot.
+    // The repeated command may still arrive over the first connection, so it uses a slot of its own.
     client.transact();
     BOOST_TEST(client.argument(client.slot) == "abc#0.1.1");
 }
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(what_others_have_done_meanwhile_is_not_mistaken_for_it)
     client.only<granted>();
     client.disconnect();
     client.connect(2);
-    // Both are asked about, the holder first.
+    // The resync contains both attempts, the holder first.
     client.answer({client.own(second_fence, 15s), client.say(status::gone)});
     BOOST_TEST(client.sent() == "transact");
     BOOST_TEST(client.argument(client.seen) == "0");
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(who_has_a_place_was_not_carried_out)
         client.answer(owns ? client.own(client.first_fence, 4s) : client.queued(5, 4s));
         BOOST_TEST(client.sent() == (owns ? "fetch" : ""));
         BOOST_TEST(client.machine.phase_name(id) == (owns ? "confirming" : "queued"));
-        // The server has to be told that it is given up.
+        // The client has to cancel the transaction at the server.
         BOOST_TEST(!client.give_up(id));
         BOOST_TEST(client.events.empty());
     }
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(if_it_was_sent_once_only_the_answer_is_certain)
 {
     transacting_client client;
     client.transact();
-    // The server's clock was set forward, and the server believes that this is an old one.
+    // The server's clock was set forward, so the server considers the command outdated.
     client.answer(client.say(status::unknown));
     BOOST_TEST(client.events.empty());
     BOOST_TEST(client.sent() == "acquire");
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_can_not_run_it_now_is_asked_later)
     BOOST_TEST(client.sent() == "");
     client.pass(100ms);
     BOOST_TEST(client.sent() == "transact");
-    // It was not executed, so this is the first one.
+    // The first command was not executed, so this one counts as the first try.
     BOOST_TEST(client.argument(client.tries) == "0");
     client.refuse("OOM command not allowed when used memory > 'maxmemory'.");
     const auto why = client.only<failed>();
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_says_nothing_of_what_was_sent_before)
     BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
 }
 
-// --- giving up ----------------------------------------------------------------------------------
+// --- cancellation -------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(one_that_was_not_sent_can_be_given_up)
 {
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_under_way_ends_as_the_answer_says)
     client.answer(client.say(status::cancelled));
     BOOST_TEST(client.machine.attempt_count() == 0U);
     BOOST_TEST(!client.give_up(client.transact()));
-    // The slot has nothing to remember.
+    // The server remembers nothing in the slot.
     BOOST_TEST(client.argument(client.slot) == "abc#0.1.0");
     client.refuse("LOADING Redis is loading the dataset in memory");
     BOOST_TEST((client.only<failed>().reason == attempt_failure::cancelled));
@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_under_way_ends_as_the_answer_says)
 
 BOOST_AUTO_TEST_CASE(nobody_waits_for_an_answer_that_can_not_come)
 {
-    // Given up, and then the connection breaks; or the other way round.
+    // The cancellation and the break of the connection come in either order.
     for (const bool first : {false, true})
     {
         transacting_client client;
@@ -290,7 +290,7 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_an_answer_that_can_not_come)
         BOOST_TEST(client.sent() == "cancel");
         client.answer(client.say(status::cancelled));
         BOOST_TEST(client.machine.attempt_count() == 0U);
-        // It may have been carried out, and the slot knows it.
+        // The server may have executed the transaction, and then remembers it in the slot.
         client.transact();
         BOOST_TEST(client.argument(client.slot) == "abc#0.1.1");
     }
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(a_lost_answer_does_not_let_it_happen_twice)
     world.execute_all();
     BOOST_TEST(world.only<transacted>().carried_out);
     BOOST_TEST(world.number() == "1");
-    // Nor does the same command, if it comes once more.
+    // The same command has no effect when it arrives once more.
     world.commands.push_back(late);
     (void)world.execute();
     world.commands.clear();

@@ -10,7 +10,7 @@
 #include <support/transacting_client.hpp>
 #include <vector>
 
-// What a client does about transactions that wait, and that the server carries out in their turn.
+// How a client handles waiting transactions, which the server executes when they have their turn.
 
 namespace turnstile::test {
 namespace {
@@ -23,7 +23,7 @@ using status = driven_client::status;
 
 constexpr std::int64_t done_fence = driven_client::first_fence + 7;
 
-/// A client that has a transaction that waits.
+/// A client with a waiting transaction.
 class waiting_client : public transacting_client
 {
 public:
@@ -34,7 +34,7 @@ public:
         BOOST_TEST(machine.phase_name(id_) == "queued");
     }
 
-    /// The message that says what became of it.
+    /// The message with the outcome of the transaction.
     [[nodiscard]] std::string told(const std::string& what) const
     {
         return message(what, id_, done_fence);
@@ -46,7 +46,7 @@ private:
     attempt_id id_;
 };
 
-/// One that waits on a condition, too.
+/// A transaction that also waits on a condition.
 proposal one_more_on_condition()
 {
     proposal result = one_more();
@@ -56,7 +56,7 @@ proposal one_more_on_condition()
 
 BOOST_AUTO_TEST_SUITE(redis_protocol_client_transactions_waiting)
 
-// --- how it ends --------------------------------------------------------------------------------
+// --- outcomes -----------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_message_says_what_became_of_it)
 {
@@ -70,10 +70,10 @@ BOOST_AUTO_TEST_CASE(a_message_says_what_became_of_it)
         BOOST_TEST(client.machine.attempt_count() == 0U);
         BOOST_TEST(!client.machine.next_tick());
         BOOST_TEST(client.sent() == "");
-        // Once.
+        // Only the first message counts.
         client.receive(client.told("released"));
         BOOST_TEST(client.events.empty());
-        // What the slot remembers is known to who uses it next.
+        // The next attempt in the slot knows what the server remembers in it.
         client.transact();
         BOOST_TEST(client.argument(client.slot) == "abc#0.1.0");
         BOOST_TEST(client.argument(client.seen) == std::to_string(done_fence));
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(an_old_message_is_not_about_one_that_was_sent_again)
     client.answer(client.queued(9, 4s));
     client.receive(old);
     BOOST_TEST(client.events.empty());
-    // Nor when it is given up. What the server does now counts.
+    // The old message does not count after a cancellation either. Only a new outcome does.
     client.give_up(client.attempt());
     client.receive(old);
     BOOST_TEST(client.events.empty());
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(who_is_granted_the_lock_does_it_by_itself)
                    ' ' + std::to_string(client.server_now() + 4'000'000) + ' ' +
                    std::to_string(client.server_now()) + " =1:n2:12");
     BOOST_TEST(client.only<granted>().state.at("n") == "12");
-    // A message of another transaction in its place is not about it.
+    // A message about a transaction does not apply to the attempt that replaced it.
     client.receive(client.told("released"));
     BOOST_TEST(client.events.empty());
     BOOST_TEST(client.machine.holds(client.attempt()));
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(who_loses_a_grant_asks_for_the_lock_and_for_nothing_more)
     client.answer(client.say(status::lost));
     BOOST_TEST(client.sent() == "acquire");
     BOOST_TEST(client.argument(1) == client.name(client.attempt()));
-    // What became of a transaction is nothing to it.
+    // The outcome of a transaction does not apply to this attempt.
     client.receive(client.told("released"));
     BOOST_TEST(client.events.empty());
 }
@@ -156,11 +156,11 @@ BOOST_AUTO_TEST_CASE(who_sleeps_asks_once_in_a_lease)
     BOOST_TEST(client.commands[0].keys.back() == "state");
     BOOST_TEST(client.argument(1) == client.name(id));
     BOOST_TEST(client.argument(6) == "c");
-    // It has been signalled, and somebody owns the lock.
+    // The transaction has been notified, and another client holds the lock.
     client.answer(client.queued(9, 4s));
     client.pass(5s);
     BOOST_TEST(client.sent() == "nudge");
-    // It has slept on.
+    // The transaction waits on the condition again.
     client.answer(client.say(status::asleep, 0, 0s, 12));
     client.pass(14s);
     BOOST_TEST(client.sent() == "");
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_grant_may_be_faster_than_the_answer)
 
 BOOST_AUTO_TEST_CASE(one_that_sleeps_on_another_server_has_itself_woken)
 {
-    // Which may have missed the signal.
+    // The new server may have missed the notification.
     transacting_client client;
     const attempt_id id = client.transact(one_more_on_condition());
     client.answer(client.with(client.say(status::asleep), "5"));
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(those_that_sleep_without_having_been_told_so_do_not_ask_aga
     client.answer(client.queued(6, 1s));
     client.pass(2s);
     BOOST_TEST(client.sent() == "nudge");
-    // The second one sleeps, too: nobody owns the lock.
+    // The second transaction waits on the condition, too: nobody holds the lock.
     client.answer(client.say(status::asleep, 0, 0s, 5));
     client.pass(14s);
     BOOST_TEST(client.sent() == "");
@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(who_signals_can_set_it_free)
     BOOST_TEST(client.commands[0].keys.back() == "state");
 }
 
-// --- given up -----------------------------------------------------------------------------------
+// --- cancellation -------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(to_give_up_takes_an_answer)
 {
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(to_give_up_takes_an_answer)
             "t:0:wake:", client.name(client.attempt()), "15000", "4000", "60000", "", "abc#0.1.0",
             "0"};
         BOOST_TEST(client.commands[0].arguments == expected, boost::test_tools::per_element());
-        // Once is enough.
+        // One cancellation is sent, although there are two.
         BOOST_TEST(!client.give_up(client.attempt()));
         client.answer(in_time ? client.say(status::cancelled) : client.done(done_fence));
         if (in_time)
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_given_up_under_way_is_cancelled_if_it_waits)
 
 BOOST_AUTO_TEST_CASE(nobody_waits_for_an_answer_that_can_not_come)
 {
-    // Given up, and then the connection breaks, or cannot be used; or the other way round.
+    // The cancellation comes before or after the connection breaks or becomes unusable.
     for (const int order : {0, 1, 2})
     {
         waiting_client client;
@@ -326,13 +326,13 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_an_answer_that_can_not_come)
             client.connect(2);
         BOOST_TEST(client.sent() == "cancel");
         BOOST_TEST(client.commands[0].arguments.size() == 6U);
-        // It is not told any more.
+        // The cancelled transaction gets no other outcome.
         client.receive(client.told("released"));
         client.answer(client.say(status::cancelled));
         BOOST_TEST(client.events.empty());
         BOOST_TEST(client.machine.attempt_count() == 0U);
         BOOST_TEST(!client.machine.next_tick());
-        // It may have been carried out, and the slot knows it.
+        // The server may have executed the transaction, and then remembers it in the slot.
         client.transact();
         BOOST_TEST(client.argument(client.slot) == "abc#0.1.1");
     }
@@ -368,7 +368,7 @@ BOOST_AUTO_TEST_CASE(over_another_connection_it_waits_on)
         BOOST_TEST(client.commands[0].arguments.back() == "c");
         client.answer(sleeps ? client.say(status::asleep, 0, 0s, 5) : client.queued(5, 4s));
         BOOST_TEST(client.sent() == "");
-        // What was said over the connection before is over.
+        // A message over the new connection ends the transaction.
         client.receive(client.told("released"));
         BOOST_TEST(client.only<transacted>().carried_out);
     }
@@ -380,7 +380,8 @@ BOOST_AUTO_TEST_CASE(if_it_is_not_there_any_more_the_slot_tells_why)
     {
         waiting_client client;
         client.pass(1s);
-        // The last that was heard of the lock, by anybody: until then it has certainly waited.
+        // This answer is the latest news about the lock, from any attempt. Until then, the transaction
+        // has certainly waited.
         client.want();
         client.answer(client.queued(6, 4s));
         const std::int64_t heard = client.server_now();
@@ -420,7 +421,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_another_server_has_missed_is_none)
         client.disconnect();
         client.connect(2, "other");
         client.answer(client.queued(5, 4s));
-        // There it is carried out.
+        // The new server executes the transaction.
         if (given_up)
             BOOST_TEST(!client.give_up(client.attempt()));
         client.receive(client.told("released"));
@@ -443,7 +444,7 @@ BOOST_AUTO_TEST_CASE(what_is_heard_later_says_nothing_of_what_was_lost_before)
     client.disconnect();
     client.pass(1s);
     client.connect(2);
-    // Somebody else of the same lock is answered first, and then the connection breaks again.
+    // Another attempt for the same lock is answered first. Then the connection breaks again.
     client.commands.clear();
     client.want();
     client.answer(client.queued(6, 4s));
@@ -457,7 +458,7 @@ BOOST_AUTO_TEST_CASE(what_is_heard_later_says_nothing_of_what_was_lost_before)
 
 BOOST_AUTO_TEST_CASE(an_error_is_no_answer_to_what_may_have_been_done)
 {
-    // To the question after it, to the command that is sent again, and to the cancellation.
+    // The error answers the resync, the repeated command, or the cancellation.
     for (const int when : {0, 1, 2})
     {
         waiting_client client;
@@ -531,7 +532,7 @@ BOOST_AUTO_TEST_CASE(a_lost_message_is_noticed_by_a_nudge)
 
 BOOST_AUTO_TEST_CASE(the_last_answer_says_how_long_it_has_waited_at_least)
 {
-    // That of a nudge, too.
+    // The answer to a nudge counts, too.
     waiting_client client;
     client.pass(5s);
     client.answer(client.queued(5, 4s));
@@ -581,7 +582,7 @@ BOOST_AUTO_TEST_CASE(nobody_can_tell_if_that_is_found_by_a_nudge)
 
 // --- with the scripts ---------------------------------------------------------------------------
 
-/// Somebody else has the lock, so a transaction waits.
+/// A lock that another client holds, so a transaction has to wait.
 class busy_world : public lossy_world
 {
 public:
