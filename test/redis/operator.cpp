@@ -343,7 +343,7 @@ BOOST_AUTO_TEST_CASE(a_capacity_that_cannot_be_is_refused)
     run(body);
 }
 
-// --- what inspection shows ----------------------------------------------------------------------
+// --- inspection ---------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_lock_that_nobody_has_used_is_not_held)
 {
@@ -552,7 +552,7 @@ BOOST_AUTO_TEST_CASE(the_connection_has_the_name_of_program_host_and_process)
     run(body);
 }
 
-// --- how a lock is freed ------------------------------------------------------------------------
+// --- breaking a lock ----------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_broken_lock_goes_to_the_next_waiter_and_its_holder_is_told)
 {
@@ -695,7 +695,7 @@ BOOST_AUTO_TEST_CASE(a_user_of_some_locks_alone_inspects_them_without_names)
     run(body);
 }
 
-// --- what is read from the answers --------------------------------------------------------------
+// --- parsing of answers -------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(answers_of_another_form_are_no_status)
 {

@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(the_lock_is_passed_on_with_a_fence_for_each)
     BOOST_TEST(machine.counters().handed_over == 2U);
     BOOST_TEST(machine.counters().lock_wait.count == 3U);
 
-    // The server knows the attempt that it granted the lock to. The release tells it the last token of the run.
+    // The server knows only the first attempt of the run. The release reports the last token.
     release_later(third);
     BOOST_TEST(sent() == "release");
     BOOST_TEST(commands[0].arguments[1] == id(first));

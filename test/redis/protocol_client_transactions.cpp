@@ -138,7 +138,8 @@ BOOST_AUTO_TEST_CASE(without_an_answer_it_is_sent_again_under_the_same_name)
     BOOST_TEST(client.argument(client.tries) == "1");
     client.answer(client.done());
     BOOST_TEST(client.only<transacted>().carried_out);
-    // The repeated command may still arrive over the first connection, so it uses a slot of its own.
+    // The repeated command may still arrive over the first connection, so the slot stays reserved, and the next attempt
+    // uses another one.
     client.transact();
     BOOST_TEST(client.argument(client.slot) == "abc#0.1.1");
 }

@@ -16,9 +16,8 @@
 #include "support/simulation.hpp"
 #include "support/weakened_scripts.hpp"
 
-// What the safeguards of the protocol are there for: without each of them some history breaks a promise,
-// and with it the same history does not. What is of use without being needed for a promise, because it
-// saves time, is in safeguards_of_time.cpp.
+// The purpose of each safeguard of the protocol: without it, some history breaks a promise, and with it, the same
+// history does not. Safeguards that only save time are in safeguards_of_time.cpp.
 
 namespace turnstile::test {
 namespace {
@@ -28,15 +27,15 @@ using redis::detail::safeguards;
 struct safeguard
 {
     const char* name;
-    /// Switches it off in the client.
+    /// Switches the safeguard off in the client.
     bool safeguards::* client = nullptr;
-    /// Switches it off in the scripts.
+    /// Switches the safeguard off in the scripts.
     std::vector<script_patch> scripts;
-    /// What has to happen.
+    /// The faults and options of the simulation.
     simulation_options options;
-    /// What is broken without it.
+    /// The promise that is broken without the safeguard.
     const char* promise;
-    /// A history in which it is. When the protocol changes it may be another one, which is looked for.
+    /// A history that breaks the promise. After a change of the protocol, the test may have to search for another one.
     std::uint64_t seed;
 
     friend std::ostream& operator<<(std::ostream& stream, const safeguard& each)
@@ -45,7 +44,7 @@ struct safeguard
     }
 };
 
-/// How many seeds are tried if the one that was found first does not do it any more.
+/// The number of seeds that the test tries if the known one no longer breaks the promise.
 constexpr std::uint64_t search_bound = 3000;
 
 simulation_options under(std::initializer_list<fault> faults)
@@ -55,7 +54,7 @@ simulation_options under(std::initializer_list<fault> faults)
     return result;
 }
 
-/// Connections break again before all that was said over the last one is answered.
+/// Connections break again before all questions over the previous one are answered.
 simulation_options in_a_crowd(simulation_options options)
 {
     options.clients = 3;
@@ -95,7 +94,7 @@ simulation_options with_grace(simulation_options options)
     return options;
 }
 
-/// Grants by what PUBLISH returns, and tries the next waiter if that is 0.
+/// A patch that relies on the result of PUBLISH, and tries the next waiter if it is 0.
 std::vector<script_patch> trusting_publish()
 {
     const std::string call = "redis.pcall('PUBLISH', channel(id), message)";

@@ -10,8 +10,8 @@
 
 #include "support/script_scene.hpp"
 
-// Safeguards without which no promise about who owns a lock is broken, but something takes longer or ends
-// worse than it need. Each is switched off here, and seen to be missed.
+// Safeguards that no promise about the holder of a lock needs. Without one of them, something takes longer, or has a
+// worse outcome. Each test switches one off, and observes the difference.
 
 using turnstile::test::script_patch;
 using turnstile::test::script_scene;
@@ -21,7 +21,7 @@ namespace {
 
 using words = script_scene::words;
 
-/// How long after the first grant the lock comes to c, whose client asks each 100 ms.
+/// The time from the first grant until c holds the lock. The client of c sends a nudge each 100 ms.
 std::chrono::milliseconds until_c_owns(script_scene& scene)
 {
     auto passed = 0ms;
@@ -37,7 +37,7 @@ std::chrono::milliseconds until_c_owns(script_scene& scene)
 
 BOOST_AUTO_TEST_SUITE(redis_safeguards_of_time)
 
-// A waiter whose connection is half open is granted the lock and never hears of it.
+// The server grants the lock to a waiter with a half-open connection, which never receives the grant.
 BOOST_AUTO_TEST_CASE(a_grant_is_a_claim_until_it_is_confirmed)
 {
     for (const bool whole_lease : {false, true})
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(a_grant_is_a_claim_until_it_is_confirmed)
     }
 }
 
-// The answer to an acquire does not arrive: the client is dead.
+// The answer to an acquire is lost, because the client has crashed.
 BOOST_AUTO_TEST_CASE(so_is_one_in_an_answer)
 {
     const script_patch patch{"acquire", "  own(s, id, ARGV[7])",
@@ -69,8 +69,8 @@ BOOST_AUTO_TEST_CASE(so_is_one_in_an_answer)
     }
 }
 
-// The server's clock was set forward, and the lease ended early: two believe that they own the lock, until
-// the first one hears that it is lost.
+// The server's clock was set forward, so the lease expired early. Two clients believe that they hold the lock, until
+// the first one receives the loss.
 BOOST_AUTO_TEST_CASE(who_loses_a_lock_is_told)
 {
     const script_patch patch{"prologue",
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(who_loses_a_lock_is_told)
     }
 }
 
-// The server restarts with an empty memory: its holders need not lose their locks.
+// Holders need not lose their locks when the server restarts with an empty memory.
 BOOST_AUTO_TEST_CASE(a_holder_reclaims_what_nobody_was_granted_since)
 {
     const script_patch patch{
@@ -107,8 +107,8 @@ BOOST_AUTO_TEST_CASE(a_holder_reclaims_what_nobody_was_granted_since)
     }
 }
 
-// The memory is gone and the clock behind: who has seen a fence gets a higher one, and is not refused by
-// its own client.
+// The server has lost its memory, and its clock is behind. A session that knows a token gets a higher one. Without the
+// safeguard, its own client would reject the grant.
 BOOST_AUTO_TEST_CASE(a_client_brings_the_fence_that_it_has_seen)
 {
     const script_patch patch{"prologue", "if seen + 0 > last then", "if false then"};
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_client_brings_the_fence_that_it_has_seen)
     }
 }
 
-// Who repeats an acquire without having heard the answer must not stand in the queue behind itself.
+// A client that repeats an unanswered acquire must not wait in the queue behind itself.
 BOOST_AUTO_TEST_CASE(an_acquire_can_be_repeated)
 {
     const script_patch patch{
@@ -135,15 +135,15 @@ BOOST_AUTO_TEST_CASE(an_acquire_can_be_repeated)
         scene.acquire("a#1.1");
         BOOST_TEST(scene.acquire("a#1.1")[0] == "own");
         BOOST_TEST(scene.queue().size() == (without ? 1U : 0U));
-        // The lock is granted to an attempt that has ended, for as long as a claim lasts.
+        // Without the safeguard, the lock is granted to an ended attempt, for a claim lease.
         scene.acquire("c#1.1");
         scene.release("a#1.1", scene.fence());
         BOOST_TEST((until_c_owns(scene) == (without ? 4s : 0s)));
     }
 }
 
-// A place that is yet to come would be a place before nobody, but after all who come later: it is not
-// taken from a server with another clock.
+// A ticket from the future would put its waiter behind waiters that come later. The script therefore does not accept
+// such a ticket, which comes from a server with another clock.
 BOOST_AUTO_TEST_CASE(a_place_is_not_taken_from_the_future)
 {
     const script_patch patch{"prologue", "hint > 0 and hint <= last and hint or",
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(a_place_is_not_taken_from_the_future)
         scene.pass(1s);
         scene.acquire("c#1.1", "queue", script_scene::start + 500'000);
         scene.acquire("d#1.1");
-        // The tickets of all who come later follow the clock again.
+        // With the safeguard, the tickets of newcomers follow the clock again.
         const auto* queue = scene.store.zset("lock{queue}");
         BOOST_TEST((queue->scores.at("d#1.1") > static_cast<double>(future)) == without);
     }

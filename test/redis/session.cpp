@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What a session promises to those who use it, with a server that works, or is not there at all.
+// The promises of a session to its users, with a server that works or cannot be reached.
 
 #include <atomic>
 #include <boost/asio/error.hpp>
@@ -52,7 +52,7 @@ using turnstile::test::until;
 const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
 const std::string closed = make_error_code(errc::session_closed).message();
 
-/// What the constructor of a mutex throws.
+/// The text of the exception that the constructor of a mutex throws.
 std::string refusal(const std::string& name, const mutex_options& options, errc code)
 {
     boost::asio::io_context context;
@@ -74,7 +74,7 @@ bool contains(const std::string& text, const std::string& part)
     return text.find(part) != std::string::npos;
 }
 
-/// The scripts and publications among what MONITOR has shown.
+/// The scripts and publications in the output of MONITOR.
 std::string commands_in(const std::string& monitored)
 {
     std::string result;
@@ -92,9 +92,9 @@ std::string commands_in(const std::string& monitored)
 
 }  // namespace
 
-// --- what is sent ------------------------------------------------------------------------------
+// --- commands ----------------------------------------------------------------------------------
 
-// The words of docs/protocol.md: one command to acquire, one to give back, and a message that is the grant.
+// The promise of docs/protocol.md: one command to acquire, one to release, and a message that is the grant.
 BOOST_AUTO_TEST_CASE(a_contended_section_takes_two_commands_and_a_message)
 {
     const redis_server server;
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_contended_section_takes_two_commands_and_a_message)
     lock_client second(settings);
     BOOST_TEST(first.ready() == error_code());
     BOOST_TEST(second.ready() == error_code());
-    // Behind what the sessions say of themselves.
+    // The pings are answered after the sessions have registered their descriptions.
     BOOST_TEST(first.ping() == error_code());
     BOOST_TEST(second.ping() == error_code());
     turnstile::test::raw_client monitor(server);
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(ready_says_that_the_server_cannot_be_reached)
     BOOST_TEST(client.ready() == make_error_code(errc::unreachable));
     BOOST_TEST(!client.metrics().connected);
     BOOST_TEST(client.ping() == make_error_code(errc::unreachable));
-    // An unreachable server is no error of a lock: it is waited for.
+    // If the server cannot be reached, an acquisition does not fail, but waits.
     const auto waiter = client.lock("a");
     BOOST_TEST(never_within(50ms, [&] { return waiter->is_told(); }));
     BOOST_TEST(contains(client.log(), port));
@@ -159,11 +159,11 @@ BOOST_AUTO_TEST_CASE(ready_and_ping_succeed_once_the_server_is_there)
     const auto early = client.lock("a");
     BOOST_TEST(until([&] { return proxy.refused() > 0; }));
     proxy.refuse(false);
-    // Each call waits for one attempt to connect.
+    // Each of these calls waits for one attempt to connect.
     BOOST_TEST(until([&] { return !client.ready(); }));
     BOOST_TEST(client.ping() == error_code());
     BOOST_TEST(client.metrics().connected);
-    // What was wanted before there was a server comes about.
+    // A request from before the first connection is executed now.
     BOOST_TEST(early->result() == "held");
 }
 
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(close_gives_back_what_is_held_and_fails_who_waits)
     BOOST_TEST(waiter->result() == closed);
     BOOST_TEST(!holder->holds());
     BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
-    // Free at once: the lease is an hour, and trying does not wait.
+    // The lock is free at once: its lease would last an hour, and a try does not wait.
     const auto next = other.try_lock("a");
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(stranger->unlock() == error_code());
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(close_gives_back_what_is_held_and_fails_who_waits)
 BOOST_AUTO_TEST_CASE(close_says_that_the_outcome_is_unknown_if_the_server_is_gone)
 {
     redis_server server;
-    // If the lease ended before, there would be nothing to be told.
+    // With a short lease, the lease could expire first, and the session would have nothing to report.
     config settings = undisturbed(server.url());
     settings.connect_timeout = 300ms;
     lock_client client(settings);
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(close_before_the_first_connection)
     proxy.refuse(true);
     lock_client client(short_leases(proxy.url()));
     const auto waiter = client.lock("a");
-    // Nothing was asked of the server, so there is nothing to be told to it.
+    // The session has sent no command, so it has nothing to release.
     BOOST_TEST(client.close() == error_code());
     BOOST_TEST(waiter->result() == closed);
 }
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_is_destroyed_aborts_and_abandons)
     BOOST_TEST(until([&] { return !holder->holds(); }));
     BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
     holder->drop();
-    // Nobody told the server; the lease ends by itself.
+    // The session did not notify the server, so the lease had to expire.
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(next->fence() > holder->fence());
 }
@@ -280,11 +280,11 @@ BOOST_AUTO_TEST_CASE(many_threads_use_one_session)
     constexpr int rounds = 50;
     const redis_server server;
     lock_client client(undisturbed(server.url()), threads);
-    // Made here, since making one is not what is tested.
+    // This creates the mutex before the threads start, since its creation is not the subject of the test.
     BOOST_TEST(client.try_lock("a")->result() == "held");
     BOOST_TEST(client.ping() == error_code());
 
-    // Not atomic: the lock has to do.
+    // The variables are not atomic, because the lock has to protect them.
     int inside = 0;
     int sections = 0;
     std::set<std::uint64_t> fences;
@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(many_threads_use_one_session)
                     fences.insert(mine->fence());
                     ++sections;
                     --inside;
-                    // Given back in both ways.
+                    // The threads alternate between both ways to release.
                     if ((t + i) % 2 == 0)
                         mine->drop();
                     else
@@ -316,11 +316,11 @@ BOOST_AUTO_TEST_CASE(many_threads_use_one_session)
     BOOST_TEST(wrong.empty());
     BOOST_TEST(sections == threads * rounds);
     BOOST_TEST(fences.size() == static_cast<std::size_t>(sections));
-    // One command each, with the one of the beginning.
+    // Each acquisition took one command. The additional one is the try at the start.
     BOOST_TEST(client.metrics().acquires == static_cast<std::uint64_t>(sections) + 1);
 }
 
-// --- what is refused ----------------------------------------------------------------------------
+// --- rejected arguments -------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_refused_option_is_named_with_its_value)
 {
@@ -338,7 +338,7 @@ BOOST_AUTO_TEST_CASE(a_refused_option_is_named_with_its_value)
     const std::string long_name(64 * 1024 + 1, 'x');
     BOOST_TEST(contains(refusal(long_name, {}, errc::invalid_name), "65537 bytes"));
     BOOST_TEST(refusal(long_name.substr(1), {}, errc::invalid_name) == "nothing was thrown");
-    // A claim lease that was not chosen adapts itself.
+    // A default claim lease adapts itself to the lease.
     BOOST_TEST(refusal("a", mutex_options().lease(100ms), invalid) == "nothing was thrown");
 }
 
@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(a_refused_configuration_is_named_by_the_constructor_of_the_
         }
 }
 
-// --- patience -----------------------------------------------------------------------------------
+// --- time limits --------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(patience_of_all_kinds)
 {
@@ -383,12 +383,12 @@ BOOST_AUTO_TEST_CASE(patience_of_all_kinds)
     BOOST_TEST(for_ever->result() == "held");
     BOOST_TEST(for_ever->unlock() == error_code());
     BOOST_TEST(for_long->result() == "held");
-    // Nobody is left in the queue.
+    // No waiter is left in the queue.
     BOOST_TEST(for_long->unlock() == error_code());
     BOOST_TEST(client.try_lock("a")->result() == "held");
 }
 
-// An empty optional says that somebody holds the lock. Without a server, nobody knows.
+// An empty optional means that the lock is held. Without a server, the session cannot know that.
 BOOST_AUTO_TEST_CASE(trying_without_a_server_is_unreachable_and_not_busy)
 {
     const redis_server server;
@@ -403,7 +403,7 @@ BOOST_AUTO_TEST_CASE(trying_without_a_server_is_unreachable_and_not_busy)
     const auto patient = client.lock("a");
     proxy.refuse(false);
     BOOST_TEST(patient->result() == "held");
-    // A session that has lost its server does not know either.
+    // A session that has lost its connection cannot know it either.
     proxy.refuse(true);
     proxy.cut();
     BOOST_TEST(until([&] { return !client.metrics().connected; }));
@@ -415,7 +415,7 @@ BOOST_AUTO_TEST_CASE(trying_without_a_server_is_unreachable_and_not_busy)
     BOOST_TEST(patient->holds());
 }
 
-// A session that is still connecting for the first time is neither.
+// During a session's first attempt to connect, a try waits for the outcome.
 BOOST_AUTO_TEST_CASE(trying_waits_for_the_first_attempt_to_connect)
 {
     const redis_server server;
@@ -433,7 +433,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_password_fails_operations_until_it_is_right)
     lock_client client(settings);
     client.size("pool", 1);
     const error_code refused = errc::wrong_credentials;
-    // Those that wait already, and new ones.
+    // The first round fails waiters, and the second one fails new operations.
     for (int i = 0; i < 2; ++i)
     {
         const auto lock = client.lock("a");
@@ -445,7 +445,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_password_fails_operations_until_it_is_right)
         BOOST_TEST(client.add("pool", 1) == refused);
         BOOST_TEST(client.ping() == refused);
     }
-    // The session goes on trying, and knows of nothing that it has failed.
+    // The session keeps trying to connect. Failed operations have left no trace.
     server.run({"CONFIG", "SET", "requirepass", "wrong"});
     BOOST_TEST(until([&] { return client.metrics().connected; }));
     BOOST_TEST(client.lock("a")->result() == "held");
@@ -473,7 +473,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_password_fails_events_too)
     while (told.size() < 5)
         context.run_one();
     BOOST_TEST(told == "+++++");
-    // What has failed is not done later.
+    // Failed operations are not executed later.
     server.run({"CONFIG", "SET", "requirepass", "wrong"});
     while (!unaccepted.metrics().connected)
         context.run_one();
@@ -491,7 +491,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_password_fails_events_too)
 
 namespace {
 
-/// A server with a user of its own, and what the user's sessions are made of.
+/// A server with a user of its own, and the settings of this user's sessions.
 struct restricted_server
 {
     explicit restricted_server(const std::string& keys = "~*")
@@ -506,7 +506,7 @@ struct restricted_server
         return from;
     }
 
-    /// Takes the password away, and the connections that were made with it.
+    /// Revokes the user's password, and closes the user's connections.
     void lock_out() const
     {
         server.run({"ACL", "SETUSER", "app", "resetpass"});
@@ -518,7 +518,7 @@ struct restricted_server
 
 }  // namespace
 
-// An administrator who makes a mistake, and mends it within a lease, does no harm.
+// A mistake of an administrator has no effect if it is repaired within a lease.
 BOOST_AUTO_TEST_CASE(credentials_that_are_revoked_for_less_than_a_lease_lose_nothing)
 {
     const restricted_server restricted;
@@ -565,7 +565,7 @@ BOOST_AUTO_TEST_CASE(credentials_that_are_revoked_for_a_lease_fail_operations)
     BOOST_TEST(waiter->result() == make_error_code(errc::wrong_credentials).message());
     BOOST_TEST(client.lock("c")->result() == make_error_code(errc::wrong_credentials).message());
     BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
-    // The log says when it was lost, and why.
+    // The log contains the time and the reason of the loss.
     BOOST_TEST(contains(client.log(), "the lock 'a' was lost: its lease expired at 20"),
                client.log());
     BOOST_TEST(contains(client.log(), "WRONGPASS"), client.log());
@@ -580,7 +580,7 @@ BOOST_AUTO_TEST_CASE(a_lost_lock_names_its_reason)
     const auto kept = client.lock("b");
     BOOST_TEST(usurped->result() == "held");
     BOOST_TEST(kept->result() == "held");
-    // The server forgets its holder while the connection is broken, and another one is faster.
+    // The server forgets the holder while the connection is broken, and another client acquires the lock first.
     const turnstile::test::lock_view view(server, "a");
     const std::string key = view.keys[0];
     server.run({"DEL", key});
@@ -608,7 +608,7 @@ BOOST_AUTO_TEST_CASE(rights_that_are_revoked_for_a_moment_lose_no_lock)
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     restricted.server.run({"ACL", "SETUSER", "app", "-evalsha"});
-    // A renewal is refused. It is repeated many times, and logged once.
+    // The refused renewal is repeated many times, but logged once.
     const std::string warning = "the server refuses a command for turnstile:";
     BOOST_TEST(until([&] { return contains(client.log(), warning); }));
     BOOST_TEST(contains(client.log(), ":mutex:a"), client.log());
@@ -618,7 +618,7 @@ BOOST_AUTO_TEST_CASE(rights_that_are_revoked_for_a_moment_lose_no_lock)
     const std::string log = client.log();
     BOOST_TEST(log.find(warning) == log.rfind(warning), log);
     BOOST_TEST(client.lock("b")->result() == make_error_code(errc::missing_permission).message());
-    // Inside a script, the server refuses a command with another text.
+    // For a refused command inside a script, the server's error text differs.
     restricted.server.run({"ACL", "SETUSER", "app", "+evalsha", "-hset"});
     BOOST_TEST(client.lock("c")->result() == make_error_code(errc::missing_permission).message());
     BOOST_TEST(holder->holds());
@@ -667,7 +667,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_cannot_be_used_is_named)
 
 namespace {
 
-/// What is written to stderr as long as this lives.
+/// Captures the output to stderr during its lifetime.
 class captured_stderr
 {
 public:
@@ -726,7 +726,7 @@ BOOST_AUTO_TEST_CASE(by_default_stderr_has_one_line_for_each_cause)
                            "disabled. (trying again)\n");
 }
 
-// --- figures ------------------------------------------------------------------------------------
+// --- metrics ------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(metrics_count_commands_and_grants)
 {

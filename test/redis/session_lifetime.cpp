@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Contexts, the session, the mutex and a guard die in every order; AddressSanitizer looks on.
+// Contexts, session, mutex and guard are destroyed in every order. AddressSanitizer checks the accesses.
 
 #include <algorithm>
 #include <array>
@@ -43,7 +43,7 @@ using turnstile::test::undisturbed;
 using turnstile::test::until;
 using guard_attempt = attempt<async_mutex::guard_type>;
 
-/// A holder, waiters of both contexts, and a release whose answer has not been heard.
+/// A holder, waiters of both contexts, and a release without an answer.
 class world
 {
 public:
@@ -54,7 +54,7 @@ public:
     {
     }
 
-    /// Brings about the state; the server is there.
+    /// Prepares this state. It needs a reachable server.
     void prepare()
     {
         wait(1, path::handler, *mutex_, holder_);
@@ -96,7 +96,7 @@ public:
         return *this;
     }
 
-    /// Nobody is told twice, waits in a context that is gone, or waits for what is gone.
+    /// No waiter completes twice, waits in a destroyed context, or waits for a destroyed object.
     void check(bool ran)
     {
         for (int i = 0; i < 4; ++i)
@@ -106,7 +106,7 @@ public:
             const auto& context = contexts_[i / 2];
             if (!context)
                 BOOST_TEST(state != "waiting");
-            // The session ends in its context, which may be gone.
+            // The session ends in its context, which may be destroyed already.
             if (ran && context && contexts_[0] && !session_)
                 BOOST_TEST(until([&] { return run().waiters_[i].is_told(); }));
         }
@@ -121,7 +121,7 @@ private:
         drain(*contexts_[context]);
     }
 
-    // Attempts outlive everything.
+    // The attempts outlive all other members.
     guard_attempt holder_;
     std::array<guard_attempt, 4> waiters_;
     guard_attempt released_;
@@ -142,7 +142,7 @@ void destroy_in_every_order(session_thread thread)
         std::array order{0, 1, 2, 3, 4};
         do
         {
-            // What was held is abandoned, so each world has its own locks.
+            // Destroyed worlds do not release their locks, so each world has its own.
             world w(undisturbed(server.url()), thread, std::to_string(++worlds));
             w.prepare();
             for (const int victim : order)
@@ -156,7 +156,7 @@ void destroy_in_every_order(session_thread thread)
     }
 }
 
-/// Runs in a forked process, which ends with whether it was so.
+/// Runs a function in a forked process. Returns whether the function returned true there.
 template <class Function>
 bool in_a_child(asio::io_context& context, Function function)
 {
@@ -221,7 +221,7 @@ BOOST_DATA_TEST_CASE(a_thread_of_its_own_keeps_leases_while_the_service_is_block
     auto settings = turnstile::test::short_leases(server.url());
     if (own)
     {
-        // Renewed soon, and long before the end.
+        // The first renewal comes soon, and long before the end of the lease.
         settings.lease = 30s;
         settings.renew_fraction = 0.05;
         settings.health_check = 10s;
@@ -242,9 +242,9 @@ BOOST_DATA_TEST_CASE(a_thread_of_its_own_keeps_leases_while_the_service_is_block
     turnstile::test::lock_client other(undisturbed(server.url()));
     BOOST_TEST(!other.ready());
     const auto rival = other.lock("a");
-    // It has asked.
+    // The ping shows that the server has executed the acquire.
     BOOST_TEST(!other.ping());
-    // From here on, the body of the section blocks the only thread of the service.
+    // From here on, the test does not run the context, like a service whose only thread is blocked.
     if (own)
     {
         BOOST_TEST(until([&] { return holder.value().expires_at() > first_end; }));
@@ -258,7 +258,7 @@ BOOST_DATA_TEST_CASE(a_thread_of_its_own_keeps_leases_while_the_service_is_block
     }
 }
 
-// What a thread remembers of a context is not that of the next one at its address.
+// A thread must not confuse a destroyed context with a new one at the same address.
 BOOST_AUTO_TEST_CASE(contexts_at_one_address_have_lives_of_their_own)
 {
     const redis_server server;
@@ -279,7 +279,7 @@ BOOST_AUTO_TEST_CASE(contexts_at_one_address_have_lives_of_their_own)
             }));
         BOOST_TEST(s->metrics().acquires == 1U);
         context.reset();
-        // The engine, which is of the context, is gone with it.
+        // The engine belongs to the context, and was destroyed with it.
         BOOST_TEST(s->metrics().acquires == 0U);
     }
 }
@@ -320,13 +320,13 @@ BOOST_DATA_TEST_CASE(a_forked_child_is_told_that_the_session_is_closed, data::ma
                                                       [&] { return s->async_ready(); });
                               const bool refused = told(heir) && told(ready) &&
                                                    heir.state() == "the session is closed";
-                              // Neither does the parent's lock come free, nor does this hang.
+                              // In the child, these statements neither release the parent's lock nor block.
                               holder.value() = {};
                               s.reset();
                               return refused;
                           }));
 
-    // The parent's goes on.
+    // The parent's session still works.
     BOOST_TEST(holder.value().valid());
     attempt<> ping;
     turnstile::test::launch(path::handler, context.get_executor(), ping,
@@ -345,7 +345,7 @@ BOOST_DATA_TEST_CASE(a_forked_child_is_told_that_the_session_is_closed, data::ma
 
 namespace {
 
-/// How many timers of this process are set that go on while the machine sleeps.
+/// The number of active timers of this process that continue while the machine sleeps.
 int boot_timers()
 {
     int result = 0;
@@ -366,7 +366,7 @@ int boot_timers()
 
 }  // namespace
 
-// A loss is reported when the machine wakes, and not by as much later as it has slept.
+// A loss is reported as soon as the machine resumes. The time of its sleep does not delay the report.
 BOOST_AUTO_TEST_CASE(the_end_of_a_lease_is_timed_by_the_clock_of_leases)
 {
     const redis_server server;

@@ -2,8 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The operations with completion tokens of all kinds, cancellation of all types, and sections whose lock
-// is lost.
+// Operations with all kinds of completion tokens, all types of cancellation, and critical sections whose lock is lost.
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/as_tuple.hpp>
@@ -59,7 +58,7 @@ using turnstile::test::undisturbed;
 using turnstile::test::until;
 using guard_type = async_mutex::guard_type;
 
-/// A server, a session with its own thread, and a context that ends when there is nothing to do.
+/// A server, a session with its own thread, and a context that stops when it has no work.
 struct scene
 {
     explicit scene(const redis_server& server)
@@ -73,7 +72,7 @@ struct scene
     async_mutex mutex;
 };
 
-/// Cancels waits of all kinds, with signals that come too early and too late, too.
+/// Cancels waits of all kinds. Some cancellations come too early, and some too late.
 void cancel_waits(asio::cancellation_type type)
 {
     const redis_server server;
@@ -94,14 +93,14 @@ void cancel_waits(asio::cancellation_type type)
         it.mutex.async_try_lock_for(1h, bound(1));
         it.mutex.async_try_lock_until(std::chrono::system_clock::now() + 1h, bound(2));
         it.mutex.async_enter(bound(3));
-        // Before anything was said to the server.
+        // This cancellation precedes the first command to the server.
         signals[0].emit(type);
         co_await it.s.async_ping();
-        // Its acquire may have been sent already, and is undone behind that.
+        // The acquire of the cancelled wait may have been sent already. Then the next command undoes it.
         BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 3; }));
         for (auto& each : signals)
             each.emit(type);
-        // A signal that comes again, or too late, does nothing.
+        // A repeated or late cancellation has no effect.
         for (auto& each : signals)
             each.emit(type);
         co_await it.s.async_ping();
@@ -115,7 +114,8 @@ void cancel_waits(asio::cancellation_type type)
 
 }  // namespace
 
-// Its executor cannot be posted to: it is called from the session's context, and dispatched to its own.
+// An executor behind a type-erased handler cannot be posted to. The session's context therefore dispatches the
+// handler to it.
 BOOST_AUTO_TEST_CASE(a_handler_whose_type_was_erased_runs_on_its_executor)
 {
     const redis_server server;
@@ -156,8 +156,8 @@ BOOST_AUTO_TEST_CASE(futures)
     const turnstile::owner_token token = next.get();
     BOOST_TEST(token.value() == lock_view(server, "a").number("fence"));
     mutex.async_leave(token, asio::use_future).get();
-    // Errors as values: of an exception that crosses threads, the thread sanitizer does not see how the
-    // standard library counts the references.
+    // Errors are values here: the thread sanitizer does not see how the standard library counts the references of an
+    // exception that crosses threads.
     constexpr auto future_of_tuple = asio::as_tuple(asio::use_future);
     BOOST_TEST(std::get<0>(mutex.async_leave(token, future_of_tuple).get()) ==
                make_error_code(turnstile::errc::not_owner));
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(callbacks_deferred_and_awaitables)
             called = true;
             BOOST_TEST(!error);
             BOOST_TEST(guard.valid());
-            // Nothing completes inside the initiating function.
+            // No operation completes inside its initiating function.
             it.mutex.async_try_lock([&](const error_code&, std::optional<guard_type>)
                                     { again = true; });
             BOOST_TEST(!again);
@@ -226,13 +226,14 @@ BOOST_AUTO_TEST_CASE(cancel_after_a_time)
             error = failure.code();
         }
         BOOST_TEST(error == asio::error::operation_aborted);
-        // The one that is granted earlier is not cancelled later.
+        // A time limit does not affect an operation that was granted before.
         co_await guard.async_unlock();
         guard_type second = co_await it.mutex.async_lock(asio::cancel_after(30s));
         BOOST_TEST(second.valid());
     };
     turnstile::test::run(it.context, body());
-    // What was sent has been undone, and nothing else. The time may be up before anything is sent.
+    // All commands of cancelled operations have been undone, and no others. The time limit may expire before a
+    // command is sent.
     const auto told = it.s.metrics();
     BOOST_TEST(told.cancels + 2 == told.acquires);
     BOOST_TEST(lock_view(server, "a").queued() == 0);
@@ -257,7 +258,7 @@ BOOST_AUTO_TEST_CASE(the_first_of_two_locks)
     BOOST_TEST(lock_view(server, "a").owner() == "");
 }
 
-// Two processes have their mutexes at different addresses, and must not wait for each other in a circle.
+// Two processes have their mutexes at different addresses, but must not wait for each other in a circle.
 BOOST_AUTO_TEST_CASE(all_locks_are_taken_in_an_order_that_all_processes_share)
 {
     const redis_server server;
@@ -265,7 +266,7 @@ BOOST_AUTO_TEST_CASE(all_locks_are_taken_in_an_order_that_all_processes_share)
     async_mutex mutexes[]{{it.s, "x"}, {it.s, "y"}, {it.s, "x"}};
     BOOST_TEST(mutexes[0].order_key() == mutexes[2].order_key());
     BOOST_TEST(mutexes[0].order_key() != mutexes[1].order_key());
-    // At the lower address the one that comes later, whichever that is.
+    // The mutex that comes later in the order has the lower address, whichever mutex that is.
     const bool is_x_first = mutexes[0].order_key() < mutexes[1].order_key();
     async_mutex& first = is_x_first ? mutexes[2] : mutexes[1];
     async_mutex& second = is_x_first ? mutexes[1] : mutexes[0];
@@ -277,7 +278,7 @@ BOOST_AUTO_TEST_CASE(all_locks_are_taken_in_an_order_that_all_processes_share)
         turnstile::async_lock_all(second, local, first)(
             [&](const error_code& error, const auto& guards)
             { owned = !error && std::get<0>(guards).valid() && std::get<1>(guards).owns_lock(); });
-        // It has the first one, and the local one before that, and waits for the second one.
+        // The operation has acquired the first mutex, and the local one before it. It waits for the second one.
         const std::string waits = second.name();
         while (lock_view(server, waits).queued() == 0)
             co_await it.s.async_ping();
@@ -328,7 +329,7 @@ BOOST_AUTO_TEST_CASE(durations_of_all_kinds)
                 .has_value());
         using hour_point = std::chrono::time_point<std::chrono::system_clock, std::chrono::hours>;
         BOOST_TEST((co_await it.mutex.async_try_lock_until(hour_point::max())).has_value());
-        // Free, so nobody has to wait, for however long it may be.
+        // The lock is free, so no try waits, whatever its time limit is.
         for (const days each : {days(0), days(1), days(1e9), days(1e300)})
             BOOST_TEST((co_await it.mutex.async_try_lock_for(each)).has_value());
         BOOST_TEST((co_await it.mutex.async_try_lock_for(std::chrono::hours::max())).has_value());
@@ -336,14 +337,14 @@ BOOST_AUTO_TEST_CASE(durations_of_all_kinds)
     turnstile::test::run(it.context, body());
 }
 
-// --- sections -----------------------------------------------------------------------------------
+// --- critical sections --------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(with_lock_whose_lock_is_lost_cancels_its_body)
 {
     const redis_server server;
     turnstile::test::tcp_proxy proxy(server.port());
     asio::io_context context;
-    // It has to last until the section has begun.
+    // The lease has to last until the critical section begins.
     config settings = short_leases(proxy.url());
     settings.claim_lease = settings.lease = 4s;
     session s(context, settings, session_thread::own);
@@ -358,7 +359,7 @@ BOOST_AUTO_TEST_CASE(with_lock_whose_lock_is_lost_cancels_its_body)
         rival = other.lock("a");
         proxy.refuse(true);
         proxy.cut();
-        // What has come by now may put it off a last time.
+        // An answer that has already arrived may renew the lease a last time.
         end = guard.expires_at();
         try
         {
@@ -388,8 +389,9 @@ BOOST_AUTO_TEST_CASE(with_lock_whose_lock_is_lost_cancels_its_body)
     BOOST_TEST(cancelled);
     BOOST_TEST(rival->result() == "held");
     BOOST_TEST(until([&] { return s.metrics().lost == 1; }));
-    // It was over a margin before anybody else could get it. A fence is the time of its grant, by the server's
-    // clock, which is the system's. That is read first: a pause between the two makes the end earlier.
+    // The client's lease ended a margin before the next grant. A token is the time of its grant by the server's clock,
+    // which is the system's clock here. The test reads that clock first, so that a pause between the two readings makes
+    // the end earlier.
     const auto system_now = std::chrono::system_clock::now();
     const auto system_end = system_now + (end - lease_clock::now());
     const std::chrono::system_clock::time_point granted(std::chrono::microseconds(rival->fence()));
@@ -403,7 +405,7 @@ BOOST_AUTO_TEST_CASE(a_guard_says_until_when_it_is_valid)
     const redis_server server;
     asio::io_context context;
     config settings = undisturbed(server.url());
-    // The first renewal comes soon, and long before the end.
+    // The first renewal comes soon, and long before the end of the lease.
     settings.renew_fraction = 0.05;
     session s(context, settings, session_thread::own);
     const auto body = [&]() -> asio::awaitable<void>
@@ -422,7 +424,7 @@ BOOST_AUTO_TEST_CASE(a_guard_says_until_when_it_is_valid)
         async_mutex brief(s, "brief",
                           turnstile::redis::mutex_options().lease(1s).claim_lease(1s).renew(false));
         guard_type soon_over = co_await brief.async_lock();
-        // Long ago if it is over already.
+        // If the lease has expired already, this time is in the past.
         timer end(context, soon_over.expires_at());
         co_await end.async_wait(asio::use_awaitable);
         BOOST_TEST(!soon_over.valid());
@@ -432,7 +434,7 @@ BOOST_AUTO_TEST_CASE(a_guard_says_until_when_it_is_valid)
         guard_type other = co_await renewed.async_lock();
         const auto first = other.expires_at();
         BOOST_TEST((first > lease_clock::time_point()));
-        // It ends later and later, and never earlier.
+        // The end of the lease only moves forward.
         auto last = first;
         while (last < first + 2s)
         {

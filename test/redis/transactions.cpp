@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What transactions over Redis promise besides what those of all monitors do: round trips, and that the server and
-// the client come to the same result.
+// The promises of transactions over Redis, besides those of every monitor: the number of round trips, and the same
+// result from the server and from the client.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -57,7 +57,7 @@ struct base
 
 BOOST_DESCRIBE_STRUCT(base, (), (inherited))
 
-/// What the monitors of these tests guard.
+/// The state of the monitors in these tests.
 struct room : base
 {
     int readers = 0;
@@ -89,7 +89,7 @@ using change = transaction<room>;
 using monitor = redis::monitor<room>;
 using section = monitor::section;
 
-/// A server, and a session that uses it. The state has been written.
+/// A server with a written state, and a session that uses it.
 struct transaction_scene : coroutine_scene
 {
     transaction_scene()
@@ -102,7 +102,7 @@ struct transaction_scene : coroutine_scene
             });
     }
 
-    /// Carries out a transaction. Says how, and how many commands that took.
+    /// Executes a transaction. Returns whether it was executed, and the number of commands that it took.
     template <class... Steps>
     std::pair<bool, std::uint64_t> transact(const transaction<room, Steps...>& what)
     {
@@ -124,7 +124,7 @@ struct transaction_scene : coroutine_scene
         return transact(what) == std::pair(is_done, std::uint64_t(2));
     }
 
-    /// What goes wrong.
+    /// The text of the error of a transaction.
     template <class... Steps>
     std::string failure_of(const transaction<room, Steps...>& what,
                            const boost::system::error_condition& expected)
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(the_first_one_writes_all_of_the_state)
     BOOST_TEST(server.cli({"HGET", made.state_key(), "writers"}) == "3");
     BOOST_TEST(server.cli({"HGET", made.state_key(), "readers"}) == "2");
     BOOST_TEST(session.metrics().transactions == 2U);
-    // The scene's, and the first one.
+    // These are the release in the scene and that of the first transaction.
     BOOST_TEST(session.metrics().releases == 2U);
 }
 
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(what_it_can_not_is_done_by_a_section)
     BOOST_TEST(is_section(change().require(&room::limit, std::equal_to(), 4), false));
 }
 
-// Redis computes with doubles, and these are numbers of 64 bits.
+// Redis computes with doubles, but these numbers have 64 bits.
 BOOST_AUTO_TEST_CASE(large_numbers_are_exact)
 {
     constexpr std::int64_t odd = (std::int64_t(1) << 53) + 1;
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(a_text_of_another_form_is_read_by_the_client)
     BOOST_TEST(is_section(change().add(&room::readers, 1)));
     BOOST_TEST(field("readers") == "8");
     server.run({"HDEL", guarded.state_key(), "larger"});
-    // What its type says, as it has no field.
+    // The missing field has the default value of its type.
     BOOST_TEST(is_one_command(change().add(&room::larger, 1)));
     BOOST_TEST(field("larger") == "6");
 }
@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(a_text_that_is_no_value_is_an_error)
         BOOST_TEST(why.find(text) != std::string::npos, why);
         BOOST_TEST(field("readers") == text);
     }
-    // It does not disturb who does not look at it.
+    // A transaction that does not use this field succeeds.
     BOOST_TEST(is_one_command(change().add(&room::writers, 1)));
 }
 
@@ -402,7 +402,7 @@ BOOST_AUTO_TEST_CASE(one_that_waits_takes_one_command_and_one_message)
         });
     BOOST_TEST(told == "123");
     BOOST_TEST(field("readers") == "4");
-    // The end of the section has done it all.
+    // The end of the critical section has executed all three transactions.
     BOOST_TEST(server.cli({"INFO", "commandstats"}).find("cmdstat_evalsha:calls=1,") !=
                std::string::npos);
     const auto after = second.metrics();
@@ -471,7 +471,7 @@ BOOST_AUTO_TEST_CASE(nobody_knows_whether_one_that_waits_when_the_session_is_clo
         });
 }
 
-// Several sessions, each with its own idea of what the server remembers.
+// Several sessions use slots. Each knows only its own results.
 BOOST_AUTO_TEST_CASE(each_is_carried_out_once)
 {
     constexpr int each = 50;
@@ -496,7 +496,7 @@ BOOST_AUTO_TEST_CASE(each_is_carried_out_once)
     context.run();
     BOOST_TEST(done == 4 * each);
     BOOST_TEST(field("readers") == std::to_string(4 * each));
-    // Nobody had to wait, since nobody was in a section.
+    // No transaction had to wait, since no critical section was in progress.
     BOOST_TEST(second.metrics().acquires == 0U);
     BOOST_TEST(second.metrics().releases == 0U);
 }
