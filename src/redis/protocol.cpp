@@ -36,14 +36,14 @@ constexpr std::array<std::string_view, 18> status_names{
     "cancelled", "lost",   "unmet",    "unknown", "impossible", "ok",
     "excess",    "exists", "mismatch", "foreign", "wrongtype",  "damaged"};
 
-/// Reads a number that a server's clock can show, or 0. Whether it is one.
+/// Parses a time of a server's clock, or 0. Returns whether the text is valid.
 bool parse_time(std::string_view text, std::int64_t& value) noexcept
 {
     constexpr std::int64_t last = std::int64_t(1) << 53;
     return parse_number(text, value) && value >= 0 && value <= last;
 }
 
-/// Takes the next word off a text; empty at its end.
+/// Removes the first word from a text and returns it. Returns an empty word at the end.
 std::string_view next_word(std::string_view& text) noexcept
 {
     const std::size_t end = std::min(text.find(' '), text.size());
@@ -52,8 +52,8 @@ std::string_view next_word(std::string_view& text) noexcept
     return word;
 }
 
-/// Reads a deadline; behind a comma, when the next contribution lapses; and behind another one, a field that is spoiled.
-/// Whether it is one.
+/// Parses `DEADLINE[,NEXT[,FIELD]]`. The next lease of a contribution expires at the time NEXT. FIELD is a field of the
+/// state in which the script failed to undo a contribution. Returns whether the word is valid.
 bool parse_deadline(std::string_view word, standing& result)
 {
     const std::size_t first = std::min(word.find(','), word.size());
@@ -67,7 +67,7 @@ bool parse_deadline(std::string_view word, standing& result)
     return parse_time(word.substr(first + 1, second - first - 1), result.lapse);
 }
 
-/// What a script says about one lock, see answer() in lua/prologue.lua.
+/// Parses the reply about one lock, see answer() in lua/prologue.lua.
 std::optional<standing> parse_standing(std::string_view text)
 {
     const auto* const name = std::ranges::find(status_names, next_word(text));
@@ -76,13 +76,13 @@ std::optional<standing> parse_standing(std::string_view text)
     std::int64_t more = 0;
     standing result;
     result.said = static_cast<standing::status>(name - status_names.begin());
-    // Of keys that are not ours there is nothing more to say.
+    // A reply with `foreign` or a later status contains nothing else.
     if (result.said < standing::status::foreign &&
         (!parse_time(next_word(text), result.now) || !parse_time(next_word(text), result.fence) ||
          !parse_deadline(next_word(text), result)))
         return std::nullopt;
     for (std::int64_t* const number : {&result.ticket, &more})
-        // What is left off at the end is 0.
+        // Trailing numbers are omitted when they are 0.
         if (!text.empty() && !parse_number(next_word(text), *number))
             return std::nullopt;
     result.more = more != 0;
@@ -108,7 +108,7 @@ bool is_transient(std::string_view error) noexcept
 
 bool is_damage(std::string_view error) noexcept
 {
-    // Where a number is missing, Lua says that there was an attempt to compute with nothing.
+    // If a number is missing, Lua reports an attempt to compute with nil.
     constexpr std::array<std::string_view, 5> signs{
         "WRONGTYPE ", ": attempt to ", ": bad argument #", " arguments must be strings or integers",
         not_understood};
@@ -177,7 +177,7 @@ std::optional<field_map> parse_state(std::string_view text)
 std::optional<message> parse_message(std::string_view text)
 {
     message result;
-    // In the order of the kinds.
+    // In the order of message::kind.
     constexpr std::array<std::string_view, 5> kinds{"grant", "lost", "released", "unmet",
                                                     "impossible"};
     const auto what = std::ranges::find(kinds, next_word(text));

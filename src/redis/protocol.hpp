@@ -17,29 +17,30 @@
 #include "clock_bound.hpp"
 #include "names.hpp"
 
-// What client and server say to each other. The scripts in lua/ are the other end.
+// The operations, replies and messages of the protocol between client and server. The scripts in lua/ implement the
+// server's side.
 
 namespace turnstile::redis::detail {
 
-/// How long to wait before a command is sent again that the server refused for the moment.
+/// The delay before the client repeats a command that the server refused temporarily.
 inline constexpr local_time retry_interval = std::chrono::milliseconds(100);
 
-/// Whether the server may accept the same command later: it is no answer, then.
+/// Whether an error is temporary: the server may accept the same command later, so such an error is not an answer.
 [[nodiscard]] bool is_transient(std::string_view error) noexcept;
 
-/// What is said of an answer that cannot be parsed.
+/// The error text for an answer that cannot be parsed.
 inline constexpr std::string_view not_understood = "the answer of a script cannot be understood";
 
-/// Whether an error shows that a script could not compute with what lies in the keys.
+/// Whether an error shows that a script could not process the contents of the keys.
 [[nodiscard]] bool is_damage(std::string_view error) noexcept;
 
-/// What an operator is told of a state that is damaged, and of the error that shows it, if there is one.
+/// Describes a damaged state for an operator. Includes the error that shows the damage, unless `error` is empty.
 [[nodiscard]] std::string damage_text(const std::string& key, std::string_view error);
 
-/// Reads a whole number that is the whole text. Whether it is one.
+/// Parses a whole number. Returns false if the text is not exactly one number.
 [[nodiscard]] bool parse_number(std::string_view text, std::int64_t& value) noexcept;
 
-/// The scripts.
+/// The operations of the protocol. A script executes each of them.
 enum class operation
 {
     acquire,
@@ -48,45 +49,45 @@ enum class operation
     renew,
     nudge,
     resync,
-    /// Of a lock: ends a section that has changed something, or goes to sleep.
+    /// For a lock: ends a critical section with a commit, with the start of a wait on a condition, or with both.
     leave,
-    /// Of a lock: signals those who sleep on a condition.
+    /// For a lock: notifies waiters of a condition.
     signal,
-    /// Of a lock: ends a sleep without a signal.
+    /// For a lock: ends a wait on a condition without a notification.
     wake,
-    /// Of a monitor: confirms a grant, and reads the state.
+    /// For a monitor: confirms a grant and reads the state.
     fetch,
-    /// Of a monitor: extends the leases of contributions to its state, or ends them.
+    /// For a monitor: renews the leases of contributions, or undoes contributions.
     keep,
-    /// Of a monitor: changes the state without a section, perhaps later; if the server cannot, acquires.
+    /// For a monitor: executes a transaction without a critical section, at once or later. If the server cannot execute
+    /// it, the operation acquires the lock.
     transact,
-    /// Of a pool: adds units, creates it, sets its capacity, or reads how many units there are.
+    /// For a pool: adds units, creates the pool, sets its capacity, or reads the number of available units.
     count,
 };
 
-/// How many operations there are.
 inline constexpr std::size_t operation_count = 13;
 
-/// Whether an operation is about attempts of a client, of each of which one command at most is under way; not about
-/// calls, contributions, or all who wait.
+/// Whether an operation concerns attempts, each of which has at most one command in flight. The other operations
+/// concern calls, contributions, or all waiters of a lock.
 [[nodiscard]] constexpr bool is_about_attempts(operation op) noexcept
 {
     return op != operation::nudge && op != operation::signal && op != operation::keep &&
            op != operation::count;
 }
 
-/// What an operation is done to: each kind has scripts of its own.
+/// The kind of object that an operation applies to. Each kind has its own scripts.
 enum class object_kind
 {
     mutex,
     pool,
 };
 
-/// The name of the script of an operation, that of its file.
+/// The name of an operation's script: its file name, after `pool_` for a script of lua/pool.
 [[nodiscard]] std::string_view name_of(operation op,
                                        object_kind kind = object_kind::mutex) noexcept;
 
-/// A script that is to be run.
+/// A command to send: a script with its keys and arguments.
 struct command
 {
     std::uint64_t number = 0;
@@ -96,64 +97,65 @@ struct command
     object_kind kind = object_kind::mutex;
 };
 
-/// What a script says about one lock.
+/// The reply of a script about one lock.
 struct standing
 {
     enum class status
     {
         own,
         queued,
-        /// On a condition.
+        /// The attempt waits on a condition.
         asleep,
         busy,
         gone,
         released,
         cancelled,
         lost,
-        /// Of a monitor: the state is not as a transaction requires it.
+        /// For a monitor: a requirement of the transaction does not hold.
         unmet,
         unknown,
-        /// Of a pool: more units than it can ever have.
+        /// For a pool: the requested units exceed the capacity.
         impossible,
         ok,
-        /// Units would be added that nobody took.
+        /// The call would add units that were never taken.
         excess,
-        /// What was to be created is there already.
+        /// The object that the call should create already exists.
         exists,
-        /// The pool has another capacity than the client says.
+        /// The capacity of the pool differs from the one that the client stated.
         mismatch,
         foreign,
         wrong_type,
-        /// The state of the lock cannot be read.
+        /// The state of the lock cannot be parsed.
         damaged,
     };
 
     status said = status::unknown;
-    /// What the lock's clock shows; 0 if there is no lock, since the keys are not ours.
+    /// The time of the lock's clock; 0 if the keys do not contain a lock that the script can read.
     server_time now = 0;
-    /// That of the last grant.
+    /// The fencing token of the last grant.
     std::int64_t fence = 0;
-    /// When the lease of the owner ends; 0 if nobody owns the lock.
+    /// The end of the holder's lease; 0 without a holder.
     server_time deadline = 0;
-    /// When the next contribution to the state lapses, unless it is extended; 0 if there is none.
+    /// The time at which the next lease of a contribution expires, unless it is renewed; 0 without contributions.
     server_time lapse = 0;
-    /// The field of the state out of which a contribution could not be taken just now; empty if that did not happen.
+    /// The field of the state in which the script failed to undo a contribution; empty without such a failure.
     std::string spoiled;
     std::int64_t ticket = 0;
-    /// Whether the script stopped before all was done.
+    /// Whether the script stopped before its work was complete.
     bool more = false;
     std::string extra;
 };
 
-/// What a script's reply says, by its leaves in order, one for each lock; nothing if it is none. One of several leaves that
-/// cannot be read counts as `damaged`: a script passes on what it finds in the keys of that lock.
+/// Parses a script's reply, which has one leaf for each lock, in order. Returns nothing if there is no leaf, or if the
+/// only leaf cannot be parsed. If one of several leaves cannot be parsed, it counts as `damaged`, because a script
+/// copies values from the keys of that lock into the leaf.
 [[nodiscard]] std::optional<std::vector<standing>> parse_standings(
     std::span<const std::string> leaves);
 
 /// The fields of a hash.
 using field_map = std::map<std::string, std::string>;
 
-/// The state that an answer carries, see contents() in lua/prologue.lua; nothing if it carries none.
+/// Parses the state in an answer, see contents() in lua/prologue.lua. Returns nothing if the text is malformed.
 [[nodiscard]] std::optional<field_map> parse_state(std::string_view text);
 
 /// A message on a wake channel.
@@ -163,11 +165,11 @@ struct message
     {
         grant,
         lost,
-        /// A transaction that waited was carried out.
+        /// The server executed a waiting transaction.
         released,
-        /// A requirement of a transaction that waited does not hold.
+        /// A requirement of a waiting transaction does not hold.
         unmet,
-        /// Of a pool: somebody has set the capacity below what the waiter wants.
+        /// For a pool: the capacity was set to fewer units than the waiter requests.
         impossible,
     };
 
@@ -176,13 +178,13 @@ struct message
     std::int64_t fence = 0;
     server_time deadline = 0;
     server_time now = 0;
-    /// Of a loss: whether an operator has broken the lock.
+    /// For a loss: whether an operator broke the lock.
     bool is_broken = false;
-    /// Of a grant of a monitor: its state, if the message carries it.
+    /// For a grant of a monitor: the state, if the message contains it.
     std::optional<field_map> state{};
 };
 
-/// What a message says, or nothing if it is none of ours.
+/// Parses a message. Returns nothing if the text is not a message of this protocol.
 [[nodiscard]] std::optional<message> parse_message(std::string_view text);
 
 }  // namespace turnstile::redis::detail
