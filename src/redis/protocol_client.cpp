@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-// What attempts and calls go through, connections that come and go, and time. Beside it stand what is decided about
-// grants, answers, contributions and cohorts, and how it is said.
+// Attempts, calls, connections and timers. The other files implement grants, answers, contributions,
+// cohorts and commands.
 
 namespace turnstile::redis::detail {
 
@@ -15,10 +15,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Renewals that are due within this time go together.
+// Renewals that are due within this time are sent together.
 constexpr local_time renewal_window = milliseconds(20);
 
-// How far nudges of different clients are spread, and how much later those come that wait further behind.
+// The nudges of different clients are spread over this time. A waiter further back in the queue sends its nudge later,
+// by 1 ms for each of the first `nudge_positions` positions.
 constexpr local_time nudge_spread = milliseconds(20);
 constexpr std::int64_t nudge_positions = 64;
 
@@ -86,10 +87,10 @@ attempt_id protocol_client::begin(local_time now, lock_id id, const demand& what
     advance(now);
     auto& entry = add_attempt(id);
     entry.second.wants = what;
-    // There can be no smaller ticket.
+    // No other ticket is smaller.
     if (what.first)
         entry.second.ticket = 1;
-    // Who does not wait asks the server, which says at once whether the lock is free.
+    // An attempt that does not wait bypasses the cohort: the server reports at once whether the lock is free.
     if (lock_state& lock = locks_.at(id); lock.options.cohort > 0 && what.waits)
     {
         entry.second.at = phase::parked;
@@ -140,14 +141,14 @@ void protocol_client::end_attempt(attempt_id id)
     const lock_id left = found->second.lock;
     lock_state& lock = locks_.at(left);
     lock.parked.erase(id);
-    // What the server remembers of a slot has to be known to who uses it next.
+    // A slot can be used again only if the client knows what the server remembers of it.
     if (found->second.tries < 2 && !found->second.doubtful)
         slots_.at(lock.slots).free.insert(found->second.slot);
     attempts_.erase(found);
     leave_lock(left);
 }
 
-/// What has used a lock has ended. With the last of it, the lock may go.
+/// Called when an attempt, a call or a contribution of a lock has ended. After the last one, a closed lock is erased.
 void protocol_client::leave_lock(lock_id id)
 {
     const auto lock = locks_.find(id);
@@ -169,7 +170,7 @@ void protocol_client::end_with(attempt_entry& entry, attempt_failure reason, std
     end_attempt(entry.first);
 }
 
-/// The attempt that somebody outside has, by the number that it is known by there.
+/// Finds an attempt by the number that its caller knows.
 protocol_client::attempt_map::const_iterator protocol_client::find_bearer(attempt_id id) const
 {
     const auto guise = guises_.find(id);
@@ -179,7 +180,7 @@ protocol_client::attempt_map::const_iterator protocol_client::find_bearer(attemp
 
 protocol_client::attempt_map::iterator protocol_client::find_bearer(attempt_id id)
 {
-    // To erase nothing is how a map makes an iterator of one that is const.
+    // Erasing an empty range converts a const_iterator to an iterator.
     const auto found = std::as_const(*this).find_bearer(id);
     return attempts_.erase(found, found);
 }
@@ -192,7 +193,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
         return false;
     if (entry.second.doubtful)
     {
-        // The answer will tell. If none can come, nobody has to wait for one.
+        // The answer will show the outcome. If no answer can arrive, the caller does not wait for one.
         if (is_transacting(entry.second))
             entry.second.unwanted = true;
         else
@@ -201,7 +202,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
     }
     const bool may_be_done = waits_as_transaction(entry);
     const lock_state& lock = locks_.at(entry.second.lock);
-    // Its place is the next one's: nothing need be said.
+    // The first parked attempt inherits this position, so no command is needed.
     if (lock.envoy == entry.first && !lock.parked.empty())
     {
         pass_to_parked(entry);
@@ -245,7 +246,7 @@ attempt_id protocol_client::release(local_time now, attempt_id id, farewell what
     }
     if (speaks)
         farewells_.emplace(entry.first, std::move(what));
-    // When the lease has ended, the lock is free, whether the server has heard of the release or not.
+    // When the lease has ended, the lock is free, whether or not the server has received the release.
     const local_time limit = each.expires;
     clear_timers(entry);
     each.at = phase::releasing;
@@ -254,7 +255,7 @@ attempt_id protocol_client::release(local_time now, attempt_id id, farewell what
     set_timer(timer::loss, entry.first, each.loss_at, limit);
     const attempt_id sleeper = each.sleeper;
     proceed(entry);
-    // Behind the release, so that the lock is free for the next one if nobody else waits.
+    // The next envoy requests the lock after the release, so it finds the lock free if there is no other waiter.
     dismiss_envoy(entry);
     return sleeper;
 }
@@ -359,7 +360,7 @@ std::string_view protocol_client::phase_name(attempt_id id) const
     return found == attempts_.end() ? "" : names[static_cast<std::size_t>(found->second.at)];
 }
 
-/// Says to the server what an attempt has to say, if that is possible now.
+/// Sends the next command of an attempt, if there is one and it can be sent now.
 void protocol_client::proceed(attempt_entry& entry)
 {
     attempt& each = entry.second;
@@ -416,19 +417,19 @@ void protocol_client::enter_queue(attempt_entry& entry, const standing& told, bo
         proceed(entry);
 }
 
-/// Enters the queue again, with the place that the attempt had.
+/// Enters the queue again, at the attempt's former position.
 void protocol_client::rejoin(attempt_entry& entry)
 {
-    // A grant that has ended where it was made was for a section.
+    // The present server granted the lock for a critical section, so it does not execute the transaction.
     if (entry.second.at == phase::confirming && entry.second.server == server_)
         decline(entry);
-    // One that waited, and is not there any more, may have been carried out by the server that knew it; another one
-    // does not know of that either, if it is not there.
+    // The server that knew the waiting transaction may have executed it. Another server that does not know the
+    // execution lacks its effects as well, so it may execute the transaction.
     if (waits_as_transaction(entry))
         entry.second.server = server_;
     leave_queue(entry);
     entry.second.at = phase::joining;
-    // It had its place among the sleepers, not in the queue.
+    // The ticket belongs to the queue of the condition, not to that of the lock.
     if (std::exchange(entry.second.asleep, false))
         entry.second.ticket = 0;
     entry.second.told = {};
@@ -436,7 +437,7 @@ void protocol_client::rejoin(attempt_entry& entry)
     proceed(entry);
 }
 
-// --- what happens -------------------------------------------------------------------------------
+// --- events -------------------------------------------------------------------------------------
 
 void protocol_client::connected(local_time now, std::uint64_t incarnation,
                                 const server_state& server)
@@ -446,8 +447,9 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
     {
         run_id_ = server.run_id;
         ++server_;
-        // The first one may have lost what it knew when it was started, which is not known exactly. Any other
-        // may never have known what the one before did, however long it has been there; and its clock may be behind.
+        // The first server may have lost its memory when it was started, and the time of its start is not known
+        // exactly. Any other server may lack changes of the previous one, however long it has been running, and its
+        // clock may be behind.
         if (options_.grace.count() > 0)
         {
             const bool is_first = server_ == 1;
@@ -481,20 +483,21 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
 
 void protocol_client::disconnected(local_time now)
 {
-    // What is over by now is over, but nothing can be said about it any more.
+    // Leases that have expired by now end, but no more commands can be sent about them.
     up_ = false;
     advance(now);
     flights_.clear();
     for (auto& entry : attempts_)
     {
         attempt& each = entry.second;
-        // The release that takes the units may have been executed.
+        // The server may have executed the release that takes the units.
         if (each.wants.takes && each.at == phase::releasing && each.flight != 0)
             each.doubtful = true;
         each.flight = 0;
         each.told = {};
         each.stale = !each.incarnations.empty();
-        // What is heard over another connection says nothing about what came over the one before.
+        // Only an answer of this connection shows that its earlier messages have arrived. An answer of the
+        // next one does not.
         if (waits_as_transaction(entry) && !std::exchange(each.doubtful, true))
             each.since = std::max(each.since, locks_.at(each.lock).heard);
         set_timer(timer::retry, entry.first, each.retry_at, never);
@@ -551,8 +554,8 @@ void protocol_client::received(local_time now, std::string_view text)
          true);
 }
 
-/// Whether a message says how a transaction has ended. Nobody waits to hear it who has the lock, or was told already that
-/// nobody knows; and that it was not carried out is not the end of one that was sent again since.
+/// Whether a message reports the end of a transaction. It does not if the attempt holds the lock, or if the caller
+/// already knows that the outcome is unknown. `unmet` does not end a transaction that has been sent again since.
 bool protocol_client::is_about(const message& what, const attempt_entry& entry) const
 {
     const attempt& each = entry.second;
@@ -578,7 +581,7 @@ std::optional<local_time> protocol_client::next_tick() const
 
 // --- time ---------------------------------------------------------------------------------------
 
-/// Whatever happens: first of all, what is over by now is over.
+/// Expired leases are processed before incoming events.
 void protocol_client::advance(local_time now)
 {
     now_ = std::max(now_, now);
@@ -677,8 +680,8 @@ void protocol_client::clear_timers(attempt_entry& entry)
     set_timer(timer::retry, entry.first, each.retry_at, never);
 }
 
-/// Has the lock looked at when the lease of its owner has ended, or that of a contribution for whose end somebody
-/// may sleep: the server does nothing by itself.
+/// Schedules a nudge for the end of the holder's lease, or of a contribution's lease if waiters of a condition may
+/// depend on it: the server does nothing by itself.
 void protocol_client::arm_nudge(lock_id id, const standing& told)
 {
     lock_state& lock = locks_.at(id);
@@ -689,21 +692,22 @@ void protocol_client::arm_nudge(lock_id id, const standing& told)
         static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(nudge_spread.count()));
     const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
     local_time left(std::max<std::int64_t>(told.deadline - told.now, 0));
-    // Who sleeps asks now and then only whether it still does: a message may have been lost. Where nobody owns the
-    // lock, nobody is in the queue, so those who were have been put to sleep.
+    // An attempt that waits on a condition only checks from time to time whether it still does, because a
+    // message may have been lost. If the lock has no holder, its queue is empty, so the attempts in it have been
+    // moved to a condition.
     const bool nobody_queues = told.said == standing::status::asleep && told.deadline == 0;
     if (lock.asleep == lock.waiters.size() || nobody_queues)
     {
         const local_time owned = left;
         left = std::max(left, local_time(lock.options.lease));
-        // What has lapsed already is undone when its owner gives the lock back.
+        // A contribution that has already expired is undone when the holder releases the lock.
         if (told.lapse != 0)
             left = std::min(left, std::max(local_time(told.lapse - told.now), owned));
     }
     set_timer(timer::nudge, id, lock.nudge_at, now_ + left + later + local_time(spread));
 }
 
-/// Splitmix64, by Sebastiano Vigna: the public-domain generator.
+/// The public-domain generator Splitmix64 by Sebastiano Vigna.
 std::uint64_t protocol_client::random() noexcept
 {
     random_ += 0x9E3779B97F4A7C15U;

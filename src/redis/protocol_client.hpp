@@ -26,48 +26,48 @@
 
 namespace turnstile::redis::detail {
 
-/// Names an attempt of a client to get a lock; rises by one with each.
+/// Identifies an attempt of a client to acquire a lock. The number increases by one with each attempt.
 using attempt_id = std::uint64_t;
 
-/// Names a lock, or a pool, within a client.
+/// Identifies a lock or a pool within a client.
 using lock_id = std::uint64_t;
 
-/// Names a call of a client; rises by one with each.
+/// Identifies a call of a client. The number increases by one with each call.
 using call_id = std::uint64_t;
 
-/// Names a bond of a client: a contribution to the state of a monitor that is bound to a lease.
+/// Identifies a contribution of a client to the state of a monitor. The contribution has a lease.
 using bond_id = std::uint64_t;
 
-/// What a pool is made with, should it not exist yet.
+/// The parameters with which the server creates a pool that does not exist.
 struct pool_shape
 {
-    /// Ordinary units, and special ones: see lua/pool/prologue.lua.
+    /// Ordinary and special units in one number, see lua/pool/prologue.lua.
     std::int64_t capacity = 0;
-    /// How many units are not there at first, although nobody holds them.
+    /// The number of units that are unavailable at first, although they have no holder.
     std::int64_t outside = 0;
 
     friend bool operator==(const pool_shape&, const pool_shape&) = default;
 };
 
-/// How a lock is held.
+/// The options of a lock or a pool.
 struct lease_options
 {
-    /// How long a lock is held after its holder was heard of last.
+    /// A lease lasts this long from its last renewal.
     std::chrono::milliseconds lease{15000};
-    /// How long a grant lasts that has not been confirmed; not longer than the lease.
+    /// The claim lease, which an unconfirmed grant has. It is not longer than the lease.
     std::chrono::milliseconds claim{4000};
-    /// How long an unused lock is remembered.
+    /// The time for which the server remembers an unused lock.
     std::chrono::milliseconds idle{60000};
-    /// Whether the lease is extended for as long as the lock is held.
+    /// Whether the client renews the lease for as long as the lock is held.
     bool renew = true;
-    /// Of a pool; a lock has none.
+    /// The parameters of a pool; empty for a lock.
     std::optional<pool_shape> pool;
-    /// Of a pool: whether another capacity than that of the shape is accepted.
+    /// For a pool: whether the client accepts a capacity that differs from its own.
     bool adopts = false;
-    /// Of a monitor, the key of its state; empty if the lock is none.
+    /// For a monitor: the key of its state. For any other lock, empty.
     std::string state;
-    /// Of a lock that is neither pool nor monitor: how often those of this client pass it on among
-    /// themselves before the server has it back; 0 for never.
+    /// For a lock that is neither a pool nor a monitor: the maximum number of hand-overs within this client before it
+    /// releases the lock at the server. 0 disables cohorts.
     std::uint32_t cohort = 0;
 
     [[nodiscard]] object_kind kind() const noexcept
@@ -78,19 +78,19 @@ struct lease_options
     friend bool operator==(const lease_options&, const lease_options&) = default;
 };
 
-/// What is wanted of a lock or a pool.
+/// The request that an attempt makes to a lock or a pool.
 struct demand
 {
     bool waits = true;
-    /// Of a pool: how many units.
+    /// For a pool: the number of units.
     std::int64_t units = 1;
-    /// Of a pool: whether the units are wanted without a lease. They are taken out of the pool then.
+    /// For a pool: whether the attempt takes the units for good, without a lease.
     bool takes = false;
-    /// Of a pool: whether it comes in front of all who wait.
+    /// For a pool: whether the attempt enters the queue in front of all waiters.
     bool first = false;
 };
 
-/// What a pool is asked that is no attempt to get units of it; or a lock.
+/// The kinds of calls. A call to a pool does not request units; a call to a lock notifies waiters of a condition.
 enum class inquiry
 {
     add,
@@ -101,186 +101,188 @@ enum class inquiry
     signal_all,
 };
 
-/// What somebody contributes to the state of a monitor.
+/// A contribution to the state of a monitor.
 struct bond_terms
 {
     std::string field;
-    /// Added to the field.
+    /// The amount that is added to the field.
     std::int64_t amount = 0;
-    /// All who sleep on it are signalled if the server undoes the contribution.
+    /// If the server undoes the contribution, it notifies all waiters of this condition.
     std::string condition;
 };
 
-/// A bond, and what the server knows it by: how it can be undone.
+/// The id of a contribution, and the record from which the server can undo it.
 struct bond_name
 {
     bond_id id = 0;
     std::string record;
 };
 
-/// What a section says as it ends.
+/// The end of a critical section: the changes to commit, and the condition to wait on.
 struct farewell
 {
-    /// The condition on which its owner goes to sleep; empty if it does not.
+    /// The condition on which the holder waits next; empty for none.
     std::string condition;
-    /// The conditions that are signalled, and whether all sleepers are.
+    /// The conditions to notify, and whether to notify all of their waiters.
     std::vector<std::pair<std::string, bool>> signals;
-    /// The fields of the state that have changed; one without a value is no more.
+    /// The changed fields of the state. A field without a value is removed.
     std::vector<std::pair<std::string, std::optional<std::string>>> fields{};
-    /// The contributions that the fields contain now, and those that were taken out of them.
+    /// The contributions that this commit adds to the fields, and those that it withdraws from them.
     std::vector<bond_name> bound{};
     std::vector<bond_name> freed{};
 
-    /// Whether it says more than that its owner goes to sleep.
+    /// Whether there is anything to commit, apart from a wait on a condition.
     [[nodiscard]] bool changes_anything() const noexcept
     {
         return !signals.empty() || !fields.empty() || !bound.empty() || !freed.empty();
     }
 };
 
-/// What a client is made of.
+/// The options of a client.
 struct client_options
 {
-    /// Names the client. Nobody can guess it.
+    /// Identifies the client. Others cannot guess it.
     std::uint64_t nonce = 0;
-    /// What the names of the wake channels begin with.
+    /// The prefix of the names of the wake channels.
     std::string wake_prefix;
-    /// How long before the end of a lease its holder is told that it is over, at least.
+    /// The minimum margin: the client stops relying on a lease at least this long before its end. A short lease has a
+    /// smaller margin, see margin_of().
     std::chrono::microseconds margin{50000};
-    /// After which part of the lease in force it is renewed.
+    /// The client renews a lease after this fraction of the lease in force.
     double renew_fraction = 1.0 / 3;
-    /// How long after its start, or after it took over, a server keeps locks for those who may have held them before.
+    /// For this time after its start or takeover, a server grants no lock that it may have forgotten.
     std::chrono::microseconds grace{0};
-    /// The clocks of client and server may differ by one part in so many.
+    /// The clocks of client and server may differ by one part in `drift`.
     std::int64_t drift = clock_bound::usual_drift;
 };
 
-/// What a client is told of its server.
+/// The properties of the server at the start of a connection.
 struct server_state
 {
-    /// Servers differ in it; and so does one from itself, after it was started again.
+    /// Differs between servers, and changes when a server is restarted.
     std::string_view run_id;
-    /// What its clock showed.
+    /// The time of the server's clock.
     server_time now = 0;
-    /// When it was started, at the latest.
+    /// The latest time at which the server may have started.
     server_time started = 0;
 };
 
 /**
- * What each safeguard of the client is there for can be seen by leaving it out: the simulation does. All of
- * them are on otherwise.
+ * The safeguards of the client. The simulation disables them to show the defect that each one prevents. Otherwise, all
+ * of them are enabled.
  */
 struct safeguards
 {
-    /// A grant is entered only if its deadline is certainly ahead; renewed first if not.
+    /// The client enters a grant only if its deadline is certainly in the future. Otherwise, it renews the lease first.
     bool clock_bound = true;
-    /// Of one attempt never two commands are under way.
+    /// An attempt has at most one command in flight.
     bool single_flight = true;
     /// Each connection has an incarnation, which is a part of the ids.
     bool incarnations = true;
-    /// Who enters the queue again says which place it had.
+    /// An attempt that enters the queue again states its former ticket.
     bool ticket_hints = true;
-    /// All ids are remembered by which the server may know an attempt.
+    /// The client remembers all ids by which the server may know an attempt.
     bool all_ids = true;
-    /// A grant that an attempt used before is not entered again.
+    /// An attempt does not enter a grant that it has used before.
     bool fence_floor = true;
-    /// A fence below one that was seen before is not accepted.
+    /// The client does not accept a fencing token below one that it has seen before.
     bool fence_regression = true;
-    /// Renewals depend on the lease in force, which may be a short one.
+    /// The time of a renewal depends on the lease in force, which may be a claim lease.
     bool lease_in_force = true;
-    /// A lease that is over is over, whatever a message says that is read late.
+    /// Expired leases are processed before incoming events, so a delayed message does not bring a lock back.
     bool deadline_first = true;
-    /// Waiters ask when the lease of the owner has ended.
+    /// Waiters send a nudge when the holder's lease has ended.
     bool nudge = true;
 };
 
-/// Whether a lock that was given back had been held until then.
+/// Whether a released lock was held until its release.
 enum class release_result
 {
     released,
-    /// The lease had ended before.
+    /// The lease had ended before the release.
     lost,
-    /// The server can not tell: it lost its memory, or can not be reached.
+    /// The result is not known: the server has lost its memory or cannot be reached.
     unknown,
     /// The server refused to run the script.
     refused,
 };
 
-/// Why an attempt has failed.
+/// Why an attempt failed.
 enum class attempt_failure
 {
-    /// It was not to wait, and somebody owns the lock.
+    /// The attempt does not wait, and the lock is not available.
     busy,
-    /// The keys of the lock have a layout of another version.
+    /// The keys of the lock have the layout of another version.
     foreign_layout,
-    /// The keys of the lock hold something else.
+    /// The keys of the lock contain something else.
     wrong_type,
-    /// The state of the lock cannot be read.
+    /// The state of the lock cannot be parsed.
     damaged,
-    /// The pool can never have so many units.
+    /// The requested units exceed the capacity of the pool.
     impossible,
-    /// The pool has another capacity than it was opened with.
+    /// The capacity of the pool differs from the one that it was opened with.
     capacity_mismatch,
-    /// The server granted the lock with a fence that is lower than one seen before.
+    /// The server granted the lock with a fencing token that is not above one seen before.
     fence_regressed,
-    /// The lock that was to be given back by going to sleep had been lost.
+    /// The lock was lost before the attempt could release it and wait on a condition.
     lost,
-    /// The server can not tell whether that was carried out which was said before going to sleep.
+    /// The outcome is not known: of a transaction, or of the commit that starts a wait on a condition.
     unknown,
     /// The server refused to run the script.
     refused,
-    /// The transaction was given up, and was not carried out.
+    /// The transaction was cancelled. The server did not execute it.
     cancelled,
 };
 
-/// An attempt has got its lock, which is held until `expires` unless it is extended.
+/// An attempt has acquired its lock. It holds the lock until `expires`, unless the lease is renewed.
 struct granted
 {
     attempt_id attempt;
     std::int64_t fence;
     local_time expires;
-    /// When the message came that granted the lock; 0 if none did.
+    /// The arrival time of the message that granted the lock; 0 if there was none.
     local_time heard{};
-    /// Whether it slept, and was woken by @ref protocol_client::wake and not by a signal.
+    /// Whether the attempt waited on a condition, and @ref protocol_client::wake instead of a notification
+    /// ended the wait.
     bool woken = false;
-    /// Of a monitor, its state.
+    /// For a monitor: its state.
     field_map state{};
 };
 
-/// A lock is held longer than it was said before.
+/// The lease of a held lock has been renewed.
 struct extended
 {
     attempt_id attempt;
     local_time expires;
-    /// How many of the changes of @ref protocol_client::shrink the server knows of.
+    /// The number of changes by @ref protocol_client::shrink that the server has confirmed.
     std::uint64_t changes;
 };
 
-/// An attempt has taken its units out of the pool for good, and has ended.
+/// An attempt has taken its units for good, and has ended.
 struct taken
 {
     attempt_id attempt;
 };
 
-/// The server has dealt with a transaction by itself, and the attempt has ended.
+/// The server has decided a transaction by itself, and the attempt has ended.
 struct transacted
 {
     attempt_id attempt;
-    /// Whether it was carried out; if not, something that it requires did not hold.
+    /// Whether the server executed the transaction. If not, a requirement did not hold.
     bool carried_out;
 };
 
-/// A call has been answered.
+/// A call has ended.
 struct called
 {
     call_id call;
-    /// Of a call that the server refused: `cancelled` if nothing was done, `unknown` if that is not known.
+    /// For a call that the server refused: `cancelled` if the call certainly had no effect, otherwise `unknown`.
     standing::status said;
-    /// How many units are available now.
+    /// The number of units that are available now.
     std::int64_t available;
-    /// What the server said instead of an answer.
+    /// The error text, if the call has failed.
     std::string text;
-    /// The keys that it is about, if it has failed.
+    /// The keys that the error concerns, if the call has failed.
     std::string keys{};
 };
 
@@ -290,7 +292,7 @@ struct failed
     attempt_id attempt;
     attempt_failure reason;
     std::string text;
-    /// The keys that it is about, if the server or their contents are the reason.
+    /// The keys that the error concerns, if the server or the contents of the keys are the cause.
     std::string keys{};
 };
 
@@ -299,109 +301,112 @@ enum class loss_reason
 {
     /// Its lease expired before a renewal was confirmed.
     expired,
-    /// The server answered a renewal, or sent a message, that the lock is not held any more.
+    /// The server reported, in the answer to a renewal or in a message, that the attempt does not hold the lock.
     replaced,
-    /// The same, to the first question after a reconnect.
+    /// The server reported the same in its first answer after a reconnect.
     replaced_meanwhile,
-    /// An operator has taken the lock from its holder.
+    /// An operator broke the lock.
     broken,
 };
 
-/// A lock that was held is lost.
+/// A held lock was lost.
 struct lost
 {
     attempt_id attempt;
     loss_reason reason = loss_reason::expired;
-    /// When its lease expired, or would have.
+    /// The time at which the lease expired, or would have expired.
     local_time expires{};
 };
 
-/// A lock was given back.
+/// The release of a lock has ended.
 struct released
 {
     attempt_id attempt;
     release_result result;
     std::string text;
-    /// The keys that it is about, if the server refused it.
+    /// The keys that the error concerns, if the server refused the release.
     std::string keys{};
 };
 
-/// A contribution is not undone before `expires`.
+/// The server does not undo a contribution before `expires`.
 struct kept
 {
     bond_id bond;
     local_time expires;
 };
 
-/// A contribution has ended. It was taken back; or lost, and then the server undoes it, unless it was not made.
+/// A contribution has ended, because it was withdrawn or lost. The server undoes a lost contribution, if it was made.
 struct unbound
 {
     bond_id bond;
     bool lost;
 };
 
-/// Somebody has to repair what lies on the server.
+/// An operator has to repair data on the server.
 struct reported
 {
     std::string text;
 };
 
-/// What a client wants to have done.
+/// An action that the client requests, or an event that it reports.
 using action = std::variant<command, granted, extended, failed, lost, released, taken, transacted,
                             called, kept, unbound, reported>;
 
-/// What a client has seen and done, since it was made.
+/// Counts the actions and observations of a client since its construction.
 struct client_counters
 {
     std::array<std::uint64_t, operation_count> sent{};
-    /// Locks that were granted by the answer to a command, or by a message.
+    /// Locks that were granted by the answer to a command, and by a message.
     std::uint64_t granted_by_answer = 0;
     std::uint64_t granted_by_message = 0;
-    /// Locks that were passed on within a cohort.
+    /// Hand-overs within a cohort.
     std::uint64_t handed_over = 0;
-    /// Grants that had to be confirmed before they could be entered.
+    /// Grants that the client had to confirm before it could enter them.
     std::uint64_t confirmed = 0;
     std::uint64_t lost = 0;
     std::uint64_t regressed = 0;
     std::uint64_t reentered = 0;
     std::uint64_t malformed = 0;
     latency_histogram round_trip;
-    /// From lock() or try_lock() to `granted`.
+    /// The time from lock() or try_lock() to `granted`.
     latency_histogram lock_wait;
 };
 
 /**
- * The client's half of the protocol: decides everything and performs nothing.
+ * The client's half of the protocol. It makes all decisions and performs no input or output.
  *
- * Whoever drives it tells it what happens and what time it is, and performs the actions that it asks for,
- * in their order. It knows neither sockets nor threads nor clocks, and is a value: it can be copied, and
- * the copy goes on from there.
+ * The driver reports events and the time, and performs the requested actions in their order. The client uses no
+ * sockets, threads or clocks. It is a value: a copy continues independently.
  *
- * An attempt is born with @ref lock or @ref try_lock, and goes through these phases:
+ * @ref lock and @ref try_lock start an attempt, which goes through these phases:
  *
  *     parked -> joining -> queued -> confirming -> held -> releasing
  *                   \________\___________\_____ cancelling
  *
- * parked: it leaves it to its cohort's envoy to speak with the server. joining: the server may or may not know
- * it. queued: it has a place. confirming: it was granted the lock, but perhaps too long ago, so the lease is
- * renewed first; or the state of the monitor is not known. held. releasing: the lock is given back, or was lost
- * and the server need not wait. cancelling: nobody is interested any more.
+ * - parked: the envoy of the cohort represents the attempt at the server.
+ * - joining: the server may or may not know the attempt.
+ * - queued: the attempt has a position in a queue.
+ * - confirming: the attempt was granted the lock, but perhaps too long ago, so the client renews the lease first; or
+ *   the client does not know the state of the monitor yet.
+ * - held: the attempt holds the lock.
+ * - releasing: the client releases the lock; or the lock was lost, and the client informs the server, which then need
+ *   not wait.
+ * - cancelling: the caller no longer waits for the attempt.
  *
- * Of each attempt there is at most one command under way. What has to be said meanwhile is said when the
- * answer has come, or when the connection is back.
+ * An attempt has at most one command in flight. The next command is sent after the answer, or after a reconnect.
  *
- * A transaction is an attempt whose first command may do all of it. If it has not, the server knows what is wanted,
- * and does it in its turn; or it grants the lock, and the attempt goes on as any other. As long as it may have
- * been carried out without our knowing, it ends with an answer of the server, or with an unknown outcome.
+ * A transaction is an attempt whose first command may execute all of it. Otherwise, the server stores the transaction
+ * and executes it in its turn; or the server grants the lock, and the attempt continues like any other. While the
+ * server may have executed the transaction without the client's knowledge, the attempt ends with an answer of the
+ * server or with an unknown outcome.
  *
- * Who sleeps on a condition is an attempt that is queued elsewhere. It begins with the end of the section
- * whose owner goes to sleep, in the same script: until that is known to have been executed, it has a leader,
- * and nothing is said about it.
+ * A wait on a condition is an attempt that is queued elsewhere. It starts in the script that ends the critical section.
+ * Until the client knows that the server executed this script, the attempt has a leader and sends no commands.
  *
- * Of a lock with a *cohort*, one attempt at a time, the envoy, stands at the server for all of the client. What
- * it has there, a place in the queue or the lock, goes on to the first of those who are parked when its bearer
- * gives that up: so an attempt that the server knows may have one bearer after the other, and actions name
- * the bearer. Who is parked needs no commands.
+ * For a lock with a *cohort*, one attempt at a time, the envoy, represents the whole client at the server. When its
+ * bearer gives up the position in the queue, or the lock, the first parked attempt becomes the next bearer. So an
+ * attempt that the server knows may have several bearers, one after another, and actions name the bearer. A parked
+ * attempt needs no commands.
  */
 class protocol_client
 {
@@ -410,17 +415,17 @@ public:
 
     // --- locks and attempts ---
 
-    /// Makes a lock known, or a pool, if the options have one. Locks with a cohort are the same if keys and
-    /// options are.
+    /// Registers a lock, or a pool if the options describe one. Locks with a cohort share an id if their keys and
+    /// options are equal.
     lock_id open_lock(lock_keys keys, const lease_options& options);
 
-    /// Forgets a lock as soon as its last attempt has ended; once for each time that it was made known.
+    /// Reverts one open_lock(). After the last one, the client forgets the lock as soon as its last attempt has ended.
     void close_lock(lock_id id);
 
-    /// Starts to wait for a lock. Ends with `granted` or `failed`, or by @ref cancel.
+    /// Starts an attempt that waits for a lock. It ends with `granted` or `failed`, or by @ref cancel.
     attempt_id lock(local_time now, lock_id lock) { return begin(now, lock, demand()); }
 
-    /// Asks for a lock without waiting. Ends like @ref lock.
+    /// Starts an attempt that does not wait. It ends like @ref lock.
     attempt_id try_lock(local_time now, lock_id lock)
     {
         demand what;
@@ -428,110 +433,111 @@ public:
         return begin(now, lock, what);
     }
 
-    /// Asks for what is wanted. Ends like @ref lock; or with `taken`, if units are taken.
+    /// Starts an attempt with a request. It ends like @ref lock; or with `taken`, if it takes units.
     attempt_id begin(local_time now, lock_id id, const demand& what);
 
-    /// Starts to carry out a transaction of a monitor. Ends with `transacted` or `failed`, or with `granted`:
-    /// then it is up to the owner.
+    /// Starts a transaction of a monitor. It ends with `transacted` or `failed`; or with `granted`, and then the holder
+    /// executes the transaction.
     attempt_id transact(local_time now, lock_id lock, proposal what);
 
-    /// Gives up an attempt that has not ended yet. There is no further action about it. False if it is too
-    /// late, since units are being taken or a transaction may be carried out: it ends as always then, but does not
-    /// wait any more.
+    /// Cancels an attempt that has not ended yet. No further action concerns it. Returns false if it is too late,
+    /// because units are being taken or the server may execute a transaction: the attempt then ends as usual, but
+    /// without further waiting.
     bool cancel(local_time now, attempt_id id);
 
-    /// Gives back a lock that is held. Ends with `released`.
+    /// Releases a held lock. Ends with `released`.
     void release(local_time now, attempt_id id) { release(now, id, farewell()); }
 
-    /// The same, and says something as well, which counts only if the lock was held until then. If that is
-    /// to go to sleep, there is a new attempt, which ends like @ref lock; 0 if the lock is lost already.
+    /// Releases a held lock with a commit, which has no effect if the lock was lost before. Returns the new attempt
+    /// that waits on the condition of the commit, and ends like @ref lock; 0 without a condition, or if the lock has
+    /// been lost already.
     attempt_id release(local_time now, attempt_id id, farewell what);
 
-    /// Lets an attempt that sleeps wait for the lock at once, without a signal.
+    /// Ends the wait of an attempt on a condition without a notification. The attempt then waits for the lock.
     void wake(local_time now, attempt_id id);
 
-    /// From now on, so many units are held only, and so many altogether were left outside: nobody holds
-    /// them, but they are not back. When the server knows it, an `extended` says so. Returns how many
-    /// changes there were; 0 if nothing is held any more.
+    /// Reduces the units that an attempt holds, and sets the total number of units left outside: they have no holder,
+    /// but were not released. An `extended` reports that the server has confirmed the change. Returns the number of
+    /// changes; 0 if the attempt does not hold units any longer.
     std::uint64_t shrink(local_time now, attempt_id id, std::int64_t units, std::int64_t outside);
 
-    /// Says how many units were left outside, before all is given back.
+    /// Sets the number of units left outside, before a release of all units.
     void leave_outside(attempt_id id, std::int64_t outside);
 
-    /// Asks something of a pool. Ends with `called`. `number` is that of units that are to be added.
+    /// Starts a call to a pool. It ends with `called`. `number` is the number of units to add, or the new capacity.
     call_id call(local_time now, lock_id pool, inquiry what, std::int64_t number = 0);
 
-    /// Gives up a call that the server cannot know of. False if it may know of it: the call goes on then.
+    /// Cancels a call that the server cannot know. Returns false if the server may know the call, which then continues.
     bool abandon_call(call_id id);
 
-    /// Signals one who sleeps on a condition, or all, or all up to a ticket. Ends with `called`.
+    /// Notifies one waiter of a condition, all waiters, or all waiters up to the ticket `newest`. Ends with `called`.
     call_id signal(local_time now, lock_id lock, std::string condition, bool all,
                    std::int64_t newest = 0);
 
-    /// Names a contribution. It is made by a section that ends with it, see @ref farewell, and is kept from then
-    /// on. Ends with `unbound`.
+    /// Names a contribution. The commit of a critical section makes it, see @ref farewell. From then on, the client
+    /// renews its lease. The contribution ends with `unbound`.
     [[nodiscard]] bond_name bind(lock_id lock, const bond_terms& what);
 
-    /// Has the server undo a contribution, as soon as it is made. There is no further action about it.
+    /// Requests that the server undo a contribution as soon as it has been made. No further action concerns it.
     void unbind(local_time now, bond_id id);
 
-    // --- what happens ---
+    // --- events ---
 
-    /// A connection stands, and its wake channel is subscribed to.
+    /// A connection has been established, and has subscribed to its wake channel.
     void connected(local_time now, std::uint64_t incarnation, const server_state& server);
 
-    /// The connection is gone. Commands without an answer may or may not have been executed.
+    /// The connection is lost. The server may or may not have executed the commands without an answer.
     void disconnected(local_time now);
 
     /// A script has answered.
     void answered(local_time now, std::uint64_t number, std::vector<standing> answers);
 
-    /// A script was refused, with an error text.
-    /// Returns the keys of the lock for which the client repeats it later; or nothing if it does not.
+    /// The server refused a script with an error text. Returns the keys of the locks for which the client will repeat
+    /// the command; empty if it will not.
     std::string refused(local_time now, std::uint64_t number, std::string_view text);
 
-    /// A message has come over the wake channel.
+    /// A message has arrived on the wake channel.
     void received(local_time now, std::string_view text);
 
     /// Time has passed.
     void tick(local_time now);
 
-    // --- what is to be done ---
+    // --- actions ---
 
-    /// Takes out what is to be done. Who does so often gives back what it took last, for its memory.
+    /// Removes and returns the requested actions. `spare` is a vector whose memory is used again, such as
+    /// the last result.
     [[nodiscard]] std::vector<action> take_actions(std::vector<action> spare = {})
     {
         spare.clear();
         return std::exchange(actions_, std::move(spare));
     }
 
-    /// When @ref tick is to be called at the latest; nothing if that makes no difference.
+    /// The latest time for the next @ref tick; nothing if no timer is set.
     [[nodiscard]] std::optional<local_time> next_tick() const;
 
-    // --- to look at ---
+    // --- observers ---
 
     [[nodiscard]] std::uint64_t nonce() const noexcept { return options_.nonce; }
 
     [[nodiscard]] const client_counters& counters() const noexcept { return counters_; }
 
-    /// How many attempts there are, those that nobody is interested in any more included.
+    /// The number of attempts, including those whose callers no longer wait for them.
     [[nodiscard]] std::size_t attempt_count() const noexcept { return attempts_.size(); }
 
-    /// How many contributions there are.
     [[nodiscard]] std::size_t bond_count() const noexcept { return bonds_.size(); }
 
-    /// Whether an attempt holds its lock at the moment.
+    /// Whether an attempt holds its lock at present.
     [[nodiscard]] bool holds(attempt_id id) const;
 
-    /// Whether the server has said so since the connection stands.
+    /// Whether the server has confirmed over the present connection that an attempt holds its lock.
     [[nodiscard]] bool is_settled(attempt_id id) const;
 
-    /// The name of the phase of an attempt, by its own number or by that of which the server knows it; empty
-    /// if it has ended.
+    /// The name of an attempt's phase; empty if the attempt has ended. `id` is the number of its bearer, or the one
+    /// that the server knows.
     [[nodiscard]] std::string_view phase_name(attempt_id id) const;
 
 private:
-    // The exhaustive test tells the states of clients apart.
+    // The exhaustive test compares the states of clients.
     friend struct client_state;
 
     enum class phase
@@ -547,7 +553,7 @@ private:
 
     enum class timer
     {
-        // The order counts: what is lost is lost before anything else is done.
+        // Timers for the same time fire in this order: losses are processed before anything else.
         loss,
         bond_loss,
         renewal,
@@ -564,73 +570,78 @@ private:
     {
         std::int64_t fence = 0;
         server_time deadline = 0;
-        // How long the lease was when it was given.
+        // The length of the lease when it was granted.
         local_time span{};
-        // When the message came that told it; 0 if an answer did.
+        // The arrival time of the message that reported the grant; 0 if an answer reported it.
         local_time heard{};
-        // Of a monitor, its state, if that was told as well.
+        // For a monitor: its state, if it came with the grant.
         std::optional<field_map> state{};
     };
 
     struct attempt
     {
         lock_id lock = 0;
-        // By what number its present bearer is known outside; its own, unless it was handed on.
+        // The number by which the caller knows the attempt. It is the attempt's own number, unless a parked attempt has
+        // become the bearer.
         attempt_id bearer = 0;
-        // When its bearer began to wait.
+        // The time at which the bearer began to wait.
         local_time asked{};
         phase at = phase::joining;
         demand wants;
-        // Whether the connection has changed since the server was asked last.
+        // Whether the connection has been lost since the client last asked the server about the attempt.
         bool stale = false;
-        // Whether somebody wants to know how a release ends.
+        // Whether the caller waits for the result of a release.
         bool awaited = false;
-        // Whether the section ends as it should. If not, a signal that led to it is passed on.
+        // Whether the critical section failed. The server then passes the notification that led to it to
+        // another waiter.
         bool spoiled = false;
-        // Of one who sleeps on a condition, or did: whether it does, is to be woken, and was.
+        // For a wait on a condition: whether it is in progress, whether it is to end without a notification, and
+        // whether it did so.
         bool asleep = false;
         bool wakes = false;
         bool woken = false;
-        // Whether it is woken because signals may have been lost together with their server.
+        // Whether the wait ends because notifications may have been lost together with their server.
         bool startled = false;
         std::string condition;
-        // The attempt whose end brings this one to sleep, until it has; and the other way round.
+        // The attempt whose release starts this wait on a condition, until the server has confirmed it; and the
+        // opposite link.
         attempt_id leader = 0;
         attempt_id sleeper = 0;
-        // Of a transaction: how often it was sent; whether it may have been carried out, without our knowing; and
-        // whether it was given up, though what became of it is not known yet.
+        // For a transaction: how often it was sent; whether the server may have executed it without the client's
+        // knowledge; and whether it was cancelled, although its outcome is not known yet.
         bool is_transaction = false;
         std::uint32_t tries = 0;
         bool doubtful = false;
         bool unwanted = false;
-        // The highest fence that was known when it was sent first; and what the lock's clock may have shown then, or
-        // showed when the transaction certainly waited.
+        // The highest fencing token that was known when the transaction was first sent; and a time of the lock's clock:
+        // the estimate when the transaction was first sent, or the last time at which it certainly waited.
         std::int64_t seen = 0;
         server_time since = 0;
-        // Of what was wanted, how many units nobody holds now, without their being back.
+        // The number of requested units that have no holder now, but were not released.
         std::int64_t outside = 0;
-        // How often it was said to be less, also to the server, and what the server has confirmed.
+        // The number of changes by shrink(); how many of them the client has sent; and how many the server
+        // has confirmed.
         std::uint64_t changes = 0;
         std::uint64_t changes_sent = 0;
         std::uint64_t changes_known = 0;
         std::uint32_t slot = 0;
         std::uint64_t flight = 0;
-        // The connections under which the server may know the attempt.
+        // The incarnations under which the server may know the attempt.
         std::vector<std::uint64_t> incarnations;
         std::int64_t ticket = 0;
         std::int64_t position = 0;
-        // The fence of the newest grant that was entered.
+        // The fencing token of the newest grant that was entered.
         std::int64_t fence = 0;
-        // That of the last hand-over within the cohort, or 0; and how many there were.
+        // The fencing token of the last hand-over within the cohort, or 0; and the number of hand-overs.
         std::int64_t last_fence = 0;
         std::uint32_t handed_over = 0;
-        // What the lock's clock showed at the grant, and when that was known here.
+        // The time of the grant by the lock's clock, and the time at which the client entered the grant.
         server_time granted_at = 0;
         local_time entered{};
-        // A grant that was told, and can not be entered yet.
+        // A reported grant that the client cannot enter yet.
         grant told;
-        // The server that was asked first to release or to transact, or that knew the waiting transaction or the
-        // sleeper.
+        // The number of the server that first received the release or the transaction, or that knew the waiting
+        // transaction or the wait on a condition.
         std::uint64_t server = 0;
         local_time expires = never;
         local_time loss_at = never;
@@ -638,8 +649,8 @@ private:
         local_time retry_at = never;
     };
 
-    /// By which the server remembers releases. Locks with the same keys share them, or the release of one would erase
-    /// what the server remembers of another's.
+    /// The slots in which the server remembers releases. Locks with the same keys share them. Otherwise, the release of
+    /// one lock would overwrite what the server remembers about another one.
     struct slot_set
     {
         std::uint32_t users = 0;
@@ -651,31 +662,32 @@ private:
     {
         lock_keys keys;
         lease_options options;
-        // How many there are who have made it known.
+        // The number of calls of open_lock() without a close_lock().
         std::uint32_t users = 1;
         bool closed = false;
-        // Of a pool: whether the server has accepted its capacity.
+        // For a pool: whether the server has accepted its capacity.
         bool agreed = false;
         bool nudging = false;
         clock_bound clock;
-        // What the lock's clock showed when it answered last.
+        // The time of the lock's clock in its last answer.
         server_time heard = 0;
         std::int64_t top_fence = 0;
         std::uint32_t attempts = 0;
-        // Whose slots it uses: its own, or those of the first one with the same keys.
+        // The lock whose slots it uses: itself, or the first one with the same keys.
         lock_id slots = 0;
-        // The names of calls that the server need not remember any more.
+        // The names of calls that the server may forget.
         std::vector<std::string> answered_calls;
-        // Who has a place in the queue, or sleeps, by ticket; and how many sleep.
+        // The attempts that wait in the queue or on a condition, by ticket; and the number of those that wait
+        // on a condition.
         std::set<std::pair<std::int64_t, attempt_id>> waiters;
         std::size_t asleep = 0;
         local_time nudge_at = never;
-        // Who stands at the server for those of a cohort who are parked; 0 only if nobody is.
+        // The attempt that represents the parked attempts of a cohort at the server; 0 only if there are none.
         attempt_id envoy = 0;
         std::set<attempt_id> parked;
-        // When the envoy's run ends at the latest.
+        // The latest end of the envoy's run.
         local_time run_ends_at = never;
-        // What was reported of it last.
+        // The last problem that was reported about the lock.
         std::string trouble;
     };
 
@@ -684,13 +696,13 @@ private:
         lock_id lock = 0;
         inquiry what = inquiry::read;
         std::int64_t number = 0;
-        // Of units that are added, by which the server remembers that. Of a signal, the condition.
+        // For added units, the name by which the server remembers the call. For a notification, the condition.
         std::string name;
-        // Of a signal that goes on where another one has stopped, the newest ticket of then.
+        // For a notification that continues where a script stopped: the newest ticket at that time.
         std::int64_t newest = 0;
-        // What the server may forget for it.
+        // The name of an earlier call that the server may forget.
         std::string before;
-        // Whether it was sent more than once: the server may then get it again, after it was answered.
+        // Whether the call was sent more than once. The server may then receive a copy after it has answered the call.
         bool repeated = false;
         std::uint64_t flight = 0;
         local_time retry_at = never;
@@ -700,12 +712,12 @@ private:
     {
         lock_id lock = 0;
         std::string record;
-        // Whether the server knows it.
+        // Whether the server knows the contribution.
         bool is_made = false;
-        // Whether the server is to undo it; and whether it was told so over this connection.
+        // Whether the server is to undo the contribution; and whether that was requested over this connection.
         bool ends = false;
         bool end_sent = false;
-        // When the server was first asked to make it.
+        // The time at which the server was first asked to make the contribution.
         local_time asked{};
         std::uint64_t flight = 0;
         local_time expires = local_time::min();
@@ -717,7 +729,7 @@ private:
     {
         operation op = operation::acquire;
         lock_id lock = 0;
-        // Or calls, or bonds.
+        // For some operations, these are ids of calls or contributions.
         std::vector<attempt_id> attempts;
         local_time sent{};
     };
@@ -841,16 +853,16 @@ private:
     bool up_ = false;
     std::uint64_t incarnation_ = 0;
     std::string run_id_;
-    // What the server's clock showed when the connection was there.
+    // The time of the server's clock at the start of the connection, and the client's time then.
     server_time greeted_ = 0;
     local_time greeted_at_{};
-    // Counts the servers that were met.
+    // Counts the servers to which the client has connected.
     std::uint64_t server_ = 0;
-    // When the server started or took over, by its clock: what it knows from before may be outdated. And until when it
-    // keeps locks for those who may have held them; 0 if it does not.
+    // The time at which the server started or took over, by its clock: its memory of earlier events may be outdated.
+    // And the end of its grace; 0 without a grace.
     server_time begun_ = 0;
     server_time grace_ends_ = 0;
-    // The highest fence that any lock was granted with here.
+    // The highest fencing token of any lock that this client knows.
     std::int64_t top_fence_ = 0;
     std::uint64_t last_attempt_ = 0;
     std::uint64_t last_lock_ = 0;
@@ -858,21 +870,21 @@ private:
     bond_id last_bond_ = 0;
     std::uint64_t last_command_ = 0;
     std::uint64_t random_;
-    // A moving average.
+    // The moving average of the round-trip time.
     local_time round_trip_{};
     attempt_map attempts_;
-    // Of bearers that an attempt was handed on to, which it is.
+    // The attempts that have changed their bearers, by bearer.
     std::map<attempt_id, attempt_id> guises_;
     std::map<lock_id, lock_state> locks_;
     std::map<lock_id, slot_set> slots_;
     std::map<std::string, lock_id> slots_by_key_;
-    // The locks with cohorts that can be shared, by their first key.
+    // The locks with cohorts that open_lock() can share, by their first key.
     std::map<std::string, lock_id> shared_;
     std::map<std::uint64_t, flight> flights_;
     std::map<call_id, pending_call> calls_;
     std::map<bond_id, bond> bonds_;
     std::map<attempt_id, farewell> farewells_;
-    // Of transactions, as long as it is the server that is to carry them out.
+    // The transactions that the server is to execute.
     std::map<attempt_id, proposal> proposals_;
     std::set<std::tuple<local_time, timer, std::uint64_t>> timers_;
     std::vector<action> actions_;
