@@ -8,7 +8,7 @@
 
 #include "protocol_client.hpp"
 
-// What the answers of the server mean, and its refusals.
+// How the client processes the answers of the server, and its refusals.
 
 namespace turnstile::redis::detail {
 
@@ -16,7 +16,7 @@ namespace {
 
 using status = standing::status;
 
-/// Why nobody can get the lock, if it is one of the keys' contents.
+/// Why the lock cannot be acquired, if the cause is the contents of its keys.
 std::optional<attempt_failure> unusable(status said) noexcept
 {
     if (said == status::foreign)
@@ -30,7 +30,7 @@ std::optional<attempt_failure> unusable(status said) noexcept
     return std::nullopt;
 }
 
-/// What is wrong with the capacity of a pool that a client names, and what to do about it.
+/// Describes the difference between a pool's capacity and the one that the client stated, and the remedy.
 std::string mismatch_text(const lease_options& options, std::int64_t actual)
 {
     const std::int64_t named = options.pool ? options.pool->capacity : 0;
@@ -38,7 +38,7 @@ std::string mismatch_text(const lease_options& options, std::int64_t actual)
            std::to_string(actual) + "; open it with that, or with the option adopt_capacity(true)";
 }
 
-/// What an answer's extra is, where it is a number; 0 where there is none.
+/// The number at the start of an answer's extra text; 0 if there is none.
 std::int64_t number_in(const std::string& extra) noexcept
 {
     std::int64_t result = 0;
@@ -134,7 +134,7 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
     }
 }
 
-/// What each answer tells: the time; and that all messages have come that were sent until then, since the connection
+/// Records the time of an answer. All messages that the server sent before it have arrived, because the connection
 /// keeps their order.
 void protocol_client::hear(lock_state& lock, const flight& flown, const standing& said)
 {
@@ -142,7 +142,7 @@ void protocol_client::hear(lock_state& lock, const flight& flown, const standing
     lock.heard = std::max(lock.heard, said.now);
 }
 
-/// Reports what only an operator can repair, once.
+/// Reports a problem that only an operator can repair, unless it was the last one reported for the lock.
 void protocol_client::examine(lock_state& lock, const standing& said, std::string_view error)
 {
     const bool is_damaged = said.said == status::damaged;
@@ -159,7 +159,7 @@ void protocol_client::examine(lock_state& lock, const standing& said, std::strin
             "the field, and the server undoes the contribution within a minute of use"});
 }
 
-/// An error that shows that the keys are damaged is an answer, where nothing has to be repeated.
+/// Treats an error that shows damaged keys as an answer, if the command need not be repeated.
 bool protocol_client::answered_by_damage(std::uint64_t number, const flight& flown,
                                          std::string_view text)
 {
@@ -213,8 +213,8 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
     return repeated_for(flown);
 }
 
-/// A server refuses a batch as a whole, even if the user lacks the permission for one of the keys only. So that the other
-/// locks are not lost, a command is sent for each of them.
+/// A server refuses a whole batch even if the user lacks the permission for only one of its keys. The client then sends
+/// a command for each lock, so that the other locks are not lost.
 void protocol_client::send_singly(const flight& flown)
 {
     for (const std::uint64_t id : flown.attempts)
@@ -234,7 +234,7 @@ void protocol_client::send_singly(const flight& flown)
         }
 }
 
-/// The keys of the locks for which a refused command is sent again.
+/// The keys of the locks for which the client will repeat a refused command.
 std::string protocol_client::repeated_for(const flight& flown) const
 {
     if (flown.op == operation::nudge)
@@ -265,7 +265,7 @@ std::string protocol_client::keys_of(lock_id id) const
     return result;
 }
 
-/// Whether answers are what the script should say.
+/// Whether answers have the form that the script returns.
 bool protocol_client::is_answer(const flight& flown, const std::vector<standing>& answers) const
 {
     if (answers.size() != std::max<std::size_t>(flown.attempts.size(), 1))
@@ -315,7 +315,7 @@ void protocol_client::on_transact(attempt_entry& entry, const standing& said)
     attempt& each = entry.second;
     const bool is_first = each.tries == 1;
     each.doubtful = false;
-    // Of what became of a former command, this says nothing.
+    // This answer does not show whether the server executed an earlier command.
     if ((said.said == status::unknown || unusable(said.said)) && !is_first)
         return end_with(entry, attempt_failure::unknown);
     if (said.said == status::released || said.said == status::unmet)
@@ -335,7 +335,7 @@ void protocol_client::on_transact(attempt_entry& entry, const standing& said)
         await_turn(entry, said);
     else
         decline(entry);
-    // It came too late to be carried out: the clock of the server is not what it was believed to be.
+    // The command arrived too late to be executed: the server's clock differs from the client's estimate.
     if (said.said == status::unknown)
         return proceed(entry);
     if (said.said != status::asleep)
@@ -347,7 +347,7 @@ void protocol_client::on_transact(attempt_entry& entry, const standing& said)
         told(entry, std::exchange(each.told, {}), true);
 }
 
-/// The server knows what a transaction wants, and that it waits.
+/// Notes that the server knows the transaction, and that it waits.
 void protocol_client::await_turn(attempt_entry& entry, const standing& said)
 {
     entry.second.doubtful = false;
@@ -355,7 +355,7 @@ void protocol_client::await_turn(attempt_entry& entry, const standing& said)
     entry.second.server = server_;
 }
 
-/// The server has said what became of a transaction.
+/// Ends a transaction with the outcome that the server reported.
 void protocol_client::conclude(attempt_entry& entry, bool carried_out, std::int64_t fence)
 {
     lock_state& lock = locks_.at(entry.second.lock);
@@ -365,7 +365,7 @@ void protocol_client::conclude(attempt_entry& entry, bool carried_out, std::int6
     end_attempt(entry.first);
 }
 
-/// An attempt was given up. Of a transaction that waited, this tells whether that was in time.
+/// Ends a cancelled attempt. For a transaction that waited, the answer shows whether the cancellation was in time.
 void protocol_client::on_cancel(attempt_entry& entry, const standing& said)
 {
     if (entry.second.unwanted && said.said == status::released)
@@ -384,7 +384,7 @@ void protocol_client::decline(attempt_entry& entry)
     proposals_.erase(entry.first);
 }
 
-/// Nobody is interested in a transaction any more.
+/// Reports a failed transaction to its caller, and cancels it at the server.
 void protocol_client::give_up(attempt_entry& entry, attempt_failure reason)
 {
     attempt& each = entry.second;
@@ -398,15 +398,15 @@ void protocol_client::give_up(attempt_entry& entry, attempt_failure reason)
     proceed(entry);
 }
 
-/// Whether it is a transaction that waits at the server, which may carry it out at any time; or that was granted the lock
-/// instead, which another server may not know.
+/// Whether a transaction waits at the server, which may execute it at any time. A transaction that was granted the lock
+/// instead also counts, because another server may not know the grant.
 bool protocol_client::waits_as_transaction(const attempt_entry& entry) const
 {
     const bool waits = entry.second.at == phase::queued || entry.second.at == phase::confirming;
     return waits && proposals_.contains(entry.first);
 }
 
-/// Whether an answer will tell what has become of a transaction.
+/// Whether an answer will show the outcome of a transaction.
 bool protocol_client::is_transacting(const attempt& each) const
 {
     const auto found = flights_.find(each.flight);
@@ -421,7 +421,7 @@ void protocol_client::on_release(attempt_entry& entry, const standing& said)
     if (each.wants.takes)
     {
         each.doubtful = false;
-        // If the grant has ended before it could be turned into possession, all begins anew.
+        // If the grant ended before the units could be taken, the attempt starts again.
         if (said.said != status::released)
         {
             each.outside = 0;
@@ -434,7 +434,7 @@ void protocol_client::on_release(attempt_entry& entry, const standing& said)
         auto result = release_result::unknown;
         if (said.said == status::released)
             result = release_result::released;
-        // Another server, which may have missed what the first one did, can not tell.
+        // Another server may lack changes of the first one, so its answer does not prove that the lock was lost.
         else if (said.said == status::lost && each.server == server_)
             result = release_result::lost;
         actions_.emplace_back(released{each.bearer, result, {}});
@@ -447,15 +447,15 @@ void protocol_client::on_leave(attempt_entry& entry, const standing& said)
     const attempt_id sleeper = entry.second.sleeper;
     const lock_id lock = entry.second.lock;
     const auto found = farewells_.find(entry.first);
-    // If nothing was said but that it sleeps, all that counts is that it does not own the lock.
+    // If there is nothing to commit, all that matters is that the attempt does not hold the lock.
     const bool is_certain = (said.said == status::lost && entry.second.server == server_) ||
                             !found->second.changes_anything();
-    // Of those who were to be signalled, there are more than one script moves.
+    // There are more waiters to notify than one script moves.
     if (said.said == status::released && said.more && said.ticket != 0)
         for (const auto& [condition, all] : found->second.signals)
             if (all)
                 signal(now_, lock, condition, true, said.ticket);
-    // Before its user is told how the section ended.
+    // The contributions are settled before the caller learns the result.
     if (said.said == status::released)
         settle_bonds(found->second, release_result::released);
     else
@@ -465,7 +465,7 @@ void protocol_client::on_leave(attempt_entry& entry, const standing& said)
         settle(sleeper, said, is_certain ? attempt_failure::lost : attempt_failure::unknown);
 }
 
-/// It is known now whether an attempt has gone to sleep; if not, why.
+/// Processes the result of a release that was to start a wait on a condition.
 void protocol_client::settle(attempt_id sleeper, const standing& said, attempt_failure reason)
 {
     const auto found = attempts_.find(sleeper);
@@ -486,7 +486,7 @@ void protocol_client::settle(attempt_id sleeper, const standing& said, attempt_f
         told(*found, std::exchange(each.told, {}), true);
 }
 
-/// The server does not know it, and never will.
+/// Ends a wait on a condition that the server does not know, and never will.
 void protocol_client::fail_sleeper(attempt_id sleeper, attempt_failure reason,
                                    std::string_view text)
 {
@@ -505,7 +505,7 @@ void protocol_client::on_wake(attempt_entry& entry, const standing& said)
     if (each.at != phase::queued)
         return proceed(entry);
     each.wakes = false;
-    // Who is not asleep any more was signalled, unless the server has forgotten it.
+    // An attempt that no longer waits on the condition was notified, unless the server has forgotten it.
     each.woken =
         !std::exchange(each.startled, false) && (!said.extra.empty() || said.said == status::gone);
     if (said.said == status::own)
@@ -541,7 +541,7 @@ void protocol_client::on_renew(attempt_entry& entry, const standing& said,
         return end_with(entry, *why);
     const lock_id lock = each.lock;
     rejoin(entry);
-    // The server took this client for a silent one when the grant ended.
+    // The server considered this client unresponsive when the grant ended, and may have dropped its other waiters.
     ask_for_places(lock);
 }
 
@@ -588,7 +588,7 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const standing& said
     lock.nudging = false;
     if (const auto why = unusable(said.said))
     {
-        // With the last of them, the lock may go.
+        // The loop uses a copy because the lock may be erased with its last attempt.
         for (const auto& [ticket, waiter] : std::set(lock.waiters))
         {
             auto& entry = *attempts_.find(waiter);
@@ -600,7 +600,7 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const standing& said
     const grant current{said.fence, said.deadline, local_time(said.deadline - said.now)};
     if (const auto owner = parse_waiter_id(said.extra); owner && owner->nonce == options_.nonce)
     {
-        // A grant to this client whose message has not come.
+        // This client was granted the lock, but the message has not arrived.
         const auto entry = attempts_.find(owner->sequence);
         if (entry != attempts_.end() && entry->second.at < phase::held)
             told(*entry, current, false);
@@ -624,7 +624,7 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const standing& said
         arm_nudge(id, said);
 }
 
-/// Has each waiter of a lock ask for its place: the server may have dropped all of this client's.
+/// Requests the position of each waiter of a lock, because the server may have dropped all waiters of this client.
 void protocol_client::ask_for_places(lock_id id)
 {
     if (!up_)
@@ -649,7 +649,7 @@ void protocol_client::on_count(call_id id, const standing& said)
         return;
     const lock_id lock = found->second.lock;
     const std::int64_t available = number_in(said.extra);
-    // One script does not signal as many as there may be.
+    // One script notifies only a limited number of waiters.
     if (said.more && said.ticket != 0 && found->second.what == inquiry::signal_all)
     {
         found->second.flight = 0;
@@ -681,7 +681,7 @@ void protocol_client::on_refused_call(call_id id, std::string_view text)
     if (is_transient(text))
         return set_timer(timer::call, id, found->second.retry_at, now_ + retry_interval);
     const lock_id lock = found->second.lock;
-    // A command of a former connection may have been executed.
+    // The server may have executed a command of a former connection.
     const bool may_be_done = found->second.repeated && found->second.what != inquiry::read;
     const auto said = may_be_done ? status::unknown : status::cancelled;
     actions_.emplace_back(called{id, said, 0, std::string(text), keys_of(lock)});
@@ -694,7 +694,7 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
     attempt& each = entry.second;
     if (op == operation::transact)
     {
-        // An error in the middle of a script may have come too late.
+        // A script that fails in the middle may have executed the transaction before the error.
         if (text.find(" script: ") == std::string_view::npos)
             each.doubtful = --each.tries != 0;
         if (each.unwanted)
@@ -709,7 +709,7 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
             return end_with(entry, attempt_failure::unknown, text);
         if (each.at == phase::joining || (op == operation::resync && each.at < phase::held))
             return end_with(entry, attempt_failure::refused, text);
-        // Until the server confirms it, it may still grant the lock, which lasts a claim lease each time.
+        // Until the server confirms the cancellation, it may still grant the lock, for a claim lease each time.
         if (each.at == phase::cancelling)
             return set_timer(timer::retry, entry.first, each.retry_at,
                              now_ + locks_.at(each.lock).options.claim);
@@ -719,7 +719,7 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
                 return end_with(entry,
                                 each.doubtful ? attempt_failure::unknown : attempt_failure::refused,
                                 text);
-            // What was to be said cannot be; the lock is given back all the same.
+            // The server refuses the commit, but the lock is released all the same.
             if (op == operation::leave)
             {
                 if (std::exchange(each.awaited, false))
@@ -736,7 +736,7 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
             return end_attempt(entry.first);
         }
     }
-    // The outcome is not known; the lease counts down meanwhile.
+    // The outcome is not known. The lease runs on meanwhile.
     if (each.at == phase::held && !each.stale)
         set_timer(timer::renewal, entry.first, each.renewal_at, now_ + retry_interval);
     else

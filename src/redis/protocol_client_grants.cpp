@@ -8,17 +8,17 @@
 
 #include "protocol_client.hpp"
 
-// Until when a grant can be relied on, what makes it a lock that is held, and what ends that.
+// How long the client relies on a grant, and how it enters, holds and loses a lock.
 
 namespace turnstile::redis::detail {
 
-/// How long before the end of a lease it is given up.
+/// The time before the end of a lease at which the client stops relying on it.
 local_time protocol_client::margin_of(local_time span) const
 {
     return std::min(std::max(options_.margin, 2 * round_trip_), span / 4);
 }
 
-/// Until when a grant can be relied on.
+/// The time until which the client can rely on a grant.
 local_time protocol_client::expiry(const lock_state& lock, const grant& given) const
 {
     if (!guards_.clock_bound)
@@ -90,7 +90,7 @@ void protocol_client::enter(attempt_entry& entry, grant given, local_time expire
                                   std::move(given.state).value_or(field_map())});
 }
 
-/// Sets out when a lease that is held ends, and when it is to be renewed.
+/// Schedules the end of a held lease, and its renewal.
 void protocol_client::hold(attempt_entry& entry, const grant& given, local_time expires)
 {
     attempt& each = entry.second;
@@ -99,7 +99,7 @@ void protocol_client::hold(attempt_entry& entry, const grant& given, local_time 
     set_timer(timer::loss, entry.first, each.loss_at, each.expires);
     if (each.changes_sent != each.changes)
         return set_timer(timer::renewal, entry.first, each.renewal_at, now_);
-    // Without renewal, a grant is confirmed once, since each begins as a short one.
+    // Without renewal, a grant is still confirmed once, because each grant starts with a claim lease.
     if (!options.renew && given.span >= options.lease)
         return set_timer(timer::renewal, entry.first, each.renewal_at, never);
     const local_time span = guards_.lease_in_force ? given.span : local_time(options.lease);
@@ -112,7 +112,7 @@ void protocol_client::hold(attempt_entry& entry, const grant& given, local_time 
               late ? now_ : std::max(begun + local_time(part), now_));
 }
 
-/// The lock is not held any more; the server is told so that it need not wait for the end of the lease.
+/// Reports that the lock is lost, and releases it at the server, which then need not wait for the end of the lease.
 void protocol_client::lose(attempt_entry& entry, loss_reason why)
 {
     clear_timers(entry);
@@ -124,7 +124,7 @@ void protocol_client::lose(attempt_entry& entry, loss_reason why)
     const local_time ended = entry.second.expires;
     proceed(entry);
     dismiss_envoy(entry);
-    // If it was not noticed in time here, the server has, and takes this client for a silent one.
+    // If the client did not notice the loss in time, the server did, and considers this client unresponsive.
     if (now_ < ended || now_ > ended + options_.margin)
         ask_for_places(lock);
 }
