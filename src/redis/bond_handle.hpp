@@ -16,7 +16,8 @@
 
 namespace turnstile::redis::detail {
 
-/// The state of a contribution object. Accessible from any thread.
+/// The state of a contribution object. Any thread may use it, except for the members that belong to the
+/// session's strand.
 class bond_handle final : public std::enable_shared_from_this<bond_handle>
 {
 public:
@@ -31,10 +32,10 @@ public:
     const std::shared_ptr<lock_handle> lock;
     const bond_terms terms;
 
-    /// The client's name of the contribution; its id is 0 until a section has committed it. Belongs to the
-    /// session's strand.
+    /// The client's name for the contribution. The id is 0 until a critical section has committed the contribution.
+    /// Belongs to the session's strand.
     bond_name name;
-    /// Whether the contribution object is destroyed. Belongs to the session's strand.
+    /// Whether the contribution object has been destroyed. Belongs to the session's strand.
     bool is_dropped = false;
 
     [[nodiscard]] bool valid() const noexcept
@@ -48,20 +49,20 @@ public:
         expires_.store(expires.count(), std::memory_order_relaxed);
     }
 
-    /// Marks the contribution as ended. Returns whether it counted until now.
+    /// Marks the contribution as ended. Returns false if it had already ended.
     bool end() noexcept { return !is_over_.exchange(true, std::memory_order_acq_rel); }
 
-    /// Belongs to the executor of the section that made the contribution.
+    /// The slot belongs to the executor of the critical section that made the contribution.
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
 
-    /// Triggers the slot, on that executor.
+    /// Reports the loss through the slot, on that executor.
     void tell_lost() { held_lock::emit_lost(*executor_, weak_from_this()); }
 
 private:
     friend class held_lock;
 
     const std::shared_ptr<mortal_executor> executor_;
-    // In the past, until the server has confirmed the contribution.
+    // A time in the past until the server has confirmed the contribution.
     std::atomic<std::int64_t> expires_{0};
     std::atomic<bool> is_over_{false};
     boost::asio::cancellation_signal lost_;

@@ -7,11 +7,12 @@
 
 #include "protocol_client.hpp"
 
-// What a client decides about contributions to the states of monitors.
+// How a client manages contributions to the states of monitors.
 //
-// A contribution is made, and taken back, by a section that ends. In between it has a lease, like a lock. The
-// client believes in it only for as long as the server has certainly not undone it: who takes it back out of a
-// state that was read before, while it believes, does not do that twice.
+// A critical section makes or withdraws a contribution with its commit. In between, the contribution has a lease, like
+// a lock. The client relies on a contribution only while the server certainly has not undone it. If it still does so
+// after it has read the state, the state contains the contribution, so a critical section can withdraw it without
+// subtracting it twice.
 
 namespace turnstile::redis::detail {
 
@@ -39,7 +40,7 @@ void protocol_client::unbind(local_time now, bond_id id)
         end_bond(id);
 }
 
-/// A section has ended, and it is known how.
+/// Settles the contributions of a critical section that has ended.
 void protocol_client::settle_bonds(const farewell& what, release_result result)
 {
     for (const auto& [id, record] : what.bound)
@@ -47,21 +48,22 @@ void protocol_client::settle_bonds(const farewell& what, release_result result)
         bond& each = bonds_.at(id);
         if (result != release_result::released)
         {
-            // If it was made all the same, nobody extends it.
+            // If the server made the contribution nevertheless, it expires, because nothing renews it.
             actions_.emplace_back(unbound{id, true});
             forget_bond(id);
             continue;
         }
         const local_time lease = locks_.at(each.lock).options.lease;
         each.is_made = true;
-        // An answer that is repeated does not tell when it was made; not before it was asked for.
+        // The answer to a repeated command does not show when the contribution was made, but it was not before the
+        // first request.
         keep_bond(id, each.asked + lease - lease / (options_.drift + 1) - margin_of(lease), lease);
         if (each.ends)
             end_bond(id);
     }
     for (const auto& [id, record] : what.freed)
     {
-        // If nothing was written, it counts on; if that is not known, nobody extends it.
+        // If nothing was committed, the contribution remains. If the outcome is unknown, nothing renews it.
         if (!bonds_.contains(id) || result == release_result::lost ||
             result == release_result::refused)
             continue;
@@ -70,7 +72,7 @@ void protocol_client::settle_bonds(const farewell& what, release_result result)
     }
 }
 
-/// The server does not undo it before a time.
+/// Notes that the server does not undo a contribution before `expires`.
 void protocol_client::keep_bond(bond_id id, local_time expires, local_time span)
 {
     bond& each = bonds_.at(id);
@@ -85,7 +87,7 @@ void protocol_client::keep_bond(bond_id id, local_time expires, local_time span)
     actions_.emplace_back(kept{id, each.expires});
 }
 
-/// Has the server undo it, if it can be told; else it does so by itself.
+/// Requests that the server undo a contribution. Without a connection, the server undoes it when the lease expires.
 void protocol_client::end_bond(bond_id id)
 {
     bond& each = bonds_.at(id);
@@ -94,7 +96,7 @@ void protocol_client::end_bond(bond_id id)
         send_keeps({id});
 }
 
-/// Its lease has ended.
+/// Ends a contribution whose lease has expired.
 void protocol_client::lose_bond(bond_id id)
 {
     bond& each = bonds_.at(id);
@@ -117,7 +119,7 @@ void protocol_client::forget_bond(bond_id id)
     leave_lock(lock);
 }
 
-/// Asks for all of them over another connection: the server may have forgotten some.
+/// Renews all contributions over a new connection, because the server may have forgotten some of them.
 void protocol_client::resume_bonds()
 {
     std::vector<bond_id> made;
@@ -183,7 +185,7 @@ void protocol_client::on_refused_keep(const flight& flown, std::string_view text
         if (found == bonds_.end())
             continue;
         found->second.flight = 0;
-        // What is not to last lapses by itself; of what is, the lease counts down meanwhile.
+        // A contribution that is to end expires by itself. The lease of any other one runs on meanwhile.
         if (found->second.ends && !is_transient(text))
             forget_bond(id);
         else

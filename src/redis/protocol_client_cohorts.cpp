@@ -6,18 +6,18 @@
 
 #include "protocol_client.hpp"
 
-// How the attempts of a client pass a lock on among themselves.
+// How the attempts of a client hand a lock over to each other.
 
 namespace turnstile::redis::detail {
 
 namespace {
 
-// The part of a lease for which a cohort has a lock at most, unless its last section is longer.
+// A run lasts at most the lease divided by this number, unless its last critical section takes longer.
 constexpr int run_fraction = 4;
 
 }  // namespace
 
-/// If nobody stands at the server for those who are parked, the first of them does from now on.
+/// If no envoy represents the parked attempts, makes the first of them the envoy.
 void protocol_client::send_envoy(lock_state& lock)
 {
     if (lock.envoy != 0 || lock.parked.empty())
@@ -28,7 +28,7 @@ void protocol_client::send_envoy(lock_state& lock)
     proceed(entry);
 }
 
-/// What the attempt has, or wants, is for nobody else any more.
+/// Ends the role of an envoy. Its position or lock does not pass to another attempt of the cohort.
 void protocol_client::dismiss_envoy(const attempt_entry& entry)
 {
     lock_state& lock = locks_.at(entry.second.lock);
@@ -39,7 +39,7 @@ void protocol_client::dismiss_envoy(const attempt_entry& entry)
     send_envoy(lock);
 }
 
-/// What the attempt has at the server is that of the first who is parked.
+/// Passes the position or the lock of an attempt to the first parked attempt.
 void protocol_client::pass_to_parked(attempt_entry& entry)
 {
     attempt& each = entry.second;
@@ -51,14 +51,14 @@ void protocol_client::pass_to_parked(attempt_entry& entry)
     guises_.emplace(next, entry.first);
 }
 
-/// What was granted is for the cohort, unless another one of it stands in the queue already.
+/// Starts a run with a grant, unless another attempt of the cohort is already in the server's queue.
 void protocol_client::begin_run(attempt_entry& entry, const grant& given)
 {
     attempt& each = entry.second;
     lock_state& lock = locks_.at(each.lock);
     each.granted_at = given.deadline - given.span.count();
     each.entered = now_;
-    // Who was signalled has a mark at the server, which is for its section only.
+    // A notified attempt has a mark at the server, which applies only to its own critical section.
     if (lock.options.cohort == 0 || !each.condition.empty())
         return;
     if (lock.envoy == 0)
@@ -69,11 +69,11 @@ void protocol_client::begin_run(attempt_entry& entry, const grant& given)
 }
 
 /**
- * Gives a lock that is held to the first who is parked, if there is one and the run goes on. The server need
- * not know.
+ * Hands a held lock over to the first parked attempt, if there is one and the run continues. This needs no command.
  *
- * The next section has a fence of its own: the last one and one. It is below what the lock's clock shows by now
- * for certain, so what the server grants later is higher. See docs/protocol.md on clocks that are set back.
+ * The next critical section has its own fencing token, which is the last one plus 1. This token is certainly below the
+ * present time of the lock's clock, so the server's later grants have higher tokens. docs/protocol.md describes the
+ * case of a clock that is set back.
  */
 bool protocol_client::hand_over(attempt_entry& entry)
 {

@@ -10,13 +10,13 @@
 #include <tuple>
 #include <utility>
 
-// What the client says: the arguments of the scripts. What it decides stands beside.
+// The commands of the client, and the arguments of their scripts. The other files decide when to send them.
 
 namespace turnstile::redis::detail {
 
 namespace {
 
-// How many locks a script looks at, at most: it must not keep the server from its other work.
+// The maximum number of locks for one script, which must not keep the server from its other work.
 constexpr std::size_t batch_size = 100;
 
 std::string text(std::int64_t number)
@@ -24,7 +24,7 @@ std::string text(std::int64_t number)
     return std::to_string(number);
 }
 
-/// Whether a client accepts another capacity of a pool than it names.
+/// The argument that states whether the client accepts a capacity that differs from its own.
 std::string acceptance(bool adopts, bool agreed)
 {
     return adopts ? "adopt" : agreed ? "agreed" : "";
@@ -32,7 +32,7 @@ std::string acceptance(bool adopts, bool agreed)
 
 }  // namespace
 
-/// Appends the options as the scripts take them; times in milliseconds.
+/// Appends the options as arguments of a script. Durations are in milliseconds.
 void protocol_client::append(std::vector<std::string>& list, const lease_options& options) const
 {
     list.push_back(text(options.lease.count()));
@@ -47,7 +47,7 @@ void protocol_client::append(std::vector<std::string>& list, const lease_options
     list.push_back(text(options.pool->outside));
 }
 
-/// Whether the grace of the server may last still. The scripts know it exactly.
+/// Whether the grace of the server may still be in force. The scripts decide it exactly.
 bool protocol_client::in_grace() const
 {
     if (grace_ends_ == 0)
@@ -57,7 +57,7 @@ bool protocol_client::in_grace() const
     return clock.earliest(now_) < grace_ends_;
 }
 
-/// The keys of a lock, and of a monitor that of its state.
+/// The keys of a lock. For a monitor, the last one is the key of its state.
 lock_keys protocol_client::keys_with_state(const lock_state& lock)
 {
     lock_keys keys = lock.keys;
@@ -71,7 +71,7 @@ waiter_id protocol_client::id_of(attempt_id id) const
     return {options_.nonce, incarnation_, id, attempts_.at(id).is_transaction};
 }
 
-/// All ids by which the server may know an attempt, with commas.
+/// All ids by which the server may know an attempt, separated by commas.
 std::string protocol_client::ids_of(const attempt_entry& entry) const
 {
     std::string result;
@@ -93,12 +93,12 @@ void protocol_client::note_incarnation(attempt& each) const
         each.incarnations.push_back(incarnation_);
 }
 
-/// By what the server remembers that the attempt has given its lock back.
+/// The name of the slot in which the server remembers that the attempt released its lock.
 std::string protocol_client::slot_of(const attempt& each) const
 {
     const std::string slot = std::to_string(each.slot);
-    // Of a monitor there may be several in this program, or one after another. What one does is not to be mistaken
-    // for what another one has done.
+    // A program may have several objects for one monitor, at the same time or one after another. The server must not
+    // take a result of one of them for a result of another.
     const bool is_shared = !locks_.at(each.lock).options.state.empty();
     return wake_name(options_.nonce, 0) + '.' +
            (is_shared ? std::to_string(each.lock) + '.' + slot : slot);
@@ -112,13 +112,13 @@ void protocol_client::send_acquire(attempt_entry& entry)
     std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first))};
     if (lock.options.pool)
         arguments.emplace_back(each.wants.waits ? "queue" : "try");
-    // A mutex has one argument for both, since each costs the server time.
+    // A mutex has one argument for both, because each argument costs the server time.
     if (lock.options.pool || each.wants.waits)
         arguments.push_back(text(guards_.ticket_hints ? each.ticket : 0));
     else
         arguments.emplace_back("try");
     append(arguments, lock.options);
-    // Of all locks: this one may have been forgotten when the server's clock was ahead for a while.
+    // The highest token of all locks: the server may have forgotten this lock while its clock was ahead.
     arguments.push_back(text(top_fence_));
     if (lock.options.pool)
     {
@@ -143,9 +143,9 @@ void protocol_client::send_transact(attempt_entry& entry, const proposal& what)
     std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
                                        std::to_string(each.tries)};
     append(arguments, lock.options);
-    // Another server can tell whether it knows of the transaction, and must not carry it out.
+    // Another server may report whether it knows the transaction, but must not execute it.
     arguments.push_back(text(each.server == server_ ? each.since : 0));
-    // Where it can wait on a condition, nobody knows whether that is the place that it had last.
+    // A transaction that may wait on a condition may have done so since its ticket was reported.
     const bool has_place = guards_.ticket_hints && what.condition.empty();
     arguments.push_back(text(has_place ? each.ticket : 0));
     arguments.push_back(slot_of(each));
@@ -166,7 +166,8 @@ void protocol_client::send_transact(attempt_entry& entry, const proposal& what)
          std::move(arguments));
 }
 
-/// What the clock of a lock shows; rather less than more, or a transaction might count as new that nobody remembers.
+/// A low estimate of the lock's clock. With a high one, the server could take a transaction that it has forgotten
+/// for a new one.
 server_time protocol_client::time_of(const lock_state& lock) const
 {
     return lock.clock.known() ? lock.clock.earliest(now_) : greeted_ + (now_ - greeted_at_).count();
@@ -197,7 +198,7 @@ void protocol_client::send_leave(attempt_entry& entry, const farewell& what)
     std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
                                        text(each.fence), slot_of(each)};
     append(arguments, lock.options);
-    // It may have been given up meanwhile.
+    // The new attempt may have been cancelled meanwhile.
     const auto sleeper = attempts_.find(each.sleeper);
     if (sleeper != attempts_.end())
         note_incarnation(sleeper->second);
@@ -368,8 +369,8 @@ void protocol_client::send_renewals(const std::vector<attempt_id>& attempts)
 
 void protocol_client::send_resyncs(const std::vector<attempt_id>& attempts)
 {
-    // A batch grants locks. A waiter that stands in the queue, under the id that it had, looks dead to it: those that are
-    // first in the queue go first. Where a place is not known, it is the last one.
+    // A batch may grant locks. To its script, waiters that are still queued under their former ids look disconnected,
+    // so the batches follow the order of the queue. An attempt without a known position comes last.
     const auto place_of = [this](attempt_id id)
     {
         const attempt& each = attempts_.at(id);
@@ -408,7 +409,7 @@ void protocol_client::send_renewals(object_kind kind, const std::vector<attempt_
     }
 }
 
-/// What a holder still has of a pool. The server will know it then.
+/// Appends the units that a holder still has, and notes that the client has sent all changes.
 void protocol_client::append_units(std::vector<std::string>& list, attempt& each, object_kind kind)
 {
     each.changes_sent = each.changes;
