@@ -448,9 +448,9 @@ public:
     /// Releases a held lock. Ends with `released`.
     void release(local_time now, attempt_id id) { release(now, id, farewell()); }
 
-    /// Releases a held lock with a commit, which has no effect if the lock was lost before. Returns the new attempt
-    /// that waits on the condition of the commit, and ends like @ref lock; 0 without a condition, or if the lock has
-    /// been lost already.
+    /// Releases a held lock with a commit, which has no effect if the lock was lost before. If the commit names a
+    /// condition, a new attempt waits on it, and ends like @ref lock. Returns this attempt; 0 if there is none, or if
+    /// the lock has been lost already.
     attempt_id release(local_time now, attempt_id id, farewell what);
 
     /// Ends the wait of an attempt on a condition without a notification. The attempt then waits for the lock.
@@ -603,8 +603,8 @@ private:
         // Whether the wait ends because notifications may have been lost together with their server.
         bool startled = false;
         std::string condition;
-        // The attempt whose release starts this wait on a condition, until the server has confirmed it; and the
-        // opposite link.
+        // The attempt whose release starts this wait on a condition; 0 after the server has confirmed the release. And
+        // the opposite link: the wait that this attempt's release starts.
         attempt_id leader = 0;
         attempt_id sleeper = 0;
         // For a transaction: how often it was sent; whether the server may have executed it without the client's

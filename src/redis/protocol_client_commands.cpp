@@ -145,7 +145,7 @@ void protocol_client::send_transact(attempt_entry& entry, const proposal& what)
     append(arguments, lock.options);
     // Another server may report whether it knows the transaction, but must not execute it.
     arguments.push_back(text(each.server == server_ ? each.since : 0));
-    // A transaction that may wait on a condition may have done so since its ticket was reported.
+    // If the transaction can wait on a condition, its ticket may not be one of the lock's queue.
     const bool has_place = guards_.ticket_hints && what.condition.empty();
     arguments.push_back(text(has_place ? each.ticket : 0));
     arguments.push_back(slot_of(each));
