@@ -71,7 +71,7 @@ struct cell
     const char* name;
     std::vector<std::string> persistence;
     failure what;
-    /// The memory of held locks and units, and that of everything else.
+    /// The memory of the held lock, and that of everything else, including held units.
     memory of_holders;
     memory of_the_rest;
 };
