@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// A grace: a server that has started or taken over protects the locks of holders that it has forgotten.
+// The grace in which a server that has started or taken over protects the locks of holders that it has forgotten.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

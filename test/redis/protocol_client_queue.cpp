@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(waiters_of_a_damaged_lock_fail_and_the_key_is_reported_once
     want();
     refuse("WRONGTYPE Operation against a key holding the wrong kind of value");
     BOOST_TEST((only<failed>().reason == attempt_failure::wrong_type));
-    // If the server may have executed something already, the client keeps the server's own error text.
+    // The error counts as an answer, so no attempt is left that repeats its command.
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 

@@ -471,7 +471,7 @@ BOOST_AUTO_TEST_CASE(nobody_knows_whether_one_that_waits_when_the_session_is_clo
         });
 }
 
-// Several sessions use slots. Each knows only its own results.
+// Several sessions run transactions. Each keeps its own record of what the server remembers.
 BOOST_AUTO_TEST_CASE(each_is_carried_out_once)
 {
     constexpr int each = 50;
