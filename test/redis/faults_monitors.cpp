@@ -239,7 +239,6 @@ BOOST_FIXTURE_TEST_CASE(owner_of_a_signal_away_until_its_lease_has_ended, lease_
     BOOST_TEST(readers() == "0");
     BOOST_TEST(proxy.refused() > 0U);
 }
-// The test above fails if an expired lease does not pass its notification to another waiter, and if a holder that has
 // The test above fails if the server does not notify another waiter when the lease of a notified one expires, and if a
 // holder that has lost the lock can commit.
 
