@@ -17,7 +17,6 @@
 #include <source_location>
 #include <string>
 #include <turnstile/await_fast_path.hpp>
-#include <turnstile/concepts.hpp>
 #include <turnstile/detail/mutex_requests.hpp>
 #include <turnstile/detail/mutex_state.hpp>
 #include <turnstile/detail/start_operation.hpp>
@@ -373,8 +372,6 @@ private:
 
     std::unique_ptr<state_type, detail::orphan_state> state_;
 };
-
-static_assert(awaitable_mutex<async_mutex>);
 
 }  // namespace turnstile
 

@@ -16,7 +16,6 @@
 #include <optional>
 #include <source_location>
 #include <string>
-#include <turnstile/concepts.hpp>
 #include <turnstile/detail/semaphore_requests.hpp>
 #include <turnstile/detail/semaphore_state.hpp>
 #include <turnstile/detail/start_operation.hpp>
@@ -457,8 +456,6 @@ private:
 
     std::unique_ptr<state_type, detail::orphan_state> state_;
 };
-
-static_assert(awaitable_semaphore<async_semaphore>);
 
 }  // namespace turnstile
 

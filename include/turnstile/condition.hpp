@@ -12,7 +12,6 @@
 #include <condition_variable>
 #include <source_location>
 #include <turnstile/async_mutex.hpp>
-#include <turnstile/concepts.hpp>
 #include <turnstile/detail/condition_requests.hpp>
 #include <turnstile/detail/kept_executor.hpp>
 #include <turnstile/detail/predicate_wait.hpp>
@@ -310,8 +309,6 @@ private:
     state_type* state_;
     detail::condition_core* core_;
 };
-
-static_assert(awaitable_condition<condition<async_mutex>>);
 
 }  // namespace turnstile
 

@@ -16,7 +16,6 @@
 #include <optional>
 #include <source_location>
 #include <string>
-#include <turnstile/concepts.hpp>
 #include <turnstile/detail/shared_mutex_state.hpp>
 #include <turnstile/detail/start_operation.hpp>
 #include <turnstile/detail/timed_operation.hpp>
@@ -531,8 +530,6 @@ private:
 
     std::unique_ptr<state_type, detail::orphan_state> state_;
 };
-
-static_assert(awaitable_shared_mutex<shared_mutex>);
 
 }  // namespace turnstile
 

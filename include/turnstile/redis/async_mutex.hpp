@@ -15,7 +15,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <turnstile/concepts.hpp>
 #include <turnstile/lock_guard.hpp>
 #include <turnstile/owner_token.hpp>
 #include <turnstile/redis/detail/grant.hpp>
@@ -542,9 +541,6 @@ private:
 
     std::shared_ptr<detail::lock_handle> lock_;
 };
-
-static_assert(awaitable_mutex<async_mutex>);
-static_assert(guard_of_lease<async_mutex::guard_type>);
 
 }  // namespace turnstile::redis
 

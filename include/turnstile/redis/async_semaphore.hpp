@@ -15,7 +15,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <turnstile/concepts.hpp>
 #include <turnstile/lock_guard.hpp>
 #include <turnstile/permit.hpp>
 #include <turnstile/redis/async_mutex.hpp>
@@ -580,8 +579,6 @@ private:
 
     std::shared_ptr<detail::lock_handle> pool_;
 };
-
-static_assert(awaitable_semaphore<async_semaphore>);
 
 }  // namespace turnstile::redis
 

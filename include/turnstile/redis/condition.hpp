@@ -15,7 +15,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <turnstile/concepts.hpp>
 #include <turnstile/detail/predicate_wait.hpp>
 #include <turnstile/detail/start_operation.hpp>
 #include <turnstile/detail/stored_callable.hpp>
@@ -438,8 +437,6 @@ private:
 
     std::shared_ptr<detail::condition_handle> condition_;
 };
-
-static_assert(awaitable_condition<condition>);
 
 }  // namespace turnstile::redis
 

@@ -15,7 +15,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <turnstile/concepts.hpp>
 #include <turnstile/lock_guard.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/detail/initiation.hpp>
@@ -443,8 +442,6 @@ private:
 
     std::shared_ptr<detail::lock_handle> pool_;
 };
-
-static_assert(awaitable_shared_mutex<shared_mutex>);
 
 }  // namespace turnstile::redis
 
