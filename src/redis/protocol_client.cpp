@@ -656,7 +656,7 @@ void protocol_client::fire(timer what, std::uint64_t id)
     set_timer(what, id, entry.second.loss_at, never);
     if (entry.second.at == phase::held)
         return lose(entry, loss_reason::expired);
-    // A release that was not answered until the lease had ended.
+    // The server did not answer the release before the lease ended.
     if (std::exchange(entry.second.awaited, false))
         actions_.emplace_back(released{entry.second.bearer, release_result::unknown, {}});
 }

@@ -305,7 +305,7 @@ void protocol_client::on_acquire(attempt_entry& entry, const standing& said)
     if (!said.extra.empty())
         each.position = number_in(said.extra);
     enter_queue(entry, said);
-    // The grant was faster than the answer.
+    // The message with the grant arrived before the answer.
     if (each.told.fence != 0)
         told(entry, std::exchange(each.told, {}), true);
 }
@@ -325,7 +325,7 @@ void protocol_client::on_transact(attempt_entry& entry, const standing& said)
     const bool waits = said.said == status::queued || said.said == status::asleep;
     if (each.unwanted && waits)
     {
-        // It may be carried out until the server has been told.
+        // The server may execute it until it receives the cancellation.
         each.at = phase::cancelling;
         return proceed(entry);
     }
@@ -377,7 +377,7 @@ void protocol_client::on_cancel(attempt_entry& entry, const standing& said)
     end_attempt(entry.first);
 }
 
-/// The server has not carried a transaction out, and is not to any more.
+/// Notes that the server has not executed a transaction, and no longer will.
 void protocol_client::decline(attempt_entry& entry)
 {
     entry.second.doubtful = false;
@@ -392,7 +392,7 @@ void protocol_client::give_up(attempt_entry& entry, attempt_failure reason)
     leave_queue(entry);
     clear_timers(entry);
     each.unwanted = false;
-    // What the slot may remember is not known then.
+    // The client then does not know what the server remembers in the slot.
     each.doubtful = reason == attempt_failure::unknown;
     each.at = phase::cancelling;
     proceed(entry);
@@ -481,7 +481,7 @@ void protocol_client::settle(attempt_id sleeper, const standing& said, attempt_f
     standing place = said;
     place.ticket = number_in(said.extra);
     enter_queue(*found, place, true);
-    // The grant was faster than the answer.
+    // The message with the grant arrived before the answer.
     if (each.told.fence != 0)
         told(*found, std::exchange(each.told, {}), true);
 }
@@ -572,10 +572,10 @@ void protocol_client::on_resync(attempt_entry& entry, const standing& said)
         return end_with(entry, each.doubtful ? attempt_failure::unknown : *why);
     if (said.said != status::queued && said.said != status::asleep)
         return rejoin(entry);
-    // Another server may have missed a signal that the one before has sent.
+    // Another server may lack a notification by the previous one.
     if (said.said == status::asleep && std::exchange(each.server, server_) != server_)
         each.startled = !std::exchange(each.wakes, true);
-    // Who has a place was not carried out until now.
+    // A transaction that still waits has not been executed.
     await_turn(entry, said);
     enter_queue(entry, said, said.said == status::asleep);
     if (each.told.fence != 0)

@@ -439,7 +439,7 @@ void protocol_client::send_resyncs(object_kind kind, const std::vector<attempt_i
             append(arguments, lock.options);
             if (kind == object_kind::mutex)
                 arguments.push_back(entry.second.condition);
-            // From now on the server may know it by this id, too.
+            // From now on, the server may also know the attempt by this id.
             note_incarnation(entry.second);
         }
         send(kind, operation::resync, 0, std::move(batch), std::move(keys), std::move(arguments));

@@ -40,10 +40,10 @@ void protocol_client::told(attempt_entry& entry, grant given, bool by_message)
     if (expires > now_ && !waits && is_whole)
         return enter(entry, std::move(given), expires, by_message);
     each.told = std::move(given);
-    // What is under way will tell more.
+    // The client continues when the answer to the command in flight arrives.
     if (is_asked)
         return;
-    // Who owns the lock was not carried out.
+    // The server granted the lock, so it did not execute the transaction.
     each.doubtful = false;
     leave_queue(entry);
     each.at = phase::confirming;
@@ -57,11 +57,11 @@ void protocol_client::enter(attempt_entry& entry, grant given, local_time expire
     attempt& each = entry.second;
     lock_state& lock = locks_.at(each.lock);
     leave_queue(entry);
-    // Not before: another server may have missed the grant, and carry the transaction out.
+    // Not earlier: another server may lack the grant, and execute the transaction.
     decline(entry);
     each.told = {};
     each.fence = given.fence;
-    // The units of a pool are granted side by side.
+    // Units of a pool are granted concurrently.
     if (guards_.fence_regression && !lock.options.pool && given.fence <= lock.top_fence)
     {
         ++counters_.regressed;
