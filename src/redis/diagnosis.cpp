@@ -93,8 +93,13 @@ diagnosis diagnose(std::string_view error, std::string_view command, const confi
 {
     if (is_temporary_error(error))
         return {errc::unreachable, std::string(error)};
-    if (error.starts_with("WRONGPASS") || error.starts_with("NOAUTH") ||
-        contains(error, "AUTH <password>"))
+    if (error.starts_with("NOAUTH"))
+        return {errc::wrong_credentials,
+                fmt::format(
+                    "user '{}': NOAUTH, the server requires a password; give it in the URL, or in "
+                    "config::password or config::credentials",
+                    user_of(settings))};
+    if (error.starts_with("WRONGPASS") || contains(error, "AUTH <password>"))
         return {errc::wrong_credentials,
                 fmt::format("user '{}': {}", user_of(settings), redact(error, settings.password))};
     if (is_missing_right(error))

@@ -329,6 +329,9 @@ std::optional<diagnosis> diagnose(const error_code& why, const link_findings& fi
             fmt::format("the server does not answer the TLS handshake; if the port does "
                         "not speak TLS, {}",
                         plain_remedy)};
+    if (why == error::pong_timeout)
+        return diagnosis{errc::unreachable,
+                         "the connection is open, and the server does not answer"};
     if (!settings.tls && settings.unix_socket.empty() &&
         (why == error::invalid_data_type || why == asio::error::eof ||
          why == asio::error::connection_reset))

@@ -129,6 +129,20 @@ BOOST_AUTO_TEST_CASE(half_open_is_noticed_by_the_health_check)
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_server_that_does_not_answer_a_new_connection)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    proxy.swallow(tcp_proxy::to_client);
+    connection_scene scene(config::from_url(proxy.url() + "?health_check=100ms&max_backoff=50ms"));
+    BOOST_REQUIRE(scene.until_told("d"));
+    BOOST_TEST(scene.it->trouble().find("does not answer") != std::string::npos,
+               scene.it->trouble());
+    proxy.mend();
+    BOOST_TEST(scene.until([&] { return scene.seen.told.ends_with('c'); }));
+    scene.close();
+}
+
 BOOST_AUTO_TEST_CASE(sigstop_of_the_server_is_noticed_and_survived)
 {
     const redis_server server;

@@ -114,6 +114,8 @@ BOOST_AUTO_TEST_CASE(acl_no_password)
     const redis_server server({"--requirepass", "right"});
     connection_scene scene(config::from_url(server.url()));
     expect_failure(scene, errc::wrong_credentials, "user 'default': NOAUTH");
+    BOOST_TEST(scene.it->trouble().find("config::password") != std::string::npos,
+               scene.it->trouble());
     scene.close();
 }
 
