@@ -173,7 +173,7 @@ const measured_case all_cases[] = {
     {"mutex: acquire and release", mutex_pairs, 140'000},
     {"mutex: hand-over and acquire that enqueues", hand_overs, 217'000},
     {"monitor: section that changes one field", monitor_sections, 190'000},
-    {"monitor: transaction", transactions},
+    {"monitor: transaction", transactions, 150'000},
     {"semaphore: acquire and release", semaphore_pairs, 360'000},
     {"shared mutex: acquire and release", shared_pairs},
 };

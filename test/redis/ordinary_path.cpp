@@ -27,7 +27,7 @@ using words = script_scene::words;
 without::patches nothing_but_ordinary_paths()
 {
     without::patches result;
-    for (const char* script : {"acquire", "release", "leave", "fetch"})
+    for (const char* script : {"acquire", "release", "leave", "fetch", "transact"})
         result.push_back({script, "-- the prologue stands here\n", "error('not ordinary')\n"});
     return result;
 }
@@ -84,7 +84,7 @@ public:
         if (is_rare() && is_rare())
             options[1] +=
                 " " + std::to_string(store.clock) + " " + std::to_string(store.clock + 3'000'000);
-        const unsigned which = dice_.below(is_rare() ? 14 : 9);
+        const unsigned which = dice_.below(is_rare() ? 16 : 12);
         switch (which)
         {
         case 0:
@@ -107,18 +107,18 @@ public:
         case 8:
             return with({"fetch", {"w:", who, fence}}, options, {});
         case 9:
-            return with({"cancel", {"w:", id()}}, options, {"c"});
         case 10:
-            return with({"nudge", {"w:", id()}}, options, {"w:a#1", "c"});
         case 11:
+            return transact(store, options);
+        case 12:
+            return with({"cancel", {"w:", id()}}, options, {"c"});
+        case 13:
+            return with({"nudge", {"w:", id()}}, options, {"w:a#1", "c"});
+        case 14:
             return with({"resync", {"w:", who + "," + id(), id(), dice_.coin() ? "0" : fence}},
                         options, {"c"});
-        case 12:
-            return with({"signal", {"w:", "c", dice_.coin() ? "one" : "all"}}, options, {""});
         default:
-            return with({"transact", {"w:", id() + "+", "0"}}, options,
-                        {std::to_string(store.clock), "0", "slot t", "0", "c", "0", "add", "n",
-                         "=1", "=0", "-100", "100"});
+            return with({"signal", {"w:", "c", dice_.coin() ? "one" : "all"}}, options, {""});
         }
     }
 
@@ -152,9 +152,63 @@ private:
         return with(std::move(result), {}, last);
     }
 
+    /// A new transaction, one that is sent again, or the first copy of that one, which comes late.
+    call transact(const redis_store& store, const words& options)
+    {
+        if (!delayed_.arguments.empty() && is_rare())
+            return std::exchange(delayed_, {});
+        std::string id = this->id();
+        const std::string slot = "slot " + id.substr(0, 1) + (is_rare() ? "" : " of transactions");
+        // A client does not use the id of a transaction again.
+        id += std::to_string(++transactions_) + '+';
+        const std::string fence = lock_field(store, "lock", "fence");
+        std::string seen = fence.empty() ? "0" : fence;
+        if (is_rare())
+            seen = std::to_string(store.clock + (dice_.coin() ? 5 : -5'000));
+        std::int64_t since = store.clock - dice_.below(100);
+        if (is_rare())
+            since = dice_.coin() ? 0 : since - 1'000'000 * dice_.below(5'000);
+        words last{std::to_string(since), "0", slot, seen, is_rare() ? "c" : ""};
+        const bool signals = is_rare() || is_rare();
+        last.emplace_back(signals ? "2" : "0");
+        if (signals)
+            last.insert(last.end(), {dice_.coin() ? "c" : "d", "one", "d", "all"});
+        for (unsigned i = is_rare() ? 0 : 1 + dice_.below(3); i != 0; --i)
+            add_step(last);
+        const bool is_sent_again = is_rare();
+        if (is_sent_again)
+            delayed_ = with({"transact", {"w:", id, "0"}}, options, last);
+        return with({"transact", {"w:", id, is_sent_again ? "1" : "0"}}, options, last);
+    }
+
+    void add_step(words& steps)
+    {
+        const words names{"n", "m", "none"};
+        const words comparisons{"=", "<>", "<", "<=", ">", ">="};
+        const std::string operand = '=' + std::to_string(dice_.below(50));
+        words step{is_rare() ? dice_.one_of(comparisons) : "add",
+                   dice_.one_of(names),
+                   operand,
+                   "=0",
+                   "-100",
+                   is_rare() ? "60" : "1000"};
+        if (dice_.below(4) == 0)
+        {
+            step[0] = dice_.coin() ? "set" : dice_.coin() ? "=" : "<>";
+            step[4] = step[5] = "";
+            if (is_rare())
+                step[2] = dice_.coin() ? "" : "=x";
+            if (step[0] != "set" && is_rare())
+                step[4] = step[5] = "=7";
+        }
+        steps.insert(steps.end(), step.begin(), step.end());
+    }
+
     dice dice_;
     bool has_state_ = false;
     unsigned rare_ = 12;
+    unsigned transactions_ = 0;
+    call delayed_;
 };
 
 /// If somebody has deleted the queue, the flag that says that there are waiters may be wrong for a while.
@@ -230,7 +284,7 @@ BOOST_AUTO_TEST_CASE(the_ordinary_path_does_what_the_full_one_does)
                       }
                   }
               });
-    for (const char* each : {"acquire", "release", "leave", "fetch"})
+    for (const char* each : {"acquire", "release", "leave", "fetch", "transact"})
     {
         BOOST_TEST_MESSAGE(each << ": " << ordinary[each] << " ordinary, " << in_full[each]
                                 << " in full");

@@ -55,8 +55,8 @@ BOOST_AUTO_TEST_CASE(its_keys_expire_and_the_state_does_not)
 
 BOOST_AUTO_TEST_CASE(steps_see_what_those_before_have_done)
 {
-    transact("a#1.1",
-             add("n", "1") + add("n", "2") + add("m", "3") + set("t", "=1") + set("t", "=2"));
+    transact("a#1.1", add("n", "1") + add("n", "2") + add("m", "3") + set("t", "=1") +
+                          text("=", "t", "=1") + set("t", "=2"));
     BOOST_TEST(value("n").value() == "15");
     BOOST_TEST(value("m").value() == "10");
     BOOST_TEST(value("t").value() == "2");
@@ -111,6 +111,16 @@ BOOST_AUTO_TEST_CASE(texts_are_compared)
     check(text("=", "t", "", ""), "unmet");
     check(text("=", "none", "=5", "", "=5", ""), "unmet");
     check(text("=", "none", "=x", "=x"), "released");
+    check(text("=", "t", "=abc") + text("=", "none", "=x", "=x"), "released");
+}
+
+BOOST_AUTO_TEST_CASE(very_many_fields_are_changed)
+{
+    words steps;
+    for (int i = 0; i < 8'000; ++i)
+        steps = std::move(steps) + set("f" + std::to_string(i), "=x");
+    BOOST_TEST(transact("a#1.1", steps)[0] == "released");
+    BOOST_TEST(store.hash("state")->size() == 8'003U);
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_done_if_a_requirement_does_not_hold)
@@ -145,6 +155,16 @@ BOOST_AUTO_TEST_CASE(who_is_signalled_is_granted_the_lock)
     seen = std::stoll(told[6]);
     transact("a#1.2", {}, {"d", "one", "c", "all"});
     BOOST_TEST(owner() == "c#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(who_sleeps_on_the_last_condition_is_signalled)
+{
+    condition = "c";
+    acquire("b#1.1");
+    leave("b#1.1", fence(), "b#1.2");
+    pass(1us);
+    transact("a#1.1", add("n", "1"), {"d", "one", "c", "one"});
+    BOOST_TEST(owner() == "b#1.2");
 }
 
 BOOST_AUTO_TEST_CASE(more_are_signalled_than_one_script_moves)
@@ -272,7 +292,7 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_refused)
 {
     store.run(words{"SET", "state", "x"});
     BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "wrongtype");
-    BOOST_TEST(store.hash("lock") == nullptr);
+    BOOST_TEST(owner() == "");
 }
 
 // --- if it is repeated --------------------------------------------------------------------------
@@ -299,6 +319,14 @@ BOOST_AUTO_TEST_CASE(it_is_carried_out_once)
     seen = std::stoll(told[6]);
     BOOST_TEST(transact("a#2.2", add("n", "1"))[0] == "released");
     BOOST_TEST(value("n").value() == "14");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_old_is_forgotten)
+{
+    store.run(words{"ZADD", "lock{done}", std::to_string(store.clock - 3'600'000'000), "old"});
+    store.clock += 64 - store.clock % 64;
+    transact("a#1.1", add("n", "1"));
+    BOOST_TEST((members("lock{done}") == words{"slot"}));
 }
 
 BOOST_AUTO_TEST_CASE(one_that_was_not_executed_is_carried_out_by_the_next)
@@ -333,6 +361,8 @@ BOOST_AUTO_TEST_CASE(one_that_queues_is_not_carried_out_by_a_late_one)
     tries = 1;
     BOOST_TEST(transact("a#2.1", add("n", "1"))[0] == "queued");
     cancel("a#2.1");
+    // At such a time, the script forgets what is old.
+    store.clock += 64 - store.clock % 64;
     release("b#1.1", fence(), "s");
     tries = 0;
     BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "unknown");
@@ -341,6 +371,7 @@ BOOST_AUTO_TEST_CASE(one_that_queues_is_not_carried_out_by_a_late_one)
 
 BOOST_AUTO_TEST_CASE(one_that_is_too_late_does_nothing)
 {
+    store.run(words{"DEL", "lock"});
     since = store.clock;
     pass(15s);
     const words in_time = transact("a#1.1", add("n", "1"));
@@ -365,11 +396,17 @@ BOOST_AUTO_TEST_CASE(a_lease_may_be_longer_than_the_memory)
     pass(1h + 1us);
     slot = "other";
     BOOST_TEST(transact("a#1.2", add("n", "1"))[0] == "unknown");
+    // Others have prolonged the keys.
+    acquire("b#1.1");
+    release("b#1.1", fence(), "s");
+    pass(1us);
+    BOOST_TEST(transact("a#1.2", add("n", "1"))[0] == "unknown");
     BOOST_TEST(value("n").value() == "13");
 }
 
 BOOST_AUTO_TEST_CASE(a_lock_that_is_not_there_can_not_tell)
 {
+    store.run(words{"DEL", "lock"});
     since = store.clock;
     pass(15s + 1us);
     BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "unknown");
@@ -380,6 +417,11 @@ BOOST_AUTO_TEST_CASE(its_fence_is_above_all_that_its_client_has_seen)
 {
     seen = store.clock + 1'000'000'000;
     BOOST_TEST(transact("a#1.1", add("n", "1"))[6] == std::to_string(seen + 1));
+    // And above that of the last grant.
+    slot = "other";
+    const std::int64_t last = std::exchange(seen, 0) + 1;
+    BOOST_TEST(transact("b#1.1", add("n", "1"))[6] == std::to_string(last + 1));
+    seen = last;
     // Also if it is left to the client.
     seen += 1'000;
     BOOST_TEST(transact("a#1.2", add("t", "1"))[0] == "own");

@@ -15,18 +15,74 @@
 -- wakes      those who are signalled; the first of the queue
 -- complexity O(steps + (signalled + 1) log waiters + fields), and the same for each transaction that waits
 -- flags: none
-local id, tries, lease, slot, seen, condition = ARGV[2], ARGV[3], ARGV[4], ARGV[9], ARGV[10], ARGV[11]
-local state, size, since = KEYS[2], redis.pcall('HLEN', KEYS[2]), ARGV[7] + 0
+local argv, call, format = ARGV, redis.call, string.format
+local time = call('TIME')
+local stamp = time[1] .. string.sub('00000' .. time[2], -6)  -- costs less than string.format
+local now = stamp + 0
+local key, id, tries, lease, slot, seen, condition = KEYS[1], argv[2], argv[3], argv[4], argv[9], argv[10], argv[11]
+local state, since, steps, size, carried, followed = KEYS[2], argv[7] + 0, 13 + 2 * argv[12], nil, nil, nil
+local packed = redis.pcall('HGET', key, 'state')
+if packed and not packed.err and tries == '0' then
+  local fence, clock, rest, keep, claim = string.match(packed, '^2 %- (%d+) (%d+) 0 ((%d+) (%d+) 0 [-c] %d+)')
+  if claim == argv[5] and clock + 0 <= now and fence + 0 < now and seen + 0 < now and argv[steps] and #argv < 1000 and
+    keep + 0 >= now + (lease + argv[6] / 2) * 1000 and now <= since + math.min(lease * 1000, 3600000000) then
+    local done, asleep, told = key .. '{done}', 0, 'released'
+    for i = 13, steps - 1, 2 do asleep = asleep + call('EXISTS', key .. '{sleepers}' .. argv[i]) end
+    local fields, values, written = {}, {}, {}
+    for i = steps, asleep == 0 and #argv or 0, 6 do fields[#fields + 1] = argv[i + 1] end
+    local read = asleep == 0 and redis.pcall('HMGET', state, unpack(fields)) or {}
+    for i, field in ipairs(fields) do
+      if read[i] then values[field], size = '=' .. read[i], 1 end
+    end
+    if size == 1 then carried, followed = call('ZSCORE', done, slot), call('ZSCORE', done, slot .. '/1') end
+    if size ~= 1 or followed or carried and carried + 0 > seen + 0 then told = nil end
+    -- As in carry_out().
+    local function exact(text)
+      return text == '=0' and 0 or #text < 17 and tonumber(string.match(text, '^=(%-?[1-9]%d*)$'))
+    end
+    for i = steps, told and #argv or 0, 6 do
+      local what, field, value, least, most = argv[i], argv[i + 1], argv[i + 2], argv[i + 4], argv[i + 5]
+      local was, low = values[field] or argv[i + 3], tonumber(least)
+      local sign = was == value and '=' or '<'
+      if what == 'set' then
+        values[field], written[field] = value, value
+      elseif low then
+        local a, b, high = exact(was), exact(value), most + 0
+        local sum = a and b and (what == 'add' and a + b or a)
+        if not sum or a < low or a > high or sum < low or sum > high then told = nil break end
+        if what == 'add' then values[field] = format('=%d', sum) written[field] = values[field] end
+        sign = a < b and '<' or a > b and '>' or '='
+      elseif sign ~= '=' and least ~= '' and was ~= least and was ~= most then told = nil break end
+      if what ~= 'set' and what ~= 'add' and not string.find(what, sign, 1, true) then told = 'unmet' break end
+    end
+    if told == 'unmet' and condition == '' then
+      call('HSET', key, 'state', '2 - ' .. fence .. ' ' .. stamp .. ' 0 ' .. rest)
+      return 'unmet ' .. stamp .. ' ' .. fence .. ' 0'
+    elseif told == 'released' then
+      if call('ZADD', done, stamp, slot) == 1 then call('PEXPIRE', done, math.ceil((keep - now) / 1000)) end
+      if now % 64 == 0 then call('ZREMRANGEBYSCORE', done, '-inf', now - 3600000000) end
+      for field, value in pairs(written) do
+        if value == '' then call('HDEL', state, field)
+        else call('HSET', state, field, string.sub(value, 2)) end
+      end
+      call('HSET', key, 'state', '2 - ' .. stamp .. ' ' .. stamp .. ' 0 ' .. rest)
+      return 'released ' .. stamp .. ' ' .. stamp .. ' 0 0 0 ' .. stamp
+    end
+  end
+end
+-- the prologue stands here
+size = size or redis.pcall('HLEN', state)
 if is_of_another_type(size) then return 'wrongtype' end
-local s, why = open(KEYS[1], ARGV[5])
+local s, why = open(key, ARGV[5], now, packed)
 if not s then return why end
 s.state, s.size = state, size
-local mark = (redis.call('ZSCORE', s.done, slot) or 0) + 0
-if mark > seen + 0 then return answer(s, 'released', nil, format('%d', mark)) end
+if carried == nil then carried = redis.call('ZSCORE', s.done, slot) end
+if carried and carried + 0 > seen + 0 then return answer(s, 'released', nil, format('%d', carried)) end
+if followed == nil then followed = redis.call('ZSCORE', s.done, slot .. '/' .. tries + 1) end
 -- One that comes so late that nobody may remember it, or that another one has followed, must not be carried out.
 local late = s.now > since + math.min(lease * 1000, memory) and
   (s.fresh or since < s.now - memory or redis.call('HGET', s.key, 'born') + 0 > since)
-if late or redis.call('ZSCORE', s.done, slot .. '/' .. tries + 1) then return answer(s, 'unknown') end
+if late or followed then return answer(s, 'unknown') end
 for i = 1, tries + 0 do
   redis.call('ZADD', s.done, s.stamp, slot .. '/' .. i)
   note(s, s.done)
