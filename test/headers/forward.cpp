@@ -28,8 +28,8 @@ struct service
 
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/async_semaphore.hpp>
-#include <turnstile/concepts.hpp>
 #include <turnstile/barrier.hpp>
+#include <turnstile/concepts.hpp>
 #include <turnstile/condition.hpp>
 #include <turnstile/event.hpp>
 #include <turnstile/latch.hpp>
