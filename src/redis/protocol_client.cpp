@@ -325,8 +325,7 @@ bool protocol_client::abandon_call(call_id id)
     return true;
 }
 
-call_id protocol_client::signal(local_time now, lock_id lock, std::string condition, bool all,
-                                std::int64_t newest)
+call_id protocol_client::signal(local_time now, lock_id lock, std::string condition, bool all)
 {
     advance(now);
     const call_id id = ++last_call_;
@@ -335,7 +334,6 @@ call_id protocol_client::signal(local_time now, lock_id lock, std::string condit
     each.lock = lock;
     each.what = all ? inquiry::signal_all : inquiry::signal_one;
     each.name = std::move(condition);
-    each.newest = newest;
     send_call(id);
     return id;
 }

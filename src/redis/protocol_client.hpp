@@ -470,9 +470,8 @@ public:
     /// Cancels a call that the server cannot know. Returns false if the server may know the call, which then continues.
     bool abandon_call(call_id id);
 
-    /// Notifies one waiter of a condition, all waiters, or all waiters up to the ticket `newest`. Ends with `called`.
-    call_id signal(local_time now, lock_id lock, std::string condition, bool all,
-                   std::int64_t newest = 0);
+    /// Notifies one waiter of a condition, or all waiters. Ends with `called`.
+    call_id signal(local_time now, lock_id lock, std::string condition, bool all);
 
     /// Names a contribution. The commit of a critical section makes it, see @ref farewell. From then on, the client
     /// renews its lease. The contribution ends with `unbound`.

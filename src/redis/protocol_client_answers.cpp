@@ -445,16 +445,10 @@ void protocol_client::on_release(attempt_entry& entry, const standing& said)
 void protocol_client::on_leave(attempt_entry& entry, const standing& said)
 {
     const attempt_id sleeper = entry.second.sleeper;
-    const lock_id lock = entry.second.lock;
     const auto found = farewells_.find(entry.first);
     // If there is nothing to commit, all that matters is that the attempt does not hold the lock.
     const bool is_certain = (said.said == status::lost && entry.second.server == server_) ||
                             !found->second.changes_anything();
-    // There are more waiters to notify than one script moves.
-    if (said.said == status::released && said.more && said.ticket != 0)
-        for (const auto& [condition, all] : found->second.signals)
-            if (all)
-                signal(now_, lock, condition, true, said.ticket);
     // The contributions are settled before the caller learns the result.
     if (said.said == status::released)
         settle_bonds(found->second, release_result::released);
@@ -649,8 +643,8 @@ void protocol_client::on_count(call_id id, const standing& said)
         return;
     const lock_id lock = found->second.lock;
     const std::int64_t available = number_in(said.extra);
-    // One script notifies only a limited number of waiters.
-    if (said.more && said.ticket != 0 && found->second.what == inquiry::signal_all)
+    // One script looks at a limited number of waiters.
+    if (said.more && said.ticket != 0 && found->second.what >= inquiry::signal_one)
     {
         found->second.flight = 0;
         if (found->second.newest == 0)

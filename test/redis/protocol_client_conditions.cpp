@@ -91,25 +91,7 @@ BOOST_AUTO_TEST_CASE(a_section_says_what_it_has_changed)
     BOOST_TEST(said == expected, boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(a_section_goes_on_to_signal_all)
-{
-    driven_client client;
-    client.connect();
-    farewell words;
-    words.signals = {{"c", false}, {"d", true}};
-    client.machine.release(client.now, client.hold(), std::move(words));
-    client.pass(0s);
-    auto more = client.say(driven_client::status::released);
-    more.more = true;
-    more.ticket = 77;
-    client.answer(more);
-    BOOST_TEST(client.sent() == "signal nudge");
-    BOOST_TEST(client.commands[0].arguments.at(1) == "d");
-    BOOST_TEST(client.commands[0].arguments.at(2) == "all");
-    BOOST_TEST(client.commands[0].arguments.at(6) == "77");
-}
-
-BOOST_AUTO_TEST_CASE(a_section_that_has_signalled_all_signals_nobody_else)
+BOOST_AUTO_TEST_CASE(a_section_leaves_signals_to_the_server)
 {
     driven_client client;
     client.connect();
@@ -117,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_section_that_has_signalled_all_signals_nobody_else)
     words.signals = {{"d", true}};
     client.machine.release(client.now, client.hold(), std::move(words));
     client.pass(0s);
-    // The remaining work is not a notification.
+    // The server remembers which notifications remain.
     auto more = client.say(driven_client::status::released);
     more.more = true;
     client.answer(more);
@@ -459,6 +441,24 @@ BOOST_AUTO_TEST_CASE(a_signal_is_a_call)
     BOOST_TEST(client.sent() == "signal");
     client.answer(client.say(driven_client::status::ok));
     BOOST_TEST(client.only<called>().call == call);
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_goes_on_until_it_has_passed_all_disconnected_sleepers)
+{
+    driven_client client;
+    client.connect();
+    client.signal();
+    auto more = client.say(driven_client::status::ok);
+    more.more = true;
+    more.ticket = 77;
+    client.answer(more);
+    BOOST_TEST(client.events.empty());
+    BOOST_TEST(client.sent() == "signal");
+    BOOST_TEST(client.commands[0].arguments.at(2) == "one");
+    BOOST_TEST(client.commands[0].arguments.at(6) == "77");
+    client.answer(client.say(driven_client::status::ok));
+    client.only<called>();
+    BOOST_TEST(client.sent() == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_signal_for_all_goes_on_until_all_have_got_it)

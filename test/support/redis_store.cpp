@@ -400,9 +400,12 @@ redis_reply redis_store::run_zset(std::string_view name, words args)
             return no_integer();
         if (set != nullptr)
             for (const auto& [score, member] : set->order)
-                if (score >= low && score <= high &&
-                    std::ssize(list.elements) < static_cast<std::ptrdiff_t>(most))
+            {
+                if (std::ssize(list.elements) == static_cast<std::ptrdiff_t>(most) || score > high)
+                    break;
+                if (score >= low)
                     list.elements.push_back(redis_reply::of(member));
+            }
         return list;
     }
     if (name == "ZREMRANGEBYSCORE" && args.size() == 4)

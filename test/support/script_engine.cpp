@@ -204,6 +204,7 @@ struct script_engine::interpreter
             unknown = e.what();
             reply = redis_reply::error(unknown);
         }
+        effort += 1 + reply.elements.size();
         push(lua, reply);
         return reply.is_error();
     }
@@ -232,6 +233,8 @@ struct script_engine::interpreter
     redis_store* store = nullptr;
     std::vector<std::string> words;
     std::string unknown;
+    // Of the current script.
+    std::size_t effort = 0;
 };
 
 // --- the scripts --------------------------------------------------------------------------------
@@ -365,6 +368,7 @@ redis_reply script_engine::run(redis_store& store, std::string_view name,
         throw std::runtime_error("there is no script " + std::string(name));
     lua_->store = &store;
     lua_->unknown.clear();
+    lua_->effort = 0;
     lua_->set_list("KEYS", keys);
     lua_->set_list("ARGV", arguments);
     lua_rawgeti(lua, LUA_REGISTRYINDEX, script->second);
@@ -375,6 +379,11 @@ redis_reply script_engine::run(redis_store& store, std::string_view name,
     if (status != 0 && reply.what == kind::string)
         reply = redis_reply::error("ERR " + reply.text);
     return reply;
+}
+
+std::size_t script_engine::effort() const
+{
+    return lua_->effort;
 }
 
 }  // namespace turnstile::test

@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_TEST_SUPPORT_SCRIPT_ENGINE_HPP
 #define TURNSTILE_TEST_SUPPORT_SCRIPT_ENGINE_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -56,6 +57,9 @@ public:
     /// Runs a script.
     redis_reply run(redis_store& store, std::string_view name, const std::vector<std::string>& keys,
                     const std::vector<std::string>& arguments);
+
+    /// How many commands the last script called, and how many elements their replies listed.
+    [[nodiscard]] std::size_t effort() const;
 
 private:
     struct interpreter;

@@ -77,7 +77,7 @@ inline patches later_grants()
 /// A notification is lost if the notified waiter crashes or is cancelled.
 inline patches passing_on()
 {
-    return {{"prologue", "  signal(s, condition, false)\n", ""}};
+    return {{"prologue", "  notify(s, condition, false)\n", ""}};
 }
 
 /// A notification is lost if the notified waiter's critical section fails.

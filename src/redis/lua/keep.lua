@@ -16,10 +16,10 @@ return each(function(key, i)
     reap(s)
     local ends = redis.call('ZSCORE', s.key .. '{bound}', record)
     -- What has lapsed is not extended, even if nobody has undone it yet: its process was told so.
-    local mine = ends and ends + 0 > s.now
+    local mine = ends and (ends + 0 > s.now or s.grace)
     if mine then
       if not s.bound then bind(s) end
-      ends = format('%d', s.now + span * 1000)
+      ends = span == '0' and '2' or format('%d', s.now + span * 1000)
       redis.call('ZADD', s.bound, ends, record)
     end
     if s.owner == '' then grant(s) end

@@ -6,8 +6,7 @@
 --            one or all; or a contribution to the state, and bind or free; behind them, of each field of the
 --            state that has changed, the name, and '=' and the value, or empty if it is no more. Instead of
 --            fields, the last fence, if a cohort has passed the lock on)
--- returns    released | lost | unknown | foreign | wrongtype; the extra is the place among the sleepers. If
---            not all were signalled who should be, the ticket is the newest that there is
+-- returns    released | lost | unknown | foreign | wrongtype; the extra is the place among the sleepers
 -- repeated   answers what the first call did, as long as the slot has not given back anything else
 -- wakes      those who are signalled; the first of the queue
 -- complexity O((signalled + 1) log waiters + fields)
@@ -57,7 +56,7 @@ if parted and stands then
       bind(s)
       redis.call('ZADD', s.bound, format('%d', s.now + ARGV[5] * 1000), ARGV[i])
     elseif what == 'free' then redis.call('ZREM', s.key .. '{bound}', ARGV[i])
-    else s.more = signal(s, ARGV[i], what == 'all') or s.more end
+    else notify(s, ARGV[i], what == 'all') end
   end
   for i = fields, writes and #ARGV or 0, 2 do
     if ARGV[i + 1] == '' then redis.call('HDEL', state, ARGV[i])

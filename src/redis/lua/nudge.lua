@@ -15,7 +15,7 @@ if not s then return why end
 s.state = KEYS[2]
 reap(s)
 speak(s, string.sub(ARGV[6], #ARGV[1] + 1))
-if s.owner == '' then grant(s, id) end
+if s.owner == '' then grant(s, id) elseif s.bound then lapse(s) end
 save(s, ARGV[3], ARGV[5])
 local mine = s.owner ~= '' and s.owner ~= id and channel(s.owner) == ARGV[6]
 return answer(s, nil, id, mine and s.owner or nil, ARGV[7] ~= '' and ARGV[7])

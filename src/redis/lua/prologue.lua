@@ -27,6 +27,7 @@
 -- as, until something is computed; `+ 0` makes a number of one.
 local memory = 3600 * 1000000  -- how long it is remembered what was given back
 local retry = 60 * 1000000  -- how long after a failure a script tries again to undo a contribution
+local looks = 512  -- how many sleepers, waiters, records and steps of plans a call still looks at, of all its locks
 local wall  -- what the server's clock shows
 
 -- redis.call and `..` would write numbers out much slower, and the latter with 14 digits only.
@@ -108,12 +109,10 @@ local function open(key, claim, time, state)
     owner = owner == '-' and '' or owner, fence = fence, deadline = deadline, now = now, stamp = format('%d', now),
     keep = keep + 0, claim = claim, ticket = newest, reclaimed = has('r'), conditions = has('c'),
     bound = has('b') and key .. '{bound}', silent = has('s') and redis.call('HGET', key, 'silent')}
-  if outdated and ends ~= '' and wall < ends + 0 then
-    s.owner, s.deadline = '?' .. string.gsub(s.owner, '^%?', ''), format('%d', ends + now - wall)
-    -- Extensions of these leases may be missing, too.
-    for _, record in ipairs(s.bound and redis.call('ZRANGEBYSCORE', s.bound, '-inf', s.deadline, 'LIMIT', 0, 100000) or {}) do
-      redis.call('ZADD', s.bound, s.deadline, record)
-    end
+  if ends ~= '' and wall < ends + 0 then
+    -- Extensions of the contributions' leases may be missing, too: none lapses before.
+    s.grace = format('%d', ends + now - wall)
+    if outdated then s.owner, s.deadline = '?' .. string.gsub(s.owner, '^%?', ''), s.grace end
   end
   return s
 end
@@ -253,29 +252,45 @@ local function fall_asleep(s, id, condition)
   return place
 end
 
--- Moves those who sleep on a condition, and are alive, to the end of the queue: one, or all of them, 512 at
--- once. Whether there may be more. A call that goes on where one has stopped gets the newest ticket that there was then:
--- who has fallen asleep since is not meant, or those who are woken in vain would be woken for ever.
+-- From now on there are contributions to the state of the lock.
+local function bind(s)
+  s.bound, s.conditions = s.key .. '{bound}', true
+  note(s, s.key)
+end
+
+-- Moves those who sleep on a condition, and are alive, to the end of the queue: one, or all of them. Whether the call may
+-- look at no more before that is done. A call that goes on where one has stopped gets the newest ticket that there was
+-- then: who has fallen asleep since is not meant, or those who are woken in vain would be woken for ever.
 local function signal(s, condition, all, newest)
-  local moved = 0
-  repeat
-    local key = sleepers(s, condition)
+  local key = sleepers(s, condition)
+  while looks > 0 do
     if newest and not redis.call('ZRANGEBYSCORE', key, '-inf', newest, 'LIMIT', 0, 1)[1] then return false end
     local id = redis.call('ZPOPMIN', key)[1]
     if not id then return false end
+    looks = looks - 1
     -- A transaction is no claim.
     local skipped = is_silent(s, id) and string.byte(id, -1) ~= 43
     if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 and not skipped then
       s.conditions = true
       enqueue(s, id, ticket(s, 0))
       redis.call('HSET', s.key, mark(id), condition)
-      moved = moved + 1
+      if not all then return false end
     else
       plan_of(s, id)
     end
-  until moved == (all and 512 or 1)
-  if all then s.newest = s.ticket end
-  return all
+  end
+  -- A ticket of its own tells a signal from others that stop as well.
+  s.newest = newest or ticket(s, 0)
+  return true
+end
+
+-- Does the same. What the call does not come to is left to the next ones, as a record that undoes nothing: before all
+-- contributions, since nobody's lease has to end for it.
+local function notify(s, condition, all, newest)
+  if not signal(s, condition, all, newest) then return end
+  if not s.bound then bind(s) end
+  redis.call('ZADD', s.bound, '1', format('- %s %s %s ', all and 'rest' or 'one', s.newest, condition))
+  s.newest, s.more = nil, true
 end
 
 -- Somebody who was signalled ends without a section that ended well: the next one is signalled instead.
@@ -283,7 +298,7 @@ local function pass_on(s, id)
   local condition = s.conditions and redis.call('HGET', s.key, mark(id))
   if not condition then return end
   redis.call('HDEL', s.key, mark(id))
-  signal(s, condition, false)
+  notify(s, condition, false)
 end
 
 -- Takes the lock away from its owner, if the lease has ended or at once, and tells it; perhaps also the reason.
@@ -297,19 +312,16 @@ local function reap(s, at_once, reason)
   s.owner, s.deadline = '', '0'
 end
 
--- From now on there are contributions to the state of the lock.
-local function bind(s)
-  s.bound, s.conditions = s.key .. '{bound}', true
-  note(s, s.key)
-end
-
--- Undoes the contributions whose leases have ended, 64 at once. Only while nobody owns the lock: an owner would
--- write over it.
+-- Goes on with signals that are left, and undoes the contributions whose leases have ended, 64 at once; but no contribution
+-- while somebody owns the lock, who would write over it, and during a grace only those that were given up.
 local function lapse(s)
-  local over = redis.call('ZRANGEBYSCORE', s.bound, '-inf', s.stamp, 'LIMIT', 0, 64)
+  local last = s.owner ~= '' and '1' or s.grace and '2' or s.stamp
+  local over = redis.call('ZRANGEBYSCORE', s.bound, '-inf', last, 'LIMIT', 0, 64)
   for _, record in ipairs(over) do
-    local id, amount, field, condition, state = string.match(record, '^(%S+) (%S+) (%S+) (%S+) (.*)$')
-    local newest, failed = amount == 'rest' and field, not state
+    if looks <= 0 then s.more = true break end
+    looks = looks - 1
+    local amount, field, condition, state = string.match(record, '^%S+ (%S+) (%S+) (%S+) (.*)$')
+    local newest, failed = (amount == 'rest' or amount == 'one') and field, not state
     -- If somebody has deleted the state or the field, there is nothing to undo.
     if state and not newest then
       local there = redis.pcall('HEXISTS', state, field)
@@ -322,11 +334,7 @@ local function lapse(s)
     else
       redis.call('ZREM', s.bound, record)
     end
-    if not failed and signal(s, condition, true, newest) then
-      -- What is still to be signalled is left to the next call: a record that undoes nothing.
-      redis.call('ZADD', s.bound, s.stamp, format('%s rest %s %s %s', id, newest or s.newest, condition, state))
-      s.more = true
-    end
+    if not failed then notify(s, condition, amount ~= 'one', newest) end
   end
   if #over == 64 then s.more = true end
   if redis.call('ZCARD', s.bound) == 0 then
@@ -388,6 +396,7 @@ local function carry_out(s, id, plan, at)
   end
   local values, signals = {}, at + 4
   local steps = signals + 2 * plan[at + 3]
+  looks = looks - (#plan - steps + 1) / 6
   for i = steps, #plan, 6 do
     local what, field, value, least, most = plan[i], plan[i + 1], plan[i + 2], plan[i + 4], plan[i + 5]
     local was = values[field]
@@ -417,14 +426,7 @@ local function carry_out(s, id, plan, at)
     if value == '' then redis.call('HDEL', state, field)
     else redis.call('HSET', state, field, string.sub(value, 2)) end
   end
-  for i = signals, steps - 1, 2 do
-    if signal(s, plan[i], plan[i + 1] == 'all') then
-      -- Whoever comes next goes on, as with a contribution that has lapsed.
-      if not s.bound then bind(s) end
-      redis.call('ZADD', s.bound, s.stamp, format('%s rest %s %s %s', id, s.newest, plan[i], state))
-      s.more = true
-    end
-  end
+  for i = signals, steps - 1, 2 do notify(s, plan[i], plan[i + 1] == 'all') end
   return 'released', fence
 end
 
@@ -467,6 +469,8 @@ local function grant(s, caller)
         return
       end
     end
+    looks = looks - 1
+    if looks <= 0 then break end
   end
   s.more = true
 end
@@ -488,7 +492,10 @@ local function answer(s, status, id, extra, condition)
     end
   end
   local told = status .. ' ' .. s.stamp .. ' ' .. s.fence .. ' ' .. s.deadline
-  if s.bound then told = told .. ',' .. (redis.call('ZRANGE', s.bound, 0, 0, 'WITHSCORES')[2] or 0) end
+  if s.bound then
+    local first = redis.call('ZRANGE', s.bound, 0, 0, 'WITHSCORES')[2] or 0
+    told = told .. ',' .. (s.grace and first + 0 > 2 and first + 0 < s.grace + 0 and s.grace or first)
+  end
   if s.spoiled then told = told .. ',' .. s.spoiled end
   if not (place or extra) and not s.more then return told end
   return told .. ' ' .. (place or s.newest or 0) .. (s.more and ' 1 ' or ' 0 ') .. (extra or '')

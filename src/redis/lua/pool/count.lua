@@ -9,7 +9,7 @@
 --            mismatch, the capacity of the pool
 -- repeated   adds or sets nothing, and answers ok, as long as the slot has not added or set anything else
 -- wakes      the first of the queue, as long as it fits; of resize, also waiters that never will
--- complexity O(log waiters + log holders); of resize, O(waiters)
+-- complexity O(log waiters + log holders); of resize, O(waiters), of which 512 count
 -- flags: allow-oom
 local what, number, lease = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[6])
 local s, why = open(KEYS[1], read_clock(), ARGV[7], ARGV[9], ARGV[10])
@@ -25,15 +25,16 @@ local function remember_call()
   s.moved = true
 end
 
--- Sets the capacity. Waiters for more units than that leave the queue.
+-- Sets the capacity. Waiters for more units than that leave the queue: of the first 512 at once, and others when their
+-- turn comes.
 local function resize()
   if s.origin >= 0 then s.origin = -s.capacity end
   s.capacity = number
-  for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, -1)) do
+  for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, 511)) do
     local units = wanted(s, id)
     if units and not possible(s, units) then
       leave(s, id)
-      redis.pcall('PUBLISH', channel(id), 'impossible ' .. id .. ' 0 ' .. text(s.now))
+      reject(s, id)
     end
   end
   s.head = redis.call('ZRANGE', s.queue, 0, 0)[1]

@@ -21,7 +21,8 @@ local layout = '2'
 local memory = 3600 * 1000000  -- how long it is remembered what was given back
 local special = 2 ^ 30
 local signals = 2 ^ 28  -- the capacity of an automatic event, which no semaphore has: see merge()
-local at_once = 64  -- how many are granted or reaped by one script
+local at_once = 64  -- how many of one pool are granted or reaped by one script
+local looks = 512  -- how many holders and waiters a call still looks at, of all its pools
 
 local function read_clock()
   local time = redis.call('TIME')
@@ -234,14 +235,16 @@ end
 -- Takes back the units of those whose lease has ended, and tells them.
 local function reap(s)
   if s.grace then return end
-  local over = redis.call('ZRANGEBYSCORE', s.holders, '-inf', text(s.now), 'LIMIT', 0, at_once)
+  local most = math.max(math.min(at_once, looks), 0)
+  local over = redis.call('ZRANGEBYSCORE', s.holders, '-inf', text(s.now), 'LIMIT', 0, text(most))
   for _, id in ipairs(over) do
     local units, fence = holding(s, id)
     drop(s, id, units or 0)
     if units and not s.fresh then fall_silent(s, id) end
     if units then redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now)) end
   end
-  if #over == at_once then s.more = 1 end
+  looks = looks - #over
+  if #over == most then s.more = 1 end
   merge(s)
 end
 
@@ -250,8 +253,13 @@ local function leave(s, id)
   redis.call('HDEL', s.key, 'w ' .. id)
 end
 
--- Serves the queue for as long as its first fits; who is dead is left out. The message is the grant. The
--- caller of the script learns of its own grant from the answer.
+-- Tells a waiter that it waits for more than there can be.
+local function reject(s, id)
+  redis.pcall('PUBLISH', channel(id), 'impossible ' .. id .. ' 0 ' .. text(s.now))
+end
+
+-- Serves the queue for as long as its first fits; who is dead, or waits for what can never be, is left out. The message is
+-- the grant. The caller of the script learns of its own grant from the answer.
 local function grant(s, caller)
   for _ = 1, at_once do
     local id = redis.call('ZRANGE', s.queue, 0, 0)[1]
@@ -259,13 +267,16 @@ local function grant(s, caller)
     if not id then return end
     local units = wanted(s, id)
     local lives = units and (id == caller or alive(id) and not is_silent(s, id))
-    if lives and not fits(s, units) then return end
+    local serves = lives and possible(s, units)
+    if serves and not fits(s, units) then return end
     leave(s, id)
-    if lives then own(s, id, units, 0) end
-    if lives and id ~= caller then
+    if serves then own(s, id, units, 0) elseif lives then reject(s, id) end
+    if serves and id ~= caller then
       redis.pcall('PUBLISH', channel(id), 'grant ' .. id .. ' ' .. text(s.fence) .. ' ' ..
         text(s.now + s.claim * 1000) .. ' ' .. text(s.now))
     end
+    looks = looks - 1
+    if looks <= 0 then break end
   end
   s.more = 1
 end

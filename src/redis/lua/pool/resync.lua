@@ -49,7 +49,10 @@ return each(function(i)
     reap(s)
     speak(s, id)
     -- An outdated state may know a holder by the id of an older connection.
-    for _, old in ipairs(s.grace and fence > 0 and not holding(s, id) and redis.call('ZRANGE', s.holders, 0, -1) or {}) do
+    local nonce, last, sequence = string.match(id, '^(.*#)(%d+)(.*)$')
+    local first = s.grace and fence > 0 and not holding(s, id) and math.max(last - 5, 0) or last + 0
+    for i = last - 1, first, -1 do
+      local old = nonce .. text(i) .. sequence
       local _, its = holding(s, old)
       if its == fence then rename(s, old, id, true) end
     end
