@@ -6,7 +6,9 @@
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "support/pool_scene.hpp"
 #include "support/transact_scene.hpp"
@@ -165,6 +167,68 @@ BOOST_FIXTURE_TEST_CASE(a_lock_that_is_busy_continues_with_each_release, bounded
     }
     BOOST_TEST(owner() == "a#1.2");
     BOOST_TEST(highest <= bound);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_signal_is_sent_again_though_the_script_leaves_another_one, bounded_lock)
+{
+    const std::string first = std::exchange(condition, "e");
+    sleep("a#1.1", "a#1.2");
+    add_dead("lock{sleepers}e", 600);
+    condition = first;
+    // In the queue stands a waiter that was signalled, and whose connection has ended.
+    sleep("y#1.1", "y#1.2");
+    sleep("b#1.1", "b#1.2");
+    acquire("d#1.1");
+    store.run(words{"ZREM", "lock{sleepers}c", "y#1.2"});
+    acquire("y#1.2");
+    store.run(words{"HSET", "lock", "signalled y.2", "c"});
+    // The lease of the owner ends. A client signals on another condition, on which many sleep.
+    pass(5s);
+    condition = "e";
+    const words told = signal("all");
+    BOOST_TEST(told[5] == "1");
+    BOOST_TEST_REQUIRE(told[4] != "0");
+    signal("all", told[4]);
+    BOOST_TEST(sleepers().empty());
+    until_done(nudge(""));
+    BOOST_TEST(field("signalled a.2") == "e");
+    BOOST_TEST(field("signalled b.2") == "c");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_sleeper_for_whom_a_signal_is_left_does_not_time_out, bounded_lock)
+{
+    sleep("a#1.1", "a#1.2");
+    add_dead("lock{sleepers}c", 600);
+    acquire("d#1.1");
+    leave("d#1.1", fence(), "", {"c", "one"});
+    BOOST_TEST(members("lock{bound}").size() == 1U);
+    wake("a#1.2", "a#1.2");
+    BOOST_TEST(field("signalled a.2") == "c");
+    BOOST_TEST(members("lock{bound}").empty());
+}
+
+BOOST_AUTO_TEST_CASE(each_script_that_finds_the_lock_free_continues_a_signal)
+{
+    const std::vector<std::function<void(bounded_lock&)>> scripts{
+        [](bounded_lock& lock) { lock.cancel("b#1.9"); }, [](bounded_lock& lock)
+        { lock.renew("b#1.9", 1); }, [](bounded_lock& lock) { lock.resync("b#1.9", "b#1.8"); },
+        [](bounded_lock& lock) { lock.nudge(""); },
+        [](bounded_lock& lock)
+        {
+            lock.condition = "e";
+            lock.signal();
+        }};
+    for (std::size_t i = 0; i < scripts.size(); ++i)
+        BOOST_TEST_CONTEXT("script " << i)
+        {
+            bounded_lock lock;
+            lock.sleep("a#1.1", "a#1.2");
+            lock.add_dead("lock{sleepers}c", 600);
+            lock.acquire("d#1.1");
+            lock.leave("d#1.1", lock.fence(), "", {"c", "one"});
+            scripts[i](lock);
+            BOOST_TEST(lock.owner() == "a#1.2");
+        }
 }
 
 // --- transactions and contributions -------------------------------------------------------------

@@ -20,7 +20,7 @@ for id in string.gmatch(ARGV[2], '[^,]+') do
   if s.owner == id then s.owner, s.deadline = '', '0' end
   pass_on(s, id)
 end
-if s.owner == '' and s.waiting > 0 then grant(s) end
+if s.owner == '' then grant(s) end
 save(s, ARGV[3], ARGV[5])
 local done = ARGV[7] and redis.call('ZSCORE', s.done, ARGV[7])
 if done and done - ARGV[8] > 0 then return answer(s, 'released', nil, format('%d', done)) end

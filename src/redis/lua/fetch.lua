@@ -34,6 +34,6 @@ reap(s)
 speak(s, id)
 local mine = holds(s, id, fence)
 if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
-if s.owner == '' and s.waiting > 0 then grant(s) end
+if s.owner == '' then grant(s) end
 save(s, lease, ARGV[6])
 return mine and answer(s, nil, id, contents(state)) or ended(s, fence + 0, '')

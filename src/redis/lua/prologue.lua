@@ -287,10 +287,11 @@ end
 -- Does the same. What the call does not come to is left to the next ones, as a record that undoes nothing: before all
 -- contributions, since nobody's lease has to end for it.
 local function notify(s, condition, all, newest)
+  local resumes = s.newest
   if not signal(s, condition, all, newest) then return end
   if not s.bound then bind(s) end
   redis.call('ZADD', s.bound, '1', format('- %s %s %s ', all and 'rest' or 'one', s.newest, condition))
-  s.newest, s.more = nil, true
+  s.newest, s.more = resumes, true
 end
 
 -- Somebody who was signalled ends without a section that ended well: the next one is signalled instead.

@@ -16,7 +16,7 @@ return each(function(key, i)
     speak(s, id)
     local mine = holds(s, id, fence)
     if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
-    if s.owner == '' and s.waiting > 0 then grant(s) end
+    if s.owner == '' then grant(s) end
     save(s, lease, idle)
     told = mine and answer(s, nil, id) or ended(s, fence + 0, '')
   end

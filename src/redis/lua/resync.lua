@@ -51,7 +51,7 @@ return each(function(key, i)
     end
     local mine = held and holds(s, id, fence)
     if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
-    if s.owner == '' and s.waiting > 0 then grant(s, id) end
+    if s.owner == '' then grant(s, id) end
     save(s, lease, idle)
     -- What is known of a monitor's state may be older than what the holder has read, or newer.
     if reclaims then redis.call('HSET', s.key, 'born', format('%d', math.max(wall, fence + 1))) end

@@ -12,6 +12,6 @@ if not s then return why end
 s.state = KEYS[2]
 reap(s)
 s.more = signal(s, ARGV[2], ARGV[3] == 'all', ARGV[7] ~= '' and ARGV[7]) or s.more
-if s.owner == '' and s.waiting > 0 then grant(s) end
+if s.owner == '' then grant(s) end
 save(s, ARGV[4], ARGV[6])
 return answer(s, 'ok')

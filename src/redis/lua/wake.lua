@@ -13,6 +13,8 @@ local s, why = open(KEYS[1], ARGV[5])
 if not s then return why end
 reap(s)
 speak(s, id)
+-- A sleeper for whom a notification is left is not timed out.
+if s.bound then lapse(s) end
 local slept
 for old in string.gmatch(ARGV[2], '[^,]+') do
   if redis.call('ZREM', sleepers(s, ARGV[7]), old) == 1 then
@@ -20,6 +22,6 @@ for old in string.gmatch(ARGV[2], '[^,]+') do
     enqueue(s, id, ticket(s, 0))
   end
 end
-if s.owner == '' and s.waiting > 0 then grant(s, id) end
+if s.owner == '' then grant(s, id) end
 save(s, ARGV[4], ARGV[6])
 return answer(s, nil, id, slept)

@@ -232,10 +232,11 @@ local function drop(s, id, units)
   s.held = s.held - units
 end
 
--- Takes back the units of those whose lease has ended, and tells them.
-local function reap(s)
+-- Takes back the units of those whose lease has ended, and tells them: of so many at least, however many elements the call
+-- has looked at, if a holder comes back that would find no units otherwise.
+local function reap(s, least)
   if s.grace then return end
-  local most = math.max(math.min(at_once, looks), 0)
+  local most = math.max(math.min(at_once, looks), least or 0)
   local over = redis.call('ZRANGEBYSCORE', s.holders, '-inf', text(s.now), 'LIMIT', 0, text(most))
   for _, id in ipairs(over) do
     local units, fence = holding(s, id)

@@ -46,7 +46,7 @@ return each(function(i)
   else
     -- They may have been removed with their only element.
     s.new = {s.queue, s.holders}
-    reap(s)
+    reap(s, fence > 0 and at_once or 0)
     speak(s, id)
     -- An outdated state may know a holder by the id of an older connection.
     local nonce, last, sequence = string.match(id, '^(.*#)(%d+)(.*)$')
