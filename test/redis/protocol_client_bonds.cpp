@@ -332,6 +332,25 @@ BOOST_AUTO_TEST_CASE(what_nobody_wants_any_more_when_it_is_made_is_ended_then)
     client.only<released>();
 }
 
+BOOST_AUTO_TEST_CASE(a_refused_batch_of_contributions_is_divided)
+{
+    bond_client client;
+    client.make();
+    client.make();
+    client.pass(5100ms);
+    BOOST_TEST_REQUIRE(client.sent() == "keep");
+    BOOST_TEST(client.commands[0].keys.size() == 2U);
+    client.refuse("NOPERM no permission");
+    BOOST_TEST_REQUIRE(client.sent() == "keep keep");
+    BOOST_TEST(client.commands[0].keys.size() == 1U);
+    client.answer(client.lasts(15s));
+    client.refuse("NOPERM no permission");
+    // The other one is renewed in time; this one is tried again.
+    client.pass(101ms);
+    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.machine.bond_count() == 2U);
+}
+
 BOOST_AUTO_TEST_CASE(what_ends_while_it_is_extended_is_ended_behind_that)
 {
     bond_client client;
