@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The failure-mode matrix of docs/redis.md. For each kind of failure and of persistence, it tests what servers remember
-// of locks, units, events and states, and the consequences with and without a grace.
+// The failure-mode matrix of docs/failures.md. For each kind of failure and of persistence, it tests what servers
+// remember of locks, units, events and states, and the consequences with and without a grace.
 
 #include <boost/asio/use_future.hpp>
 #include <boost/describe/class.hpp>
