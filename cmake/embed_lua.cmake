@@ -1,6 +1,6 @@
 # cmake -DOUTPUT=FILE.cpp -DDIRECTORY=DIR -DSCRIPTS="A.lua;pool/B.lua..." -P embed_lua.cmake
 #
-# Writes the C++ file that defines turnstile::redis::detail::scripts(), see src/redis/scripts.hpp. A
+# Writes the C++ file that defines turnstile::redis::detail::scripts(), see src/redis/transport/scripts.hpp. A
 # script consists of a first line for the server, the text of prologue.lua in the same directory, if there is one, and
 # the text of its file. If the file has the line `-- the prologue stands here`, the prologue replaces that line
 # instead. The name of a script follows from its path: pool/B.lua is pool_B.
@@ -47,7 +47,7 @@ foreach(path IN LISTS SCRIPTS)
 endforeach()
 
 file(WRITE ${OUTPUT} "// Made by cmake/embed_lua.cmake from src/redis/lua.
-#include \"scripts.hpp\"
+#include \"redis/transport/scripts.hpp\"
 
 namespace turnstile::redis::detail {
 

@@ -28,7 +28,7 @@ add_custom_command(
 
 # --- the library ----------------------------------------------------------------------------
 
-file(GLOB turnstile_redis_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/redis/*.cpp)
+file(GLOB turnstile_redis_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/redis/*/*.cpp)
 file(
   GLOB_RECURSE turnstile_redis_headers CONFIGURE_DEPENDS
   RELATIVE ${PROJECT_SOURCE_DIR}
@@ -49,10 +49,10 @@ if(NOT PROJECT_IS_TOP_LEVEL AND NOT TURNSTILE_INSTALL)
 endif()
 target_sources(turnstile_redis INTERFACE FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include
                                          FILES ${turnstile_redis_headers})
-target_include_directories(turnstile_redis PRIVATE ${PROJECT_SOURCE_DIR}/src/redis)
+target_include_directories(turnstile_redis PRIVATE ${PROJECT_SOURCE_DIR}/src)
 
 # This library uses Asio header-only, so every program that links it has to do the same; see
-# src/redis/boost_redis.cpp. Never link turnstile_asio to such a program.
+# src/redis/transport/boost_redis.cpp. Never link turnstile_asio to such a program.
 target_link_libraries(turnstile_redis PUBLIC turnstile PRIVATE OpenSSL::SSL fmt::fmt)
 
 if(TARGET turnstile_warnings)
@@ -60,8 +60,8 @@ if(TARGET turnstile_warnings)
 endif()
 
 # These files consist of Boost's code only, which the precompiled headers and our warnings do not fit.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/redis/boost_json.cpp
-                            ${PROJECT_SOURCE_DIR}/src/redis/boost_redis.cpp
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/redis/state/boost_json.cpp
+                            ${PROJECT_SOURCE_DIR}/src/redis/transport/boost_redis.cpp
                             PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS -w)
 
 # --- install --------------------------------------------------------------------------------

@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "redis/gate_client.hpp"
+#include "redis/protocol/gate_client.hpp"
 #include "support/random_runs.hpp"
 #include "support/redis_store.hpp"
 #include "support/script_engine.hpp"

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "redis/protocol_client.hpp"
+#include "redis/protocol/protocol_client.hpp"
 #include "support/driven_client.hpp"
 
 // Attempts of one client hand a lock over among themselves.

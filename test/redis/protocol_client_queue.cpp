@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "redis/protocol_client.hpp"
+#include "redis/protocol/protocol_client.hpp"
 #include "support/driven_client.hpp"
 
 // The queue: positions of waiters, nudges, and the end of a wait.

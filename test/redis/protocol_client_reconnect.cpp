@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "redis/protocol_client.hpp"
+#include "redis/protocol/protocol_client.hpp"
 #include "support/driven_client.hpp"
 
 // Nudges, batches, and what the machine does when connections break.

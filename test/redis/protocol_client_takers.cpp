@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "redis/protocol_client.hpp"
+#include "redis/protocol/protocol_client.hpp"
 #include "support/driven_client.hpp"
 
 // Units that are taken for good, and the moment from which they count as outside.

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "redis/protocol.hpp"
+#include "redis/protocol/protocol.hpp"
 #include "support/driven_client.hpp"
 #include "support/driven_gates.hpp"
 #include "support/random_runs.hpp"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "redis/protocol.hpp"
+#include "redis/protocol/protocol.hpp"
 #include "support/gate_scene.hpp"
 #include "support/pool_scene.hpp"
 #include "support/script_scene.hpp"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "redis/scripts.hpp"
+#include "redis/transport/scripts.hpp"
 #include "support/random_runs.hpp"
 #include "support/redis_server.hpp"
 #include "support/resp_connection.hpp"

@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "redis/protocol_client.hpp"
+#include "redis/protocol/protocol_client.hpp"
 
 namespace turnstile::test {
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <variant>
 
-#include "redis/gate_client.hpp"
+#include "redis/protocol/gate_client.hpp"
 
 namespace turnstile::test {
 

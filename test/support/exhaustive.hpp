@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "redis/protocol_client.hpp"
+#include "redis/protocol/protocol_client.hpp"
 #include "script_engine.hpp"
 #include "simulation.hpp"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "redis/protocol_client.hpp"
+#include "redis/protocol/protocol_client.hpp"
 
 // Two states are equal if the same histories follow. Their names and times may differ: the comparison
 // uses which of them are equal, their order, and the remaining time.

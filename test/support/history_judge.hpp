@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "redis/protocol_client.hpp"
+#include "redis/protocol/protocol_client.hpp"
 #include "redis_store.hpp"
 
 namespace turnstile::test {

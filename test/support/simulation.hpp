@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "redis/protocol_client.hpp"
+#include "redis/protocol/protocol_client.hpp"
 #include "script_engine.hpp"
 
 // Histories of clients, a network and a server, each determined by one seed. The clients are protocol

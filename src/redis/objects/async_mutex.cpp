@@ -1,0 +1,287 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+#include <boost/asio/system_executor.hpp>
+#include <turnstile/redis/async_mutex.hpp>
+
+#include "redis/objects/lock_support.hpp"
+#include "redis/session/held_lock.hpp"
+#include "redis/session/session_core.hpp"
+
+namespace turnstile::redis {
+
+namespace detail {
+
+// --- tokens -------------------------------------------------------------------------------------
+
+owner_token lock_handle::entrust(std::shared_ptr<held_lock> held)
+{
+    const std::uint64_t fence = held->fence;
+    const std::lock_guard lock(mutex_);
+    entrusted_.insert_or_assign(fence, std::move(held));
+    return owner_token(fence);
+}
+
+std::shared_ptr<held_lock> lock_handle::take(owner_token owner, owner_token& expected)
+{
+    const std::lock_guard lock(mutex_);
+    if (const auto found = entrusted_.find(owner.value()); found != entrusted_.end())
+        return entrusted_.extract(found).mapped();
+    for (const auto& [fence, held] : entrusted_)
+        if (held->valid())
+            expected = owner_token(fence);
+    return nullptr;
+}
+
+// --- grants -------------------------------------------------------------------------------------
+
+bool grant::valid() const noexcept
+{
+    return held_ && held_->valid();
+}
+
+std::uint64_t grant::number() const noexcept
+{
+    return held_ ? held_->fence : 0;
+}
+
+boost::asio::cancellation_slot grant::lost() const noexcept
+{
+    return held_ ? held_->lost_slot() : boost::asio::cancellation_slot();
+}
+
+lease_clock::time_point grant::expires_at() const noexcept
+{
+    return held_ ? held_->expires_at() : lease_clock::time_point();
+}
+
+boost::asio::any_io_executor grant::executor() const
+{
+    if (!held_)
+        return boost::asio::system_executor();
+    return held_->lock->core->fallback();
+}
+
+bool grant::is_woken() const noexcept
+{
+    return held_ && held_->woken;
+}
+
+const std::map<std::string, std::string>& grant::state() const noexcept
+{
+    static const field_map none;
+    return held_ ? held_->state : none;
+}
+
+void grant::arrive() const noexcept
+{
+    if (held_ && held_->heard != local_time())
+        held_->lock->core->deliveries.add(boot_time() - held_->heard);
+}
+
+void grant::unlock() noexcept
+{
+    // An upgraded grant has two locks.
+    for (auto held = std::exchange(held_, nullptr); held; held = held->base)
+        if (held->end())
+            held->lock->core->post([held](session_engine& engine)
+                                   { engine.release(held, nullptr); });
+}
+
+owner_token grant::disown() noexcept
+{
+    const auto held = std::exchange(held_, nullptr);
+    return held ? held->lock->entrust(held) : owner_token();
+}
+
+namespace {
+
+/// Releases a lock that a guard or a token held, and reports the result to a handler.
+void give_back(const std::shared_ptr<held_lock>& held, const listener& done)
+{
+    // The base of an upgrade is released first, so that both are released when the handler runs.
+    (void)grant(held->base);
+    if (!held->end())
+        done->complete(turnstile::errc::lost);
+    else if (!held->lock->core->post([held, done](session_engine& engine)
+                                     { engine.release(held, done); }))
+        done->complete(errc::session_closed);
+}
+
+}  // namespace
+
+void grant::start_unlock(const std::shared_ptr<held_lock>& held,
+                         erased_handler<void(error_code)> handler)
+{
+    const auto done = std::make_shared<completion<error_code>>(std::move(handler));
+    if (held)
+        give_back(held, done);
+    else
+        done->complete(turnstile::errc::empty_guard);
+}
+
+void start_leave(const std::shared_ptr<lock_handle>& lock, owner_token owner, leave_handler handler)
+{
+    const auto done = std::make_shared<completion<error_code>>(std::move(handler));
+    owner_token expected;
+    if (const auto held = lock->take(owner, expected))
+        give_back(held, done);
+    else
+        done->complete(turnstile::errc::not_owner);
+}
+
+void start_lock(const std::shared_ptr<lock_handle>& lock, patience patience, lock_handler handler)
+{
+    start(std::make_shared<lock_operation>(lock, patience, demand(), std::move(handler)));
+}
+
+void start(const std::shared_ptr<lock_operation>& operation)
+{
+    session_core& core = *operation->lock->core;
+    if (auto slot = operation->done.slot(); slot.is_connected())
+        slot.assign(
+            [weak = std::weak_ptr(operation)](boost::asio::cancellation_type type)
+            {
+                const auto cancelled = weak.lock();
+                if (cancelled && type != boost::asio::cancellation_type::none)
+                    cancelled->lock->core->post([cancelled](session_engine& engine)
+                                                { engine.cancel(cancelled); });
+            });
+    if (!core.post([operation](session_engine& engine) { engine.lock(operation); }))
+        operation->done.complete(errc::session_closed, grant());
+}
+
+}  // namespace detail
+
+// --- the mutex ----------------------------------------------------------------------------------
+
+namespace {
+
+using std::chrono::milliseconds;
+
+std::string text(milliseconds value)
+{
+    return std::to_string(value.count()) + " ms";
+}
+
+}  // namespace
+
+detail::lease_options detail::lease_of(const config& settings, const mutex_options& options,
+                                       std::uint32_t max_cohort, bool has_capacity)
+{
+    detail::lease_options result;
+    result.lease = options.lease().value_or(settings.lease);
+    result.claim =
+        options.claim_lease().value_or(std::min(settings.effective_claim_lease(), result.lease));
+    result.idle = settings.idle_time;
+    result.renew = options.renew();
+    result.cohort = options.cohort();
+    if (result.lease < milliseconds(100))
+        throw redis_error(errc::invalid_config,
+                          "the lease is " + text(result.lease) + ", but has to be at least 100 ms");
+    if (result.claim > result.lease || result.claim < milliseconds(100))
+        throw redis_error(errc::invalid_config,
+                          "the claim lease is " + text(result.claim) +
+                              ", but has to be at least 100 ms and at most the lease (" +
+                              text(result.lease) + ")");
+    if (result.cohort > max_cohort)
+        throw redis_error(
+            errc::invalid_config,
+            "the cohort is " + std::to_string(result.cohort) + ", but has to be at most " +
+                std::to_string(max_cohort) +
+                (max_cohort == 0 ? ": only mutexes without durability have one" : ""));
+    if (options.adopt_capacity() && !has_capacity)
+        throw redis_error(errc::invalid_config,
+                          "adopt_capacity is set, but only semaphores have a capacity");
+    return result;
+}
+
+void detail::check_name(std::string_view name)
+{
+    if (!is_valid_name(name))
+        throw redis_error(errc::invalid_name, "a name of " + std::to_string(name.size()) +
+                                                  " bytes; it has to have 1 to " +
+                                                  std::to_string(max_name_size));
+}
+
+void detail::forget(const std::shared_ptr<lock_handle>& lock) noexcept
+{
+    lock->core->post([lock](session_engine& engine) { engine.forget_lock(*lock); });
+}
+
+boost::asio::any_io_executor detail::executor_of(const lock_handle& lock) noexcept
+{
+    return lock.core->fallback();
+}
+
+const std::string& detail::name_of(const lock_handle& lock) noexcept
+{
+    return lock.name;
+}
+
+detail::durability_options detail::durability_of(const mutex_options& options)
+{
+    if (options.replicas() < 0 || options.replica_timeout() < milliseconds(1))
+        throw redis_error(errc::invalid_config,
+                          "the durability is " + std::to_string(options.replicas()) +
+                              " replicas within " + text(options.replica_timeout()) +
+                              ", but has to be at least 0 replicas and 1 ms");
+    return {options.replicas(), options.replica_timeout()};
+}
+
+namespace {
+
+std::shared_ptr<detail::lock_handle> make_lock(const session& owner, std::string_view name,
+                                               const mutex_options& options)
+{
+    detail::check_name(name);
+    const auto& core = detail::session_access::core(owner);
+    auto keys = detail::mutex_keys(core->settings.prefix, name);
+    // The key comes first, because the server may be known by several names.
+    std::string order = keys[0] + ' ' + core->settings.server_name();
+    const detail::durability_options durability = detail::durability_of(options);
+    const detail::lease_options lease = detail::lease_of(
+        core->settings, options, durability.replicas == 0 ? mutex_options::max_cohort : 0);
+    return std::make_shared<detail::lock_handle>(core, std::string(name), std::move(keys), lease,
+                                                 durability, std::move(order));
+}
+
+}  // namespace
+
+async_mutex::async_mutex(session& session, std::string_view name, const mutex_options& options)
+    : lock_(make_lock(session, name, options))
+{
+}
+
+async_mutex::~async_mutex()
+{
+    detail::forget(lock_);
+}
+
+async_mutex::executor_type async_mutex::get_executor() const noexcept
+{
+    return detail::executor_of(*lock_);
+}
+
+const std::string& async_mutex::name() const noexcept
+{
+    return detail::name_of(*lock_);
+}
+
+std::string_view async_mutex::order_key() const noexcept
+{
+    return lock_->order;
+}
+
+async_mutex::grant_type async_mutex::adopt(owner_token owner)
+{
+    owner_token expected;
+    auto held = lock_->take(owner, expected);
+    if (!held)
+        throw owner_mismatch(expected, owner);
+    return grant_type(std::move(held));
+}
+
+}  // namespace turnstile::redis

@@ -1,0 +1,363 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <boost/throw_exception.hpp>
+#include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/detail/signal.hpp>
+
+#include "redis/objects/lock_support.hpp"
+#include "redis/session/held_lock.hpp"
+#include "redis/session/session_core.hpp"
+
+namespace turnstile::redis {
+
+namespace detail {
+
+// --- permits ------------------------------------------------------------------------------------
+
+/// The units of a permit: of one grant, or of several if permits were merged.
+class permit_share final : public loss_watcher, public std::enable_shared_from_this<permit_share>
+{
+public:
+    struct part
+    {
+        std::shared_ptr<held_lock> held;
+        std::int64_t units;
+    };
+
+    explicit permit_share(std::shared_ptr<mortal_executor> executor)
+        : executor_(std::move(executor))
+    {
+    }
+
+    void add(part what)
+    {
+        what.held->watch(weak_from_this());
+        parts_.push_back(std::move(what));
+    }
+
+    /// Moves units to a new share, the last parts first.
+    [[nodiscard]] std::shared_ptr<permit_share> split(std::int64_t units)
+    {
+        auto result = std::make_shared<permit_share>(executor_);
+        while (units > 0)
+        {
+            part& last = parts_.back();
+            const std::int64_t moved = std::min(units, last.units);
+            result->add({last.held, moved});
+            units -= moved;
+            last.units -= moved;
+            if (last.units == 0)
+                parts_.pop_back();
+        }
+        return result;
+    }
+
+    void merge(permit_share& other)
+    {
+        for (part& each : std::exchange(other.parts_, {}))
+        {
+            const auto same = std::ranges::find(parts_, each.held, &part::held);
+            if (same == parts_.end())
+                add(std::move(each));
+            else
+                same->units += each.units;
+        }
+    }
+
+    [[nodiscard]] const std::vector<part>& parts() const noexcept { return parts_; }
+
+    void tell_lost() override { held_lock::emit_lost(*executor_, weak_from_this()); }
+
+    [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
+
+private:
+    friend class held_lock;
+
+    std::shared_ptr<mortal_executor> executor_;
+    std::vector<part> parts_;
+    boost::asio::cancellation_signal lost_;
+};
+
+namespace {
+
+/// Releases a part, or makes it permanently unavailable, and reports the result to a handler.
+void give_up(const permit_share::part& part, bool leaves_outside, const listener& done)
+{
+    const std::shared_ptr<held_lock>& held = part.held;
+    const bool is_rest = held->give_up(part.units, leaves_outside) == 0;
+    const bool is_held = is_rest ? held->end() : held->valid();
+    const bool posted = is_held && held->lock->core->post(
+                                       [held, done, is_rest](session_engine& engine)
+                                       {
+                                           if (is_rest)
+                                               engine.release(held, done);
+                                           else
+                                               engine.shrink(held, done);
+                                       });
+    if (done && !posted)
+        done->complete(is_held ? make_error_code(errc::session_closed)
+                               : make_error_code(turnstile::errc::lost));
+}
+
+/// Completes a handler with the first error after all parts have been released.
+class joint_release
+{
+public:
+    joint_release(std::size_t parts, leave_handler handler)
+        : executor_(handler.executor())
+        , left_(parts)
+        , done_(std::move(handler))
+    {
+    }
+
+    /// The listener for one of the parts.
+    static listener part_of(const std::shared_ptr<joint_release>& whole)
+    {
+        return std::make_shared<completion<error_code>>(leave_handler(
+            [whole](const error_code& error)
+            {
+                const std::lock_guard lock(whole->mutex_);
+                if (!whole->error_)
+                    whole->error_ = error;
+                if (--whole->left_ == 0)
+                    whole->done_.complete(whole->error_);
+            },
+            whole->executor_));
+    }
+
+private:
+    const boost::asio::any_io_executor executor_;
+    std::mutex mutex_;
+    std::size_t left_;
+    error_code error_;
+    completion<error_code> done_;
+};
+
+}  // namespace
+
+permit_grant::permit_grant(grant granted)
+{
+    if (auto held = granted.detach())
+    {
+        share_ = std::make_shared<permit_share>(held->executor);
+        const std::int64_t units = held->count().held;
+        share_->add({std::move(held), units});
+    }
+}
+
+std::ptrdiff_t permit_grant::count() const noexcept
+{
+    std::ptrdiff_t result = 0;
+    if (share_)
+        for (const auto& part : share_->parts())
+            result += static_cast<std::ptrdiff_t>(part.units);
+    return result;
+}
+
+bool permit_grant::valid() const noexcept
+{
+    return share_ && !share_->parts().empty() &&
+           std::ranges::all_of(share_->parts(),
+                               [](const auto& part) { return part.held->valid(); });
+}
+
+boost::asio::cancellation_slot permit_grant::lost() const noexcept
+{
+    return share_ ? share_->lost_slot() : boost::asio::cancellation_slot();
+}
+
+std::uint64_t permit_grant::fencing_token() const noexcept
+{
+    std::uint64_t result = 0;
+    if (share_)
+        for (const auto& part : share_->parts())
+            result = std::max(result, part.held->fence);
+    return result;
+}
+
+boost::asio::any_io_executor permit_grant::executor() const
+{
+    if (!share_ || share_->parts().empty())
+        return boost::asio::system_executor();
+    return share_->parts().front().held->lock->core->fallback();
+}
+
+bool permit_grant::is_of_same_object(const permit_grant& other) const noexcept
+{
+    return share_->parts().front().held->lock == other.share_->parts().front().held->lock;
+}
+
+permit_grant permit_grant::split(std::ptrdiff_t units)
+{
+    return permit_grant(share_->split(units));
+}
+
+void permit_grant::merge(permit_grant&& other)
+{
+    if (share_ == other.share_)
+        return;
+    const auto theirs = std::exchange(other.share_, nullptr);
+    if (!theirs)
+        return;
+    if (share_)
+        share_->merge(*theirs);
+    else
+        share_ = theirs;
+}
+
+void permit_grant::forget() noexcept
+{
+    if (const auto share = std::exchange(share_, nullptr))
+        for (const auto& part : share->parts())
+            give_up(part, true, nullptr);
+}
+
+void permit_grant::release() noexcept
+{
+    if (const auto share = std::exchange(share_, nullptr))
+        for (const auto& part : share->parts())
+            give_up(part, false, nullptr);
+}
+
+void permit_grant::start_release(const std::shared_ptr<permit_share>& share,
+                                 erased_handler<void(error_code)> handler)
+{
+    const std::size_t parts = share ? share->parts().size() : 0;
+    if (parts < 2)
+    {
+        const auto done = std::make_shared<completion<error_code>>(std::move(handler));
+        if (parts == 0)
+            done->complete(turnstile::errc::empty_guard);
+        else
+            give_up(share->parts().front(), false, done);
+        return;
+    }
+    const auto whole = std::make_shared<joint_release>(parts, std::move(handler));
+    for (const auto& part : share->parts())
+        give_up(part, false, joint_release::part_of(whole));
+}
+
+// --- operations ---------------------------------------------------------------------------------
+
+void start_acquire(const std::shared_ptr<lock_handle>& pool, patience patience, std::int64_t units,
+                   bool takes, lock_handler handler)
+{
+    demand what;
+    what.units = units;
+    what.takes = takes;
+    const auto operation =
+        std::make_shared<lock_operation>(pool, patience, what, std::move(handler));
+    if (takes)
+        operation->too_late = boost::asio::error::timed_out;
+    if (units < 1)
+        operation->done.complete(turnstile::errc::invalid_count, grant());
+    else
+        start(operation);
+}
+
+namespace {
+
+void start_call(const std::shared_ptr<lock_handle>& pool, inquiry what, std::int64_t number,
+                count_handler handler)
+{
+    const auto done = std::make_shared<completion<error_code, std::int64_t>>(std::move(handler));
+    if (!pool->core->post([pool, what, number, done](session_engine& engine)
+                          { engine.call(*pool, what, number, done); }))
+        done->complete(errc::session_closed, 0);
+}
+
+void start_change(const std::shared_ptr<lock_handle>& pool, inquiry what, std::int64_t number,
+                  leave_handler handler)
+{
+    const auto done = std::make_shared<completion<error_code>>(std::move(handler));
+    const auto executor = executor_of(*pool);
+    start_call(
+        pool, what, number,
+        {[done](const error_code& error, std::int64_t) { done->complete(error); }, executor});
+}
+
+}  // namespace
+
+void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, leave_handler handler)
+{
+    if (units < 1)
+        completion<error_code>(std::move(handler)).complete(turnstile::errc::invalid_count);
+    else
+        start_change(pool, inquiry::add, units, std::move(handler));
+}
+
+void start_resize(const std::shared_ptr<lock_handle>& pool, std::int64_t capacity,
+                  leave_handler handler)
+{
+    if (capacity < 1 || capacity > async_semaphore::max_capacity)
+        completion<error_code>(std::move(handler)).complete(turnstile::errc::invalid_count);
+    else
+        start_change(pool, inquiry::resize, capacity, std::move(handler));
+}
+
+void start_signal(const std::shared_ptr<lock_handle>& signals, bool is_set, leave_handler handler)
+{
+    start_change(signals, inquiry::add, is_set ? 1 : 0, std::move(handler));
+}
+
+void start_create(const std::shared_ptr<lock_handle>& pool, count_handler handler)
+{
+    start_call(pool, inquiry::create, 0, std::move(handler));
+}
+
+void start_read(const std::shared_ptr<lock_handle>& pool, count_handler handler)
+{
+    start_call(pool, inquiry::read, 0, std::move(handler));
+}
+
+}  // namespace detail
+
+// --- the semaphore ------------------------------------------------------------------------------
+
+namespace {
+
+std::shared_ptr<detail::lock_handle> make_pool(const session& owner, std::string_view name,
+                                               std::ptrdiff_t available, std::ptrdiff_t capacity,
+                                               const semaphore_options& options)
+{
+    detail::check_name(name);
+    if (capacity < 1 || capacity > async_semaphore::max_capacity || available < 0 ||
+        available > capacity)
+        boost::throw_exception(system_error(
+            turnstile::errc::invalid_count,
+            "a semaphore with " + std::to_string(available) + " of " + std::to_string(capacity) +
+                " units; there have to be 1 to " + std::to_string(async_semaphore::max_capacity)));
+    const auto& core = detail::session_access::core(owner);
+    detail::lease_options lease = detail::lease_of(core->settings, options, 0, true);
+    lease.pool = detail::pool_shape{capacity, capacity - available};
+    lease.adopts = options.adopt_capacity();
+    return std::make_shared<detail::lock_handle>(
+        core, std::string(name), detail::pool_keys(core->settings.prefix, "semaphore", name), lease,
+        detail::durability_of(options));
+}
+
+}  // namespace
+
+async_semaphore::async_semaphore(session& session, std::string_view name, std::ptrdiff_t capacity,
+                                 const semaphore_options& options)
+    : async_semaphore(session, name, capacity, capacity, options)
+{
+}
+
+async_semaphore::async_semaphore(session& session, std::string_view name, std::ptrdiff_t available,
+                                 std::ptrdiff_t capacity, const semaphore_options& options)
+    : pool_(make_pool(session, name, available, capacity, options))
+{
+}
+
+async_semaphore::~async_semaphore()
+{
+    detail::forget(pool_);
+}
+
+}  // namespace turnstile::redis

@@ -1,0 +1,98 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <turnstile/redis/condition.hpp>
+
+#include "redis/objects/lock_support.hpp"
+#include "redis/session/held_lock.hpp"
+#include "redis/session/session_core.hpp"
+
+namespace turnstile::redis {
+
+namespace detail {
+
+std::shared_ptr<condition_handle> make_condition(const std::shared_ptr<lock_handle>& lock,
+                                                 std::string_view name)
+{
+    check_name(name);
+    return std::make_shared<condition_handle>(
+        condition_handle{lock, std::string(name), encode(name)});
+}
+
+error_code check_sleep(const condition_handle& condition, const grant& guard) noexcept
+{
+    if (!guard)
+        return turnstile::errc::empty_guard;
+    if (guard.share()->lock != condition.lock)
+        return turnstile::errc::wrong_object;
+    return {};
+}
+
+void start_sleep(const std::shared_ptr<condition_handle>& condition, grant& guard,
+                 patience patience, lock_handler handler, last_words words)
+{
+    const auto operation =
+        std::make_shared<lock_operation>(condition->lock, patience, demand(), std::move(handler));
+    operation->condition = condition;
+    operation->words = std::move(words);
+    error_code error = check_sleep(*condition, guard);
+    if (!error)
+    {
+        operation->leaves = guard.detach();
+        if (operation->leaves->end())
+            return start(operation);
+        error = turnstile::errc::lost;
+    }
+    operation->done.complete(error, grant());
+}
+
+void start_signal(const std::shared_ptr<condition_handle>& condition, bool all,
+                  count_handler handler)
+{
+    const auto done = std::make_shared<completion<error_code, std::int64_t>>(std::move(handler));
+    if (!condition->lock->core->post([condition, all, done](session_engine& engine)
+                                     { engine.signal(*condition, all, done); }))
+        done->complete(errc::session_closed, 0);
+}
+
+void signal(const std::shared_ptr<condition_handle>& condition, bool all) noexcept
+{
+    condition->lock->core->post([condition, all](session_engine& engine)
+                                { engine.signal(*condition, all, nullptr); });
+}
+
+void forget(const std::shared_ptr<condition_handle>& condition) noexcept
+{
+    condition->lock->core->post([condition](session_engine& engine)
+                                { engine.forget_condition(*condition); });
+}
+
+boost::asio::any_io_executor executor_of(const condition_handle& condition) noexcept
+{
+    return executor_of(*condition.lock);
+}
+
+}  // namespace detail
+
+condition::condition(async_mutex& mutex, std::string_view name)
+    : condition_(detail::make_condition(mutex.lock_, name))
+{
+}
+
+condition::~condition()
+{
+    detail::forget(condition_);
+}
+
+condition::executor_type condition::get_executor() const noexcept
+{
+    return detail::executor_of(*condition_);
+}
+
+const std::string& condition::name() const noexcept
+{
+    return condition_->name;
+}
+
+}  // namespace turnstile::redis

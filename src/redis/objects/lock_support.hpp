@@ -1,0 +1,36 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_OBJECTS_LOCK_SUPPORT_HPP
+#define TURNSTILE_SRC_REDIS_OBJECTS_LOCK_SUPPORT_HPP
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <turnstile/redis/async_mutex.hpp>
+
+#include "redis/protocol/protocol_client.hpp"
+#include "redis/session/session_engine.hpp"
+
+// Shared by mutexes and pools.
+
+namespace turnstile::redis::detail {
+
+/// The lease options of a lock whose cohort is at most @p max_cohort. Throws if the options contradict each
+/// other, or do not fit the object.
+[[nodiscard]] lease_options lease_of(const config& settings, const mutex_options& options,
+                                     std::uint32_t max_cohort = 0, bool has_capacity = false);
+
+/// The durability options of a lock. Throws if they are invalid.
+[[nodiscard]] durability_options durability_of(const mutex_options& options);
+
+/// Throws if the name is invalid.
+void check_name(std::string_view name);
+
+/// Passes an operation to the session, and connects it to its cancellation slot.
+void start(const std::shared_ptr<lock_operation>& operation);
+
+}  // namespace turnstile::redis::detail
+
+#endif

@@ -1,0 +1,194 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/session/session_core.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <new>
+#include <thread>
+#include <turnstile/redis/session.hpp>
+#include <utility>
+#include <vector>
+
+namespace turnstile::redis {
+
+namespace detail {
+
+namespace {
+
+/// Makes a strand of the concrete executor type if it is known: an any_io_executor can store such a strand
+/// without an allocation. It cannot store a strand of an any_io_executor, and executors are copied about
+/// twenty times per command.
+boost::asio::any_io_executor make_strand(const boost::asio::any_io_executor& executor)
+{
+    if (const auto* known = executor.target<boost::asio::io_context::executor_type>())
+        return boost::asio::make_strand(*known);
+    if (const auto* known = executor.target<boost::asio::thread_pool::executor_type>())
+        return boost::asio::make_strand(*known);
+    return boost::asio::make_strand(executor);
+}
+
+}  // namespace
+
+session_core::session_core(const boost::asio::any_io_executor& fallback,
+                           const boost::asio::any_io_executor& executor, config given)
+    : settings(std::move(given))
+    , fallback_(fallback)
+    , life_(context_life::of(executor))
+    , strand_(make_strand(executor))
+    , engine_(std::make_shared<session_engine>(strand_, settings))
+{
+    if (life_)
+    {
+        const std::lock_guard lock(life_->mutex);
+        life_->move_in(*this);
+    }
+    post([](session_engine& engine) { engine.start(); });
+}
+
+session_core::~session_core()
+{
+    std::shared_ptr<void> rest;
+    auto lock = life_ ? std::unique_lock(life_->mutex) : std::unique_lock<std::mutex>();
+    if (life_)
+        life_->move_out(*this);
+    rest = evict();
+    if (lock)
+        lock.unlock();
+}
+
+void session_core::stop(std::function<void()> then)
+{
+    post(
+        [then = std::move(then)](session_engine& engine)
+        {
+            engine.abandon();
+            if (then)
+                then();
+        });
+    std::shared_ptr<void> rest;
+    auto lock = life_ ? std::unique_lock(life_->mutex) : std::unique_lock<std::mutex>();
+    rest = evict();
+    if (lock)
+        lock.unlock();
+}
+
+session_metrics session_core::metrics() const
+{
+    const auto lock = life_ ? std::unique_lock(life_->mutex) : std::unique_lock<std::mutex>();
+    auto result = engine_ ? engine_->metrics() : session_metrics();
+    result.grant_delivery = deliveries.copy();
+    return result;
+}
+
+boost::asio::any_io_executor session_core::fallback()
+{
+    boost::asio::any_io_executor result = boost::asio::system_executor();
+    fallback_.use([&](const boost::asio::any_io_executor& executor) { result = executor; });
+    return result;
+}
+
+std::shared_ptr<void> session_core::evict() noexcept
+{
+    strand_ = nullptr;
+    return std::exchange(engine_, nullptr);
+}
+
+}  // namespace detail
+
+/// A context with its own thread.
+class session::own_thread
+{
+public:
+    own_thread() = default;
+    own_thread(const own_thread&) = delete;
+    own_thread& operator=(const own_thread&) = delete;
+
+    /// Joins the thread, which ends after stop() or when there is no more work.
+    ~own_thread()
+    {
+        work_.reset();
+        thread_.join();
+    }
+
+    [[nodiscard]] executor_type executor() { return context_.get_executor(); }
+
+    void stop() { context_.stop(); }
+
+private:
+    boost::asio::io_context context_{1};
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
+        context_.get_executor()};
+    std::thread thread_{[this] { context_.run(); }};
+};
+
+session::session(const executor_type& executor, config settings, session_thread thread)
+    : thread_(thread == session_thread::own ? std::make_unique<own_thread>() : nullptr)
+    , core_(std::make_shared<detail::session_core>(
+          executor, thread_ ? thread_->executor() : executor, std::move(settings)))
+{
+}
+
+session::~session()
+{
+    if (core_->is_forked() && thread_)
+    {
+        // The thread belongs to the parent. The context's descriptors are in an epoll set that both processes
+        // share: closing them here would stop the parent's notifications. So they are kept until the process
+        // ends.
+        static auto* const kept = new (std::nothrow) std::vector<std::shared_ptr<void>>();
+        kept->push_back(std::move(core_));
+        kept->emplace_back(std::move(thread_));
+        return;
+    }
+    // Stops the thread from the engine's strand, so that earlier posts run first.
+    core_->stop(thread_ ? [thread = thread_.get()] { thread->stop(); } : std::function<void()>());
+}
+
+session::executor_type session::get_executor() const noexcept
+{
+    return core_->fallback();
+}
+
+session_metrics session::metrics() const
+{
+    return core_->metrics();
+}
+
+namespace {
+
+/// Calls a function of the engine, which reports to a handler; without an engine, the handler gets an error.
+void ask(detail::session_core& core, detail::erased_handler<void(error_code)> handler,
+         void (*what)(detail::session_engine&, const detail::listener&))
+{
+    auto done = std::make_shared<detail::completion<error_code>>(std::move(handler));
+    if (!core.post([done, what](detail::session_engine& engine) { what(engine, done); }))
+        done->complete(errc::session_closed);
+}
+
+}  // namespace
+
+void session::start_ready(handler_type handler)
+{
+    ask(*core_, std::move(handler),
+        [](detail::session_engine& engine, const detail::listener& done) { engine.ready(done); });
+}
+
+void session::start_ping(handler_type handler)
+{
+    ask(*core_, std::move(handler),
+        [](detail::session_engine& engine, const detail::listener& done) { engine.ping(done); });
+}
+
+void session::start_close(handler_type handler)
+{
+    ask(*core_, std::move(handler),
+        [](detail::session_engine& engine, const detail::listener& done) { engine.close(done); });
+}
+
+}  // namespace turnstile::redis

@@ -1,0 +1,65 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <turnstile/redis/shared_mutex.hpp>
+
+#include "redis/objects/lock_support.hpp"
+#include "redis/session/held_lock.hpp"
+#include "redis/session/session_core.hpp"
+
+namespace turnstile::redis {
+
+namespace detail {
+
+void start_upgrade(const std::shared_ptr<lock_handle>& pool, grant& guard, std::int64_t units,
+                   lock_handler handler)
+{
+    demand what;
+    what.units = units;
+    what.first = true;
+    const auto operation =
+        std::make_shared<lock_operation>(pool, patience(), what, std::move(handler));
+    operation->base = guard.share();
+    if (!operation->base)
+        operation->done.complete(turnstile::errc::empty_guard, grant());
+    else if (operation->base->lock != pool)
+        operation->done.complete(turnstile::errc::wrong_object, grant());
+    else if (!operation->base->valid())
+        operation->done.complete(turnstile::errc::lost, grant());
+    else
+        start(operation);
+}
+
+}  // namespace detail
+
+namespace {
+
+// A pool. A reader holds one unit, an upgradable holder one unit and the only special unit, and a writer all
+// units.
+std::shared_ptr<detail::lock_handle> make_pool(const session& owner, std::string_view name,
+                                               const mutex_options& options)
+{
+    constexpr std::int64_t special = std::int64_t(1) << 30U;
+    detail::check_name(name);
+    const auto& core = detail::session_access::core(owner);
+    detail::lease_options lease = detail::lease_of(core->settings, options);
+    lease.pool = detail::pool_shape{special + shared_mutex::max_readers, 0};
+    return std::make_shared<detail::lock_handle>(
+        core, std::string(name), detail::pool_keys(core->settings.prefix, "shared_mutex", name),
+        lease, detail::durability_of(options));
+}
+
+}  // namespace
+
+shared_mutex::shared_mutex(session& session, std::string_view name, const mutex_options& options)
+    : pool_(make_pool(session, name, options))
+{
+}
+
+shared_mutex::~shared_mutex()
+{
+    detail::forget(pool_);
+}
+
+}  // namespace turnstile::redis

@@ -1,0 +1,566 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/protocol/gate_client.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "redis/protocol/protocol.hpp"
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+constexpr std::string_view message_word = "open ";
+
+bool is_unusable(gate_result result) noexcept
+{
+    return result == gate_result::foreign_layout || result == gate_result::wrong_type;
+}
+
+std::string text(std::int64_t number)
+{
+    return std::to_string(number);
+}
+
+/// Appends the options in the format of the scripts; durations in milliseconds.
+void append(std::vector<std::string>& list, const gate_options& options)
+{
+    list.push_back(text(options.number));
+    list.push_back(text(options.lease.count()));
+    list.push_back(text(options.idle.count()));
+    list.push_back(text(options.keep.count()));
+}
+
+}  // namespace
+
+std::string_view name_of(gate_operation op) noexcept
+{
+    constexpr std::array<std::string_view, 3> names{"gate_wait", "gate_change", "gate_meet"};
+    return names[static_cast<std::size_t>(op)];
+}
+
+gate_client::gate_client(std::uint64_t nonce, std::string wake_prefix, std::int64_t drift)
+    : nonce_(nonce)
+    , wake_prefix_(std::move(wake_prefix))
+    , drift_(drift)
+{
+}
+
+// --- gates and requests -------------------------------------------------------------------------
+
+gate_id gate_client::open_gate(gate_options options)
+{
+    gates_[++last_gate_].options = std::move(options);
+    return last_gate_;
+}
+
+void gate_client::close_gate(gate_id id)
+{
+    const auto found = gates_.find(id);
+    found->second.closed = true;
+    if (found->second.requests == 0)
+        gates_.erase(found);
+}
+
+gate_request_id gate_client::begin(local_time now, gate_id gate, gate_call what,
+                                   std::int64_t arrivals)
+{
+    advance(now);
+    gate_state& state = gates_.at(gate);
+    ++state.requests;
+    auto& entry = *requests_.emplace_hint(requests_.end(), ++last_request_, request());
+    request& each = entry.second;
+    each.gate = gate;
+    each.what = what;
+    each.arrivals = arrivals;
+    if (what == gate_call::wait)
+    {
+        each.at = phase::asking;
+        state.passages.insert(entry.first);
+    }
+    else if (what != gate_call::read)
+    {
+        each.name = wake_name(nonce_, 0) + '+' + std::to_string(entry.first);
+        if (!state.answered_calls.empty())
+        {
+            each.before = std::move(state.answered_calls.back());
+            state.answered_calls.pop_back();
+        }
+    }
+    if (what == gate_call::wait)
+        send_ask(gate);
+    else
+        send_call(entry);
+    return entry.first;
+}
+
+void gate_client::cancel(local_time now, gate_request_id id)
+{
+    advance(now);
+    const auto found = requests_.find(id);
+    if (found == requests_.end() || !found->second.awaited)
+        return;
+    request& each = found->second;
+    if (each.what == gate_call::meet && each.sent && up_)
+        return withdraw(*found);
+    tell_cancelled(*found);
+    abandon(now, id);
+}
+
+bool gate_client::drop(gate_request_id id)
+{
+    const auto found = requests_.find(id);
+    if (found == requests_.end() || found->second.sent)
+        return false;
+    found->second.awaited = false;
+    end(id, gate_result::cancelled);
+    return true;
+}
+
+void gate_client::abandon(local_time now, gate_request_id id)
+{
+    advance(now);
+    const auto found = requests_.find(id);
+    if (found == requests_.end())
+        return;
+    request& each = found->second;
+    each.awaited = false;
+    if (each.what == gate_call::meet && each.sent)
+        return withdraw(*found);
+    // The server knows no waiters, only connections. Any other request may already have had its effect.
+    const bool calls = each.at == phase::calling && each.what != gate_call::read;
+    if (!calls || each.what == gate_call::meet)
+        end(id, gate_result::cancelled);
+}
+
+/// Withdraws an arrival at a barrier.
+void gate_client::withdraw(request_entry& entry)
+{
+    if (entry.second.at == phase::withdrawing)
+        return;
+    entry.second.at = phase::withdrawing;
+    send_call(entry);
+}
+
+/// Completes a request as cancelled before the server knows.
+void gate_client::tell_cancelled(request_entry& entry)
+{
+    if (std::exchange(entry.second.awaited, false))
+        actions_.emplace_back(gate_ended{entry.first, gate_result::cancelled, {}});
+}
+
+/// Lets the server forget the name of an answered call, unless it may receive the call again.
+void gate_client::forget_name(request& each, gate_state& gate)
+{
+    if (!each.name.empty() && !each.repeated)
+        gate.answered_calls.push_back(std::exchange(each.name, {}));
+}
+
+void gate_client::end(gate_request_id id, gate_result result, std::string_view text)
+{
+    const auto found = requests_.find(id);
+    request& each = found->second;
+    set_due(false, id, each.due, never);
+    if (result == gate_result::refused && text != not_understood && is_damage(text))
+        result = gate_result::damaged;
+    const auto gate = gates_.find(each.gate);
+    const bool is_about_keys = is_unusable(result) || !text.empty();
+    if (each.awaited)
+        actions_.emplace_back(gate_ended{id, result, std::string(text),
+                                         is_about_keys ? gate->second.options.keys[0] : ""});
+    gate->second.passages.erase(id);
+    requests_.erase(found);
+    if (--gate->second.requests != 0)
+        return;
+    set_due(true, gate->first, gate->second.due, never);
+    if (gate->second.closed)
+        gates_.erase(gate);
+}
+
+// --- commands -----------------------------------------------------------------------------------
+
+/// `nonce#incarnation`: the server's name of the connection.
+std::string gate_client::channel() const
+{
+    return wake_name(nonce_, incarnation_);
+}
+
+/// Sends a request's own command, if the session is connected.
+void gate_client::send_call(request_entry& entry)
+{
+    if (!up_)
+        return;
+    request& each = entry.second;
+    const gate_state& gate = gates_.at(each.gate);
+    set_due(false, entry.first, each.due, never);
+    each.sent = true;
+    each.heard = 0;
+    if (each.what == gate_call::meet || each.what == gate_call::drop)
+    {
+        const bool withdraws = each.at == phase::withdrawing;
+        const char* const what = withdraws                      ? "withdraw"
+                                 : each.what == gate_call::meet ? "arrive"
+                                                                : "drop";
+        std::vector<std::string> arguments{wake_prefix_, what, each.name, each.before, channel()};
+        append(arguments, gate.options);
+        each.flight =
+            send(gate_operation::meet, entry.first, gate, std::move(arguments), withdraws);
+        return;
+    }
+    const bool waits = each.what == gate_call::arrive_and_wait && each.awaited;
+    const char* const what = each.what == gate_call::read    ? "read"
+                             : each.what == gate_call::set   ? "set"
+                             : each.what == gate_call::reset ? "reset"
+                                                             : "arrive";
+    std::vector<std::string> arguments{wake_prefix_, what,        text(each.arrivals),
+                                       each.name,    each.before, waits ? channel() : ""};
+    append(arguments, gate.options);
+    each.flight = send(gate_operation::change, entry.first, gate, std::move(arguments));
+}
+
+/// Sends one command for all waiters of a gate.
+void gate_client::send_ask(gate_id id)
+{
+    gate_state& gate = gates_.at(id);
+    if (!up_ || gate.asking)
+        return;
+    gate.asking = true;
+    set_due(true, id, gate.due, never);
+    std::vector<std::string> arguments{wake_prefix_, channel()};
+    append(arguments, gate.options);
+    const std::uint64_t number = send(gate_operation::wait, id, gate, std::move(arguments));
+    for (const gate_request_id passage : gate.passages)
+    {
+        request& each = requests_.at(passage);
+        each.flight = number;
+        each.heard = 0;
+    }
+}
+
+std::uint64_t gate_client::send(gate_operation op, std::uint64_t whose, const gate_state& gate,
+                                std::vector<std::string> arguments, bool withdraws)
+{
+    const std::uint64_t number = ++last_command_;
+    flights_.emplace(number, flight{op, whose, withdraws, now_});
+    actions_.emplace_back(gate_command{number, op, gate.options.keys, std::move(arguments)});
+    return number;
+}
+
+// --- events -------------------------------------------------------------------------------------
+
+void gate_client::connected(local_time now, std::uint64_t incarnation)
+{
+    advance(now);
+    up_ = true;
+    incarnation_ = incarnation;
+    // Messages may have been missed, and the server does not know this connection yet.
+    for (auto& [id, gate] : gates_)
+        if (!gate.passages.empty())
+            send_ask(id);
+    for (auto& entry : requests_)
+        if (!gates_.at(entry.second.gate).passages.contains(entry.first))
+            send_call(entry);
+}
+
+void gate_client::disconnected(local_time now)
+{
+    up_ = false;
+    advance(now);
+    flights_.clear();
+    for (auto& entry : requests_)
+    {
+        request& each = entry.second;
+        each.repeated = each.repeated || each.sent;
+        each.flight = 0;
+        each.heard = 0;
+        set_due(false, entry.first, each.due, never);
+        // The time of the withdrawal is unknown.
+        if (each.at == phase::withdrawing)
+            tell_cancelled(entry);
+    }
+    for (auto& [id, gate] : gates_)
+    {
+        gate.asking = false;
+        set_due(true, id, gate.due, never);
+    }
+}
+
+std::optional<gate_client::told> gate_client::parse(std::string_view text) noexcept
+{
+    constexpr std::array<std::pair<std::string_view, gate_result>, 7> names{
+        {{"open", gate_result::open},
+         {"closed", gate_result::closed},
+         {"withdrawn", gate_result::cancelled},
+         {"excess", gate_result::excess},
+         {"empty", gate_result::empty},
+         {"foreign", gate_result::foreign_layout},
+         {"wrongtype", gate_result::wrong_type}}};
+    const std::size_t space = std::min(text.find(' '), text.size());
+    const auto* const name = std::ranges::find(names, text.substr(0, space),
+                                               &std::pair<std::string_view, gate_result>::first);
+    told result;
+    if (name == names.end())
+        return std::nullopt;
+    result.result = name->second;
+    // For unusable keys, there is no generation.
+    if (!is_unusable(result.result) &&
+        (space == text.size() || !parse_number(text.substr(space + 1), result.generation)))
+        return std::nullopt;
+    return result;
+}
+
+void gate_client::answered(local_time now, std::uint64_t number, std::string_view text)
+{
+    advance(now);
+    const auto found = flights_.find(number);
+    if (found == flights_.end())
+        return;
+    const auto said = parse(text);
+    if (!said)
+        return refused(now, number, not_understood);
+    const flight flown = found->second;
+    flights_.erase(found);
+    if (flown.op == gate_operation::wait)
+        return on_ask(flown.whose, number, *said);
+    const auto entry = requests_.find(flown.whose);
+    if (entry == requests_.end())
+        return;
+    if (entry->second.flight == number)
+        entry->second.flight = 0;
+    if (flown.withdraws)
+        on_withdraw(*entry, *said);
+    else if (entry->second.what == gate_call::meet)
+        on_meet(*entry, *said, flown.sent);
+    else
+        on_call(*entry, *said, flown.sent);
+}
+
+void gate_client::on_ask(gate_id id, std::uint64_t number, const told& said)
+{
+    const auto found = gates_.find(id);
+    if (found == gates_.end())
+        return;
+    found->second.asking = false;
+    bool somebody_came_later = false;
+    for (const gate_request_id passage : std::set(found->second.passages))
+    {
+        auto& entry = *requests_.find(passage);
+        if (entry.second.flight != number)
+        {
+            somebody_came_later = somebody_came_later || entry.second.at == phase::asking;
+            continue;
+        }
+        entry.second.flight = 0;
+        if (said.result != gate_result::closed)
+            end(passage, said.result);
+        else
+            wait_on(entry, said.generation);
+    }
+    // If the gate was closed, the end of its last request has removed it.
+    const auto still = gates_.find(id);
+    if (still == gates_.end() || still->second.passages.empty())
+        return;
+    if (somebody_came_later)
+        send_ask(id);
+    else
+        set_due(true, id, still->second.due, now_ + still->second.options.lease);
+}
+
+/// The gate was closed when the server looked; @p generation is its generation at that time.
+void gate_client::wait_on(request_entry& entry, std::int64_t generation)
+{
+    request& each = entry.second;
+    const bool was_waiting = std::exchange(each.at, phase::waiting) == phase::waiting;
+    // A lower generation means that the server has forgotten the gate and created it anew.
+    const bool was_opened = was_waiting && generation > each.generation;
+    if (was_opened || each.heard > generation)
+        return end(entry.first, gate_result::open);
+    each.generation = generation;
+}
+
+void gate_client::on_call(request_entry& entry, const told& said, local_time sent)
+{
+    request& each = entry.second;
+    gate_state& gate = gates_.at(each.gate);
+    forget_name(each, gate);
+    const bool waits = each.what == gate_call::arrive_and_wait && each.awaited;
+    if (said.result != gate_result::closed || !waits)
+        return end(entry.first, said.result);
+    gate.passages.insert(entry.first);
+    if (gate.due == never && !gate.asking)
+        set_due(true, each.gate, gate.due, sent + gate.options.lease);
+    wait_on(entry, said.generation);
+}
+
+void gate_client::on_meet(request_entry& entry, const told& said, local_time sent)
+{
+    request& each = entry.second;
+    const gate_options& options = gates_.at(each.gate).options;
+    if (said.result != gate_result::closed)
+    {
+        // During a withdrawal, its answer counts, unless the round is complete.
+        if (each.at == phase::withdrawing && said.result != gate_result::open)
+            return;
+        forget_name(each, gates_.at(each.gate));
+        return end(entry.first, said.result);
+    }
+    if (each.at == phase::withdrawing)
+        return;
+    each.at = phase::waiting;
+    if (each.heard > said.generation)
+    {
+        forget_name(each, gates_.at(each.gate));
+        return end(entry.first, gate_result::open);
+    }
+    each.generation = said.generation;
+    // The server's clock may be faster than this one.
+    const local_time lease = options.lease;
+    each.counts_until = sent + lease - lease / drift_;
+    set_due(false, entry.first, each.due, sent + lease / 3);
+}
+
+void gate_client::on_withdraw(request_entry& entry, const told& said)
+{
+    if (said.result == gate_result::open)
+        forget_name(entry.second, gates_.at(entry.second.gate));
+    end(entry.first, said.result);
+}
+
+/// The result of a request that the server refuses permanently.
+gate_result gate_client::refusal_of(const request& each)
+{
+    const bool has_effect = each.what != gate_call::read && each.what != gate_call::wait;
+    const bool may_be_done = each.repeated || each.at == phase::waiting;
+    return has_effect && may_be_done ? gate_result::unknown : gate_result::refused;
+}
+
+void gate_client::refused(local_time now, std::uint64_t number, std::string_view text)
+{
+    advance(now);
+    const auto found = flights_.find(number);
+    if (found == flights_.end())
+        return;
+    const flight flown = found->second;
+    flights_.erase(found);
+    if (flown.op == gate_operation::wait)
+        return on_refused_ask(flown.whose, number, text);
+    const auto entry = requests_.find(flown.whose);
+    // While an arrival is being withdrawn, only the answer to the withdrawal counts.
+    if (entry == requests_.end() || entry->second.flight != number)
+        return;
+    request& each = entry->second;
+    each.flight = 0;
+    if (flown.withdraws)
+        tell_cancelled(*entry);
+    if (!is_transient(text))
+        return end(entry->first, refusal_of(each), text);
+    set_due(false, entry->first, each.due, now_ + retry_interval);
+}
+
+void gate_client::on_refused_ask(gate_id id, std::uint64_t number, std::string_view text)
+{
+    const auto found = gates_.find(id);
+    if (found == gates_.end())
+        return;
+    found->second.asking = false;
+    const bool again = is_transient(text);
+    for (const gate_request_id passage : std::set(found->second.passages))
+        if (request& each = requests_.at(passage); each.flight == number)
+        {
+            each.flight = 0;
+            if (!again)
+                end(passage, refusal_of(each), text);
+        }
+    const auto still = gates_.find(id);
+    if (still != gates_.end() && !still->second.passages.empty())
+        set_due(true, id, still->second.due, now_ + retry_interval);
+}
+
+bool gate_client::is_for_gates(std::string_view text) noexcept
+{
+    return text.starts_with(message_word);
+}
+
+void gate_client::received(local_time now, std::string_view text)
+{
+    advance(now);
+    text.remove_prefix(message_word.size());
+    const std::size_t space = std::min(text.rfind(' '), text.size());
+    std::int64_t generation = 0;
+    if (space == text.size() || !parse_number(text.substr(space + 1), generation))
+        return;
+    const std::string_view key = text.substr(0, space);
+    std::vector<gate_request_id> meant;
+    for (const auto& [id, each] : requests_)
+        if (gates_.at(each.gate).options.keys[0] == key)
+            meant.push_back(id);
+    for (const gate_request_id id : meant)
+    {
+        auto& entry = *requests_.find(id);
+        request& each = entry.second;
+        if (each.at == phase::calling || each.at == phase::asking)
+            each.heard = std::max(each.heard, generation);
+        if (each.at != phase::waiting || generation <= each.generation)
+            continue;
+        if (each.what != gate_call::meet)
+            end(id, gate_result::open);
+        else if (now_ < each.counts_until)
+        {
+            forget_name(each, gates_.at(each.gate));
+            end(id, gate_result::open);
+        }
+        else
+            // The arrival may have expired before the round was complete; the server knows.
+            send_call(entry);
+    }
+}
+
+// --- time ---------------------------------------------------------------------------------------
+
+void gate_client::advance(local_time now)
+{
+    now_ = std::max(now_, now);
+}
+
+void gate_client::tick(local_time now)
+{
+    advance(now);
+    while (!timers_.empty() && std::get<0>(*timers_.begin()) <= now_)
+    {
+        const auto [at, is_gate, id] = *timers_.begin();
+        if (is_gate)
+        {
+            set_due(true, id, gates_.at(id).due, never);
+            send_ask(id);
+            continue;
+        }
+        auto& entry = *requests_.find(id);
+        set_due(false, id, entry.second.due, never);
+        // A request has at most one command in flight, apart from a withdrawal.
+        if (entry.second.flight == 0)
+            send_call(entry);
+    }
+}
+
+std::optional<local_time> gate_client::next_tick() const
+{
+    if (timers_.empty())
+        return std::nullopt;
+    return std::get<0>(*timers_.begin());
+}
+
+void gate_client::set_due(bool is_gate, std::uint64_t id, local_time& slot, local_time at)
+{
+    if (slot == at)
+        return;
+    if (slot != never)
+        timers_.erase({slot, is_gate, id});
+    slot = at;
+    if (at != never)
+        timers_.emplace(at, is_gate, id);
+}
+
+}  // namespace turnstile::redis::detail

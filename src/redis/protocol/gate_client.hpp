@@ -1,0 +1,294 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_PROTOCOL_GATE_CLIENT_HPP
+#define TURNSTILE_SRC_REDIS_PROTOCOL_GATE_CLIENT_HPP
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <turnstile/redis/detail/gate.hpp>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "redis/protocol/clock_bound.hpp"
+#include "redis/protocol/names.hpp"
+
+namespace turnstile::redis::detail {
+
+/// The name of a gate within a client.
+using gate_id = std::uint64_t;
+
+/// The name of a request to a gate; consecutive numbers.
+using gate_request_id = std::uint64_t;
+
+/// The scripts of gates.
+enum class gate_operation
+{
+    wait,
+    change,
+    meet,
+};
+
+/// The name of the script of an operation.
+[[nodiscard]] std::string_view name_of(gate_operation op) noexcept;
+
+/// The properties of a gate.
+struct gate_options
+{
+    lock_keys keys;
+    /// The initial state if the gate does not exist yet: see lua/gate/prologue.lua.
+    std::int64_t number = 0;
+    /// How long an arrival at a barrier counts after its last renewal, and how often other waiters check
+    /// whether they have missed a message.
+    std::chrono::milliseconds lease{15000};
+    /// How long an unused gate in its initial state is kept.
+    std::chrono::milliseconds idle{60000};
+    /// How long any other unused gate is kept; 0: forever.
+    std::chrono::milliseconds keep{0};
+};
+
+/// A script to run for a gate.
+struct gate_command
+{
+    std::uint64_t number = 0;
+    gate_operation op = gate_operation::wait;
+    std::vector<std::string> keys;
+    std::vector<std::string> arguments;
+};
+
+/// The result of a request.
+enum class gate_result
+{
+    /// The gate is open, or was at some time since the request began.
+    open,
+    /// The change or the read is done, and the gate is not open.
+    closed,
+    cancelled,
+    /// More arrivals than were missing; nothing has changed.
+    excess,
+    /// All participants of the barrier have dropped out.
+    empty,
+    /// Another version has written the keys, in another layout.
+    foreign_layout,
+    /// The keys contain values of another type.
+    wrong_type,
+    /// The state cannot be read.
+    damaged,
+    /// The server refused to run the script.
+    refused,
+    /// The same, but the server may have executed an earlier command.
+    unknown,
+};
+
+/// A request has ended.
+struct gate_ended
+{
+    gate_request_id request;
+    gate_result result;
+    std::string text;
+    /// The affected key, if the server or its data caused the result.
+    std::string key{};
+};
+
+/// An action that a client of gates requests.
+using gate_action = std::variant<gate_command, gate_ended>;
+
+/**
+ * The sans-io client of events, latches and barriers: decides everything and performs nothing. Driven like
+ * @ref protocol_client.
+ *
+ * A gate has no holder, so no grant can be lost with a message or a client: a waiter that missed an opening
+ * asks again. Only calls have to take effect exactly once: each call has a name, by which the server
+ * recognizes a repetition.
+ *
+ * A request goes through these phases:
+ *
+ *     calling --> waiting            sets, resets, arrives; an arrival may wait afterwards
+ *     asking  --> waiting            waits; the waiters of a gate ask together
+ *     calling, waiting --> withdrawing    a cancelled arrival at a barrier
+ *
+ * Waiting means: the server has the connection in its list, and the request knows the generation whose end it
+ * waits for.
+ */
+class gate_client
+{
+public:
+    /// @p nonce and @p wake_prefix are those of the session's protocol_client: both use one connection. The
+    /// speeds of the clocks may differ by one part in @p drift.
+    gate_client(std::uint64_t nonce, std::string wake_prefix,
+                std::int64_t drift = clock_bound::usual_drift);
+
+    // --- gates and requests ---
+
+    /// Registers a gate.
+    gate_id open_gate(gate_options options);
+
+    /// Removes a gate when its last request has ended.
+    void close_gate(gate_id id);
+
+    /// Begins a request, which ends with `gate_ended`. `arrivals` is for @ref gate_call::count_down.
+    gate_request_id begin(local_time now, gate_id gate, gate_call what, std::int64_t arrivals = 1);
+
+    /// Cancels a request, which ends with `gate_ended`: at once, or, if an arrival at a barrier has to be
+    /// withdrawn and the server is reachable, with the server's answer. The answer may be that the withdrawal
+    /// was too late.
+    void cancel(local_time now, gate_request_id id);
+
+    /// Cancels a request that the server cannot know, without `gate_ended`. Returns false if the server may
+    /// know it.
+    bool drop(gate_request_id id);
+
+    /// Cancels a request without `gate_ended`.
+    void abandon(local_time now, gate_request_id id);
+
+    // --- events ---
+
+    /// The session is connected and subscribed to its wake channel.
+    void connected(local_time now, std::uint64_t incarnation);
+
+    /// The connection is lost. Commands without an answer may or may not have been executed.
+    void disconnected(local_time now);
+
+    /// The server answered a script.
+    void answered(local_time now, std::uint64_t number, std::string_view text);
+
+    /// The server refused a script, with an error text.
+    void refused(local_time now, std::uint64_t number, std::string_view text);
+
+    /// Whether a message on the wake channel is for gates.
+    [[nodiscard]] static bool is_for_gates(std::string_view text) noexcept;
+
+    /// A message for gates arrived.
+    void received(local_time now, std::string_view text);
+
+    /// Processes the timers.
+    void tick(local_time now);
+
+    // --- actions ---
+
+    /// Removes and returns the pending actions.
+    [[nodiscard]] std::vector<gate_action> take_actions() { return std::exchange(actions_, {}); }
+
+    /// The latest time for the next @ref tick; nothing if there are no timers.
+    [[nodiscard]] std::optional<local_time> next_tick() const;
+
+    /// Whether no request needs the server.
+    [[nodiscard]] bool is_idle() const noexcept { return requests_.empty(); }
+
+private:
+    static constexpr local_time never = local_time::max();
+
+    enum class phase
+    {
+        calling,
+        asking,
+        waiting,
+        withdrawing,
+    };
+
+    struct request
+    {
+        gate_id gate = 0;
+        gate_call what = gate_call::wait;
+        std::int64_t arrivals = 0;
+        phase at = phase::calling;
+        // Whether the request still has to report its end.
+        bool awaited = true;
+        // The name of the call, and of an older call that the server may forget.
+        std::string name;
+        std::string before;
+        // Whether the server may know the name, and whether it may receive it again over an older connection.
+        bool sent = false;
+        bool repeated = false;
+        // The command in flight: the request's own, or the one for all waiters of the gate.
+        std::uint64_t flight = 0;
+        // For a waiter, the generation that has to end; with a command in flight, the latest generation
+        // reported meanwhile.
+        std::int64_t generation = 0;
+        std::int64_t heard = 0;
+        // For an arrival, the time until which it certainly counts.
+        local_time counts_until{};
+        local_time due = never;
+    };
+
+    struct gate_state
+    {
+        gate_options options;
+        bool closed = false;
+        std::size_t requests = 0;
+        // The names of calls that the server may forget.
+        std::vector<std::string> answered_calls;
+        // Whether a command for all waiters is in flight.
+        bool asking = false;
+        std::set<gate_request_id> passages;
+        local_time due = never;
+    };
+
+    struct flight
+    {
+        gate_operation op = gate_operation::wait;
+        // The gate for a command for all waiters, otherwise the request.
+        std::uint64_t whose = 0;
+        bool withdraws = false;
+        local_time sent{};
+    };
+
+    struct told
+    {
+        gate_result result = gate_result::refused;
+        std::int64_t generation = 0;
+    };
+
+    using request_map = std::map<gate_request_id, request>;
+    using request_entry = request_map::value_type;
+
+    [[nodiscard]] static std::optional<told> parse(std::string_view text) noexcept;
+
+    void send_call(request_entry& entry);
+    void send_ask(gate_id id);
+    std::uint64_t send(gate_operation op, std::uint64_t whose, const gate_state& gate,
+                       std::vector<std::string> arguments, bool withdraws = false);
+    [[nodiscard]] std::string channel() const;
+
+    void on_ask(gate_id id, std::uint64_t number, const told& said);
+    void on_call(request_entry& entry, const told& said, local_time sent);
+    void on_meet(request_entry& entry, const told& said, local_time sent);
+    void on_withdraw(request_entry& entry, const told& said);
+    void on_refused_ask(gate_id id, std::uint64_t number, std::string_view text);
+    void wait_on(request_entry& entry, std::int64_t generation);
+
+    void withdraw(request_entry& entry);
+    void tell_cancelled(request_entry& entry);
+    [[nodiscard]] static gate_result refusal_of(const request& each);
+    void forget_name(request& each, gate_state& gate);
+    void end(gate_request_id id, gate_result result, std::string_view text = {});
+    void set_due(bool is_gate, std::uint64_t id, local_time& slot, local_time at);
+    void advance(local_time now);
+
+    std::uint64_t nonce_;
+    std::string wake_prefix_;
+    std::int64_t drift_;
+    local_time now_{};
+    bool up_ = false;
+    std::uint64_t incarnation_ = 0;
+    gate_id last_gate_ = 0;
+    gate_request_id last_request_ = 0;
+    std::uint64_t last_command_ = 0;
+    std::map<gate_id, gate_state> gates_;
+    request_map requests_;
+    std::map<std::uint64_t, flight> flights_;
+    std::set<std::tuple<local_time, bool, std::uint64_t>> timers_;
+    std::vector<gate_action> actions_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

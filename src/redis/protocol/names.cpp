@@ -1,0 +1,157 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/protocol/names.hpp"
+
+#include <array>
+#include <charconv>
+#include <initializer_list>
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+// The number of hash tags. Part of the layout: another number would be another layout.
+constexpr std::uint32_t tag_count = 64;
+
+// FNV-1a, 32 bits.
+std::uint32_t hash(std::string_view text) noexcept
+{
+    std::uint32_t value = 2166136261U;
+    for (const char c : text)
+        value = (value ^ static_cast<unsigned char>(c)) * 16777619U;
+    return value;
+}
+
+// Braces would end the hash tag, and a percent sign starts an encoded character.
+bool must_be_encoded(unsigned char c) noexcept
+{
+    return c <= ' ' || c == 0x7F || c == '{' || c == '}' || c == '%';
+}
+
+}  // namespace
+
+std::string encode(std::string_view name)
+{
+    constexpr std::string_view digits = "0123456789ABCDEF";
+    std::string result;
+    result.reserve(name.size());
+    for (const char each : name)
+    {
+        const auto c = static_cast<unsigned char>(each);
+        if (must_be_encoded(c))
+            result.append({'%', digits[c >> 4U], digits[c & 15U]});
+        else
+            result += each;
+    }
+    return result;
+}
+
+namespace {
+
+lock_keys keys_of(std::string_view prefix, std::string_view kind, std::string_view name,
+                  std::initializer_list<std::string_view> parts)
+{
+    const std::string tag =
+        std::string(prefix) + ":{" + std::to_string(hash(name) % tag_count) + "}:";
+    const std::string encoded = encode(name);
+    lock_keys result;
+    for (const std::string_view part : parts)
+    {
+        std::string& key = result.emplace_back(tag);
+        key += kind;
+        key += part;
+        key += ':';
+        key += encoded;
+    }
+    return result;
+}
+
+template <class Integer>
+bool take_number(std::string_view& text, int base, Integer& value) noexcept
+{
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+    if (error != std::errc())
+        return false;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return true;
+}
+
+bool take(std::string_view& text, char c) noexcept
+{
+    if (!text.starts_with(c))
+        return false;
+    text.remove_prefix(1);
+    return true;
+}
+
+}  // namespace
+
+bool is_valid_name(std::string_view name) noexcept
+{
+    return !name.empty() && name.size() <= max_name_size;
+}
+
+lock_keys mutex_keys(std::string_view prefix, std::string_view name)
+{
+    return keys_of(prefix, "mutex", name, {""});
+}
+
+lock_keys monitor_keys(std::string_view prefix, std::string_view name)
+{
+    return keys_of(prefix, "monitor", name, {"", ".state"});
+}
+
+lock_keys pool_keys(std::string_view prefix, std::string_view kind, std::string_view name)
+{
+    return keys_of(prefix, kind, name, {""});
+}
+
+lock_keys gate_keys(std::string_view prefix, std::string_view kind, std::string_view name)
+{
+    if (kind == "barrier")
+        return keys_of(prefix, kind, name, {"", ".waiters", ".done", ".arrivals"});
+    return keys_of(prefix, kind, name, {"", ".waiters", ".done"});
+}
+
+std::string wake_prefix(std::string_view prefix, int database)
+{
+    return std::string(prefix) + ':' + std::to_string(database) + ":wake:";
+}
+
+std::string broken_channel(std::string_view prefix, int database)
+{
+    return std::string(prefix) + ':' + std::to_string(database) + ":broken";
+}
+
+std::string nonce_name(std::uint64_t nonce)
+{
+    std::array<char, 16> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), nonce, 16).ptr;
+    return {digits.data(), end};
+}
+
+std::string wake_name(std::uint64_t nonce, std::uint64_t incarnation)
+{
+    return nonce_name(nonce) + '#' + std::to_string(incarnation);
+}
+
+std::string to_string(const waiter_id& id)
+{
+    return wake_name(id.nonce, id.incarnation) + '.' + std::to_string(id.sequence) +
+           (id.is_transaction ? "+" : "");
+}
+
+std::optional<waiter_id> parse_waiter_id(std::string_view text) noexcept
+{
+    waiter_id id;
+    if (!take_number(text, 16, id.nonce) || !take(text, '#') ||
+        !take_number(text, 10, id.incarnation) || !take(text, '.') ||
+        !take_number(text, 10, id.sequence))
+        return std::nullopt;
+    id.is_transaction = take(text, '+');
+    return text.empty() ? std::optional(id) : std::nullopt;
+}
+
+}  // namespace turnstile::redis::detail

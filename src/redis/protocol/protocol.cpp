@@ -1,0 +1,207 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/protocol/protocol.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+constexpr std::array<std::string_view, operation_count> operation_names{
+    "acquire", "release", "cancel", "renew", "nudge",    "resync", "leave",
+    "signal",  "wake",    "fetch",  "keep",  "transact", ""};
+
+constexpr std::array<std::string_view, operation_count> pool_operation_names{"pool_acquire",
+                                                                             "pool_release",
+                                                                             "pool_cancel",
+                                                                             "pool_renew",
+                                                                             "pool_nudge",
+                                                                             "pool_resync",
+                                                                             "",
+                                                                             "",
+                                                                             "",
+                                                                             "",
+                                                                             "",
+                                                                             "",
+                                                                             "pool_count"};
+
+// In the order of standing::status.
+constexpr std::array<std::string_view, 18> status_names{
+    "own",       "queued", "asleep",   "busy",    "gone",       "released",
+    "cancelled", "lost",   "unmet",    "unknown", "impossible", "ok",
+    "excess",    "exists", "mismatch", "foreign", "wrongtype",  "damaged"};
+
+/// Parses a time of a server's clock, or 0. Returns whether the text is valid.
+bool parse_time(std::string_view text, std::int64_t& value) noexcept
+{
+    constexpr std::int64_t last = std::int64_t(1) << 53;
+    return parse_number(text, value) && value >= 0 && value <= last;
+}
+
+/// Removes the first word from a text and returns it. Returns an empty word at the end.
+std::string_view next_word(std::string_view& text) noexcept
+{
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return word;
+}
+
+/// Parses `DEADLINE[,NEXT[,FIELD]]`. The next lease of a contribution expires at the time NEXT. FIELD is a field of the
+/// state in which the script failed to undo a contribution. Returns whether the word is valid.
+bool parse_deadline(std::string_view word, standing& result)
+{
+    const std::size_t first = std::min(word.find(','), word.size());
+    const std::size_t second = std::min(word.find(',', first + 1), word.size());
+    if (!parse_time(word.substr(0, first), result.deadline))
+        return false;
+    if (first == word.size())
+        return true;
+    if (second < word.size())
+        result.spoiled = word.substr(second + 1);
+    return parse_time(word.substr(first + 1, second - first - 1), result.lapse);
+}
+
+/// Parses the reply about one lock, see answer() in lua/prologue.lua.
+std::optional<standing> parse_standing(std::string_view text)
+{
+    const auto* const name = std::ranges::find(status_names, next_word(text));
+    if (name == status_names.end())
+        return std::nullopt;
+    std::int64_t more = 0;
+    standing result;
+    result.said = static_cast<standing::status>(name - status_names.begin());
+    // A reply with `foreign` or a later status contains nothing else.
+    if (result.said < standing::status::foreign &&
+        (!parse_time(next_word(text), result.now) || !parse_time(next_word(text), result.fence) ||
+         !parse_deadline(next_word(text), result)))
+        return std::nullopt;
+    for (std::int64_t* const number : {&result.ticket, &more})
+        // Trailing numbers are omitted when they are 0.
+        if (!text.empty() && !parse_number(next_word(text), *number))
+            return std::nullopt;
+    result.more = more != 0;
+    result.extra = text;
+    return result;
+}
+
+}  // namespace
+
+bool parse_number(std::string_view text, std::int64_t& value) noexcept
+{
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && stop == text.data() + text.size();
+}
+
+bool is_transient(std::string_view error) noexcept
+{
+    constexpr std::array<std::string_view, 9> codes{"READONLY",    "LOADING",    "NOREPLICAS",
+                                                    "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN",
+                                                    "BUSY",        "NOSCRIPT",   "MISCONF"};
+    return std::ranges::any_of(codes, [&](auto code) { return error.starts_with(code); });
+}
+
+bool is_damage(std::string_view error) noexcept
+{
+    // If a number is missing, Lua reports an attempt to compute with nil.
+    constexpr std::array<std::string_view, 5> signs{
+        "WRONGTYPE ", ": attempt to ", ": bad argument #", " arguments must be strings or integers",
+        not_understood};
+    return std::ranges::any_of(signs, [&](auto sign)
+                               { return error.find(sign) != std::string_view::npos; });
+}
+
+std::string damage_text(const std::string& key, std::string_view error)
+{
+    const std::string cause = error.empty() ? std::string() : " (" + std::string(error) + ')';
+    return "the state at the key '" + key + "' is damaged" + cause +
+           "; delete that key, or leave it alone until it has expired";
+}
+
+std::string_view name_of(operation op, object_kind kind) noexcept
+{
+    const auto& names = kind == object_kind::pool ? pool_operation_names : operation_names;
+    return names[static_cast<std::size_t>(op)];
+}
+
+std::optional<std::vector<standing>> parse_standings(std::span<const std::string> leaves)
+{
+    if (leaves.empty())
+        return std::nullopt;
+    std::vector<standing> result;
+    result.reserve(leaves.size());
+    for (const std::string& each : leaves)
+    {
+        auto told = parse_standing(each);
+        if (!told && leaves.size() == 1)
+            return std::nullopt;
+        if (!told)
+            told.emplace().said = standing::status::damaged;
+        result.push_back(std::move(*told));
+    }
+    return result;
+}
+
+std::optional<field_map> parse_state(std::string_view text)
+{
+    const auto next = [&text]() -> std::optional<std::string>
+    {
+        const std::size_t colon = text.find(':');
+        std::int64_t size = 0;
+        if (colon == std::string_view::npos || !parse_number(text.substr(0, colon), size))
+            return std::nullopt;
+        text.remove_prefix(colon + 1);
+        if (size < 0 || static_cast<std::uint64_t>(size) > text.size())
+            return std::nullopt;
+        std::string part(text.substr(0, static_cast<std::size_t>(size)));
+        text.remove_prefix(part.size());
+        return part;
+    };
+    field_map result;
+    while (!text.empty())
+    {
+        auto name = next();
+        auto value = name ? next() : std::nullopt;
+        if (!value)
+            return std::nullopt;
+        result.emplace(std::move(*name), std::move(*value));
+    }
+    return result;
+}
+
+std::optional<message> parse_message(std::string_view text)
+{
+    message result;
+    // In the order of message::kind.
+    constexpr std::array<std::string_view, 5> kinds{"grant", "lost", "released", "unmet",
+                                                    "impossible"};
+    const auto what = std::ranges::find(kinds, next_word(text));
+    if (what == kinds.end())
+        return std::nullopt;
+    result.what = static_cast<message::kind>(what - kinds.begin());
+    const auto id = parse_waiter_id(next_word(text));
+    if (!id || !parse_number(next_word(text), result.fence))
+        return std::nullopt;
+    result.id = *id;
+    if (result.what == message::kind::grant && !parse_number(next_word(text), result.deadline))
+        return std::nullopt;
+    if (!parse_number(next_word(text), result.now))
+        return std::nullopt;
+    if (result.what == message::kind::grant && text.starts_with('='))
+    {
+        result.state = parse_state(text.substr(1));
+        if (!result.state)
+            return std::nullopt;
+        return result;
+    }
+    // Words that a later version appends are ignored.
+    result.is_broken = result.what == message::kind::lost && next_word(text) == "broken";
+    return result;
+}
+
+}  // namespace turnstile::redis::detail

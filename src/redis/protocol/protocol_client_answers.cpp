@@ -1,0 +1,740 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "redis/protocol/protocol_client.hpp"
+
+// How the client processes the answers of the server, and its refusals.
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+using status = standing::status;
+
+/// Why the lock cannot be acquired, if the cause is the contents of its keys.
+std::optional<attempt_failure> unusable(status said) noexcept
+{
+    if (said == status::foreign)
+        return attempt_failure::foreign_layout;
+    if (said == status::wrong_type)
+        return attempt_failure::wrong_type;
+    if (said == status::damaged)
+        return attempt_failure::damaged;
+    if (said == status::impossible)
+        return attempt_failure::impossible;
+    return std::nullopt;
+}
+
+/// Describes the difference between a pool's capacity and the one that the client stated, and the remedy.
+std::string mismatch_text(const lease_options& options, std::int64_t actual)
+{
+    const std::int64_t named = options.pool ? options.pool->capacity : 0;
+    return "opened with a capacity of " + std::to_string(named) + ", but the server has " +
+           std::to_string(actual) + "; open it with that, or with the option adopt_capacity(true)";
+}
+
+/// The number at the start of an answer's extra text; 0 if there is none.
+std::int64_t number_in(const std::string& extra) noexcept
+{
+    std::int64_t result = 0;
+    std::from_chars(extra.data(), extra.data() + extra.size(), result);
+    return result;
+}
+
+}  // namespace
+
+void protocol_client::answered(local_time now, std::uint64_t number, std::vector<standing> answers)
+{
+    advance(now);
+    const auto found = flights_.find(number);
+    if (found == flights_.end())
+        return;
+    if (!is_answer(found->second, answers))
+    {
+        refused(now, number, "the answer is not of the expected form");
+        return;
+    }
+    const flight flown = std::move(found->second);
+    flights_.erase(found);
+    const local_time trip = now_ - flown.sent;
+    counters_.round_trip.add(trip);
+    round_trip_ = round_trip_ == local_time() ? trip : (7 * round_trip_ + trip) / 8;
+
+    if (flown.op == operation::nudge)
+    {
+        const auto lock = locks_.find(flown.lock);
+        if (lock == locks_.end())
+            return;
+        examine(lock->second, answers[0]);
+        if (answers[0].now != 0)
+            hear(lock->second, flown, answers[0]);
+        return on_nudge(flown.lock, flown.attempts.empty() ? 0 : flown.attempts[0], answers[0]);
+    }
+    if (flown.op == operation::count || flown.op == operation::signal)
+    {
+        if (const auto lock = locks_.find(flown.lock); lock != locks_.end())
+            examine(lock->second, answers[0]);
+        return on_count(flown.attempts[0], answers[0]);
+    }
+    if (flown.op == operation::keep)
+        return on_keep(flown, answers);
+    for (std::size_t i = 0; i < answers.size(); ++i)
+    {
+        const auto entry = attempts_.find(flown.attempts[i]);
+        if (entry == attempts_.end())
+            continue;
+        const lock_id lock = entry->second.lock;
+        examine(locks_.at(lock), answers[i]);
+        if (answers[i].now != 0)
+            hear(locks_.at(lock), flown, answers[i]);
+        if (entry->second.flight == number)
+            entry->second.flight = 0;
+        switch (flown.op)
+        {
+        case operation::acquire:
+            on_acquire(*entry, answers[i]);
+            break;
+        case operation::transact:
+            on_transact(*entry, answers[i]);
+            break;
+        case operation::release:
+            on_release(*entry, answers[i]);
+            break;
+        case operation::leave:
+            on_leave(*entry, answers[i]);
+            break;
+        case operation::wake:
+            on_wake(*entry, answers[i]);
+            break;
+        case operation::cancel:
+            on_cancel(*entry, answers[i]);
+            break;
+        case operation::renew:
+            on_renew(*entry, answers[i]);
+            break;
+        case operation::fetch:
+            on_renew(*entry, answers[i], parse_state(answers[i].extra));
+            break;
+        case operation::resync:
+            on_resync(*entry, answers[i]);
+            break;
+        case operation::nudge:
+        case operation::signal:
+        case operation::keep:
+        case operation::count:
+            break;
+        }
+        if (answers[i].more && locks_.contains(lock))
+            send_nudge(lock);
+    }
+}
+
+/// Records the time of an answer. All messages that the server sent before it have arrived, because the connection
+/// keeps their order.
+void protocol_client::hear(lock_state& lock, const flight& flown, const standing& said)
+{
+    lock.clock.sample(flown.sent, said.now);
+    lock.heard = std::max(lock.heard, said.now);
+}
+
+/// Reports a problem that only an operator can repair, unless it was the last one reported for the lock.
+void protocol_client::examine(lock_state& lock, const standing& said, std::string_view error)
+{
+    const bool is_damaged = said.said == status::damaged;
+    const std::string trouble = is_damaged ? "damaged state" : said.spoiled;
+    if (trouble.empty() || trouble == lock.trouble)
+        return;
+    lock.trouble = trouble;
+    if (is_damaged)
+        actions_.emplace_back(reported{damage_text(lock.keys[0], error)});
+    else
+        actions_.emplace_back(reported{
+            "the field '" + said.spoiled + "' of the state at the key '" + lock.options.state +
+            "' is no whole number, so the server cannot undo a contribution to it; repair "
+            "the field, and the server undoes the contribution within a minute of use"});
+}
+
+/// Treats an error that shows damaged keys as an answer, if the command need not be repeated.
+bool protocol_client::answered_by_damage(std::uint64_t number, const flight& flown,
+                                         std::string_view text)
+{
+    const bool is_repeated = flown.op != operation::acquire && flown.op != operation::nudge &&
+                             flown.op != operation::fetch && flown.op != operation::signal &&
+                             flown.op != operation::count;
+    const auto lock = locks_.find(flown.lock);
+    if (is_repeated || !is_damage(text) || lock == locks_.end())
+        return false;
+    standing said;
+    said.said = text.starts_with("WRONGTYPE") ? status::wrong_type : status::damaged;
+    examine(lock->second, said, text);
+    answered(now_, number, {said});
+    return true;
+}
+
+std::string protocol_client::refused(local_time now, std::uint64_t number, std::string_view text)
+{
+    advance(now);
+    const auto found = flights_.find(number);
+    if (found == flights_.end())
+        return {};
+    if (answered_by_damage(number, flight(found->second), text))
+        return {};
+    const flight flown = std::move(found->second);
+    flights_.erase(found);
+    if (flown.attempts.size() > 1 && !is_transient(text))
+    {
+        send_singly(flown);
+        return {};
+    }
+    if (flown.op == operation::nudge)
+    {
+        if (const auto lock = locks_.find(flown.lock); lock != locks_.end())
+        {
+            lock->second.nudging = false;
+            set_timer(timer::nudge, flown.lock, lock->second.nudge_at, now_ + retry_interval);
+        }
+    }
+    else if (flown.op == operation::count || flown.op == operation::signal)
+        on_refused_call(flown.attempts[0], text);
+    else if (flown.op == operation::keep)
+        on_refused_keep(flown, text);
+    else
+        for (const attempt_id id : flown.attempts)
+            if (const auto entry = attempts_.find(id); entry != attempts_.end())
+            {
+                entry->second.flight = 0;
+                on_refused(*entry, flown.op, text);
+            }
+    return repeated_for(flown);
+}
+
+/// A server refuses a whole batch even if the user lacks the permission for only one of its keys. The client then sends
+/// a command for each lock, so that the other locks are not lost.
+void protocol_client::send_singly(const flight& flown)
+{
+    for (const std::uint64_t id : flown.attempts)
+        if (flown.op == operation::keep)
+        {
+            if (const auto found = bonds_.find(id); found != bonds_.end())
+                send_keeps({id});
+        }
+        else if (const auto found = attempts_.find(id); found != attempts_.end())
+        {
+            attempt& each = found->second;
+            each.flight = 0;
+            if (each.at == phase::held && !each.stale)
+                send_renewals({id});
+            else
+                proceed(*found);
+        }
+}
+
+/// The keys of the locks for which the client will repeat a refused command.
+std::string protocol_client::repeated_for(const flight& flown) const
+{
+    if (flown.op == operation::nudge)
+        return locks_.contains(flown.lock) ? keys_of(flown.lock) : std::string();
+    std::string first;
+    std::size_t left = 0;
+    const auto note = [&](const auto& those, std::uint64_t id)
+    {
+        if (const auto found = those.find(id); found != those.end() && left++ == 0)
+            first = keys_of(found->second.lock);
+    };
+    for (const std::uint64_t id : flown.attempts)
+        if (flown.op == operation::count || flown.op == operation::signal)
+            note(calls_, id);
+        else if (flown.op == operation::keep)
+            note(bonds_, id);
+        else
+            note(attempts_, id);
+    return left < 2 ? first : first + " and " + std::to_string(left - 1) + " more";
+}
+
+/// The keys of a lock, for logs.
+std::string protocol_client::keys_of(lock_id id) const
+{
+    std::string result;
+    for (const std::string& key : keys_with_state(locks_.at(id)))
+        result += (result.empty() ? "" : ", ") + key;
+    return result;
+}
+
+/// Whether answers have the form that the script returns.
+bool protocol_client::is_answer(const flight& flown, const std::vector<standing>& answers) const
+{
+    if (answers.size() != std::max<std::size_t>(flown.attempts.size(), 1))
+        return false;
+    if ((flown.op != operation::acquire && flown.op != operation::transact &&
+         flown.op != operation::fetch) ||
+        answers[0].said != status::own)
+        return true;
+    const auto entry = attempts_.find(flown.attempts[0]);
+    return entry == attempts_.end() || locks_.at(entry->second.lock).options.state.empty() ||
+           parse_state(answers[0].extra);
+}
+
+void protocol_client::on_acquire(attempt_entry& entry, const standing& said)
+{
+    attempt& each = entry.second;
+    const auto why = said.said == status::busy ? attempt_failure::busy : unusable(said.said);
+    lock_state& lock = locks_.at(each.lock);
+    const bool differs = said.said == status::mismatch;
+    lock.agreed = lock.agreed || !(differs || unusable(said.said));
+    if ((why || differs) && each.at == phase::cancelling)
+        return end_attempt(entry.first);
+    if (differs)
+        return end_with(entry, attempt_failure::capacity_mismatch,
+                        mismatch_text(lock.options, number_in(said.extra)));
+    if (why)
+        return end_with(entry, *why);
+    if (each.at != phase::joining)
+        return proceed(entry);
+    if (said.said == status::own)
+        return told(entry,
+                    grant{said.fence, said.deadline, local_time(said.deadline - said.now),
+                          local_time(), parse_state(said.extra)},
+                    false);
+    if (said.said != status::queued)
+        return rejoin(entry);
+    if (!said.extra.empty())
+        each.position = number_in(said.extra);
+    enter_queue(entry, said);
+    // The message with the grant arrived before the answer.
+    if (each.told.fence != 0)
+        told(entry, std::exchange(each.told, {}), true);
+}
+
+void protocol_client::on_transact(attempt_entry& entry, const standing& said)
+{
+    attempt& each = entry.second;
+    const bool is_first = each.tries == 1;
+    each.doubtful = false;
+    // This answer does not show whether the server executed an earlier command.
+    if ((said.said == status::unknown || unusable(said.said)) && !is_first)
+        return end_with(entry, attempt_failure::unknown);
+    if (said.said == status::released || said.said == status::unmet)
+    {
+        return conclude(entry, said.said == status::released, number_in(said.extra));
+    }
+    const bool waits = said.said == status::queued || said.said == status::asleep;
+    if (each.unwanted && waits)
+    {
+        // The server may execute it until it receives the cancellation.
+        each.at = phase::cancelling;
+        return proceed(entry);
+    }
+    if (each.unwanted && !unusable(said.said))
+        return give_up(entry, attempt_failure::cancelled);
+    if (waits)
+        await_turn(entry, said);
+    else
+        decline(entry);
+    // The command arrived too late to be executed: the server's clock differs from the client's estimate.
+    if (said.said == status::unknown)
+        return proceed(entry);
+    if (said.said != status::asleep)
+        return on_acquire(entry, said);
+    standing place = said;
+    place.ticket = number_in(said.extra);
+    enter_queue(entry, place, true);
+    if (each.told.fence != 0)
+        told(entry, std::exchange(each.told, {}), true);
+}
+
+/// Notes that the server knows the transaction, and that it waits.
+void protocol_client::await_turn(attempt_entry& entry, const standing& said)
+{
+    entry.second.doubtful = false;
+    entry.second.since = said.now;
+    entry.second.server = server_;
+}
+
+/// Ends a transaction with the outcome that the server reported.
+void protocol_client::conclude(attempt_entry& entry, bool carried_out, std::int64_t fence)
+{
+    lock_state& lock = locks_.at(entry.second.lock);
+    lock.top_fence = std::max(lock.top_fence, fence);
+    top_fence_ = std::max(top_fence_, fence);
+    actions_.emplace_back(transacted{entry.first, carried_out});
+    end_attempt(entry.first);
+}
+
+/// Ends a cancelled attempt. For a transaction that waited, the answer shows whether the cancellation was in time.
+void protocol_client::on_cancel(attempt_entry& entry, const standing& said)
+{
+    if (entry.second.unwanted && said.said == status::released)
+        return conclude(entry, true, number_in(said.extra));
+    entry.second.doubtful = entry.second.doubtful || said.said != status::cancelled;
+    if (entry.second.unwanted)
+        return end_with(entry, entry.second.doubtful ? attempt_failure::unknown
+                                                     : attempt_failure::cancelled);
+    end_attempt(entry.first);
+}
+
+/// Notes that the server has not executed a transaction, and no longer will.
+void protocol_client::decline(attempt_entry& entry)
+{
+    entry.second.doubtful = false;
+    proposals_.erase(entry.first);
+}
+
+/// Reports a failed transaction to its caller, and cancels it at the server.
+void protocol_client::give_up(attempt_entry& entry, attempt_failure reason)
+{
+    attempt& each = entry.second;
+    actions_.emplace_back(failed{entry.first, reason, {}});
+    leave_queue(entry);
+    clear_timers(entry);
+    each.unwanted = false;
+    // The client then does not know what the server remembers in the slot.
+    each.doubtful = reason == attempt_failure::unknown;
+    each.at = phase::cancelling;
+    proceed(entry);
+}
+
+/// Whether a transaction waits at the server, which may execute it at any time. A transaction that was granted the lock
+/// instead also counts, because another server may not know the grant.
+bool protocol_client::waits_as_transaction(const attempt_entry& entry) const
+{
+    const bool waits = entry.second.at == phase::queued || entry.second.at == phase::confirming;
+    return waits && proposals_.contains(entry.first);
+}
+
+/// Whether an answer will show the outcome of a transaction.
+bool protocol_client::is_transacting(const attempt& each) const
+{
+    const auto found = flights_.find(each.flight);
+    return found != flights_.end() && found->second.op == operation::transact;
+}
+
+void protocol_client::on_release(attempt_entry& entry, const standing& said)
+{
+    attempt& each = entry.second;
+    if (each.at != phase::releasing)
+        return proceed(entry);
+    if (each.wants.takes)
+    {
+        each.doubtful = false;
+        // If the grant ended before the units could be taken, the attempt starts again.
+        if (said.said != status::released)
+        {
+            each.outside = 0;
+            return rejoin(entry);
+        }
+        actions_.emplace_back(taken{each.bearer});
+    }
+    if (each.awaited)
+    {
+        auto result = release_result::unknown;
+        if (said.said == status::released)
+            result = release_result::released;
+        // Another server may lack changes of the first one, so its answer does not prove that the lock was lost.
+        else if (said.said == status::lost && each.server == server_)
+            result = release_result::lost;
+        actions_.emplace_back(released{each.bearer, result, {}});
+    }
+    end_attempt(entry.first);
+}
+
+void protocol_client::on_leave(attempt_entry& entry, const standing& said)
+{
+    const attempt_id sleeper = entry.second.sleeper;
+    const auto found = farewells_.find(entry.first);
+    // If there is nothing to commit, all that matters is that the attempt does not hold the lock.
+    const bool is_certain = (said.said == status::lost && entry.second.server == server_) ||
+                            !found->second.changes_anything();
+    // The contributions are settled before the caller learns the result.
+    if (said.said == status::released)
+        settle_bonds(found->second, release_result::released);
+    else
+        settle_bonds(found->second, is_certain ? release_result::lost : release_result::unknown);
+    on_release(entry, said);
+    if (sleeper != 0)
+        settle(sleeper, said, is_certain ? attempt_failure::lost : attempt_failure::unknown);
+}
+
+/// Processes the result of a release that was to start a wait on a condition.
+void protocol_client::settle(attempt_id sleeper, const standing& said, attempt_failure reason)
+{
+    const auto found = attempts_.find(sleeper);
+    if (found == attempts_.end())
+        return;
+    attempt& each = found->second;
+    if (said.said != status::released)
+        return fail_sleeper(sleeper, reason);
+    each.leader = 0;
+    if (each.stale || each.at == phase::cancelling)
+        return proceed(*found);
+    each.server = server_;
+    standing place = said;
+    place.ticket = number_in(said.extra);
+    enter_queue(*found, place, true);
+    // The message with the grant arrived before the answer.
+    if (each.told.fence != 0)
+        told(*found, std::exchange(each.told, {}), true);
+}
+
+/// Ends a wait on a condition that the server does not know, and never will.
+void protocol_client::fail_sleeper(attempt_id sleeper, attempt_failure reason,
+                                   std::string_view text)
+{
+    const auto found = attempts_.find(sleeper);
+    if (found == attempts_.end())
+        return;
+    if (found->second.at == phase::cancelling)
+        end_attempt(sleeper);
+    else
+        end_with(*found, reason, text);
+}
+
+void protocol_client::on_wake(attempt_entry& entry, const standing& said)
+{
+    attempt& each = entry.second;
+    if (each.at != phase::queued)
+        return proceed(entry);
+    each.wakes = false;
+    // An attempt that no longer waits on the condition was notified, unless the server has forgotten it.
+    each.woken =
+        !std::exchange(each.startled, false) && (!said.extra.empty() || said.said == status::gone);
+    if (said.said == status::own)
+        return told(entry, grant{said.fence, said.deadline, local_time(said.deadline - said.now)},
+                    false);
+    if (said.said != status::queued)
+        return rejoin(entry);
+    enter_queue(entry, said);
+    if (each.told.fence != 0)
+        told(entry, std::exchange(each.told, {}), true);
+}
+
+void protocol_client::on_renew(attempt_entry& entry, const standing& said,
+                               std::optional<field_map> state)
+{
+    attempt& each = entry.second;
+    grant renewed{said.fence, said.deadline, local_time(said.deadline - said.now), local_time(),
+                  std::move(state)};
+    if (each.at == phase::held)
+    {
+        if (said.said != status::own || said.fence != each.fence)
+            return lose(entry, loss_reason::replaced);
+        each.changes_known = each.changes_sent;
+        hold(entry, renewed, expiry(locks_.at(each.lock), renewed));
+        actions_.emplace_back(extended{each.bearer, each.expires, each.changes_known});
+        return;
+    }
+    if (each.at != phase::confirming)
+        return proceed(entry);
+    if (said.said == status::own)
+        return told(entry, std::move(renewed), false);
+    if (const auto why = unusable(said.said))
+        return end_with(entry, *why);
+    const lock_id lock = each.lock;
+    rejoin(entry);
+    // The server considered this client unresponsive when the grant ended, and may have dropped its other waiters.
+    ask_for_places(lock);
+}
+
+void protocol_client::on_resync(attempt_entry& entry, const standing& said)
+{
+    attempt& each = entry.second;
+    each.stale = false;
+    each.incarnations = {incarnation_};
+    const grant current{said.fence, said.deadline, local_time(said.deadline - said.now)};
+    switch (each.at)
+    {
+    case phase::releasing:
+    case phase::cancelling:
+        return proceed(entry);
+    case phase::held:
+        if (said.said != status::own || said.fence != each.fence)
+            return lose(entry, loss_reason::replaced_meanwhile);
+        each.changes_known = each.changes_sent;
+        hold(entry, current, expiry(locks_.at(each.lock), current));
+        actions_.emplace_back(extended{each.bearer, each.expires, each.changes_known});
+        return;
+    default:
+        break;
+    }
+    if (said.said == status::own)
+        return told(entry, current, false);
+    if (const auto why = unusable(said.said))
+        return end_with(entry, each.doubtful ? attempt_failure::unknown : *why);
+    if (said.said != status::queued && said.said != status::asleep)
+        return rejoin(entry);
+    // Another server may lack a notification by the previous one.
+    if (said.said == status::asleep && std::exchange(each.server, server_) != server_)
+        each.startled = !std::exchange(each.wakes, true);
+    // A transaction that still waits has not been executed.
+    await_turn(entry, said);
+    enter_queue(entry, said, said.said == status::asleep);
+    if (each.told.fence != 0)
+        told(entry, std::exchange(each.told, {}), true);
+}
+
+void protocol_client::on_nudge(lock_id id, attempt_id head, const standing& said)
+{
+    lock_state& lock = locks_.at(id);
+    lock.nudging = false;
+    if (const auto why = unusable(said.said))
+    {
+        // The loop uses a copy because the lock may be erased with its last attempt.
+        for (const auto& [ticket, waiter] : std::set(lock.waiters))
+        {
+            auto& entry = *attempts_.find(waiter);
+            entry.second.doubtful = waits_as_transaction(entry);
+            end_with(entry, entry.second.doubtful ? attempt_failure::unknown : *why);
+        }
+        return;
+    }
+    const grant current{said.fence, said.deadline, local_time(said.deadline - said.now)};
+    if (const auto owner = parse_waiter_id(said.extra); owner && owner->nonce == options_.nonce)
+    {
+        // This client was granted the lock, but the message has not arrived.
+        const auto entry = attempts_.find(owner->sequence);
+        if (entry != attempts_.end() && entry->second.at < phase::held)
+            told(*entry, current, false);
+    }
+    if (const auto entry = attempts_.find(head);
+        entry != attempts_.end() && entry->second.at == phase::queued)
+    {
+        if (said.said == status::own)
+            told(*entry, current, false);
+        else if (said.said == (entry->second.asleep ? status::queued : status::asleep))
+            enter_queue(*entry, said, said.said == status::asleep);
+        else if (said.said == status::gone)
+        {
+            // The server has forgotten the queue.
+            ask_for_places(id);
+        }
+    }
+    if (said.more)
+        send_nudge(id);
+    else
+        arm_nudge(id, said);
+}
+
+/// Requests the position of each waiter of a lock, because the server may have dropped all waiters of this client.
+void protocol_client::ask_for_places(lock_id id)
+{
+    if (!up_)
+        return;
+    lock_state& lock = locks_.at(id);
+    std::vector<attempt_id> all;
+    for (const auto& [ticket, waiter] : lock.waiters)
+        if (attempt& each = attempts_.at(waiter); each.flight == 0)
+        {
+            each.stale = true;
+            each.doubtful = waits_as_transaction(*attempts_.find(waiter));
+            each.since = std::max(each.since, lock.heard);
+            all.push_back(waiter);
+        }
+    send_resyncs(all);
+}
+
+void protocol_client::on_count(call_id id, const standing& said)
+{
+    const auto found = calls_.find(id);
+    if (found == calls_.end())
+        return;
+    const lock_id lock = found->second.lock;
+    const std::int64_t available = number_in(said.extra);
+    // One script looks at a limited number of waiters.
+    if (said.more && said.ticket != 0 && found->second.what >= inquiry::signal_one)
+    {
+        found->second.flight = 0;
+        if (found->second.newest == 0)
+            found->second.newest = said.ticket;
+        return send_call(id);
+    }
+    lock_state& pool = locks_.at(lock);
+    const bool differs = said.said == status::mismatch;
+    pool.agreed = pool.agreed || !(differs || unusable(said.said));
+    actions_.emplace_back(called{id, said.said, available,
+                                 differs ? mismatch_text(pool.options, available) : std::string(),
+                                 differs || unusable(said.said) ? keys_of(lock) : std::string()});
+    if (!found->second.name.empty() && found->second.what < inquiry::signal_one &&
+        !found->second.repeated)
+        pool.answered_calls.push_back(std::move(found->second.name));
+    calls_.erase(found);
+    if (said.more)
+        send_nudge(lock);
+    leave_lock(lock);
+}
+
+void protocol_client::on_refused_call(call_id id, std::string_view text)
+{
+    const auto found = calls_.find(id);
+    if (found == calls_.end())
+        return;
+    found->second.flight = 0;
+    if (is_transient(text))
+        return set_timer(timer::call, id, found->second.retry_at, now_ + retry_interval);
+    const lock_id lock = found->second.lock;
+    // The server may have executed a command of a former connection.
+    const bool may_be_done = found->second.repeated && found->second.what != inquiry::read;
+    const auto said = may_be_done ? status::unknown : status::cancelled;
+    actions_.emplace_back(called{id, said, 0, std::string(text), keys_of(lock)});
+    calls_.erase(found);
+    leave_lock(lock);
+}
+
+void protocol_client::on_refused(attempt_entry& entry, operation op, std::string_view text)
+{
+    attempt& each = entry.second;
+    if (op == operation::transact)
+    {
+        // A script that fails in the middle may have executed the transaction before the error.
+        if (text.find(" script: ") == std::string_view::npos)
+            each.doubtful = --each.tries != 0;
+        if (each.unwanted)
+            return give_up(entry,
+                           each.doubtful ? attempt_failure::unknown : attempt_failure::cancelled);
+    }
+    else if (each.unwanted)
+        return give_up(entry, attempt_failure::unknown);
+    if (!is_transient(text))
+    {
+        if (each.doubtful && each.at < phase::held)
+            return end_with(entry, attempt_failure::unknown, text);
+        if (each.at == phase::joining || (op == operation::resync && each.at < phase::held))
+            return end_with(entry, attempt_failure::refused, text);
+        // Until the server confirms the cancellation, it may still grant the lock, for a claim lease each time.
+        if (each.at == phase::cancelling)
+            return set_timer(timer::retry, entry.first, each.retry_at,
+                             now_ + locks_.at(each.lock).options.claim);
+        if (each.at == phase::releasing)
+        {
+            if (each.wants.takes)
+                return end_with(entry,
+                                each.doubtful ? attempt_failure::unknown : attempt_failure::refused,
+                                text);
+            // The server refuses the commit, but the lock is released all the same.
+            if (op == operation::leave)
+            {
+                if (std::exchange(each.awaited, false))
+                    actions_.emplace_back(released{each.bearer, release_result::refused,
+                                                   std::string(text), keys_of(each.lock)});
+                fail_sleeper(std::exchange(each.sleeper, 0), attempt_failure::refused, text);
+                settle_bonds(farewells_.extract(entry.first).mapped(), release_result::refused);
+                each.spoiled = true;
+                return proceed(entry);
+            }
+            if (each.awaited)
+                actions_.emplace_back(released{each.bearer, release_result::refused,
+                                               std::string(text), keys_of(each.lock)});
+            return end_attempt(entry.first);
+        }
+    }
+    // The outcome is not known. The lease runs on meanwhile.
+    if (each.at == phase::held && !each.stale)
+        set_timer(timer::renewal, entry.first, each.renewal_at, now_ + retry_interval);
+    else
+        set_timer(timer::retry, entry.first, each.retry_at, now_ + retry_interval);
+}
+
+}  // namespace turnstile::redis::detail

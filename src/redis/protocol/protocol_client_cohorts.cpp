@@ -1,0 +1,103 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+
+#include "redis/protocol/protocol_client.hpp"
+
+// How the attempts of a client hand a lock over to each other.
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+// A run lasts at most the lease divided by this number, unless its last critical section takes longer.
+constexpr int run_fraction = 4;
+
+}  // namespace
+
+/// If no envoy represents the parked attempts, makes the first of them the envoy.
+void protocol_client::send_envoy(lock_state& lock)
+{
+    if (lock.envoy != 0 || lock.parked.empty())
+        return;
+    lock.envoy = lock.parked.extract(lock.parked.begin()).value();
+    auto& entry = *attempts_.find(lock.envoy);
+    entry.second.at = phase::joining;
+    proceed(entry);
+}
+
+/// Ends the role of an envoy. Its position or lock does not pass to another attempt of the cohort.
+void protocol_client::dismiss_envoy(const attempt_entry& entry)
+{
+    lock_state& lock = locks_.at(entry.second.lock);
+    if (lock.envoy != entry.first)
+        return;
+    lock.envoy = 0;
+    set_timer(timer::run, entry.second.lock, lock.run_ends_at, never);
+    send_envoy(lock);
+}
+
+/// Passes the position or the lock of an attempt to the first parked attempt.
+void protocol_client::pass_to_parked(attempt_entry& entry)
+{
+    attempt& each = entry.second;
+    const attempt_id next = *locks_.at(each.lock).parked.begin();
+    guises_.erase(each.bearer);
+    each.bearer = next;
+    each.asked = attempts_.at(next).asked;
+    end_attempt(next);
+    guises_.emplace(next, entry.first);
+}
+
+/// Starts a run with a grant, unless another attempt of the cohort is already in the server's queue.
+void protocol_client::begin_run(attempt_entry& entry, const grant& given)
+{
+    attempt& each = entry.second;
+    lock_state& lock = locks_.at(each.lock);
+    each.granted_at = given.deadline - given.span.count();
+    each.entered = now_;
+    // A notified attempt has a mark at the server, which applies only to its own critical section.
+    if (lock.options.cohort == 0 || !each.condition.empty())
+        return;
+    if (lock.envoy == 0)
+        lock.envoy = entry.first;
+    if (lock.envoy == entry.first)
+        set_timer(timer::run, each.lock, lock.run_ends_at,
+                  now_ + local_time(lock.options.lease) / run_fraction);
+}
+
+/**
+ * Hands a held lock over to the first parked attempt, if there is one and the run continues. This needs no command.
+ *
+ * The next critical section has its own fencing token, which is the last one plus 1. This token is certainly below the
+ * present time of the lock's clock, so the server's later grants have higher tokens. docs/protocol.md describes the
+ * case of a clock that is set back.
+ */
+bool protocol_client::hand_over(attempt_entry& entry)
+{
+    attempt& each = entry.second;
+    lock_state& lock = locks_.at(each.lock);
+    if (lock.envoy != entry.first || lock.parked.empty())
+        return false;
+    const std::int64_t next = std::max(each.fence, each.last_fence) + 1;
+    const std::int64_t passed = (now_ - each.entered).count();
+    const server_time reached = each.granted_at + passed - passed / options_.drift;
+    if (each.fence > each.granted_at || next >= reached)
+        return false;
+    const attempt_id before = each.bearer;
+    pass_to_parked(entry);
+    each.last_fence = next;
+    lock.top_fence = std::max(lock.top_fence, next);
+    top_fence_ = std::max(top_fence_, next);
+    ++counters_.handed_over;
+    counters_.lock_wait.add(now_ - each.asked);
+    actions_.emplace_back(granted{each.bearer, next, each.expires});
+    actions_.emplace_back(released{before, release_result::released, {}});
+    if (++each.handed_over == lock.options.cohort)
+        dismiss_envoy(entry);
+    return true;
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,132 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "redis/protocol/protocol_client.hpp"
+
+// How long the client relies on a grant, and how it enters, holds and loses a lock.
+
+namespace turnstile::redis::detail {
+
+/// The time before the end of a lease at which the client stops relying on it.
+local_time protocol_client::margin_of(local_time span) const
+{
+    return std::min(std::max(options_.margin, 2 * round_trip_), span / 4);
+}
+
+/// The time until which the client can rely on a grant.
+local_time protocol_client::expiry(const lock_state& lock, const grant& given) const
+{
+    if (!guards_.clock_bound)
+        return now_ + given.span - margin_of(given.span);
+    return lock.clock.known() ? lock.clock.before(given.deadline) - margin_of(given.span)
+                              : local_time::min();
+}
+
+void protocol_client::told(attempt_entry& entry, grant given, bool by_message)
+{
+    attempt& each = entry.second;
+    if (guards_.fence_floor && given.fence <= each.fence)
+        return;
+    const lock_state& lock = locks_.at(each.lock);
+    const local_time expires = expiry(lock, given);
+    const bool is_asked = each.flight != 0 || each.leader != 0;
+    const bool waits = is_asked && guards_.single_flight;
+    const bool is_whole = lock.options.state.empty() || given.state;
+    if (expires > now_ && !waits && is_whole)
+        return enter(entry, std::move(given), expires, by_message);
+    each.told = std::move(given);
+    // The client continues when the answer to the command in flight arrives.
+    if (is_asked)
+        return;
+    // The server granted the lock, so it did not execute the transaction.
+    each.doubtful = false;
+    leave_queue(entry);
+    each.at = phase::confirming;
+    if (expires <= now_)
+        ++counters_.confirmed;
+    proceed(entry);
+}
+
+void protocol_client::enter(attempt_entry& entry, grant given, local_time expires, bool by_message)
+{
+    attempt& each = entry.second;
+    lock_state& lock = locks_.at(each.lock);
+    leave_queue(entry);
+    // Not earlier: another server may lack the grant, and execute the transaction.
+    decline(entry);
+    each.told = {};
+    each.fence = given.fence;
+    // Units of a pool are granted concurrently.
+    if (guards_.fence_regression && !lock.options.pool && given.fence <= lock.top_fence)
+    {
+        ++counters_.regressed;
+        actions_.emplace_back(failed{each.bearer, attempt_failure::fence_regressed,
+                                     "the server granted " + std::to_string(given.fence) +
+                                         " after " + std::to_string(lock.top_fence)});
+        each.at = phase::releasing;
+        each.spoiled = true;
+        proceed(entry);
+        return dismiss_envoy(entry);
+    }
+    lock.top_fence = std::max(lock.top_fence, given.fence);
+    top_fence_ = std::max(top_fence_, given.fence);
+    ++(by_message ? counters_.granted_by_message : counters_.granted_by_answer);
+    counters_.lock_wait.add(now_ - each.asked);
+    if (each.wants.takes)
+    {
+        each.outside = each.wants.units;
+        each.at = phase::releasing;
+        return proceed(entry);
+    }
+    each.at = phase::held;
+    hold(entry, given, expires);
+    begin_run(entry, given);
+    actions_.emplace_back(granted{each.bearer, given.fence, each.expires, given.heard, each.woken,
+                                  std::move(given.state).value_or(field_map())});
+}
+
+/// Schedules the end of a held lease, and its renewal.
+void protocol_client::hold(attempt_entry& entry, const grant& given, local_time expires)
+{
+    attempt& each = entry.second;
+    const lease_options& options = locks_.at(each.lock).options;
+    each.expires = each.expires == never ? expires : std::max(each.expires, expires);
+    set_timer(timer::loss, entry.first, each.loss_at, each.expires);
+    if (each.changes_sent != each.changes)
+        return set_timer(timer::renewal, entry.first, each.renewal_at, now_);
+    // Without renewal, a grant is still confirmed once, because each grant starts with a claim lease.
+    if (!options.renew && given.span >= options.lease)
+        return set_timer(timer::renewal, entry.first, each.renewal_at, never);
+    const local_time span = guards_.lease_in_force ? given.span : local_time(options.lease);
+    const local_time drift = given.span / (options_.drift + 1);
+    const local_time begun = each.expires + margin_of(given.span) + drift - given.span;
+    const auto part =
+        static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);
+    const bool late = guards_.lease_in_force && begun + span / 2 < now_;
+    set_timer(timer::renewal, entry.first, each.renewal_at,
+              late ? now_ : std::max(begun + local_time(part), now_));
+}
+
+/// Reports that the lock is lost, and releases it at the server, which then need not wait for the end of the lease.
+void protocol_client::lose(attempt_entry& entry, loss_reason why)
+{
+    clear_timers(entry);
+    ++counters_.lost;
+    actions_.emplace_back(lost{entry.second.bearer, why, entry.second.expires});
+    entry.second.at = phase::releasing;
+    entry.second.spoiled = true;
+    const lock_id lock = entry.second.lock;
+    const local_time ended = entry.second.expires;
+    proceed(entry);
+    dismiss_envoy(entry);
+    // If the client did not notice the loss in time, the server did, and considers this client unresponsive.
+    if (now_ < ended || now_ > ended + options_.margin)
+        ask_for_places(lock);
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,101 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_SESSION_BOOT_TIMER_HPP
+#define TURNSTILE_SRC_REDIS_SESSION_BOOT_TIMER_HPP
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <turnstile/error.hpp>
+#include <utility>
+
+#ifdef __linux__
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cstdint>
+#include <sys/timerfd.h>
+#endif
+
+#include "redis/session/boot_clock.hpp"
+
+namespace turnstile::redis::detail {
+
+/**
+ * @brief A timer on the clock of leases, which continues while the machine sleeps.
+ *
+ * Asio's timers stop while the machine sleeps and then fire late, for any clock. On Linux the kernel has a
+ * timer for CLOCK_BOOTTIME, which fires as soon as the machine wakes. On other systems, or without a free
+ * file descriptor, this is a steady_timer.
+ */
+class boot_timer
+{
+public:
+    explicit boot_timer(const boost::asio::any_io_executor& executor)
+        : steady_(executor)
+#ifdef __linux__
+        , kernel_(executor)
+#endif
+    {
+#ifdef __linux__
+        if (const int file = ::timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+            file >= 0)
+            kernel_.assign(file);
+#endif
+    }
+
+    /// Calls a handler `void(error_code)` at a point of time. Replaces the previous wait, whose handler gets
+    /// an error.
+    template <class Handler>
+    void wait_until(local_time when, Handler&& handler)
+    {
+#ifdef __linux__
+        if (kernel_.is_open())
+            return wait_for_kernel(when, std::forward<Handler>(handler));
+#endif
+        steady_.expires_after(when - boot_time());
+        steady_.async_wait(std::forward<Handler>(handler));
+    }
+
+    void cancel()
+    {
+        steady_.cancel();
+#ifdef __linux__
+        error_code ignored;
+        kernel_.cancel(ignored);
+#endif
+    }
+
+private:
+#ifdef __linux__
+    template <class Handler>
+    void wait_for_kernel(local_time when, Handler&& handler)
+    {
+        error_code ignored;
+        kernel_.cancel(ignored);
+        // A time of 0 would disarm it.
+        const std::int64_t at = std::max<std::int64_t>(when.count(), 1);
+        itimerspec spec{};
+        spec.it_value.tv_sec = at / 1'000'000;
+        spec.it_value.tv_nsec = at % 1'000'000 * 1'000;
+        ::timerfd_settime(kernel_.native_handle(), TFD_TIMER_ABSTIME, &spec, nullptr);
+        kernel_.async_read_some(
+            boost::asio::buffer(expirations_),
+            [handler = std::forward<Handler>(handler)](const error_code& error, std::size_t) mutable
+            { handler(error); });
+    }
+#endif
+
+    boost::asio::steady_timer steady_;
+#ifdef __linux__
+    boost::asio::posix::stream_descriptor kernel_;
+    std::array<char, sizeof(std::uint64_t)> expirations_{};
+#endif
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

@@ -1,0 +1,140 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_SESSION_COMPLETION_HPP
+#define TURNSTILE_SRC_REDIS_SESSION_COMPLETION_HPP
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/execution/outstanding_work.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/prefer.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <turnstile/redis/detail/erased_handler.hpp>
+#include <utility>
+
+#include "redis/session/context_life.hpp"
+
+namespace turnstile::redis::detail {
+
+/**
+ * A handler that is completed once, on its own executor. It keeps the executor's context running until then.
+ * If the context is destroyed first, the handler is destroyed with it.
+ *
+ * Thread-safe, except for construction and destruction.
+ */
+template <class... Args>
+class completion final : public context_resident
+{
+public:
+    using handler_type = boost::asio::any_completion_handler<void(Args...)>;
+
+    explicit completion(erased_handler<void(Args...)> handler)
+        : life_(context_life::of(handler.executor()))
+    {
+        std::unique_lock<std::mutex> lock;
+        if (life_)
+        {
+            lock = std::unique_lock(life_->mutex);
+            life_->move_in(*this);
+        }
+        pending_.emplace(boost::asio::prefer(handler.executor(),
+                                             boost::asio::execution::outstanding_work.tracked),
+                         handler.is_at_home(), std::move(handler.target()));
+    }
+
+    completion(const completion&) = delete;
+    completion& operator=(const completion&) = delete;
+
+    ~completion()
+    {
+        std::shared_ptr<void> rest;
+        std::unique_lock<std::mutex> lock;
+        if (life_)
+        {
+            lock = std::unique_lock(life_->mutex);
+            life_->move_out(*this);
+        }
+        rest = evict();
+    }
+
+    /// The slot of the handler. For the initiating function, before the completion is shared.
+    [[nodiscard]] boost::asio::cancellation_slot slot() const noexcept
+    {
+        return boost::asio::get_associated_cancellation_slot(pending_->handler);
+    }
+
+    /// Posts the handler. Returns whether this was the first call.
+    bool complete(Args... args)
+    {
+        std::unique_lock<std::mutex> lock;
+        if (life_)
+            lock = std::unique_lock(life_->mutex);
+        if (!pending_)
+            return false;
+        auto executor = std::move(pending_->executor);
+        boost::asio::post(executor, posted(pending_->is_at_home, std::move(pending_->handler),
+                                           std::move(args)...));
+        pending_.reset();
+        return true;
+    }
+
+private:
+    struct pending
+    {
+        pending(boost::asio::any_io_executor where, bool at_home, handler_type what)
+            : executor(std::move(where))
+            , is_at_home(at_home)
+            , handler(std::move(what))
+        {
+        }
+
+        boost::asio::any_io_executor executor;
+        bool is_at_home;
+        handler_type handler;
+    };
+
+    static auto posted(bool is_at_home, handler_type handler, Args... args)
+    {
+        return [is_at_home, handler = std::move(handler), ... args = std::move(args)]() mutable
+        {
+            // Slots belong to the handler's executor, so this is the earliest point.
+            if (auto slot = boost::asio::get_associated_cancellation_slot(handler);
+                slot.is_connected())
+                slot.clear();
+            if (is_at_home)
+                return std::move(handler)(std::move(args)...);
+            const auto executor = boost::asio::get_associated_executor(
+                handler, boost::asio::any_completion_executor());
+            auto call = [handler = std::move(handler), ... args = std::move(args)]() mutable
+            { std::move(handler)(std::move(args)...); };
+            if (executor)
+                boost::asio::dispatch(executor, std::move(call));
+            else
+                call();
+        };
+    }
+
+    std::shared_ptr<void> evict() noexcept override
+    {
+        if (!pending_)
+            return nullptr;
+        auto rest = std::make_shared<pending>(std::move(*pending_));
+        pending_.reset();
+        return rest;
+    }
+
+    std::shared_ptr<context_life> life_;
+    std::optional<pending> pending_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

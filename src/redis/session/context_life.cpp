@@ -1,0 +1,67 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/session/context_life.hpp"
+
+#include <boost/asio/query.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <vector>
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+class life_service final : public boost::asio::execution_context::service
+{
+public:
+    using key_type = life_service;
+
+    // Asio uses this member as the key of the service.
+    inline static boost::asio::execution_context::id id;
+
+    explicit life_service(boost::asio::execution_context& context)
+        : service(context)
+    {
+    }
+
+    [[nodiscard]] const std::shared_ptr<context_life>& life() const noexcept { return life_; }
+
+private:
+    void shutdown() override
+    {
+        std::vector<std::shared_ptr<void>> evicted;
+        const std::lock_guard lock(life_->mutex);
+        life_->alive = false;
+        for (context_resident& resident : life_->residents)
+            evicted.push_back(resident.evict());
+        life_->residents.clear();
+    }
+
+    std::shared_ptr<context_life> life_ = std::make_shared<context_life>();
+};
+
+}  // namespace
+
+std::shared_ptr<context_life> context_life::of(const boost::asio::any_io_executor& executor)
+{
+    if (!executor)
+        return nullptr;
+    boost::asio::execution_context& context =
+        boost::asio::query(executor, boost::asio::execution::context);
+    // Finding a service takes a lock and a walk through a list, and most handlers of a thread belong to one
+    // context. While the context lives, no other context has its address.
+    thread_local boost::asio::execution_context* latest = nullptr;
+    thread_local std::shared_ptr<context_life> life;
+    if (latest == &context && life->alive)
+        return life;
+    // The system context lives as long as the process.
+    if (&context ==
+        &boost::asio::query(boost::asio::system_executor(), boost::asio::execution::context))
+        return nullptr;
+    life = boost::asio::use_service<life_service>(context).life();
+    latest = &context;
+    return life;
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,314 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/session/gate_engine.hpp"
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+#include <exception>
+#include <turnstile/redis/error.hpp>
+#include <variant>
+#include <vector>
+
+#include "redis/session/boot_clock.hpp"
+#include "redis/session/session_core.hpp"
+#include "redis/transport/diagnosis.hpp"
+#include "redis/transport/scripts.hpp"
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+const script& script_of(gate_operation op)
+{
+    const auto all = scripts();
+    const auto found = std::ranges::find(all, name_of(op), &script::name);
+    // A test ensures that each operation has a file.
+    if (found == all.end())
+        std::terminate();
+    return *found;
+}
+
+error_code error_of(gate_result result)
+{
+    switch (result)
+    {
+    case gate_result::open:
+    case gate_result::closed:
+        return {};
+    case gate_result::cancelled:
+        return boost::asio::error::operation_aborted;
+    case gate_result::excess:
+        return turnstile::errc::over_release;
+    case gate_result::empty:
+        return turnstile::errc::no_participants;
+    case gate_result::foreign_layout:
+        return errc::foreign_layout;
+    case gate_result::wrong_type:
+        return errc::wrong_type;
+    case gate_result::unknown:
+        return errc::unknown_outcome;
+    case gate_result::damaged:
+        return errc::bad_state;
+    case gate_result::refused:
+        break;
+    }
+    return errc::server_error;
+}
+
+}  // namespace
+
+gate_engine::gate_engine(const boost::asio::any_io_executor& strand, connection& wire,
+                         std::uint64_t nonce, std::string wake_prefix, std::int64_t drift,
+                         owner& who)
+    : client_(nonce, std::move(wake_prefix), drift)
+    , connection_(&wire)
+    , owner_(&who)
+    , strand_(strand)
+    , timer_(strand)
+{
+}
+
+// --- operations ---------------------------------------------------------------------------------
+
+void gate_engine::start(const operation& what, error_code obstacle, bool is_hopeless)
+{
+    if (what->cancelled)
+        return;
+    gate_handle& gate = *what->gate;
+    if (gate.forgotten)
+        return finish(what, boost::asio::error::operation_aborted, 0);
+    if (obstacle && (is_hopeless || what->only_looks()))
+        return finish(what, obstacle, 0);
+    if (gate.id == 0)
+        gate.id = client_.open_gate(gate.options);
+    const bool looks = what->only_looks();
+    what->request =
+        client_.begin(boot_time(), gate.id, looks ? gate_call::read : what->what, what->arrivals);
+    operations_.emplace(what->request, what);
+    if (what->limit && !looks)
+    {
+        what->timer = std::make_unique<boost::asio::steady_timer>(strand_, *what->limit);
+        what->timer->async_wait(
+            [this, kept = owner_->keep(), what](const error_code& error)
+            {
+                if (error || what->request == 0)
+                    return;
+                what->is_too_late = true;
+                what->too_late = owner_->why_unreachable();
+                client_.cancel(boot_time(), what->request);
+                perform();
+            });
+    }
+    perform();
+}
+
+void gate_engine::cancel(const operation& what)
+{
+    what->cancelled = true;
+    if (what->request == 0)
+        return finish(what, boost::asio::error::operation_aborted, 0);
+    client_.cancel(boot_time(), what->request);
+    perform();
+}
+
+void gate_engine::forget(gate_handle& gate)
+{
+    gate.forgotten = true;
+    if (gate.id == 0)
+        return;
+    std::vector<operation> waiting;
+    for (const auto& [id, each] : operations_)
+        if (each->gate.get() == &gate && each->waits())
+            waiting.push_back(each);
+    for (const operation& each : waiting)
+    {
+        client_.abandon(boot_time(), each->request);
+        finish(each, boost::asio::error::operation_aborted, 0);
+    }
+    client_.close_gate(gate.id);
+    perform();
+}
+
+void gate_engine::fail_hopeless(error_code obstacle, bool is_hopeless)
+{
+    for (const auto& [id, each] : std::map(operations_))
+    {
+        if (!is_hopeless && !each->only_looks())
+            continue;
+        const bool is_harmless =
+            each->waits() || each->only_looks() || each->what == gate_call::read;
+        if (client_.drop(id))
+            finish(each, obstacle, 0);
+        else
+        {
+            client_.abandon(boot_time(), id);
+            finish(each, is_harmless ? obstacle : make_error_code(errc::unknown_outcome), 0);
+        }
+    }
+    perform();
+}
+
+void gate_engine::finish_all(error_code waits, error_code others)
+{
+    for (const auto& [id, each] : std::map(operations_))
+    {
+        client_.abandon(boot_time(), id);
+        finish(each, each->waits() ? waits : others, 0);
+    }
+    perform();
+}
+
+void gate_engine::stop()
+{
+    is_over_ = true;
+    timer_.cancel();
+}
+
+// --- events of the connection -------------------------------------------------------------------
+
+void gate_engine::connected(std::uint64_t incarnation)
+{
+    client_.connected(boot_time(), incarnation);
+    perform();
+}
+
+void gate_engine::disconnected()
+{
+    client_.disconnected(boot_time());
+    perform();
+}
+
+void gate_engine::received(std::string_view message)
+{
+    client_.received(boot_time(), message);
+    perform();
+}
+
+void gate_engine::on_reply(std::uint64_t number, const reply& answer)
+{
+    owner_->gates_answered(answer);
+    switch (answer.result)
+    {
+    case reply::status::ok:
+        client_.answered(boot_time(), number,
+                         answer.nodes.empty() ? std::string_view() : answer.nodes[0].text);
+        break;
+    case reply::status::error:
+        client_.refused(boot_time(), number, answer.error);
+        break;
+    case reply::status::unknown:
+        // The client has already processed the loss of the connection.
+        return;
+    }
+    perform();
+}
+
+// --- actions of the client ----------------------------------------------------------------------
+
+void gate_engine::perform()
+{
+    if (std::exchange(is_performing_, true))
+        return;
+    for (auto actions = client_.take_actions(); !actions.empty(); actions = client_.take_actions())
+        for (const gate_action& each : actions)
+            std::visit([this](const auto& what) { perform(what); }, each);
+    is_performing_ = false;
+    if (!is_over_)
+        wake();
+    owner_->gates_have_acted();
+}
+
+void gate_engine::perform(const gate_command& what)
+{
+    connection_->eval(script_of(what.op), what.keys, what.arguments,
+                      [this, kept = owner_->keep(), number = what.number](const reply& answer)
+                      { on_reply(number, answer); });
+}
+
+void gate_engine::perform(const gate_ended& what)
+{
+    const error_code code = is_missing_right(what.text) ? make_error_code(errc::missing_permission)
+                                                        : error_of(what.result);
+    if (!what.key.empty())
+        owner_->gates_report(code, what.key, what.text);
+    const auto found = operations_.find(what.request);
+    if (found == operations_.end())
+        return;
+    const operation whose = found->second;
+    const bool is_timeout = what.result == gate_result::cancelled && whose->is_too_late;
+    finish(whose, is_timeout ? whose->too_late : code,
+           std::int64_t(what.result == gate_result::open));
+}
+
+void gate_engine::finish(const operation& what, error_code error, std::int64_t number)
+{
+    operations_.erase(std::exchange(what->request, 0));
+    what->timer.reset();
+    what->done.complete(error, number);
+}
+
+void gate_engine::wake()
+{
+    const auto when = client_.next_tick();
+    if (!when || *when >= wakes_at_)
+        return;
+    wakes_at_ = *when;
+    timer_.expires_after(*when - boot_time());
+    timer_.async_wait(
+        [this, kept = owner_->keep()](const error_code& error)
+        {
+            if (error)
+                return;
+            wakes_at_ = local_time::max();
+            client_.tick(boot_time());
+            perform();
+        });
+}
+
+// --- from other threads -------------------------------------------------------------------------
+
+void start(const gate_engine::operation& operation)
+{
+    session_core& core = *operation->gate->core;
+    if (auto slot = operation->done.slot(); operation->waits() && slot.is_connected())
+        slot.assign(
+            [weak = std::weak_ptr(operation)](boost::asio::cancellation_type type)
+            {
+                const auto cancelled = weak.lock();
+                if (cancelled && type != boost::asio::cancellation_type::none)
+                    cancelled->gate->core->post([cancelled](session_engine& engine)
+                                                { engine.cancel_gate_call(cancelled); });
+            });
+    if (!core.post([operation](session_engine& engine) { engine.start_gate_call(operation); }))
+        operation->done.complete(errc::session_closed, 0);
+}
+
+void start_gate_call(const std::shared_ptr<gate_handle>& gate, gate_call what,
+                     std::int64_t arrivals, patience patience, count_handler handler)
+{
+    const auto operation =
+        std::make_shared<gate_operation_state>(gate, what, arrivals, patience, std::move(handler));
+    if (arrivals < 1)
+        operation->done.complete(turnstile::errc::invalid_count, 0);
+    else
+        start(operation);
+}
+
+void forget(const std::shared_ptr<gate_handle>& gate) noexcept
+{
+    gate->core->post([gate](session_engine& engine) { engine.forget_gate(*gate); });
+}
+
+boost::asio::any_io_executor executor_of(const gate_handle& gate) noexcept
+{
+    return gate.core->fallback();
+}
+
+const std::string& name_of(const gate_handle& gate) noexcept
+{
+    return gate.name;
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,177 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_SESSION_GATE_ENGINE_HPP
+#define TURNSTILE_SRC_REDIS_SESSION_GATE_ENGINE_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <turnstile/error.hpp>
+#include <turnstile/redis/detail/gate.hpp>
+#include <utility>
+
+#include "redis/protocol/gate_client.hpp"
+#include "redis/session/completion.hpp"
+#include "redis/transport/connection.hpp"
+
+namespace turnstile::redis::detail {
+
+class session_core;
+
+/// An event, a latch or a barrier: a gate of a session.
+class gate_handle
+{
+public:
+    gate_handle(std::shared_ptr<session_core> session, std::string what, gate_options how)
+        : core(std::move(session))
+        , name(std::move(what))
+        , options(std::move(how))
+    {
+    }
+
+    const std::shared_ptr<session_core> core;
+    const std::string name;
+    const gate_options options;
+
+    /// The client's name of the gate; 0 before its first use. Belongs to the session's strand.
+    gate_id id = 0;
+    /// Whether the object is destroyed. Belongs to the session's strand.
+    bool forgotten = false;
+};
+
+/// An operation on a gate.
+struct gate_operation_state
+{
+    gate_operation_state(std::shared_ptr<gate_handle> which, gate_call call, std::int64_t number,
+                         patience how_long, count_handler handler)
+        : gate(std::move(which))
+        , what(call)
+        , arrivals(number)
+        , limit(how_long.limit())
+        , done(std::move(handler))
+    {
+    }
+
+    /// Whether the operation ends when the object is destroyed.
+    [[nodiscard]] bool waits() const noexcept
+    {
+        return what == gate_call::wait || what == gate_call::arrive_and_wait ||
+               what == gate_call::meet;
+    }
+
+    /// Whether the operation only reads, and does not wait for a connection either.
+    [[nodiscard]] bool only_looks() const noexcept { return limit && limit->count() <= 0; }
+
+    std::shared_ptr<gate_handle> gate;
+    gate_call what;
+    std::int64_t arrivals;
+    std::optional<std::chrono::nanoseconds> limit;
+    completion<error_code, std::int64_t> done;
+    /// The request in progress; 0 before and afterwards.
+    gate_request_id request = 0;
+    /// Whether the operation was cancelled before it began.
+    bool cancelled = false;
+    /// Whether the time limit is over, and the error to complete with.
+    bool is_too_late = false;
+    error_code too_late;
+    std::unique_ptr<boost::asio::steady_timer> timer;
+};
+
+/**
+ * Performs the actions of the client of gates: the part of a session for events, latches and barriers.
+ *
+ * All calls and callbacks run on the strand of the session, whose connection it uses.
+ */
+class gate_engine
+{
+public:
+    using operation = std::shared_ptr<gate_operation_state>;
+
+    /// The session that owns this engine.
+    class owner
+    {
+    public:
+        /// An action was performed; the engine may be idle now.
+        virtual void gates_have_acted() = 0;
+
+        /// An operation failed because of the server's error text, or because of the content of a key.
+        virtual void gates_report(error_code code, const std::string& key,
+                                  const std::string& text) = 0;
+
+        /// The server answered a command.
+        virtual void gates_answered(const reply& answer) = 0;
+
+        /// The reason why the server is unreachable; no error if the session is connected.
+        [[nodiscard]] virtual error_code why_unreachable() const = 0;
+
+        /// Keeps the session alive while a command is in flight.
+        [[nodiscard]] virtual std::shared_ptr<void> keep() = 0;
+
+    protected:
+        owner() = default;
+        owner(const owner&) = default;
+        owner& operator=(const owner&) = default;
+        ~owner() = default;
+    };
+
+    gate_engine(const boost::asio::any_io_executor& strand, connection& wire, std::uint64_t nonce,
+                std::string wake_prefix, std::int64_t drift, owner& who);
+
+    /// @p obstacle is the error of the last attempt to connect, if it failed. Read-only operations fail with
+    /// it, and all operations if @p is_hopeless.
+    void start(const operation& what, error_code obstacle, bool is_hopeless);
+    void cancel(const operation& what);
+    void forget(gate_handle& gate);
+
+    void connected(std::uint64_t incarnation);
+    void disconnected();
+    void received(std::string_view message);
+
+    /// An attempt to connect failed: fails read-only operations, or all if @p is_hopeless.
+    void fail_hopeless(error_code obstacle, bool is_hopeless);
+
+    /// Ends all operations: waits with one error, and operations with an unknown outcome with the other.
+    /// Withdraws arrivals at barriers if the connection lasts long enough.
+    void finish_all(error_code waits, error_code others);
+
+    /// Performs nothing from now on.
+    void stop();
+
+    /// Whether no request needs the server.
+    [[nodiscard]] bool is_idle() const noexcept { return client_.is_idle(); }
+
+private:
+    void perform();
+    void perform(const gate_command& what);
+    void perform(const gate_ended& what);
+    void on_reply(std::uint64_t number, const reply& answer);
+    void finish(const operation& what, error_code error, std::int64_t number);
+    void wake();
+
+    gate_client client_;
+    connection* connection_;
+    owner* owner_;
+    boost::asio::any_io_executor strand_;
+    boost::asio::steady_timer timer_;
+    // The time of the timer; it is only set again if it has to fire earlier.
+    local_time wakes_at_ = local_time::max();
+    // Ordered by their start.
+    std::map<gate_request_id, operation> operations_;
+    bool is_performing_ = false;
+    bool is_over_ = false;
+};
+
+/// Passes an operation to the session, and connects it to its cancellation slot.
+void start(const gate_engine::operation& operation);
+
+}  // namespace turnstile::redis::detail
+
+#endif

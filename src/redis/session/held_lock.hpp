@@ -1,0 +1,239 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_SESSION_HELD_LOCK_HPP
+#define TURNSTILE_SRC_REDIS_SESSION_HELD_LOCK_HPP
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <turnstile/owner_token.hpp>
+#include <turnstile/redis/lease_clock.hpp>
+#include <utility>
+#include <vector>
+
+#include "redis/protocol/protocol_client.hpp"
+#include "redis/session/boot_clock.hpp"
+#include "redis/session/context_life.hpp"
+
+namespace turnstile::redis::detail {
+
+class held_lock;
+class lock_handle;
+class session_core;
+
+/// Receives the loss of a held lock.
+class loss_watcher
+{
+public:
+    virtual void tell_lost() = 0;
+
+protected:
+    loss_watcher() = default;
+    loss_watcher(const loss_watcher&) = default;
+    loss_watcher& operator=(const loss_watcher&) = default;
+    ~loss_watcher() = default;
+};
+
+/// The number of replicas that have to acknowledge a grant before its holder receives it.
+struct durability_options
+{
+    int replicas = 0;
+    std::chrono::milliseconds timeout{1000};
+};
+
+/// A condition: the name on which former holders of a lock wait.
+struct condition_handle
+{
+    std::shared_ptr<lock_handle> lock;
+    std::string name;
+    /// The server's name of the condition.
+    std::string key;
+};
+
+/// A mutex or a pool: a lock of a session, and the tokens that hold it.
+class lock_handle
+{
+public:
+    lock_handle(std::shared_ptr<session_core> session, std::string what, lock_keys where,
+                const lease_options& how, const durability_options& how_safe = {},
+                std::string order_key = {})
+        : core(std::move(session))
+        , name(std::move(what))
+        , keys(std::move(where))
+        , options(how)
+        , durability(how_safe)
+        , order(std::move(order_key))
+    {
+    }
+
+    const std::shared_ptr<session_core> core;
+    const std::string name;
+    const lock_keys keys;
+    const lease_options options;
+    const durability_options durability;
+    /// For a mutex, its position in the order of async_lock_all().
+    const std::string order;
+
+    /// The client's name of the lock; 0 before its first use. Belongs to the session's strand.
+    lock_id id = 0;
+    /// Whether the mutex is destroyed. Belongs to the session's strand.
+    bool forgotten = false;
+
+    /// Transfers the lock from a guard to a token.
+    owner_token entrust(std::shared_ptr<held_lock> held);
+
+    /// Removes a lock from the token that holds it; null if the token holds nothing. @p expected receives the
+    /// holding token, if any.
+    std::shared_ptr<held_lock> take(owner_token owner, owner_token& expected);
+
+private:
+    std::mutex mutex_;
+    std::map<std::uint64_t, std::shared_ptr<held_lock>> entrusted_;
+};
+
+/// A lock that is or was held, as a guard or a token stores it. Accessible from any thread.
+class held_lock final : public loss_watcher, public std::enable_shared_from_this<held_lock>
+{
+public:
+    /// The remaining units of one grant of a pool.
+    struct tally
+    {
+        std::int64_t held = 0;
+        /// No permit holds them, but they were not released.
+        std::int64_t outside = 0;
+    };
+
+    held_lock(std::shared_ptr<lock_handle> which, const granted& what, std::int64_t units,
+              std::shared_ptr<mortal_executor> where, std::shared_ptr<held_lock> below = nullptr)
+        : lock(std::move(which))
+        , attempt(what.attempt)
+        , fence(static_cast<std::uint64_t>(what.fence))
+        , executor(std::move(where))
+        , base(std::move(below))
+        , heard(what.heard)
+        , woken(what.woken)
+        , state(what.state)
+        , expires_(what.expires.count())
+    {
+        tally_.held = units;
+    }
+
+    const std::shared_ptr<lock_handle> lock;
+    const attempt_id attempt;
+    const std::uint64_t fence;
+    /// The executor on which a loss is reported.
+    const std::shared_ptr<mortal_executor> executor;
+    /// The hold before an upgrade; null if there was none.
+    const std::shared_ptr<held_lock> base;
+    /// When the message that granted the lock arrived; 0 if there was none.
+    const local_time heard;
+    /// Whether the wait that led to this grant ended without a notification.
+    const bool woken;
+    /// For a monitor, the state that the grant delivered.
+    const field_map state;
+
+    [[nodiscard]] bool valid() const noexcept
+    {
+        return !is_over_.load(std::memory_order_acquire) && boot_time() < expires() &&
+               (!base || base->valid());
+    }
+
+    [[nodiscard]] local_time expires() const noexcept
+    {
+        return local_time(expires_.load(std::memory_order_relaxed));
+    }
+
+    /// The time until which the lock is certainly held without a renewal; in the past if it is not held any
+    /// more.
+    [[nodiscard]] lease_clock::time_point expires_at() const noexcept
+    {
+        if (is_over_.load(std::memory_order_acquire))
+            return {};
+        const lease_clock::time_point end(expires());
+        return base ? std::min(end, base->expires_at()) : end;
+    }
+
+    void extend(local_time expires) noexcept
+    {
+        expires_.store(expires.count(), std::memory_order_relaxed);
+    }
+
+    /// Marks the lock as not held any more. Returns whether it was held until now.
+    bool end() noexcept { return !is_over_.exchange(true, std::memory_order_acq_rel); }
+
+    /// Belongs to the executor on which the lock was granted.
+    [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
+
+    /// Triggers the slot, on that executor, and notifies the watchers.
+    void tell_lost() override
+    {
+        emit_lost(*executor, weak_from_this());
+        const std::lock_guard guarded(mutex_);
+        for (const auto& each : watchers_)
+            if (const auto watcher = each.lock())
+                watcher->tell_lost();
+    }
+
+    void watch(std::weak_ptr<loss_watcher> watcher)
+    {
+        const std::lock_guard guarded(mutex_);
+        std::erase_if(watchers_, [](const auto& each) { return each.expired(); });
+        watchers_.push_back(std::move(watcher));
+    }
+
+    [[nodiscard]] tally count() const
+    {
+        const std::lock_guard guarded(mutex_);
+        return tally_;
+    }
+
+    /// Releases units, or makes them permanently unavailable. Returns the number of units still held.
+    std::int64_t give_up(std::int64_t units, bool leaves_them_outside)
+    {
+        const std::lock_guard guarded(mutex_);
+        tally_.held -= units;
+        if (leaves_them_outside)
+            tally_.outside += units;
+        return tally_.held;
+    }
+
+    /// Triggers the slot of an object that may be destroyed by then.
+    template <class Owner>
+    static void emit_lost(mortal_executor& where, std::weak_ptr<Owner> whose)
+    {
+        where.use(
+            [&whose](const boost::asio::any_io_executor& runs)
+            {
+                boost::asio::post(runs,
+                                  [whose = std::move(whose)]
+                                  {
+                                      if (const auto owner = whose.lock())
+                                          owner->lost_.emit(
+                                              boost::asio::cancellation_type::terminal);
+                                  });
+            });
+    }
+
+private:
+    std::atomic<std::int64_t> expires_;
+    std::atomic<bool> is_over_{false};
+    boost::asio::cancellation_signal lost_;
+    // Guards the members below.
+    mutable std::mutex mutex_;
+    tally tally_;
+    std::vector<std::weak_ptr<loss_watcher>> watchers_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

@@ -1,0 +1,257 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/session/inspection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <turnstile/redis/detail/inspection.hpp>
+#include <turnstile/redis/error.hpp>
+#include <utility>
+#include <vector>
+
+#include "redis/protocol/names.hpp"
+#include "redis/protocol/protocol.hpp"
+#include "redis/session/completion.hpp"
+#include "redis/session/held_lock.hpp"
+#include "redis/session/session_core.hpp"
+#include "redis/transport/identity.hpp"
+
+// async_inspect() and async_break(), for operators. They are not part of the protocol between clients: each
+// call is one script, which is not repeated.
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+using std::chrono::microseconds;
+
+// The units of a shared mutex that each kind of holder has, see shared_mutex.hpp.
+constexpr std::int64_t special = std::int64_t(1) << 30U;
+constexpr std::int64_t reader = 1;
+constexpr std::int64_t upgrader = special + 1;
+
+/// Parses numbers with spaces between them. Returns false unless the text contains exactly as many numbers as
+/// @p values.
+template <std::size_t Size>
+bool parse_numbers(std::string_view text, std::array<std::int64_t, Size>& values)
+{
+    for (std::int64_t& value : values)
+    {
+        const std::size_t end = std::min(text.find(' '), text.size());
+        if (!parse_number(text.substr(0, end), value))
+            return false;
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return text.empty();
+}
+
+/// Sets the mode and the units of a holder or waiter.
+template <class Entry>
+void set_units(Entry& entry, std::int64_t units, inspected_kind kind)
+{
+    if (kind == inspected_kind::semaphore)
+    {
+        entry.mode = lock_mode::shared;
+        entry.units = units;
+    }
+    else if (kind == inspected_kind::shared_mutex)
+    {
+        entry.mode = units == reader     ? lock_mode::shared
+                     : units == upgrader ? lock_mode::upgrade
+                                         : lock_mode::exclusive;
+    }
+}
+
+/// An upgraded holder has two entries; removes the one from before the upgrade.
+void join_upgraded(lock_status& status)
+{
+    const auto is = [](lock_mode mode)
+    { return [mode](const lock_holder& each) { return each.mode == mode; }; };
+    if (std::ranges::any_of(status.holders, is(lock_mode::exclusive)))
+        status.holder_count -= std::erase_if(status.holders, is(lock_mode::upgrade));
+}
+
+microseconds span(std::int64_t from, std::int64_t to)
+{
+    return microseconds(std::max<std::int64_t>(to - from, 0));
+}
+
+}  // namespace
+
+std::optional<lock_status> parse_status(std::span<const std::string> leaves, inspected_kind kind)
+{
+    std::array<std::int64_t, 7> summary{};
+    if (leaves.size() % 2 != 1 || !parse_numbers(leaves[0], summary))
+        return std::nullopt;
+    const auto [now, fence, holders, waiters, listed, capacity, available] = summary;
+    lock_status result;
+    result.holder_count = static_cast<std::size_t>(holders);
+    result.waiter_count = static_cast<std::size_t>(waiters);
+    result.fencing_token = static_cast<std::uint64_t>(fence);
+    if (kind == inspected_kind::semaphore)
+        result.capacity = capacity;
+    result.available =
+        kind == inspected_kind::shared_mutex ? std::int64_t(holders == 0) : available;
+    for (leaves = leaves.subspan(1); !leaves.empty(); leaves = leaves.subspan(2))
+    {
+        std::array<std::int64_t, 4> entry{};
+        if (!parse_numbers(leaves[0], entry))
+            return std::nullopt;
+        const auto [units, since, deadline, connected] = entry;
+        if (std::ssize(result.holders) < listed)
+        {
+            lock_holder& each = result.holders.emplace_back();
+            each.session = parse_identity(leaves[1]);
+            each.is_connected = connected != 0;
+            each.fencing_token = static_cast<std::uint64_t>(since);
+            each.held_for = span(since, now);
+            each.lease_left = span(now, deadline);
+            set_units(each, units, kind);
+        }
+        else
+        {
+            lock_waiter& each = result.waiters.emplace_back();
+            each.session = parse_identity(leaves[1]);
+            each.is_connected = connected != 0;
+            // An upgrade is in front of all other waiters; its ticket is the lowest.
+            each.waiting_for = since == 1 ? microseconds(0) : span(since, now);
+            set_units(each, units, kind);
+        }
+    }
+    std::ranges::sort(result.holders, {}, &lock_holder::fencing_token);
+    if (kind == inspected_kind::shared_mutex)
+        join_upgraded(result);
+    return result;
+}
+
+std::vector<std::string> session_keys(std::string_view prefix)
+{
+    const std::string key = std::string(prefix) + ":{sessions}";
+    return {key, key + ".ends"};
+}
+
+namespace {
+
+inspected_kind kind_of(const lock_handle& lock)
+{
+    if (!lock.options.pool)
+        return inspected_kind::mutex;
+    return lock.options.pool->capacity < special ? inspected_kind::semaphore
+                                                 : inspected_kind::shared_mutex;
+}
+
+void append_shape(std::vector<std::string>& arguments, const lease_options& options)
+{
+    if (!options.pool)
+        return;
+    arguments.push_back(std::to_string(options.pool->capacity));
+    arguments.push_back(std::to_string(options.pool->outside));
+}
+
+std::string channel_prefix(const lock_handle& lock)
+{
+    return wake_prefix(lock.core->settings.prefix, lock.core->settings.database);
+}
+
+/// The error for keys that cannot be used.
+error_code error_in(std::span<const std::string> leaves)
+{
+    if (leaves.size() == 1 && leaves[0] == "foreign")
+        return errc::foreign_layout;
+    if (leaves.size() == 1 && leaves[0] == "wrongtype")
+        return errc::wrong_type;
+    return errc::server_error;
+}
+
+void inspect(session_engine& engine, const std::shared_ptr<lock_handle>& lock,
+             const std::shared_ptr<completion<error_code, lock_status>>& done)
+{
+    const inspected_kind kind = kind_of(*lock);
+    std::vector<std::string> arguments{channel_prefix(*lock),
+                                       session_keys(lock->core->settings.prefix).front(),
+                                       std::to_string(lock_status::max_listed)};
+    append_shape(arguments, lock->options);
+    engine.run_once(kind == inspected_kind::mutex ? "inspect" : "pool_inspect", lock->keys,
+                    std::move(arguments),
+                    [kind, done](error_code error, const std::vector<std::string>& leaves)
+                    {
+                        auto status = error ? std::nullopt : parse_status(leaves, kind);
+                        if (!error && !status)
+                            error = error_in(leaves);
+                        done->complete(error, std::move(status).value_or(lock_status()));
+                    });
+}
+
+/// The state of an async_break() in progress.
+struct breaking
+{
+    std::shared_ptr<lock_handle> lock;
+    std::shared_ptr<completion<error_code, std::int64_t>> done;
+    std::int64_t broken = 0;
+};
+
+void break_lock(session_engine& engine, const breaking& what, const std::string& fence)
+{
+    const lock_handle& lock = *what.lock;
+    const config& settings = lock.core->settings;
+    const bool is_pool = lock.options.pool.has_value();
+    lock_keys keys = lock.keys;
+    if (!lock.options.state.empty())
+        keys.push_back(lock.options.state);
+    std::vector<std::string> arguments{
+        channel_prefix(lock),
+        fence,
+        broken_channel(settings.prefix, settings.database),
+        std::to_string(lock.options.lease.count()),
+        std::to_string(std::min(lock.options.claim, lock.options.lease).count()),
+        std::to_string(lock.options.idle.count())};
+    append_shape(arguments, lock.options);
+    engine.run_once(is_pool ? "pool_break" : "break", std::move(keys), std::move(arguments),
+                    [&engine, what](error_code error, const std::vector<std::string>& leaves)
+                    {
+                        const auto told = error ? std::nullopt : parse_standings(leaves);
+                        if (!error && (!told || told->front().said != standing::status::ok))
+                            error = error_in(leaves);
+                        if (error)
+                        {
+                            what.done->complete(error, what.broken);
+                            return;
+                        }
+                        breaking next = what;
+                        std::int64_t broken = 0;
+                        (void)parse_number(told->front().extra, broken);
+                        next.broken += broken;
+                        // The script skipped a limited number of disconnected waiters. The repetition
+                        // removes no holder, because none has the fencing token 1.
+                        if (told->front().more)
+                            break_lock(engine, next, "1");
+                        else
+                            next.done->complete({}, next.broken);
+                    });
+}
+
+}  // namespace
+
+void start_inspect(const std::shared_ptr<lock_handle>& lock, status_handler handler)
+{
+    const auto done = std::make_shared<completion<error_code, lock_status>>(std::move(handler));
+    if (!lock->core->post([lock, done](session_engine& engine) { inspect(engine, lock, done); }))
+        done->complete(errc::session_closed, lock_status());
+}
+
+void start_break(const std::shared_ptr<lock_handle>& lock, std::optional<std::uint64_t> fence,
+                 count_handler handler)
+{
+    const auto done = std::make_shared<completion<error_code, std::int64_t>>(std::move(handler));
+    if (!lock->core->post(
+            [what = breaking{lock, done}, fence](session_engine& engine)
+            { break_lock(engine, what, fence ? std::to_string(*fence) : std::string()); }))
+        done->complete(errc::session_closed, 0);
+}
+
+}  // namespace turnstile::redis::detail

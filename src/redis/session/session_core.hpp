@@ -1,0 +1,88 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_SESSION_SESSION_CORE_HPP
+#define TURNSTILE_SRC_REDIS_SESSION_SESSION_CORE_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/post.hpp>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <turnstile/redis/session.hpp>
+#include <utility>
+
+#include "redis/session/context_life.hpp"
+#include "redis/session/session_engine.hpp"
+#include "redis/session/shared_histogram.hpp"
+#include "redis/transport/fork_guard.hpp"
+
+namespace turnstile::redis::detail {
+
+/**
+ * The access from any thread to the engine of a session. Outlives the session and its context, as guards may.
+ */
+class session_core final : public context_resident
+{
+public:
+    session_core(const boost::asio::any_io_executor& fallback,
+                 const boost::asio::any_io_executor& executor, config given);
+
+    session_core(const session_core&) = delete;
+    session_core& operator=(const session_core&) = delete;
+    ~session_core();
+
+    /// Runs a function of the engine on its strand. Returns false if there is no engine any more, or this
+    /// process was forked.
+    template <class Function>
+    bool post(Function function)
+    {
+        if (fork_.is_forked())
+            return false;
+        const auto lock = life_ ? std::unique_lock(life_->mutex) : std::unique_lock<std::mutex>();
+        if (!engine_)
+            return false;
+        boost::asio::post(strand_, [engine = engine_, function = std::move(function)]() mutable
+                          { function(*engine); });
+        return true;
+    }
+
+    /// Ends the engine, and then calls a function on its strand. Later posts have no effect.
+    void stop(std::function<void()> then);
+
+    /// Whether this process was forked from the one that made the session.
+    [[nodiscard]] bool is_forked() const { return fork_.is_forked(); }
+
+    [[nodiscard]] session_metrics metrics() const;
+
+    /// The executor of handlers without one; the system executor if its context is gone.
+    [[nodiscard]] boost::asio::any_io_executor fallback();
+
+    const config settings;
+
+    /// The delays from the message of a grant to its handler, from all threads.
+    shared_histogram deliveries;
+
+private:
+    std::shared_ptr<void> evict() noexcept override;
+
+    fork_guard fork_;
+    mortal_executor fallback_;
+    std::shared_ptr<context_life> life_;
+    boost::asio::any_io_executor strand_;
+    std::shared_ptr<session_engine> engine_;
+};
+
+/// Gives the objects of a session access to its parts.
+struct session_access
+{
+    static const std::shared_ptr<session_core>& core(const session& owner) noexcept
+    {
+        return owner.core_;
+    }
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

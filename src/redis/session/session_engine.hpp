@@ -1,0 +1,245 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_SESSION_SESSION_ENGINE_HPP
+#define TURNSTILE_SRC_REDIS_SESSION_SESSION_ENGINE_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <turnstile/error.hpp>
+#include <turnstile/redis/config.hpp>
+#include <turnstile/redis/detail/grant.hpp>
+#include <turnstile/redis/metrics.hpp>
+#include <unordered_map>
+#include <vector>
+
+#include "redis/protocol/protocol_client.hpp"
+#include "redis/session/boot_timer.hpp"
+#include "redis/session/completion.hpp"
+#include "redis/session/gate_engine.hpp"
+#include "redis/session/held_lock.hpp"
+#include "redis/session/replica_watch.hpp"
+#include "redis/transport/connection.hpp"
+
+namespace turnstile::redis::detail {
+
+class bond_handle;
+
+/// A wait for a lock, or for units of a pool.
+struct lock_operation
+{
+    lock_operation(std::shared_ptr<lock_handle> which, patience how_long, const demand& what,
+                   lock_handler handler)
+        : lock(std::move(which))
+        , limit(how_long.limit())
+        , wants(what)
+        , executor(std::make_shared<mortal_executor>(handler.executor()))
+        , done(std::move(handler))
+    {
+    }
+
+    std::shared_ptr<lock_handle> lock;
+    std::optional<std::chrono::nanoseconds> limit;
+    /// The error at the time limit. Normally none, because the empty grant reports the time-out; a permanent
+    /// take has no grant, so it needs an error.
+    error_code too_late;
+    demand wants;
+    /// For a wait on a condition: the condition, and the lock that it releases.
+    std::shared_ptr<condition_handle> condition;
+    std::shared_ptr<held_lock> leaves;
+    /// The changes that this release commits.
+    last_words words;
+    /// For a transaction, the request to the server, and the result.
+    std::shared_ptr<proposal> proposed;
+    /// Whether the wait on a condition was cancelled, and its error once the lock is reacquired.
+    bool aborted = false;
+    error_code outcome;
+    /// For an upgrade, the upgradable hold.
+    std::shared_ptr<held_lock> base;
+    /// The executor on which a loss is reported.
+    std::shared_ptr<mortal_executor> executor;
+    completion<error_code, grant> done;
+    /// The attempt in progress; 0 before and afterwards.
+    attempt_id attempt = 0;
+    /// The grant that waits for replicas.
+    std::shared_ptr<held_lock> granted;
+    std::unique_ptr<boost::asio::steady_timer> replica_timer;
+    /// Whether the operation was cancelled before it began.
+    bool cancelled = false;
+    std::unique_ptr<boost::asio::steady_timer> timer;
+};
+
+/// Receives the result of an operation; null if nobody needs it.
+using listener = std::shared_ptr<completion<error_code>>;
+
+/// Receives the result of a call to a pool.
+using caller = std::shared_ptr<completion<error_code, std::int64_t>>;
+
+/**
+ * Performs the actions of the protocol client: a thin layer between it, the connection and the handlers.
+ *
+ * Runs on one strand. The operations in progress and the session keep it alive.
+ */
+class session_engine final : public std::enable_shared_from_this<session_engine>,
+                             private connection::observer,
+                             private replica_watch::observer,
+                             private gate_engine::owner
+{
+public:
+    session_engine(boost::asio::any_io_executor strand, config settings);
+
+    void start();
+    void lock(const std::shared_ptr<lock_operation>& operation);
+    void cancel(const std::shared_ptr<lock_operation>& operation);
+    /// Releases a lock. Commits the changes only if the lock was held until then.
+    void release(const std::shared_ptr<held_lock>& held, const listener& done,
+                 const last_words& words = {});
+    /// Sends the server the number of units that are still held.
+    void shrink(const std::shared_ptr<held_lock>& held, const listener& done);
+    /// Lets the server undo a contribution, now or once it is made.
+    void drop(bond_handle& bond);
+    /// Notifies one waiter of a condition or all, in any session.
+    void signal(const condition_handle& condition, bool all, const caller& done);
+    void call(lock_handle& pool, inquiry what, std::int64_t number, const caller& done);
+    void forget_lock(lock_handle& lock);
+    /// Aborts the waits of this session on a condition.
+    void forget_condition(const condition_handle& condition);
+    void start_gate_call(const gate_engine::operation& operation);
+    void cancel_gate_call(const gate_engine::operation& operation);
+    void forget_gate(gate_handle& gate);
+    /// Receives the result of a script that was run once: an error, or the texts of its reply.
+    using script_handler = std::function<void(error_code, const std::vector<std::string>&)>;
+
+    /// Runs a script that belongs to no attempt, once the session is connected. It is not repeated.
+    void run_once(std::string_view name, std::vector<std::string> keys,
+                  std::vector<std::string> arguments, script_handler done);
+    void ready(listener done);
+    void ping(const listener& done);
+    void close(listener done);
+
+    /// Ends at once: aborts operations, abandons held locks.
+    void abandon();
+
+    /// Callable from any thread.
+    [[nodiscard]] session_metrics metrics() const;
+
+private:
+    // Events of the connection.
+    void connected(std::uint64_t incarnation, const server_info& server) override;
+    void disconnected(error_code why) override;
+    void message(std::string_view payload) override;
+    void failed_for_good(error_code why, std::string text) override;
+
+    // Results of the replica watch.
+    [[nodiscard]] bool stands(attempt_id id, std::string_view run_id) const override;
+    void acknowledged(attempt_id id) override;
+    void untold(attempt_id id, std::string_view why) override;
+    [[nodiscard]] std::shared_ptr<void> keep() override { return shared_from_this(); }
+    void await_replicas(const std::shared_ptr<lock_operation>& operation);
+
+    // Requests of the gates.
+    void gates_have_acted() override { perform(); }
+    void gates_report(error_code code, const std::string& key, const std::string& text) override
+    {
+        report(code, key, text);
+    }
+    void gates_answered(const reply& answer) override;
+    [[nodiscard]] error_code why_unreachable() const override;
+
+    // Actions of the client.
+    void perform();
+    void perform(command& what);
+    void perform(const granted& what);
+    void perform(const extended& what);
+    void perform(const failed& what);
+    void perform(const lost& what);
+    void perform(const released& what);
+    void perform(const taken& what);
+    void perform(const transacted& what);
+    void perform(const called& what);
+    void perform(const kept& what);
+    void perform(const unbound& what);
+    void perform(const reported& what);
+    void on_reply(std::uint64_t number, const reply& answer);
+    void refused(std::uint64_t number, const std::string& error);
+    [[nodiscard]] std::string explained(const std::string& error) const;
+    void report(error_code code, const std::string& keys, const std::string& text);
+    void tell_lost(held_lock& held, const std::string& why) const;
+    [[nodiscard]] std::string reason_of(const lost& what, const std::string& key) const;
+    void wake_at(std::optional<local_time> when);
+    void announce();
+
+    [[nodiscard]] farewell farewell_of(lock_id lock, std::string condition, last_words words);
+    void abandon_bonds();
+    void sleep(const std::shared_ptr<lock_operation>& operation);
+    void wake(const std::shared_ptr<lock_operation>& operation);
+    void set_limit(const std::shared_ptr<lock_operation>& operation, std::chrono::nanoseconds span);
+    void give_up(const std::shared_ptr<lock_operation>& operation, error_code error);
+    void fail_hopeless();
+    void finish(const std::shared_ptr<lock_operation>& operation, error_code error, grant result);
+    void finish_all(error_code error);
+    void finish_shrinking(attempt_id attempt, std::uint64_t changes, error_code error);
+    void abort_calls(error_code error);
+    void tell_ready(error_code error);
+    void end_close(error_code error);
+    void note_metrics();
+    void log(log_level level, std::string_view text) const;
+
+    boost::asio::any_io_executor strand_;
+    config settings_;
+    protocol_client client_;
+    connection connection_;
+    gate_engine gates_;
+    /// Made for the first operation with durability.
+    std::unique_ptr<replica_watch> replicas_;
+    std::string run_id_;
+    boot_timer timer_;
+    // The time of the timer; it is only set again if it has to fire earlier.
+    local_time wakes_at_ = local_time::max();
+    boost::asio::steady_timer close_timer_;
+    /// Repeats announce().
+    boost::asio::steady_timer announcement_timer_;
+    std::unordered_map<attempt_id, std::shared_ptr<lock_operation>> waiting_;
+    std::unordered_map<attempt_id, std::weak_ptr<held_lock>> held_;
+    std::unordered_map<attempt_id, listener> releasing_;
+    // By the number of the change.
+    std::unordered_map<attempt_id, std::multimap<std::uint64_t, listener>> shrinking_;
+    std::unordered_map<call_id, std::pair<inquiry, caller>> calling_;
+    std::unordered_map<bond_id, std::weak_ptr<bond_handle>> bonds_;
+    std::vector<listener> awaiting_ready_;
+    listener closing_;
+    bool is_connected_ = false;
+    // When the connection broke last, if it was ever connected.
+    std::optional<local_time> cut_off_;
+    // The error of the last attempt to connect, and whether operations fail with it instead of waiting.
+    error_code obstacle_;
+    bool is_hopeless_ = false;
+    // Whether the previous connection led to another server, or to this server before a restart.
+    bool is_other_server_ = false;
+    // The error of a command that is being repeated, until the server executes commands again.
+    std::string refusal_;
+    // What was reported in the minute that ends then.
+    std::set<std::string> reports_;
+    local_time reports_end_{};
+    bool is_closed_ = false;
+    bool is_over_ = false;
+    bool is_performing_ = false;
+    std::vector<action> spare_actions_;
+    // Guards the copy for metrics().
+    mutable std::mutex metrics_mutex_;
+    session_metrics metrics_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

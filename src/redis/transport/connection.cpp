@@ -1,0 +1,389 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/transport/connection.hpp"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <exception>
+#include <fmt/format.h>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "redis/transport/diagnosis.hpp"
+#include "redis/transport/fork_guard.hpp"
+#include "redis/transport/link.hpp"
+#include "redis/transport/self_test.hpp"
+
+// The loop: makes a link, tests it, reports it as connected, waits until it breaks, reports that, pauses, and
+// repeats.
+//
+// The operations of a link own the loop, never the other way round, so that the destruction of the context
+// destroys all of them.
+
+namespace turnstile::redis::detail {
+
+namespace asio = boost::asio;
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/// The first pause; the first attempt after a break follows at once.
+constexpr milliseconds shortest_pause{20};
+/// A link with a shorter life has failed. So a server that drops links at once is not flooded with attempts.
+constexpr milliseconds shortest_life{100};
+
+}  // namespace
+
+class connection::loop final : public link::observer, public std::enable_shared_from_this<loop>
+{
+public:
+    loop(asio::any_io_executor executor, const config& settings, wake_channel channel,
+         connection::observer& who)
+        : executor_(std::move(executor))
+        , settings_(settings)
+        , wake_channel_(std::move(channel))
+        , observer_(&who)
+        , timer_(executor_)
+    {
+        settings_.validate();
+    }
+
+    [[nodiscard]] const asio::any_io_executor& executor() const { return executor_; }
+    [[nodiscard]] bool is_open() const { return open_ && !closing_ && !guard_.is_forked(); }
+    [[nodiscard]] const std::string& trouble() const { return trouble_; }
+
+    void start() { attempt(); }
+    void forget() { observer_ = nullptr; }
+
+    void eval(const script& which, std::span<const std::string> keys,
+              std::span<const std::string> args, reply_handler handler)
+    {
+        if (!is_open())
+            return refuse(std::move(handler));
+        char digits[20];
+        char* const end = fmt::format_to(digits, "{}", keys.size());
+        words_.assign({which.sha1, std::string_view(digits, end)});
+        words_.insert(words_.end(), keys.begin(), keys.end());
+        words_.insert(words_.end(), args.begin(), args.end());
+        link_->exec("EVALSHA", words_, std::move(handler), &which);
+    }
+
+    void command(std::span<const std::string> words, reply_handler handler)
+    {
+        if (!is_open() || words.empty())
+            return refuse(std::move(handler));
+        words_.assign(words.begin() + 1, words.end());
+        link_->exec(words.front(), words_, std::move(handler));
+    }
+
+    void close(asio::any_completion_handler<void()> handler)
+    {
+        closed_ = std::move(handler);
+        closing_ = true;
+        observer_ = nullptr;
+        // One of the two is in progress; cancelling the other has no effect.
+        timer_.cancel();
+        if (link_ != nullptr)
+            link_->cancel();
+    }
+
+private:
+    // --- one attempt ------------------------------------------------------------------------
+
+    void attempt()
+    {
+        if (guard_.is_forked())
+            return;
+        incarnation_ = next_incarnation_++;
+        channel_ = wake_channel_(incarnation_);
+        test_ = std::make_unique<self_test>(settings_);
+        failure_.reset();
+        started_ = std::chrono::steady_clock::now();
+        if (!ask_for_credentials())
+            return ended(make_error_code(errc::unreachable), {});
+        try
+        {
+            const auto made = link::make(executor_, settings_, channel_, shared_from_this());
+            link_ = made.get();
+            link_->start();
+        }
+        catch (const redis_error& error)
+        {
+            failure_ = diagnosis{errc::invalid_config, error.what()};
+            return ended(error.code(), {});
+        }
+        test_->ask(*link_, channel_, [this] { tested(); });
+    }
+
+    /// Fetches the credentials. Returns false if that fails, and then sets the reason.
+    bool ask_for_credentials()
+    {
+        if (!settings_.credentials)
+            return true;
+        try
+        {
+            user_credentials given = settings_.credentials();
+            settings_.username = std::move(given.username);
+            settings_.password = std::move(given.password);
+            return true;
+        }
+        catch (const std::exception& error)
+        {
+            // Their source may be unreachable for the moment.
+            failure_ =
+                diagnosis{errc::unreachable,
+                          fmt::format("the credentials are not available: {}", error.what())};
+            return false;
+        }
+    }
+
+    /// The self-test received an answer.
+    void tested()
+    {
+        // The link is over, so there is no more answer to process.
+        if (link_ == nullptr || open_ || closing_)
+            return;
+        if (test_->failure())
+            link_->cancel();
+        else if (test_->is_passed())
+            open();
+        else if (test_->only_awaits_message())
+            await_message();
+    }
+
+    /// Waits for the test's message, which the server sends just before or after its last reply.
+    void await_message()
+    {
+        timer_.expires_after(settings_.connect_timeout);
+        timer_.async_wait(
+            [self = shared_from_this(), attempt = incarnation_](const error_code& error)
+            {
+                if (error || self->incarnation_ != attempt)
+                    return;
+                self->test_->give_up_waiting();
+                self->tested();
+            });
+    }
+
+    void open()
+    {
+        timer_.cancel();
+        link_->set_no_delay();
+        open_ = true;
+        trouble_.clear();
+        // If the log reported the trouble as a warning, it reports its end as a warning, too.
+        log(std::exchange(has_reported_, false) ? log_level::warning : log_level::info,
+            fmt::format("connected to {}, Redis {}, connection {}", settings_.server_name(),
+                        test_->server().version, incarnation_));
+        if (test_->warning() != std::exchange(warned_, test_->warning()) && !warned_.empty())
+            log(log_level::warning, warned_);
+        if (observer_ != nullptr)
+            observer_->connected(incarnation_, test_->server());
+    }
+
+    // --- events of the link -----------------------------------------------------------------
+
+    void message(std::string_view channel, std::string_view payload) override
+    {
+        if (channel != channel_)
+            return;
+        if (!open_)
+        {
+            if (test_->hears(payload))
+                tested();
+        }
+        else if (observer_ != nullptr)
+        {
+            observer_->message(payload);
+        }
+    }
+
+    void ended(const error_code& why, const link_findings& findings) override
+    {
+        link_ = nullptr;
+        const bool was_open = std::exchange(open_, false);
+        timer_.cancel();
+        if (closing_)
+            return finish_close();
+        const auto lived = std::chrono::steady_clock::now() - started_;
+        if (was_open && lived > shortest_life)
+            failures_ = 0;
+        // The trouble has ended only if the link has survived a health check.
+        if (was_open && lived > 2 * settings_.effective_health_check())
+            reported_.clear();
+        // If the server refuses the health check, Boost.Redis ends the open link with a refusal.
+        if (was_open && !findings.refusal.empty())
+            failure_ = diagnosis{errc::unreachable, findings.refusal};
+        else if (!failure_ && !was_open)
+            failure_ = test_->failure() ? test_->failure() : diagnose(why, findings, settings_);
+        report(why, was_open);
+        // The observer may have closed the connection.
+        if (closing_)
+            return finish_close();
+        pause();
+    }
+
+    void report(const error_code& why, bool was_open)
+    {
+        const bool for_good = failure_ && !failure_->is_temporary();
+        const std::string text = failure_ ? failure_->text : why.message();
+        trouble_ = fmt::format("{}: {}", settings_.server_name(), text);
+        report_once(for_good ? log_level::error : log_level::warning,
+                    fmt::format("{} {} (trying again)",
+                                was_open ? "lost the connection to" : "cannot connect to",
+                                trouble_));
+        if (observer_ == nullptr)
+            return;
+        if (for_good)
+            observer_->failed_for_good(failure_->code, trouble_);
+        else
+            observer_->disconnected(was_open ? why : make_error_code(errc::unreachable));
+    }
+
+    /// Logs a problem once; repetitions have the level debug.
+    void report_once(log_level level, const std::string& text)
+    {
+        const bool is_new = reported_.insert(text).second;
+        has_reported_ = has_reported_ || is_new;
+        log(is_new ? level : log_level::debug, text);
+    }
+
+    // --- pauses -----------------------------------------------------------------------------
+
+    /// No pause after a link that worked, then growing pauses with jitter, so that the clients of a server do
+    /// not reconnect together.
+    milliseconds next_pause()
+    {
+        const int doublings = std::min(failures_++, 16);
+        if (doublings == 0)
+            return milliseconds{0};
+        const milliseconds longest =
+            std::min(settings_.max_backoff, shortest_pause * (1 << doublings));
+        std::uniform_int_distribution<milliseconds::rep> jittered(longest.count() / 2,
+                                                                  longest.count());
+        return milliseconds{jittered(random_)};
+    }
+
+    void pause()
+    {
+        timer_.expires_after(next_pause());
+        timer_.async_wait(
+            [self = shared_from_this()](const error_code&)
+            {
+                if (self->closing_)
+                    self->finish_close();
+                else
+                    self->attempt();
+            });
+    }
+
+    void finish_close()
+    {
+        if (closed_)
+            asio::post(executor_, std::exchange(closed_, nullptr));
+    }
+
+    void refuse(reply_handler handler)
+    {
+        asio::post(executor_, [handler = std::move(handler)]() mutable
+                   { std::move(handler)(reply{reply::status::unknown, {}, "not connected"}); });
+    }
+
+    void log(log_level level, const std::string& text) const
+    {
+        if (settings_.logger)
+            settings_.logger(level, text);
+    }
+
+    asio::any_io_executor executor_;
+    config settings_;
+    wake_channel wake_channel_;
+    connection::observer* observer_;
+    fork_guard guard_;
+    std::minstd_rand random_{std::random_device{}()};
+
+    // For the pause, and for the wait for the self-test's message.
+    asio::steady_timer timer_;
+    std::uint64_t next_incarnation_ = 0;
+    std::uint64_t incarnation_ = 0;
+    int failures_ = 0;
+    link* link_ = nullptr;
+    std::string channel_;
+    std::unique_ptr<self_test> test_;
+    std::optional<diagnosis> failure_;
+    std::chrono::steady_clock::time_point started_;
+    std::string trouble_;
+    // The problems that were logged since a link worked last, whether their end still has to be logged, and the last
+    // logged warning.
+    std::set<std::string> reported_;
+    bool has_reported_ = false;
+    std::string warned_;
+    bool open_ = false;
+    bool closing_ = false;
+    asio::any_completion_handler<void()> closed_;
+    std::vector<std::string_view> words_;
+};
+
+connection::connection(asio::any_io_executor executor, const config& settings, wake_channel channel,
+                       observer& who)
+    : unstarted_(std::make_shared<loop>(std::move(executor), settings, std::move(channel), who))
+    , loop_(unstarted_)
+{
+}
+
+connection::~connection()
+{
+    // The loop lives on its executor. If the loop is gone, the context may be gone, too.
+    if (const auto l = unstarted_ ? nullptr : loop_.lock())
+    {
+        l->forget();
+        asio::post(l->executor(), [l] { l->close({}); });
+    }
+}
+
+void connection::start()
+{
+    std::exchange(unstarted_, nullptr)->start();
+}
+
+void connection::eval(const script& which, std::span<const std::string> keys,
+                      std::span<const std::string> args, reply_handler handler)
+{
+    if (const auto l = loop_.lock())
+        l->eval(which, keys, args, std::move(handler));
+}
+
+void connection::command(std::span<const std::string> words, reply_handler handler)
+{
+    if (const auto l = loop_.lock())
+        l->command(words, std::move(handler));
+}
+
+void connection::close(asio::any_completion_handler<void()> handler)
+{
+    if (const auto l = loop_.lock())
+        l->close(std::move(handler));
+}
+
+bool connection::is_connected() const
+{
+    const auto l = loop_.lock();
+    return l && l->is_open();
+}
+
+std::string connection::trouble() const
+{
+    const auto l = loop_.lock();
+    return l ? l->trouble() : std::string();
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,128 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_TRANSPORT_CONNECTION_HPP
+#define TURNSTILE_SRC_REDIS_TRANSPORT_CONNECTION_HPP
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <turnstile/error.hpp>
+#include <turnstile/redis/config.hpp>
+
+#include "redis/transport/reply.hpp"
+#include "redis/transport/scripts.hpp"
+
+namespace turnstile::redis::detail {
+
+/// The server's data about itself.
+struct server_info
+{
+    /// Changes with each start of the server: a restarted server may have lost its memory.
+    std::string run_id;
+    /// Such as 7.0.15; for Valkey, the compatible version of Redis.
+    std::string version;
+    /// The time of its clock, in microseconds.
+    std::int64_t now = 0;
+    /// The latest possible time of its start, by that clock.
+    std::int64_t started = 0;
+};
+
+/**
+ * @brief A connection to a server that reconnects when it breaks. Independent of locks.
+ *
+ * Each attempt to connect has a number, its incarnation, and its own wake channel. It is reported as
+ * connected only after a test: the server is new enough, the scripts are loaded, and a message to its own
+ * wake channel has arrived.
+ *
+ * All calls and callbacks run on the executor given at construction, which has to be a strand or a single
+ * thread. After start(), the context may be destroyed before or after the connection; remaining handlers are
+ * then destroyed without being called. A connection that is destroyed without close() ends in the background,
+ * without notifying the observer.
+ *
+ * Replies and messages are delivered in the order in which the server sent them. When the link breaks, first
+ * disconnected() is called, and then all commands in flight get reply::status::unknown, in order. Handlers of
+ * replies run inside the connection; they may call any of its functions, but must not throw. No handler runs
+ * inside the call that received it.
+ *
+ * @par Fork
+ * In a forked process, a connection sends nothing: every command gets reply::status::unknown, and there are
+ * no attempts to connect.
+ */
+class connection
+{
+public:
+    /// Receives the events. Outlives the connection. No function may throw or destroy the connection.
+    class observer
+    {
+    public:
+        /// The connection accepts commands from now on.
+        virtual void connected(std::uint64_t incarnation, const server_info& server) = 0;
+
+        /// The link broke, or an attempt to connect failed; the next attempt follows.
+        virtual void disconnected(error_code why) = 0;
+
+        /// A message arrived on the wake channel.
+        virtual void message(std::string_view payload) = 0;
+
+        /// The password, the ACL or the server has to be changed. Called instead of disconnected() after each
+        /// attempt that fails for such a reason; attempts continue.
+        virtual void failed_for_good(error_code why, std::string text) = 0;
+
+    protected:
+        observer() = default;
+        observer(const observer&) = default;
+        observer& operator=(const observer&) = default;
+        ~observer() = default;
+    };
+
+    /// Returns the wake channel of an incarnation. It begins with the configured prefix and a colon.
+    using wake_channel = std::function<std::string(std::uint64_t incarnation)>;
+
+    /// Does not connect yet. Throws a redis_error if the configuration breaks a rule.
+    connection(boost::asio::any_io_executor executor, const config& settings, wake_channel channel,
+               observer& who);
+
+    connection(const connection&) = delete;
+    connection& operator=(const connection&) = delete;
+    /// To be called on the executor, or when it has stopped.
+    ~connection();
+
+    /// Starts to connect. Called once.
+    void start();
+
+    /// Runs a script by its SHA-1, and loads it if the server has forgotten it. The script has to outlive the
+    /// connection, as those of scripts() do.
+    void eval(const script& which, std::span<const std::string> keys,
+              std::span<const std::string> args, reply_handler handler);
+
+    /// Sends any other command with a reply. The command must not change the state of the connection.
+    void command(std::span<const std::string> words, reply_handler handler);
+
+    /// Closes the connection: commands in flight get reply::status::unknown, and the observer receives
+    /// nothing more. The handler is posted when the last operation has completed. Called once, after start().
+    void close(boost::asio::any_completion_handler<void()> handler);
+
+    /// Whether the connection accepts commands.
+    [[nodiscard]] bool is_connected() const;
+
+    /// The current problem, with the server's name; empty if there is none.
+    [[nodiscard]] std::string trouble() const;
+
+private:
+    class loop;
+
+    // Not owned once started: the operations in progress own it, so that it is destroyed with their context.
+    std::shared_ptr<loop> unstarted_;
+    std::weak_ptr<loop> loop_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

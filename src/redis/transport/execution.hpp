@@ -1,0 +1,120 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_TRANSPORT_EXECUTION_HPP
+#define TURNSTILE_SRC_REDIS_TRANSPORT_EXECUTION_HPP
+
+#include <algorithm>
+#include <boost/redis/request.hpp>
+#include <boost/redis/resp3/node.hpp>
+#include <charconv>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "redis/transport/reply.hpp"
+#include "redis/transport/scripts.hpp"
+
+namespace turnstile::redis::detail {
+
+/// A command in flight.
+class execution
+{
+public:
+    /// Writes the request. It is never sent twice: a request whose connection breaks fails.
+    void prepare(std::string_view command, std::span<const std::string_view> arguments,
+                 reply_handler then)
+    {
+        request.clear();
+        request.get_config().cancel_if_unresponded = true;
+        request.get_config().cancel_on_connection_lost = true;
+        if (arguments.empty())
+            request.push(command);
+        else
+            request.push_range(command, arguments.begin(), arguments.end());
+        handler = std::move(then);
+    }
+
+    /// Adds a part of the reply.
+    void add(const boost::redis::resp3::node_view& from)
+    {
+        using boost::redis::resp3::type;
+        if (from.depth == 0)
+        {
+            result_.nodes.clear();
+            result_.result = reply::status::ok;
+            if (from.data_type == type::simple_error || from.data_type == type::blob_error)
+                return refuse(from.value);
+            // Arrays in replies of our scripts are rarely larger.
+            result_.nodes.reserve(1 + std::min<std::size_t>(from.aggregate_size, max_reserved));
+        }
+        result_.nodes.push_back(convert(from));
+    }
+
+    /// Whether the server has answered, for the first time, that it does not know the script.
+    [[nodiscard]] bool has_forgotten_script() const
+    {
+        return source != nullptr && result_.result == reply::status::error &&
+               result_.error.starts_with("NOSCRIPT");
+    }
+
+    /// Sets the reason why there is no reply.
+    void fail(std::string text)
+    {
+        result_ = reply{};
+        result_.error = std::move(text);
+    }
+
+    /// Calls the handler with the reply or the failure. The execution may be reused while the handler runs.
+    void answer()
+    {
+        reply_handler then = std::exchange(handler, nullptr);
+        std::move(then)(std::exchange(result_, reply{}));
+    }
+
+    boost::redis::request request;
+    reply_handler handler;
+    /// The script of the command, until it has been loaded again.
+    const script* source = nullptr;
+
+private:
+    static constexpr std::size_t max_reserved = 64;
+
+    void refuse(std::string_view text)
+    {
+        result_.result = reply::status::error;
+        result_.error = text;
+    }
+
+    static node convert(const boost::redis::resp3::node_view& from)
+    {
+        using boost::redis::resp3::type;
+        node to;
+        to.text = from.value;
+        if (is_aggregate(from.data_type))
+        {
+            to.type = node::kind::array;
+            to.size = from.aggregate_size * element_multiplicity(from.data_type);
+        }
+        else if (from.data_type == type::number)
+        {
+            to.type = node::kind::integer;
+            std::from_chars(from.value.data(), from.value.data() + from.value.size(), to.integer);
+        }
+        else if (from.data_type == type::null)
+            to.type = node::kind::null;
+        else if (from.data_type == type::simple_error || from.data_type == type::blob_error)
+            to.type = node::kind::error;
+        else
+            to.type = node::kind::text;
+        return to;
+    }
+
+    reply result_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

@@ -1,0 +1,27 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_TRANSPORT_IDENTITY_HPP
+#define TURNSTILE_SRC_REDIS_TRANSPORT_IDENTITY_HPP
+
+#include <string>
+#include <string_view>
+#include <turnstile/redis/config.hpp>
+#include <turnstile/redis/lock_status.hpp>
+
+namespace turnstile::redis::detail {
+
+/// The identity of a session of this process.
+[[nodiscard]] session_identity identify(const config& settings);
+
+/// Converts an identity to a line of text and back. An invalid text gives an empty identity.
+[[nodiscard]] std::string to_text(const session_identity& identity);
+[[nodiscard]] session_identity parse_identity(std::string_view text);
+
+/// The name of a session's connections in CLIENT LIST.
+[[nodiscard]] std::string client_name_of(const config& settings);
+
+}  // namespace turnstile::redis::detail
+
+#endif

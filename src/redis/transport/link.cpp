@@ -1,0 +1,349 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/transport/link.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/ssl/error.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/redis/connection.hpp>
+#include <cstddef>
+#include <fmt/format.h>
+#include <openssl/err.h>
+#include <openssl/sslerr.h>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "redis/transport/boost_redis_config.hpp"
+#include "redis/transport/execution.hpp"
+
+// The life of a link. A link has these operations of Boost.Redis in progress: the run, which connects, reads
+// and writes until the link breaks; the receive, which only keeps the counter of pushes from filling up (the
+// parser delivers the messages themselves); and the executions. The link ends when all of them have
+// completed, because Boost.Redis must not be destroyed before. Each of their handlers shares the ownership of
+// the link, so that the link lives as long as any of them, and is destroyed with the context.
+
+namespace turnstile::redis::detail {
+
+namespace asio = boost::asio;
+
+namespace {
+
+using boost::redis::any_adapter;
+using boost::redis::resp3::node_view;
+
+class redis_link final : public link
+{
+public:
+    redis_link(asio::any_io_executor executor, const config& settings, std::string channel,
+               std::shared_ptr<observer> who)
+        : executor_(std::move(executor))
+        , observer_(std::move(who))
+        , channel_(std::move(channel))
+        , settings_(make_redis_config(settings, channel_))
+        , over_tcp_(settings.unix_socket.empty())
+        , connection_(executor_, make_tls_context(settings, findings_),
+                      make_redis_logger(settings, findings_))
+    {
+        name_server(settings);
+        connection_.set_receive_response(*this);
+    }
+
+    void start() override
+    {
+        receive();
+        connection_.async_run(settings_,
+                              [self = self()](const error_code& why) { self->stopped(why); });
+    }
+
+    void exec(std::string_view command, std::span<const std::string_view> arguments,
+              reply_handler handler, const script* source) override
+    {
+        execution& op = take_execution();
+        op.prepare(command, arguments, std::move(handler));
+        op.source = source;
+        send(op);
+    }
+
+    void set_no_delay() override
+    {
+        if (!over_tcp_)
+            return;
+        // Boost.Redis does not set this option. Without it, a request that is sent while another one is in
+        // flight waits for the peer's delayed acknowledgement.
+        error_code ignored;
+        std::ignore = stream().next_layer().set_option(asio::ip::tcp::no_delay(true), ignored);
+    }
+
+    void cancel() override
+    {
+        // Posted, because the caller may be inside the parser.
+        asio::post(executor_, [self = self()] { self->connection_.cancel(); });
+    }
+
+    /// For Boost.Redis: receives the pushes.
+    friend auto boost_redis_adapt(redis_link& self) { return push_adapter{&self}; }
+
+private:
+    /// Collects the words of a push message and forwards them when they are complete.
+    struct push_adapter
+    {
+        void on_init() const { link->words_count_ = 0; }
+        void on_node(const node_view& node, error_code&) const
+        {
+            if (node.depth != 1)
+                return;
+            if (link->words_count_ < link->words_.size())
+                link->words_[link->words_count_] = node.value;
+            ++link->words_count_;
+        }
+        void on_done() const { link->pushed(); }
+
+        redis_link* link;
+    };
+
+    std::shared_ptr<redis_link> self()
+    {
+        return std::static_pointer_cast<redis_link>(shared_from_this());
+    }
+
+    /// Receives the reply to an execution. Never reports an error, because that would close the connection.
+    static any_adapter::impl_t adapter_of(redis_link& link, execution& op)
+    {
+        return [&link, &op](any_adapter::parse_event event, const node_view& node, error_code&)
+        {
+            if (event == any_adapter::parse_event::node)
+                op.add(node);
+            else if (event == any_adapter::parse_event::done)
+                link.answered(op);
+        };
+    }
+
+    execution& take_execution()
+    {
+        if (idle_.empty())
+            return *executions_.emplace_back(std::make_unique<execution>());
+        execution* const op = idle_.back();
+        idle_.pop_back();
+        return *op;
+    }
+
+    void send(execution& op)
+    {
+        // Otherwise Boost.Redis would keep the request for the next connection, which never comes.
+        if (stopping_)
+            return give_up(op, "the connection is broken");
+        ++executing_;
+        connection_.async_exec(op.request, any_adapter(adapter_of(*this, op)),
+                               [self = self(), &op](const error_code& error, std::size_t)
+                               { self->executed(op, error); });
+    }
+
+    /// Records a failure. Its handler runs in finish(), because the observer has to learn of the link's end
+    /// first.
+    void give_up(execution& op, std::string why)
+    {
+        op.fail(std::move(why));
+        failed_.push_back(&op);
+    }
+
+    void pushed()
+    {
+        if (words_count_ == words_.size() && words_[0] == "message")
+            observer_->message(words_[1], words_[2]);
+    }
+
+    /// The reply is complete. Boost.Redis reports that one turn of the executor later, see executed().
+    void answered(execution& op)
+    {
+        if (!op.has_forgotten_script())
+            op.answer();
+    }
+
+    void executed(execution& op, const error_code& error)
+    {
+        --executing_;
+        if (!op.handler)
+        {
+            idle_.push_back(&op);
+        }
+        else if (!error)
+        {
+            load(*std::exchange(op.source, nullptr));
+            send(op);
+        }
+        else
+        {
+            give_up(op, error.message());
+        }
+        finish();
+    }
+
+    /// Loads a script, unless that is in progress. All commands that failed without it are sent again
+    /// afterwards.
+    void load(const script& what)
+    {
+        if (std::find(loading_.begin(), loading_.end(), &what) != loading_.end())
+            return;
+        loading_.push_back(&what);
+        const std::string_view words[] = {"LOAD", what.text};
+        exec(
+            "SCRIPT", words, [this, &what](const reply&) { std::erase(loading_, &what); }, nullptr);
+    }
+
+    /// Keeps the counter of pushes from filling up, which would stop the reader.
+    void receive()
+    {
+        receiving_ = true;
+        connection_.async_receive2(
+            [self = self()](const error_code&)
+            {
+                self->receiving_ = false;
+                // An own flag, because Boost.Redis forgets a cancellation between two receives.
+                if (self->stopping_)
+                    self->finish();
+                else
+                    self->receive();
+            });
+    }
+
+    void stopped(const error_code& why)
+    {
+        stopping_ = true;
+        why_ = why;
+        connection_.cancel(boost::redis::operation::exec);
+        connection_.cancel(boost::redis::operation::receive);
+        finish();
+    }
+
+    /// Ends the link after its last operation has completed.
+    void finish()
+    {
+        if (!stopping_ || receiving_ || executing_ != 0 || std::exchange(finished_, true))
+            return;
+        observer_->ended(why_, {findings_->diagnostic, findings_->mistrust});
+        for (execution* each : failed_)
+            each->answer();
+    }
+
+    /// This access to the stream and its socket is deprecated, but has no replacement.
+    asio::ssl::stream<asio::ip::tcp::socket>& stream()
+    {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+        return connection_.next_layer();
+#pragma GCC diagnostic pop
+    }
+
+    /// Not with sentinels, because Boost.Redis then makes another stream for each server.
+    void name_server(const config& settings)
+    {
+        if (settings.tls && settings.sentinels.empty())
+            set_tls_name(stream().native_handle(), settings);
+    }
+
+    asio::any_io_executor executor_;
+    std::shared_ptr<observer> observer_;
+    std::string channel_;
+    boost::redis::config settings_;
+    bool over_tcp_;
+    std::shared_ptr<log_findings> findings_ = std::make_shared<log_findings>();
+
+    // The words of a push: `message`, the channel, and the payload.
+    std::array<std::string, 3> words_;
+    std::size_t words_count_ = 0;
+    // Executions are reused, with the memory of their requests. Boost.Redis holds references to them.
+    std::vector<std::unique_ptr<execution>> executions_;
+    std::vector<execution*> idle_;
+    std::vector<execution*> failed_;
+    std::vector<const script*> loading_;
+    std::size_t executing_ = 0;
+    bool receiving_ = false;
+    bool stopping_ = false;
+    bool finished_ = false;
+    error_code why_;
+
+    boost::redis::connection connection_;
+};
+
+}  // namespace
+
+namespace {
+
+constexpr std::string_view plain_remedy =
+    "use the server's TLS port, or redis:// instead of rediss://";
+constexpr std::string_view tls_remedy = "if the port speaks TLS, use rediss:// instead of redis://";
+
+std::optional<diagnosis> diagnose_tls(const error_code& why)
+{
+    switch (ERR_GET_REASON(static_cast<unsigned long>(why.value())))
+    {
+    case SSL_R_WRONG_VERSION_NUMBER:
+    case SSL_R_PACKET_LENGTH_TOO_LONG:
+        return diagnosis{errc::invalid_config, fmt::format("the port does not speak TLS ({}); {}",
+                                                           why.message(), plain_remedy)};
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+    // With TLS 1.2, the server reports only this error.
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+        return diagnosis{errc::untrusted_certificate,
+                         fmt::format("the server wants a certificate of the client ({}); give "
+                                     "cert_file and key_file",
+                                     why.message())};
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+        return diagnosis{errc::untrusted_certificate,
+                         fmt::format("the server does not accept the certificate in cert_file ({})",
+                                     why.message())};
+    default:
+        return {};
+    }
+}
+
+}  // namespace
+
+std::optional<diagnosis> diagnose(const error_code& why, const link_findings& findings,
+                                  const config& settings)
+{
+    using boost::redis::error;
+    if (!findings.refusal.empty())
+        return diagnose(findings.refusal, {}, settings);
+    const bool is_tls = why.category() == asio::error::get_ssl_category();
+    // With sentinels, another one may have a trusted certificate.
+    if (!findings.mistrust.empty() && (is_tls || why == error::sentinel_resolve_failed))
+        return diagnosis{is_tls ? errc::untrusted_certificate : errc::unreachable,
+                         findings.mistrust};
+    if (is_tls)
+        return diagnose_tls(why);
+    if (why == error::ssl_handshake_timeout)
+        return diagnosis{
+            errc::unreachable,
+            fmt::format("the server does not answer the TLS handshake; if the port does "
+                        "not speak TLS, {}",
+                        plain_remedy)};
+    if (why == error::pong_timeout)
+        return diagnosis{errc::unreachable,
+                         "the connection is open, and the server does not answer"};
+    if (!settings.tls && settings.unix_socket.empty() &&
+        (why == error::invalid_data_type || why == asio::error::eof ||
+         why == asio::error::connection_reset))
+        return diagnosis{errc::unreachable, fmt::format("{}; {}", why.message(), tls_remedy)};
+    return {};
+}
+
+std::shared_ptr<link> link::make(asio::any_io_executor executor, const config& settings,
+                                 std::string channel, std::shared_ptr<observer> who)
+{
+    return std::make_shared<redis_link>(std::move(executor), settings, std::move(channel),
+                                        std::move(who));
+}
+
+}  // namespace turnstile::redis::detail

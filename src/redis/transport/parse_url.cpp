@@ -1,0 +1,301 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/transport/parse_url.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <fmt/format.h>
+#include <optional>
+#include <string>
+#include <turnstile/redis/error.hpp>
+#include <utility>
+
+// A URL has four parts. Each is cut off before it is decoded, so that an encoded delimiter delimits nothing:
+//
+//   scheme "://" [user [":" password] "@"] hosts ["/" path] ["?" options]
+//
+// An error quotes the wrong part, but nothing that could contain a password: neither the URL, nor the part
+// before the "@", nor the value of an unknown option.
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::uint16_t redis_port = 6379;
+constexpr std::uint16_t sentinel_port = 26379;
+
+[[noreturn]] void refuse(std::string text)
+{
+    throw redis_error(errc::invalid_config, std::move(text));
+}
+
+/// Cuts off the text before the first delimiter, and the delimiter; the whole text if there is no delimiter.
+std::string_view take_until(std::string_view& text, char delimiter)
+{
+    const std::size_t end = text.find(delimiter);
+    const std::string_view taken = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    return taken;
+}
+
+/// Undoes percent-encoding. @p what names the part in an error, which does not quote the text.
+std::string decode(std::string_view what, std::string_view text)
+{
+    std::string decoded;
+    while (!text.empty())
+    {
+        char c = text.front();
+        text.remove_prefix(1);
+        if (c == '%')
+        {
+            unsigned char byte = 0;
+            const char* const begin = text.data();
+            const char* const end = begin + std::min<std::size_t>(2, text.size());
+            const auto [stop, error] = std::from_chars(begin, end, byte, 16);
+            if (error != std::errc{} || stop != begin + 2)
+                refuse(fmt::format("{}: a % must be followed by two hexadecimal digits", what));
+            c = static_cast<char>(byte);
+            text.remove_prefix(2);
+        }
+        if (c == '\0')
+            refuse(fmt::format("{}: must have no zero byte", what));
+        decoded += c;
+    }
+    return decoded;
+}
+
+/// Parses a number. Returns false unless it is the whole text.
+template <class Number>
+bool read_number(std::string_view text, Number& number)
+{
+    const char* const begin = text.data();
+    const char* const end = begin + text.size();
+    const auto [stop, error] = std::from_chars(begin, end, number);
+    return error == std::errc{} && stop == end && !text.empty();
+}
+
+int read_database(const std::string& text)
+{
+    int number = 0;
+    if (!read_number(text, number) || number < 0)
+        refuse(fmt::format("db={}: must be a number, at least 0", text));
+    return number;
+}
+
+milliseconds read_duration(std::string_view option, const std::string& text)
+{
+    static constexpr std::pair<std::string_view, milliseconds> units[] = {
+        {"ms", milliseconds{1}},
+        {"s", std::chrono::seconds{1}},
+        {"min", std::chrono::minutes{1}},
+        {"h", std::chrono::hours{1}},
+    };
+    std::uint32_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error == std::errc{})
+        for (const auto& [name, unit] : units)
+            if (std::string_view(stop, end) == name)
+                return number * unit;
+    refuse(fmt::format("{}={}: must be a whole number with its unit, like 500ms, 15s, 2min or 1h",
+                       option, text));
+}
+
+bool read_bool(std::string_view option, const std::string& text)
+{
+    if (text != "yes" && text != "no")
+        refuse(fmt::format("{}={}: must be yes or no", option, text));
+    return text == "yes";
+}
+
+double read_fraction(std::string_view option, const std::string& text)
+{
+    double number = 0;
+    if (!read_number(text, number))
+        refuse(fmt::format("{}={}: must be a number like 0.33", option, text));
+    return number;
+}
+
+/// An option and its member of the configuration.
+template <class T>
+struct option
+{
+    std::string_view name;
+    T config::* member;
+};
+
+constexpr option<std::string> texts[] = {
+    {"prefix", &config::prefix},
+    {"client_name", &config::client_name},
+    {"user", &config::username},
+    {"password", &config::password},
+    {"ca_file", &config::tls_ca_file},
+    {"cert_file", &config::tls_cert_file},
+    {"key_file", &config::tls_key_file},
+    {"tls_name", &config::tls_name},
+    {"sentinel_user", &config::sentinel_username},
+    {"sentinel_password", &config::sentinel_password},
+};
+
+constexpr option<milliseconds> durations[] = {
+    {"lease", &config::lease},
+    {"idle_time", &config::idle_time},
+    {"loss_margin", &config::loss_margin},
+    {"grace", &config::grace},
+    {"connect_timeout", &config::connect_timeout},
+    {"max_backoff", &config::max_backoff},
+};
+
+/// The durations that depend on the lease if they are not set.
+constexpr option<std::optional<milliseconds>> derived_durations[] = {
+    {"claim_lease", &config::claim_lease},
+    {"health_check", &config::health_check},
+};
+
+void set_option(const std::string& name, const std::string& value, config& to)
+{
+    for (const auto& each : texts)
+        if (each.name == name)
+            return void(to.*each.member = value);
+    for (const auto& each : durations)
+        if (each.name == name)
+            return void(to.*each.member = read_duration(name, value));
+    for (const auto& each : derived_durations)
+        if (each.name == name)
+            return void(to.*each.member = read_duration(name, value));
+    if (name == "db")
+        to.database = read_database(value);
+    else if (name == "verify")
+        to.tls_verify = read_bool(name, value);
+    else if (name == "renew_fraction")
+        to.renew_fraction = read_fraction(name, value);
+    else if (name == "clock_drift")
+        to.clock_drift = read_fraction(name, value);
+    else
+        refuse(fmt::format("unknown option '{}'", name));
+}
+
+void parse_options(std::string_view text, config& to)
+{
+    while (!text.empty())
+    {
+        std::string_view value = take_until(text, '&');
+        const std::size_t equals = value.find('=');
+        const std::string name = decode("option", take_until(value, '='));
+        if (name.empty() || equals == std::string_view::npos)
+            refuse(fmt::format("option '{}': must be name=value", name));
+        set_option(name, decode(name, value), to);
+    }
+}
+
+void parse_user(std::string_view text, config& to)
+{
+    to.username = decode("user", take_until(text, ':'));
+    to.password = decode("password", text);
+}
+
+host_and_port parse_host(std::string_view text, std::uint16_t port)
+{
+    std::string_view host;
+    if (text.starts_with('['))
+    {
+        // An IPv6 address contains colons, so it needs brackets.
+        text.remove_prefix(1);
+        if (text.find(']') == std::string_view::npos)
+            refuse(fmt::format("host '[{}': the closing bracket is missing", text));
+        host = take_until(text, ']');
+        if (!text.empty() && text.front() != ':')
+            refuse(fmt::format("host '[{}]{}': only a port may follow the bracket", host, text));
+        text = text.substr(text.empty() ? 0 : 1);
+    }
+    else
+    {
+        host = take_until(text, ':');
+    }
+    if (!text.empty() && (!read_number(text, port) || port == 0))
+        refuse(fmt::format("port={}: must be a number between 1 and 65535", text));
+    if (host.empty())
+        refuse("host: must not be empty");
+    return {decode("host", host), port};
+}
+
+/// Cuts off the text before the last "@" of the hosts: a password may contain an "@" that is not encoded.
+std::string_view take_user(std::string_view& hosts)
+{
+    const std::size_t at = hosts.rfind('@');
+    if (at == std::string_view::npos)
+        return {};
+    const std::string_view user = hosts.substr(0, at);
+    hosts.remove_prefix(at + 1);
+    return user;
+}
+
+void parse_path(std::string_view path, config& to)
+{
+    if (!to.sentinels.empty())
+        to.master_name = decode("master", take_until(path, '/'));
+    if (path.ends_with('/'))
+        path.remove_suffix(1);
+    if (!path.empty())
+        to.database = read_database(decode("db", path));
+}
+
+void parse_sentinels(std::string_view hosts, config& to)
+{
+    while (!hosts.empty())
+        to.sentinels.push_back(parse_host(take_until(hosts, ','), sentinel_port));
+    if (to.sentinels.empty())
+        refuse("host: must not be empty");
+}
+
+void parse_unix(std::string_view place, std::string_view options, config& to)
+{
+    const std::size_t slash = std::min(place.find('/'), place.size());
+    std::string_view before = place.substr(0, slash);
+    parse_user(take_user(before), to);
+    if (!before.empty() || slash == place.size())
+        refuse("unix: three slashes must stand before the path, as in unix:///run/redis.sock");
+    to.unix_socket = decode("path", place.substr(slash));
+    parse_options(options, to);
+}
+
+}  // namespace
+
+void parse_url(std::string_view url, config& to)
+{
+    const std::size_t colon = url.find("://");
+    const std::string_view scheme = url.substr(0, colon);
+    if (colon == std::string_view::npos)
+        refuse("the URL must begin with redis://, rediss://, unix:// or redis+sentinel://");
+    url.remove_prefix(colon + 3);
+    std::string_view place = take_until(url, '?');
+
+    if (scheme == "unix")
+        return parse_unix(place, url, to);
+
+    to.tls = scheme.starts_with("rediss");
+    std::string_view hosts = take_until(place, '/');
+    // Otherwise the quoted port could be the beginning of a password.
+    if (hosts.find('@') == std::string_view::npos &&
+        (place.find('@') != std::string_view::npos || url.find('@') != std::string_view::npos))
+        refuse("user and password: / and ? must be percent-encoded, and @ behind the host as well");
+    parse_user(take_user(hosts), to);
+    if (scheme == "redis" || scheme == "rediss")
+        to.server = parse_host(hosts, redis_port);
+    else if (scheme == "redis+sentinel" || scheme == "rediss+sentinel")
+        parse_sentinels(hosts, to);
+    else
+        refuse(fmt::format("scheme '{}': must be redis, rediss, unix, redis+sentinel or "
+                           "rediss+sentinel",
+                           scheme));
+    parse_path(place, to);
+    parse_options(url, to);
+}
+
+}  // namespace turnstile::redis::detail

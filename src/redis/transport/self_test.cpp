@@ -1,0 +1,177 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/transport/self_test.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <exception>
+#include <fmt/format.h>
+#include <random>
+#include <utility>
+
+#include "redis/transport/scripts.hpp"
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+std::string random_digits()
+{
+    std::random_device device;
+    return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+/// Parses a number; 0 if the text is not a number.
+std::int64_t number_in(const std::string& text)
+{
+    std::int64_t number = 0;
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    return number;
+}
+
+const script& script_named(std::string_view name)
+{
+    for (const script& each : scripts())
+        if (each.name == name)
+            return each;
+    // A test ensures that the file exists.
+    std::terminate();
+}
+
+}  // namespace
+
+self_test::self_test(const config& settings)
+    : settings_(&settings)
+    , probe_("probe " + random_digits())
+    , key_(settings.prefix + ":{0}:self_test")
+    , met_(settings.grace.count() == 0)
+{
+}
+
+void self_test::ask(link& whom, const std::string& channel, std::function<void()> progress)
+{
+    static constexpr std::string_view server[] = {"server"};
+    static constexpr std::string_view memory[] = {"memory"};
+    const std::string_view script[] = {script_named("self_test").sha1, "0", key_};
+    const std::string_view message[] = {channel, probe_};
+
+    link_ = &whom;
+    progress_ = std::move(progress);
+    const auto send = [&](std::string_view command, auto arguments, auto take)
+    {
+        whom.exec(command, arguments,
+                  [this, command, take](const reply& r)
+                  {
+                      if (is_done(r, command))
+                          take(r.nodes.front().text);
+                      progress_();
+                  });
+    };
+    send("INFO", std::span(server), [this](const std::string& info) { take_server(info); });
+    send("INFO", std::span(memory), [this](const std::string& info) { take_memory(info); });
+    send("EVALSHA", std::span(script), [this](const std::string& rules) { take_rules(rules); });
+    send("PUBLISH", std::span(message), [this](const std::string&) { published_ = true; });
+}
+
+bool self_test::hears(std::string_view payload)
+{
+    heard_ = heard_ || payload == probe_;
+    return payload == probe_;
+}
+
+void self_test::give_up_waiting()
+{
+    fail({errc::missing_permission, "a message to the own wake channel did not arrive; " +
+                                        missing_channel("listen to", *settings_)});
+}
+
+bool self_test::is_done(const reply& r, std::string_view command)
+{
+    // Without an answer the link has broken, and reports the reason itself.
+    if (r.result == reply::status::error)
+        fail(diagnose(r.error, command, *settings_));
+    return r.result == reply::status::ok;
+}
+
+void self_test::fail(diagnosis why)
+{
+    if (!failure_)
+        failure_ = std::move(why);
+}
+
+void self_test::take_server(const std::string& info)
+{
+    server_ = {info_field(info, "run_id"), info_field(info, "redis_version")};
+    server_.now = number_in(info_field(info, "server_time_usec"));
+    // The uptime is in full seconds, so the server may have started up to one second later.
+    constexpr std::int64_t second = 1'000'000;
+    server_.started = server_.now - (number_in(info_field(info, "uptime_in_seconds")) - 1) * second;
+    const bool is_cluster = info_field(info, "redis_mode") == "cluster";
+    greeted_ = is_supported(server_.version) && !is_cluster;
+    if (is_cluster)
+        fail(
+            {errc::unsupported_server,
+             "the server is a node of a Redis Cluster, which is not supported: a lock, its waiters "
+             "and its wake-ups would be spread over nodes; use a server with cluster-enabled no"});
+    else if (!greeted_)
+        fail({errc::unsupported_server,
+              fmt::format("the server must be Redis 7.0 or newer, not '{}'", server_.version)});
+    else if (!met_)
+        meet_server();
+}
+
+/// A promoted replica may have started long ago. So the first client that meets it records the time.
+void self_test::meet_server()
+{
+    const script& which = script_named("self_met");
+    const std::string record = settings_->prefix + ":{0}:server";
+    const std::string_view words[] = {which.sha1, "1", record, server_.run_id};
+    link_->exec(
+        "EVALSHA", words,
+        [this](const reply& r)
+        {
+            if (r.result == reply::status::ok)
+                server_.started = std::max(server_.started, number_in(r.nodes.front().text));
+            else
+                warn("the time of the server's takeover cannot be recorded, so a grace counts "
+                     "from its start: " +
+                     r.error);
+            met_ = true;
+            progress_();
+        },
+        &which);
+}
+
+void self_test::take_memory(const std::string& info)
+{
+    const std::string policy = info_field(info, "maxmemory_policy");
+    // All our keys have a time to live, so the volatile policies evict them, too.
+    if (!policy.empty() && policy != "noeviction")
+        warn(fmt::format("maxmemory-policy is {}, so the server may evict locks; set it to "
+                         "noeviction",
+                         policy));
+}
+
+void self_test::take_rules(const std::string& missing)
+{
+    // The user may be restricted to the keys of some locks, which is legitimate.
+    if (missing == "~")
+        warn(
+            fmt::format("the user may not use all keys {0}:*, so missing rules will only show when "
+                        "locks are used; add ~{0}:*",
+                        settings_->prefix));
+    else if (missing != "OK")
+        return fail({errc::missing_permission, missing_rules(missing, *settings_)});
+    scripted_ = true;
+}
+
+void self_test::warn(const std::string& text)
+{
+    warning_ +=
+        fmt::format("{}{}: {}", warning_.empty() ? "" : "; ", settings_->server_name(), text);
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,90 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_TRANSPORT_SELF_TEST_HPP
+#define TURNSTILE_SRC_REDIS_TRANSPORT_SELF_TEST_HPP
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <turnstile/redis/config.hpp>
+
+#include "redis/transport/connection.hpp"
+#include "redis/transport/diagnosis.hpp"
+#include "redis/transport/link.hpp"
+
+namespace turnstile::redis::detail {
+
+/**
+ * @brief The test of a new link before its first use.
+ *
+ *   INFO server     is the server new enough, not a Redis Cluster, and was it restarted?
+ *   INFO memory     does it evict keys?
+ *   EVALSHA         may the user run scripts, and the commands in them?
+ *   PUBLISH         to the own channel: is it allowed, and does the message arrive?
+ *   EVALSHA         with a grace: since when has this server been in charge?
+ *
+ * All but the last are sent in the same write as the set-up. So an attempt takes one round trip after those
+ * of the socket; with a grace, two.
+ */
+class self_test
+{
+public:
+    /// @p settings have to outlive the test.
+    explicit self_test(const config& settings);
+
+    self_test(const self_test&) = delete;
+    self_test& operator=(const self_test&) = delete;
+
+    /// Sends the commands. The test has to outlive the link's end; @p progress is called after each answer.
+    void ask(link& whom, const std::string& channel, std::function<void()> progress);
+
+    /// Whether a message is the test's own.
+    [[nodiscard]] bool hears(std::string_view payload);
+
+    /// Whether the test has passed.
+    [[nodiscard]] bool is_passed() const { return is_answered() && heard_; }
+    /// Whether only the message is missing; the server sends it just before or after its last answer.
+    [[nodiscard]] bool only_awaits_message() const { return is_answered() && !heard_; }
+    /// The message has not arrived in time.
+    void give_up_waiting();
+
+    /// The failure, if any.
+    [[nodiscard]] const std::optional<diagnosis>& failure() const { return failure_; }
+    /// A warning about the server; or empty.
+    [[nodiscard]] const std::string& warning() const { return warning_; }
+    [[nodiscard]] const server_info& server() const { return server_; }
+
+private:
+    /// Whether the server executed the command; records a failure otherwise.
+    [[nodiscard]] bool is_done(const reply& r, std::string_view command);
+    [[nodiscard]] bool is_answered() const { return greeted_ && scripted_ && published_ && met_; }
+    void fail(diagnosis why);
+    void take_server(const std::string& info);
+    void meet_server();
+    void take_memory(const std::string& info);
+    void take_rules(const std::string& missing);
+    void warn(const std::string& text);
+
+    const config* settings_;
+    std::string probe_;
+    /// A key like those of locks.
+    std::string key_;
+    link* link_ = nullptr;
+    std::function<void()> progress_;
+    server_info server_;
+    std::string warning_;
+    std::optional<diagnosis> failure_;
+    bool greeted_ = false;
+    bool scripted_ = false;
+    bool published_ = false;
+    bool heard_ = false;
+    /// Whether the time of the server's takeover is known, or not needed.
+    bool met_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif
