@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_SUITE(redis_bounded_scripts)
 
 // --- conditions ---------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_signal_reaches_the_live_sleeper_behind_many_disconnected_ones)
+BOOST_AUTO_TEST_CASE(a_notification_reaches_the_live_waiter_behind_many_disconnected_ones)
 {
     for (const std::string whom : {"one", "all"})
     {
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_signal_reaches_the_live_sleeper_behind_many_disconnected_
     }
 }
 
-BOOST_FIXTURE_TEST_CASE(a_continued_signal_is_not_for_those_who_fall_asleep_meanwhile, bounded_lock)
+BOOST_FIXTURE_TEST_CASE(a_continued_notification_skips_waiters_that_were_added_later, bounded_lock)
 {
     acquire("d#1.1");
     add_dead("lock{sleepers}c");
@@ -118,7 +118,7 @@ BOOST_FIXTURE_TEST_CASE(a_continued_signal_is_not_for_those_who_fall_asleep_mean
     BOOST_TEST(queue().empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_signal_that_is_passed_on_reaches_the_live_sleeper)
+BOOST_AUTO_TEST_CASE(a_notification_that_passes_to_another_waiter_reaches_a_live_one)
 {
     for (const bool is_held : {true, false})
     {
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_signal_that_is_passed_on_reaches_the_live_sleeper)
     }
 }
 
-BOOST_FIXTURE_TEST_CASE(each_signal_of_a_section_reaches_a_live_sleeper, bounded_lock)
+BOOST_FIXTURE_TEST_CASE(each_notification_of_a_critical_section_reaches_a_live_waiter, bounded_lock)
 {
     for (const char* who : {"a", "b", "c"})
         sleep(std::string(who) + "#1.1", std::string(who) + "#1.2");
@@ -195,7 +195,7 @@ BOOST_FIXTURE_TEST_CASE(a_signal_is_sent_again_though_the_script_leaves_another_
     BOOST_TEST(field("signalled b.2") == "c");
 }
 
-BOOST_FIXTURE_TEST_CASE(a_sleeper_for_whom_a_signal_is_left_does_not_time_out, bounded_lock)
+BOOST_FIXTURE_TEST_CASE(a_waiter_with_a_pending_notification_does_not_time_out, bounded_lock)
 {
     sleep("a#1.1", "a#1.2");
     add_dead("lock{sleepers}c", 600);
@@ -268,7 +268,8 @@ BOOST_FIXTURE_TEST_CASE(long_transactions_are_carried_out_in_several_steps, boun
     BOOST_TEST(value("n").value() == std::to_string(12 + 6400));
 }
 
-BOOST_FIXTURE_TEST_CASE(many_contributions_that_lapse_wake_many_in_several_steps, bounded_monitor)
+BOOST_FIXTURE_TEST_CASE(many_expired_contributions_notify_many_waiters_in_several_steps,
+                        bounded_monitor)
 {
     acquire("d#1.1");
     words binds;
@@ -329,7 +330,7 @@ BOOST_FIXTURE_TEST_CASE(many_contributions_of_an_outdated_state_last_until_the_g
 
 // --- queues -------------------------------------------------------------------------------------
 
-BOOST_FIXTURE_TEST_CASE(signalled_waiters_that_are_dead_are_passed_in_several_steps, bounded_lock)
+BOOST_FIXTURE_TEST_CASE(disconnected_notified_waiters_are_skipped_in_several_steps, bounded_lock)
 {
     sleep("a#1.1", "a#1.2");
     acquire("d#1.1");

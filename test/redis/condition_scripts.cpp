@@ -56,7 +56,7 @@ struct sleepers_scene : script_scene
 
 BOOST_FIXTURE_TEST_SUITE(redis_condition_scripts, sleepers_scene)
 
-BOOST_AUTO_TEST_CASE(leave_gives_the_lock_back_and_sleeps)
+BOOST_AUTO_TEST_CASE(leave_releases_the_lock_and_waits)
 {
     TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
     BOOST_TEST(owner() == "d#1.1");
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(leave_gives_the_lock_back_and_sleeps)
     BOOST_TEST(owner() == "a#1.3");
 }
 
-BOOST_AUTO_TEST_CASE(leave_by_somebody_else_changes_nothing)
+BOOST_AUTO_TEST_CASE(leave_by_another_client_changes_nothing)
 {
     keys.emplace_back("state");
     const std::int64_t mine = fence();
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(leave_by_somebody_else_changes_nothing)
     TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(leave_commits_signals_and_hands_on)
+BOOST_AUTO_TEST_CASE(leave_commits_notifies_and_hands_the_lock_over)
 {
     keys.emplace_back("state");
     store.run(words{"HSET", "state", "old", "x", "kept", "y"});
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(leave_commits_signals_and_hands_on)
     TEST_WORDS(this->told(), "w:a#1 grant a#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(leave_signals_others_before_it_sleeps)
+BOOST_AUTO_TEST_CASE(leave_notifies_others_before_it_waits)
 {
     leave("d#1.1", fence(), "d#1.2", {condition, "all"});
     TEST_WORDS(sleepers(), "d#1.2");
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(leave_signals_others_before_it_sleeps)
     TEST_WORDS(queue(), "b#1.2", "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(leave_signals_several_conditions)
+BOOST_AUTO_TEST_CASE(leave_notifies_several_conditions)
 {
     condition = "other";
     leave("d#1.1", fence(), "d#1.2");
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(leave_signals_several_conditions)
     TEST_WORDS(queue(), "d#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(leave_says_that_there_are_more_to_signal)
+BOOST_AUTO_TEST_CASE(leave_reports_that_more_waiters_are_to_be_notified)
 {
     add_sleepers(600);
     BOOST_TEST(leave("d#1.1", fence(), "", {condition, "all", "other", "all"})[5] == "1");
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(leave_says_that_there_are_more_to_signal)
     BOOST_TEST(queue().size() == 511U);
 }
 
-BOOST_AUTO_TEST_CASE(leave_looks_after_the_owner_when_it_comes_too_late)
+BOOST_AUTO_TEST_CASE(late_leave_ends_an_expired_grant)
 {
     const std::int64_t former = fence();
     release("d#1.1", former, "s");
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(signal_moves_the_first_to_the_end_of_the_queue)
     TEST_WORDS(this->told());
 }
 
-BOOST_AUTO_TEST_CASE(signal_passes_over_the_dead)
+BOOST_AUTO_TEST_CASE(signal_skips_disconnected_waiters)
 {
     store.subscribers["w:a#1"] = 0;
     signal();
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(signal_all_moves_all_in_order)
     TEST_WORDS(sleepers());
 }
 
-BOOST_AUTO_TEST_CASE(signal_all_moves_so_many_at_once)
+BOOST_AUTO_TEST_CASE(signal_all_moves_a_limited_number_at_once)
 {
     add_sleepers(600);
     BOOST_TEST(signal("all")[5] == "1");
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(signal_grants_a_free_lock)
     TEST_WORDS(told(), "w:a#1 grant a#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(signal_takes_the_lock_from_a_dead_owner)
+BOOST_AUTO_TEST_CASE(signal_ends_an_expired_grant)
 {
     pass(5s);
     signal();
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(signal_takes_the_lock_from_a_dead_owner)
 }
 
 // Where the state was evicted, those who sleep are still there.
-BOOST_AUTO_TEST_CASE(signal_can_be_passed_on_although_the_state_was_lost)
+BOOST_AUTO_TEST_CASE(notification_passes_to_the_next_waiter_although_the_state_was_lost)
 {
     store.run(words{"DEL", keys[0]});
     signal();
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(signal_can_be_passed_on_although_the_state_was_lost)
     BOOST_TEST(owner() == "b#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(signal_without_sleepers_leaves_nothing)
+BOOST_AUTO_TEST_CASE(signal_without_waiters_leaves_nothing)
 {
     condition = "other";
     signal();
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(signal_without_sleepers_leaves_nothing)
     TEST_WORDS(queue());
 }
 
-BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_section)
+BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_critical_section)
 {
     signal();
     release("d#1.1", fence(), "s");
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_section)
     TEST_WORDS(sleepers(), "b#1.2", "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_next_sleep)
+BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_next_wait)
 {
     signal();
     release("d#1.1", fence(), "s");
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_next_sleep)
 }
 
 // A signal whose receiver dies goes to the next one, wherever it dies.
-BOOST_AUTO_TEST_CASE(the_signal_of_a_dead_waiter_is_passed_on)
+BOOST_AUTO_TEST_CASE(the_notification_of_a_disconnected_waiter_passes_to_the_next)
 {
     signal();
     store.subscribers["w:a#1"] = 0;
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(the_signal_of_a_dead_waiter_is_passed_on)
     TEST_WORDS(sleepers(), "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(the_signal_of_a_dead_holder_is_passed_on)
+BOOST_AUTO_TEST_CASE(the_notification_of_a_crashed_holder_passes_to_the_next)
 {
     signal();
     release("d#1.1", fence(), "s");
@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(the_signal_of_a_dead_holder_is_passed_on)
     TEST_WORDS(sleepers(), "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(the_signal_of_a_waiter_who_gives_up_is_passed_on)
+BOOST_AUTO_TEST_CASE(the_notification_of_a_cancelled_waiter_passes_to_the_next)
 {
     signal();
     cancel("a#1.2");
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(the_signal_of_a_waiter_who_gives_up_is_passed_on)
     BOOST_TEST(owner() == "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(the_signal_of_a_section_that_went_wrong_is_passed_on)
+BOOST_AUTO_TEST_CASE(the_notification_of_a_failed_critical_section_passes_to_the_next)
 {
     signal();
     release("d#1.1", fence(), "s");
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(the_signal_of_a_section_that_went_wrong_is_passed_on)
     BOOST_TEST(owner() == "b#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(the_signal_follows_its_receiver_to_another_connection)
+BOOST_AUTO_TEST_CASE(the_notification_follows_its_receiver_to_another_connection)
 {
     store.subscribers["w:a#2"] = 1;
     signal();
@@ -280,14 +280,14 @@ BOOST_AUTO_TEST_CASE(the_signal_follows_its_receiver_to_another_connection)
     TEST_WORDS(queue(), "b#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(who_sleeps_and_gives_up_is_forgotten)
+BOOST_AUTO_TEST_CASE(a_cancelled_waiter_of_a_condition_is_forgotten)
 {
     cancel("b#1.2");
     TEST_WORDS(sleepers(), "a#1.2", "c#1.2");
     TEST_WORDS(queue());
 }
 
-BOOST_AUTO_TEST_CASE(who_sleeps_keeps_its_place_over_another_connection)
+BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_keeps_its_position_over_a_reconnect)
 {
     store.subscribers["w:b#2"] = 1;
     BOOST_TEST(resync("b#1.2", "b#2.2")[0] == "asleep");
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_keeps_its_place_over_another_connection)
     BOOST_TEST(nudge("b#1.2")[0] == "gone");
 }
 
-BOOST_AUTO_TEST_CASE(wake_moves_without_a_signal)
+BOOST_AUTO_TEST_CASE(wake_moves_a_waiter_without_a_notification)
 {
     BOOST_TEST(wake("b#1.2", "b#1.2")[6] == "1");
     TEST_WORDS(queue(), "b#1.2");
@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(wake_gets_a_free_lock)
     TEST_WORDS(this->told());
 }
 
-BOOST_AUTO_TEST_CASE(wake_finds_who_sleeps_by_any_of_its_ids)
+BOOST_AUTO_TEST_CASE(wake_finds_a_waiter_by_any_of_its_ids)
 {
     store.subscribers["w:b#3"] = 1;
     resync("b#1.2", "b#2.2");
@@ -327,13 +327,13 @@ BOOST_AUTO_TEST_CASE(wake_finds_who_sleeps_by_any_of_its_ids)
     TEST_WORDS(sleepers(), "a#1.2", "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(wake_takes_the_lock_from_a_dead_owner)
+BOOST_AUTO_TEST_CASE(wake_ends_an_expired_grant)
 {
     pass(5s);
     BOOST_TEST(wake("b#1.2", "b#1.2")[0] == "own");
 }
 
-BOOST_AUTO_TEST_CASE(all_keys_live_as_long_as_somebody_asks)
+BOOST_AUTO_TEST_CASE(all_keys_live_as_long_as_a_waiter_sends_nudges)
 {
     release("d#1.1", fence(), "s");
     for (int i = 0; i < 20; ++i)
@@ -346,14 +346,14 @@ BOOST_AUTO_TEST_CASE(all_keys_live_as_long_as_somebody_asks)
     BOOST_TEST(store.key_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(all_keys_end_when_nobody_asks)
+BOOST_AUTO_TEST_CASE(all_keys_expire_without_nudges)
 {
     BOOST_TEST(store.key_count() != 0U);
     pass(1h);
     BOOST_TEST(store.key_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_queue_ends_to_which_a_signal_was_passed_on)
+BOOST_AUTO_TEST_CASE(a_queue_that_a_notification_created_expires)
 {
     signal();
     cancel("a#1.2");
@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(a_queue_ends_to_which_a_signal_was_passed_on)
 
 // --- many conditions ----------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_condition_on_which_nobody_sleeps_is_forgotten)
+BOOST_AUTO_TEST_CASE(a_condition_without_waiters_is_forgotten)
 {
     release("d#1.1", fence());
     for (int i = 0; i < 2000; ++i)
@@ -392,7 +392,7 @@ BOOST_AUTO_TEST_CASE(a_condition_on_which_nobody_sleeps_is_forgotten)
     TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(all_who_sleep_are_prolonged_on_however_many_conditions)
+BOOST_AUTO_TEST_CASE(the_keys_of_any_number_of_conditions_are_renewed)
 {
     release("d#1.1", fence());
     const auto sleep_on = [&](int number)

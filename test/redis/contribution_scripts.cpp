@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_is_made_with_the_commit)
     BOOST_TEST(number() == "1");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_repeated_is_made_once)
+BOOST_AUTO_TEST_CASE(a_repeated_contribution_or_withdrawal_takes_effect_once)
 {
     acquire("a#1.1");
     const std::int64_t fence_of_it = fence();
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(what_is_repeated_is_made_once)
     BOOST_TEST(number() == "0");
 }
 
-BOOST_AUTO_TEST_CASE(who_comes_after_the_lease_finds_it_undone)
+BOOST_AUTO_TEST_CASE(an_acquirer_finds_an_expired_contribution_undone)
 {
     contribute("a#1.1", mine, "1");
     contribute("b#1.1", other, "3");
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(who_comes_after_the_lease_finds_it_undone)
     BOOST_TEST(store.hash("state")->size() == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_undone_while_the_lock_is_owned)
+BOOST_AUTO_TEST_CASE(nothing_is_undone_while_the_lock_is_held)
 {
     contribute("a#1.1", mine, "1");
     pass(14s);
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_undone_while_the_lock_is_owned)
     BOOST_TEST(fetch("c#1.1", fence())[6] == "1:n1:5");
 }
 
-BOOST_AUTO_TEST_CASE(a_section_that_writes_nothing_ends_it_too)
+BOOST_AUTO_TEST_CASE(a_critical_section_that_writes_nothing_undoes_it_too)
 {
     contribute("a#1.1", mine, "1");
     sleep("d#1.1", "d#1.2");
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_section_that_writes_nothing_ends_it_too)
     BOOST_TEST(owner() == "d#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(who_sleeps_is_told_when_to_look_and_is_woken)
+BOOST_AUTO_TEST_CASE(a_waiter_learns_when_to_nudge_and_is_notified)
 {
     contribute("a#1.1", mine, "1");
     contribute("b#1.1", "b/1 -2 n elsewhere state", "3");
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_is_told_when_to_look_and_is_woken)
     BOOST_TEST(field("signalled c.2") == "c");
 }
 
-BOOST_AUTO_TEST_CASE(what_adds_nothing_is_there_to_wake)
+BOOST_AUTO_TEST_CASE(a_contribution_of_0_notifies_when_it_expires)
 {
     contribute("a#1.1", "a/1 0 n c state", "1");
     sleep("b#1.1", "b#1.2");
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(what_adds_nothing_is_there_to_wake)
     BOOST_TEST(number() == "1");
 }
 
-BOOST_AUTO_TEST_CASE(who_sleeps_on_what_lapsed_meanwhile_is_woken_at_once)
+BOOST_AUTO_TEST_CASE(a_wait_after_the_contribution_expired_is_notified_at_once)
 {
     contribute("a#1.1", mine, "1");
     pass(14s);
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_on_what_lapsed_meanwhile_is_woken_at_once)
     BOOST_TEST(number() == "0");
 }
 
-BOOST_AUTO_TEST_CASE(a_contribution_is_taken_back_once)
+BOOST_AUTO_TEST_CASE(a_contribution_is_withdrawn_once)
 {
     contribute("a#1.1", mine, "1");
     BOOST_TEST(take_back("a#1.2", mine, "0")[0] == "released");
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_is_taken_back_once)
     BOOST_TEST(acquire("b#1.1")[6] == "1:n1:0");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_undone_is_not_taken_back)
+BOOST_AUTO_TEST_CASE(an_undone_contribution_cannot_be_withdrawn)
 {
     contribute("a#1.1", mine, "1");
     pass(16s);
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(what_is_undone_is_not_taken_back)
     BOOST_TEST(owner() == "");
 }
 
-BOOST_AUTO_TEST_CASE(keeping_extends)
+BOOST_AUTO_TEST_CASE(keep_renews_a_contribution)
 {
     contribute("a#1.1", mine, "1");
     pass(10s);
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(keeping_extends)
     BOOST_TEST(bound().size() <= 1U);
 }
 
-BOOST_AUTO_TEST_CASE(keeping_several_of_several_locks)
+BOOST_AUTO_TEST_CASE(keep_renews_contributions_of_several_locks)
 {
     contribute("a#1.1", mine, "1");
     keys = {"lock2", "state2"};
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(keeping_several_of_several_locks)
     BOOST_TEST(store.hash("state2")->at("n") == "0");
 }
 
-BOOST_AUTO_TEST_CASE(what_ends_is_undone_as_soon_as_the_lock_is_free)
+BOOST_AUTO_TEST_CASE(an_ended_contribution_is_undone_as_soon_as_the_lock_is_free)
 {
     contribute("a#1.1", mine, "1");
     sleep("d#1.1", "d#1.2");
@@ -280,7 +280,7 @@ BOOST_AUTO_TEST_CASE(what_ends_is_undone_as_soon_as_the_lock_is_free)
     BOOST_TEST(number() == "0");
 }
 
-BOOST_AUTO_TEST_CASE(the_lock_does_not_expire_before_all_is_undone)
+BOOST_AUTO_TEST_CASE(the_keys_do_not_expire_before_all_contributions_are_undone)
 {
     contribute("a#1.1", mine, "1");
     pass(48h);
@@ -448,7 +448,7 @@ BOOST_AUTO_TEST_CASE(many_are_undone_and_many_are_woken_in_several_steps)
     BOOST_TEST(queue().size() + 1 + static_cast<std::size_t>(rounds - 1) == 600U);
 }
 
-BOOST_AUTO_TEST_CASE(what_lapses_wakes_all_who_sleep_however_many)
+BOOST_AUTO_TEST_CASE(an_expired_contribution_notifies_any_number_of_waiters)
 {
     contribute("a#1.1", mine, "1");
     for (int i = 0; i < 600; ++i)
@@ -464,7 +464,7 @@ BOOST_AUTO_TEST_CASE(what_lapses_wakes_all_who_sleep_however_many)
     BOOST_TEST(number() == "0");
 }
 
-BOOST_AUTO_TEST_CASE(who_falls_asleep_meanwhile_is_not_meant)
+BOOST_AUTO_TEST_CASE(a_waiter_that_was_added_later_is_not_notified)
 {
     contribute("a#1.1", mine, "1");
     for (int i = 0; i < 2 * 511 + 1; ++i)

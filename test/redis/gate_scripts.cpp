@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_reset_leaves_the_generation)
     BOOST_TEST(generation == first + 1);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_set_is_not_set_again)
+BOOST_AUTO_TEST_CASE(setting_a_set_event_changes_nothing)
 {
     set("x+1");
     const std::int64_t first = generation;
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(the_first_one_decides)
     BOOST_TEST(read() == "closed");
 }
 
-BOOST_AUTO_TEST_CASE(a_gate_lives_for_as_long_as_somebody_waits)
+BOOST_AUTO_TEST_CASE(a_gate_lives_as_long_as_it_has_waiters)
 {
     wait("a#1");
     for (int i = 0; i < 20; ++i)
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(the_last_arrival_opens)
     BOOST_TEST(read() == "open");
 }
 
-BOOST_AUTO_TEST_CASE(who_arrives_can_wait_with_the_same_command)
+BOOST_AUTO_TEST_CASE(an_arrival_can_wait_with_the_same_command)
 {
     number = 2;
     BOOST_TEST(count_down(1, "x+1", "", "a#1") == "closed");
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_latch_is_kept_for_as_long_as_it_is_said)
     BOOST_TEST(store.key_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(who_looks_leaves_nothing)
+BOOST_AUTO_TEST_CASE(reading_creates_no_key)
 {
     read();
     BOOST_TEST(store.key_count() == 0U);
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_is_taken_back_unless_all_have_met)
     BOOST_TEST(withdraw("b+1") == "open");
 }
 
-BOOST_AUTO_TEST_CASE(an_arrival_lapses_after_a_lease)
+BOOST_AUTO_TEST_CASE(an_arrival_expires_after_a_lease)
 {
     meet_here(2);
     arrive("a+1", "a#1");
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_lapses_after_a_lease)
     TEST_WORDS(told(), "w:b#1 open gate", "w:a#1 open gate");
 }
 
-BOOST_AUTO_TEST_CASE(who_drops_out_is_not_waited_for)
+BOOST_AUTO_TEST_CASE(the_others_do_not_wait_for_a_participant_that_dropped_out)
 {
     meet_here(3);
     keep = "86400000";
@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(who_drops_out_is_not_waited_for)
     BOOST_TEST(arrive("a+3", "a#1") == "empty");
 }
 
-BOOST_AUTO_TEST_CASE(a_barrier_that_nobody_uses_is_forgotten)
+BOOST_AUTO_TEST_CASE(an_unused_barrier_is_forgotten)
 {
     meet_here(2);
     arrive("a+1", "a#1");
@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(a_barrier_that_nobody_uses_is_forgotten)
 
 // --- all ----------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_clock_that_is_set_back_takes_the_gate_s_along)
+BOOST_AUTO_TEST_CASE(the_clock_of_a_gate_continues_after_the_clock_was_set_back)
 {
     meet_here(2);
     arrive("a+1", "a#1");

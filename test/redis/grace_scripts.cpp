@@ -55,8 +55,7 @@ BOOST_FIXTURE_TEST_CASE(a_lock_without_memory_is_granted_when_the_grace_is_over,
     BOOST_TEST(nudge("a#1.1")[0] == "own");
 }
 
-BOOST_FIXTURE_TEST_CASE(a_holder_that_the_server_forgot_gets_its_lock_during_the_grace,
-                        script_scene)
+BOOST_FIXTURE_TEST_CASE(a_forgotten_holder_reclaims_its_lock_during_the_grace, script_scene)
 {
     begin_grace(10s);
     const std::int64_t fence = start - 1'000'000;
@@ -241,7 +240,7 @@ BOOST_FIXTURE_TEST_CASE(a_state_of_a_clock_that_was_ahead_counts_as_outdated, sc
     BOOST_TEST(acquire("b#1.2")[0] == "own");
 }
 
-BOOST_FIXTURE_TEST_CASE(contributions_of_an_outdated_state_lapse_after_the_grace, script_scene)
+BOOST_FIXTURE_TEST_CASE(contributions_of_an_outdated_state_expire_after_the_grace, script_scene)
 {
     keys.emplace_back("state");
     store.run(words{"HSET", "state", "n", "1"});

@@ -52,7 +52,7 @@ struct monitor_scene : script_scene
 
 BOOST_FIXTURE_TEST_SUITE(redis_monitor_scripts, monitor_scene)
 
-BOOST_AUTO_TEST_CASE(who_is_granted_the_lock_at_once_is_told_the_state)
+BOOST_AUTO_TEST_CASE(an_immediate_grant_contains_the_state)
 {
     const words told = acquire("a#1.1");
     BOOST_TEST(told[0] == "own");
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(who_is_granted_the_lock_at_once_is_told_the_state)
     BOOST_TEST(acquire("b#1.1", "try")[6] == "1:n2:12");
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_is_told_its_position)
+BOOST_AUTO_TEST_CASE(a_waiter_learns_its_position)
 {
     acquire("a#1.1");
     BOOST_TEST(acquire("b#1.1")[6] == "0");
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_message_carries_an_empty_state_too)
     BOOST_TEST(carried() == "=");
 }
 
-BOOST_AUTO_TEST_CASE(who_was_signalled_by_a_transaction_is_told_the_state)
+BOOST_AUTO_TEST_CASE(the_grant_after_a_transaction_s_notification_contains_the_state)
 {
     acquire("a#1.1");
     leave("a#1.1", fence(), "a#1.2");
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_large_state_is_left_to_a_question)
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_lock_is_handed_on_though_its_state_is_none)
+BOOST_AUTO_TEST_CASE(a_lock_is_handed_over_although_its_state_is_damaged)
 {
     acquire("a#1.1");
     acquire("b#1.1");
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_message_may_be_followed_by_a_question_for_the_state)
     BOOST_TEST(left() == 15'000'000);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_not_the_owner_is_not_told_the_state)
+BOOST_AUTO_TEST_CASE(only_the_holder_can_fetch_the_state)
 {
     acquire("a#1.1");
     const std::int64_t former = fence();
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(who_is_not_the_owner_is_not_told_the_state)
     BOOST_TEST(left() == 4'000'000);
 }
 
-BOOST_AUTO_TEST_CASE(who_asks_too_late_has_lost_the_lock)
+BOOST_AUTO_TEST_CASE(a_late_fetch_reports_the_lost_lock)
 {
     acquire("a#1.1");
     const std::int64_t former = fence();
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(who_asks_too_late_has_lost_the_lock)
     BOOST_TEST(owner() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_lock_that_was_forgotten_can_not_tell)
+BOOST_AUTO_TEST_CASE(a_fetch_from_a_forgotten_lock_is_answered_unknown)
 {
     acquire("a#1.1");
     const std::int64_t former = fence();
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(a_lock_that_was_forgotten_can_not_tell)
     BOOST_TEST(fetch("a#1.1", former)[0] == "unknown");
 }
 
-BOOST_AUTO_TEST_CASE(who_holds_on_to_a_lock_that_was_forgotten_does_not_commit)
+BOOST_AUTO_TEST_CASE(a_holder_that_reclaims_a_forgotten_lock_cannot_commit)
 {
     acquire("a#1.1");
     const std::int64_t former = fence();
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(who_holds_on_to_a_lock_that_was_forgotten_does_not_commit)
 }
 
 // A replica that has missed a commit and the grant after it takes over.
-BOOST_AUTO_TEST_CASE(who_gets_its_lock_back_from_another_server_does_not_commit)
+BOOST_AUTO_TEST_CASE(a_holder_that_reclaims_its_lock_from_another_server_cannot_commit)
 {
     acquire("b#1.1");
     leave("b#1.1", fence(), "", {}, {"n", "=13"});
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(who_gets_its_lock_back_from_another_server_does_not_commit)
 }
 
 // The server's clock was set forward, and contributions may have lapsed as well as the lease.
-BOOST_AUTO_TEST_CASE(nor_does_who_gets_it_back_from_nobody)
+BOOST_AUTO_TEST_CASE(a_holder_that_reclaims_a_free_lock_cannot_commit)
 {
     acquire("a#1.1");
     const std::int64_t mine = fence();
@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(nor_does_who_gets_it_back_from_nobody)
     BOOST_TEST(leave("a#2.1", mine, "", {}, {"n", "=14"})[0] == "unknown");
 }
 
-BOOST_AUTO_TEST_CASE(who_has_had_its_lock_all_the_time_commits)
+BOOST_AUTO_TEST_CASE(a_holder_that_reconnects_in_time_commits)
 {
     acquire("a#1.1");
     const std::int64_t mine = fence();
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_refused)
     BOOST_TEST(owner() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_section_that_can_not_be_committed_signals_nobody)
+BOOST_AUTO_TEST_CASE(a_refused_commit_notifies_nobody)
 {
     acquire("a#1.1");
     leave("a#1.1", fence(), "a#1.2");

@@ -31,7 +31,7 @@ BOOST_FIXTURE_TEST_SUITE(redis_pool_scripts, pool_scene)
 
 // --- acquire ------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(acquire_what_is_there)
+BOOST_AUTO_TEST_CASE(acquire_of_available_units)
 {
     const std::string now = std::to_string(start);
     TEST_WORDS(acquire("a#1.1", 2), "own", now, now, std::to_string(start + 4'000'000), "0", "0",
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(more_than_the_capacity_is_impossible)
     BOOST_TEST(store.hash("pool") == nullptr);
 }
 
-BOOST_AUTO_TEST_CASE(another_capacity_is_refused_and_the_pool_s_is_told)
+BOOST_AUTO_TEST_CASE(a_refusal_of_another_capacity_reports_the_capacity_of_the_pool)
 {
     acquire("a#1.1", 1);
     capacity = 5;
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(another_capacity_is_refused_and_the_pool_s_is_told)
     BOOST_TEST(held() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(another_capacity_is_accepted_by_those_who_adopt)
+BOOST_AUTO_TEST_CASE(a_client_that_adopts_accepts_another_capacity)
 {
     acquire("a#1.1", 3);
     capacity = 5;
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(another_capacity_is_accepted_by_those_who_adopt)
 }
 
 // Somebody else may have made the pool anew, after it was forgotten.
-BOOST_AUTO_TEST_CASE(another_capacity_that_nobody_has_set_is_refused_also_later)
+BOOST_AUTO_TEST_CASE(another_capacity_that_was_never_set_is_refused_later_too)
 {
     acquire("a#1.1", 1);
     capacity = 5;
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(units_can_be_added_up_to_the_capacity_that_was_set)
 
 // --- acquire, again -----------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(acquire_with_the_place_that_one_had)
+BOOST_AUTO_TEST_CASE(acquire_with_a_former_ticket)
 {
     acquire("a#1.1", 3);
     pass(1s);
@@ -216,14 +216,14 @@ BOOST_AUTO_TEST_CASE(acquire_with_the_place_that_one_had)
     TEST_WORDS(queue(), "c#1.1", "b#1.1", "d#1.1");
 }
 
-BOOST_AUTO_TEST_CASE(a_place_that_is_yet_to_come_is_not_given)
+BOOST_AUTO_TEST_CASE(a_ticket_of_the_future_is_replaced)
 {
     acquire("a#1.1", 3);
     BOOST_TEST(acquire("b#1.1", 1, "queue", store.clock + 10'000'000)[4] ==
                std::to_string(store.clock));
 }
 
-BOOST_AUTO_TEST_CASE(those_who_come_in_the_same_moment_stand_in_their_order)
+BOOST_AUTO_TEST_CASE(waiters_of_the_same_microsecond_keep_their_order)
 {
     acquire("a#1.1", 3);
     acquire("d#1.1", 1);
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(those_who_come_in_the_same_moment_stand_in_their_order)
     TEST_WORDS(queue(), "b#1.2", "d#1.1", "c#1.1", "b#1.1");
 }
 
-BOOST_AUTO_TEST_CASE(an_old_place_does_not_take_the_newest_ticket_back)
+BOOST_AUTO_TEST_CASE(a_former_ticket_does_not_lower_the_newest_one)
 {
     acquire("a#1.1", 3);
     acquire("d#1.1", 1);
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(an_old_place_does_not_take_the_newest_ticket_back)
     TEST_WORDS(queue(), "c#1.1", "d#1.1", "b#1.1");
 }
 
-BOOST_AUTO_TEST_CASE(who_comes_in_front_of_all_and_fits_has_it_at_once)
+BOOST_AUTO_TEST_CASE(a_former_ticket_at_the_head_is_granted_at_once)
 {
     acquire("a#1.1", 2);
     acquire("b#1.1", 2);
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(who_comes_in_front_of_all_and_fits_has_it_at_once)
     TEST_WORDS(queue(), "b#1.1");
 }
 
-BOOST_AUTO_TEST_CASE(a_try_that_is_in_vain_keeps_what_it_has_found_out)
+BOOST_AUTO_TEST_CASE(a_failed_try_ends_expired_grants)
 {
     acquire("a#1.1", 2);
     pass(1s);
@@ -314,7 +314,7 @@ BOOST_AUTO_TEST_CASE(keys_in_use_live_on)
         BOOST_TEST(store.exists(key));
 }
 
-BOOST_AUTO_TEST_CASE(try_gets_units_for_which_only_the_dead_wait)
+BOOST_AUTO_TEST_CASE(try_is_granted_units_if_all_waiters_are_disconnected)
 {
     acquire("a#1.1", 2);
     acquire("x#1.1", 3);
@@ -353,7 +353,7 @@ BOOST_AUTO_TEST_CASE(release_serves_as_many_as_fit)
     BOOST_TEST(held() == 2);
 }
 
-BOOST_AUTO_TEST_CASE(the_dead_are_left_out)
+BOOST_AUTO_TEST_CASE(disconnected_waiters_are_skipped)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 3));
     acquire("x#1.1", 3);
@@ -363,7 +363,7 @@ BOOST_AUTO_TEST_CASE(the_dead_are_left_out)
     BOOST_TEST(!store.hash("pool")->contains("w x#1.1"));
 }
 
-BOOST_AUTO_TEST_CASE(many_dead_take_more_than_one_call)
+BOOST_AUTO_TEST_CASE(skipping_many_disconnected_waiters_takes_several_calls)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 3));
     store.subscribers["w:x#1"] = 1;
@@ -391,7 +391,7 @@ BOOST_AUTO_TEST_CASE(release_over_another_connection)
     BOOST_TEST(value() == 3);
 }
 
-BOOST_AUTO_TEST_CASE(release_of_what_is_lost)
+BOOST_AUTO_TEST_CASE(release_of_a_lost_permit)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));
     pass(4s);
@@ -411,7 +411,7 @@ BOOST_AUTO_TEST_CASE(release_of_another_grant)
     BOOST_TEST(release("a#1.1", second)[0] == "released");
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_left_of_who_has_given_back)
+BOOST_AUTO_TEST_CASE(a_release_leaves_no_record_of_the_holder)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));
     release("a#1.1", fence);
@@ -420,7 +420,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_of_who_has_given_back)
     BOOST_TEST(!store.exists("pool{done}"));
 }
 
-BOOST_AUTO_TEST_CASE(what_was_given_back_long_ago_is_forgotten)
+BOOST_AUTO_TEST_CASE(an_old_release_is_forgotten)
 {
     idle = "36000000";
     release("a#1.1", fence_of(acquire("a#1.1", 1)), "a#0.0");
@@ -433,7 +433,7 @@ BOOST_AUTO_TEST_CASE(what_was_given_back_long_ago_is_forgotten)
     BOOST_TEST(store.zset("pool{done}")->scores.size() == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(what_happened_long_ago_is_not_known)
+BOOST_AUTO_TEST_CASE(an_old_loss_is_forgotten)
 {
     idle = "36000000";
     const std::int64_t fence = fence_of(acquire("a#1.1", 1));
@@ -458,7 +458,7 @@ BOOST_AUTO_TEST_CASE(units_that_are_left_outside_do_not_come_back)
     BOOST_TEST(value() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_part_is_given_back_or_left_outside)
+BOOST_AUTO_TEST_CASE(units_of_a_permit_can_be_released_or_taken_for_good)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 3));
     acquire("b#1.1", 1);
@@ -485,7 +485,7 @@ BOOST_AUTO_TEST_CASE(add_is_done_once)
     BOOST_TEST(value() == 3);
 }
 
-BOOST_AUTO_TEST_CASE(what_was_added_long_ago_is_forgotten)
+BOOST_AUTO_TEST_CASE(an_old_addition_is_forgotten)
 {
     outside = 3;
     add(1, "a#0+1");
@@ -498,7 +498,7 @@ BOOST_AUTO_TEST_CASE(what_was_added_long_ago_is_forgotten)
 }
 
 // Who comes back after a long time must not take or add the same units again.
-BOOST_AUTO_TEST_CASE(what_was_taken_or_added_is_remembered_for_long)
+BOOST_AUTO_TEST_CASE(a_take_or_an_addition_is_remembered_for_an_hour)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 1));
     release("a#1.1", fence, "a#0.0", 1);
@@ -522,7 +522,7 @@ BOOST_AUTO_TEST_CASE(create_tells_whether_it_did)
     BOOST_TEST(value() == 2);
 }
 
-BOOST_AUTO_TEST_CASE(what_has_no_lease_is_kept)
+BOOST_AUTO_TEST_CASE(units_without_a_holder_do_not_expire)
 {
     add(0, "a#0+0");
     const std::int64_t fence = fence_of(acquire("a#1.1", 1));
@@ -616,7 +616,7 @@ BOOST_AUTO_TEST_CASE(leases_end_although_the_clock_was_set_back)
     BOOST_TEST(nudge("b#1.1")[0] == "own");
 }
 
-BOOST_AUTO_TEST_CASE(who_asks_is_alive)
+BOOST_AUTO_TEST_CASE(a_nudge_proves_that_its_waiter_is_connected)
 {
     acquire("a#1.1", 3);
     acquire("x#1.1", 1);
@@ -634,7 +634,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_never_shortened)
     BOOST_TEST(resync("a#1.1", "a#2.1", fence, 1)[3] == end);
 }
 
-BOOST_AUTO_TEST_CASE(what_was_given_back_is_not_taken_again)
+BOOST_AUTO_TEST_CASE(a_late_renewal_does_not_restore_released_units)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 3));
     renew("a#1.1", fence, 1);
@@ -665,7 +665,7 @@ BOOST_AUTO_TEST_CASE(several_in_one_command)
     BOOST_TEST(back[9] == second);
 }
 
-BOOST_AUTO_TEST_CASE(waiters_are_told_when_to_ask_again)
+BOOST_AUTO_TEST_CASE(waiters_learn_when_to_nudge)
 {
     acquire("a#1.1", 1);
     pass(1s);
@@ -738,7 +738,7 @@ BOOST_AUTO_TEST_CASE(units_are_left_outside_once_over_any_number_of_connections)
     BOOST_TEST(field("outside") == "1");
 }
 
-BOOST_AUTO_TEST_CASE(resync_serves_those_who_fit)
+BOOST_AUTO_TEST_CASE(resync_grants_units_to_waiters)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 3));
     acquire("b#1.1", 1);
@@ -753,7 +753,7 @@ BOOST_AUTO_TEST_CASE(resync_serves_those_who_fit)
 }
 
 // The units of somebody who died go to the first, though its new id is told after the holder's.
-BOOST_AUTO_TEST_CASE(those_who_come_back_together_are_not_overtaken)
+BOOST_AUTO_TEST_CASE(waiters_that_reconnect_together_keep_their_order)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 1));
     acquire("d#1.1", 2);
@@ -777,7 +777,7 @@ BOOST_AUTO_TEST_CASE(those_who_come_back_together_are_not_overtaken)
 }
 
 // A replica that takes over may have missed the grant.
-BOOST_AUTO_TEST_CASE(a_holder_comes_back_to_a_server_that_missed_its_grant)
+BOOST_AUTO_TEST_CASE(a_holder_reconnects_to_a_server_that_missed_its_grant)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 1));
     BOOST_TEST(resync("b#1.1", "b#2.1", fence + 10, 2)[0] == "own");
@@ -789,7 +789,7 @@ BOOST_AUTO_TEST_CASE(a_holder_comes_back_to_a_server_that_missed_its_grant)
     BOOST_TEST(!store.hash("pool")->contains("w c#2.1"));
 }
 
-BOOST_AUTO_TEST_CASE(grants_are_above_what_has_come_back)
+BOOST_AUTO_TEST_CASE(new_tokens_are_above_reclaimed_ones)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 1));
     store = {};
@@ -824,7 +824,7 @@ BOOST_AUTO_TEST_CASE(as_far_as_they_fit)
     BOOST_TEST(held() == 2);
 }
 
-BOOST_AUTO_TEST_CASE(what_was_lost_does_not_come_back)
+BOOST_AUTO_TEST_CASE(a_lost_permit_cannot_be_reclaimed)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));
     pass(4s);
@@ -1030,7 +1030,7 @@ BOOST_FIXTURE_TEST_CASE(signals_that_come_back_do_not_add_up_either, signal_scen
     BOOST_TEST(value() == 1);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_signal_that_comes_back_is_not_the_next_one, signal_scene)
+BOOST_FIXTURE_TEST_CASE(an_expired_set_does_not_merge_with_the_next_one, signal_scene)
 {
     acquire("a#1.1", 1);
     acquire("b#1.1", 1);

@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(acquire_queues_in_order)
     TEST_WORDS(queue(), "b#1.1", "c#1.1", "b#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(acquire_with_the_place_that_one_had)
+BOOST_AUTO_TEST_CASE(acquire_with_a_former_ticket)
 {
     acquire("a#1.1");
     pass(1s);
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(try_does_not_queue)
     TEST_WORDS(queue());
 }
 
-BOOST_AUTO_TEST_CASE(try_gets_a_lock_for_which_only_the_dead_wait)
+BOOST_AUTO_TEST_CASE(try_is_granted_a_lock_if_all_waiters_are_disconnected)
 {
     acquire("a#1.1");
     acquire("x#1.1");
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(try_gets_a_lock_for_which_only_the_dead_wait)
     BOOST_TEST(owner() == "c#1.1");
 }
 
-BOOST_AUTO_TEST_CASE(acquire_finds_that_the_owner_is_gone)
+BOOST_AUTO_TEST_CASE(acquire_ends_an_expired_grant)
 {
     acquire("a#1.1");
     acquire("b#1.1");
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(release_by_a_cohort_puts_the_next_grant_above_its_fences)
     BOOST_TEST(fence() == start + 61);
 }
 
-BOOST_AUTO_TEST_CASE(release_of_what_is_not_held)
+BOOST_AUTO_TEST_CASE(release_without_a_grant)
 {
     BOOST_TEST(release("a#1.1", start)[0] == "unknown");
     BOOST_TEST(store.key_count() == 0U);
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(release_after_the_end_of_the_lease)
     BOOST_TEST(owner() == "b#1.1");
 }
 
-BOOST_AUTO_TEST_CASE(release_skips_the_dead)
+BOOST_AUTO_TEST_CASE(release_skips_disconnected_waiters)
 {
     acquire("a#1.1");
     for (int i = 0; i < 10; ++i)
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(release_skips_the_dead)
     TEST_WORDS(queue());
 }
 
-BOOST_AUTO_TEST_CASE(release_skips_so_many_dead_at_once_and_says_if_there_are_more)
+BOOST_AUTO_TEST_CASE(release_skips_a_limited_number_of_waiters_and_reports_more)
 {
     acquire("a#1.1");
     for (int i = 0; i < 100; ++i)
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(nudge_tells_how_things_stand)
 
 // --- renew, resync ------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(renew_what_is_held)
+BOOST_AUTO_TEST_CASE(renew_a_grant)
 {
     acquire("a#1.1");
     pass(3s);
@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(resync_reclaims_after_the_server_forgot)
     BOOST_TEST(fence() == first);
 }
 
-BOOST_AUTO_TEST_CASE(resync_takes_a_holder_out_of_a_queue_that_missed_its_grant)
+BOOST_AUTO_TEST_CASE(resync_removes_a_holder_from_a_queue_that_missed_its_grant)
 {
     acquire("a#1.1");
     acquire("b#1.1");
@@ -376,7 +376,7 @@ BOOST_AUTO_TEST_CASE(resync_takes_a_holder_out_of_a_queue_that_missed_its_grant)
     TEST_WORDS(queue());
 }
 
-BOOST_AUTO_TEST_CASE(resync_does_not_reclaim_what_others_were_granted)
+BOOST_AUTO_TEST_CASE(resync_does_not_reclaim_a_lock_that_was_granted_since)
 {
     acquire("a#1.1");
     const std::int64_t first = fence();
@@ -387,7 +387,7 @@ BOOST_AUTO_TEST_CASE(resync_does_not_reclaim_what_others_were_granted)
     BOOST_TEST(owner() == "b#1.1");
 }
 
-BOOST_AUTO_TEST_CASE(resync_takes_a_lock_from_one_whose_clock_was_behind_and_tells_it)
+BOOST_AUTO_TEST_CASE(resync_with_a_higher_token_ends_the_grant_of_a_server_that_was_behind)
 {
     acquire("a#1.1");
     const std::int64_t first = fence();
@@ -552,7 +552,7 @@ BOOST_AUTO_TEST_CASE(keys_that_are_not_ours_are_not_inspected)
     BOOST_TEST(break_lock()[0] == "foreign");
 }
 
-BOOST_AUTO_TEST_CASE(what_ended_sessions_have_announced_is_forgotten)
+BOOST_AUTO_TEST_CASE(announcements_of_ended_sessions_are_forgotten)
 {
     announce("a", "till", "1000");
     announce("b", "office", "60000");
@@ -584,7 +584,7 @@ BOOST_AUTO_TEST_CASE(a_broken_lock_goes_to_the_next_waiter)
 }
 
 // The message does not reach it.
-BOOST_AUTO_TEST_CASE(a_holder_that_comes_back_does_not_reclaim_a_broken_lock)
+BOOST_AUTO_TEST_CASE(a_holder_that_reconnects_does_not_reclaim_a_broken_lock)
 {
     acquire("a#1.1");
     const std::int64_t former = fence();
@@ -607,14 +607,14 @@ BOOST_AUTO_TEST_CASE(a_lock_is_broken_for_one_grant_only)
     BOOST_TEST(owner() == "b#1.1");
 }
 
-BOOST_AUTO_TEST_CASE(a_lock_that_nobody_holds_cannot_be_broken)
+BOOST_AUTO_TEST_CASE(a_free_lock_cannot_be_broken)
 {
     BOOST_TEST(break_lock()[6] == "0");
     TEST_WORDS(told());
     BOOST_TEST(store.key_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_user_who_may_not_announce_it_cannot_break_a_lock)
+BOOST_AUTO_TEST_CASE(a_user_without_the_channel_cannot_break_a_lock)
 {
     acquire("a#1.1");
     const auto before = *store.hash("lock");

@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(its_keys_expire_and_the_state_does_not)
     BOOST_TEST(value("n").value() == "13");
 }
 
-BOOST_AUTO_TEST_CASE(steps_see_what_those_before_have_done)
+BOOST_AUTO_TEST_CASE(steps_see_the_changes_of_earlier_steps)
 {
     transact("a#1.1", add("n", "1") + add("n", "2") + add("m", "3") + set("t", "=1") +
                           text("=", "t", "=1") + set("t", "=2"));
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_done_if_a_requirement_does_not_hold)
     BOOST_TEST(store.published.empty());
 }
 
-BOOST_AUTO_TEST_CASE(who_is_signalled_is_granted_the_lock)
+BOOST_AUTO_TEST_CASE(a_notified_waiter_is_granted_the_lock)
 {
     condition = "c";
     acquire("b#1.1");
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(who_is_signalled_is_granted_the_lock)
     BOOST_TEST(owner() == "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(who_sleeps_on_the_last_condition_is_signalled)
+BOOST_AUTO_TEST_CASE(the_waiter_of_the_last_condition_is_notified)
 {
     condition = "c";
     acquire("b#1.1");
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(more_are_signalled_than_one_script_moves)
 
 // --- who else is there --------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(it_does_not_wait_for_the_dead)
+BOOST_AUTO_TEST_CASE(it_does_not_wait_for_disconnected_waiters)
 {
     acquire("b#1.1");
     acquire("x#1.1");
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(it_does_not_overtake)
     BOOST_TEST((queue() == words{"a#1.1"}));
 }
 
-BOOST_AUTO_TEST_CASE(a_lock_without_memory_is_kept_for_who_may_have_it)
+BOOST_AUTO_TEST_CASE(a_lock_in_its_grace_executes_no_transaction)
 {
     begin_grace(1s);
     BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "queued");
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(a_lock_without_memory_is_kept_for_who_may_have_it)
     BOOST_TEST(value("n").value() == "12");
 }
 
-BOOST_AUTO_TEST_CASE(what_the_dead_have_contributed_does_not_count)
+BOOST_AUTO_TEST_CASE(expired_contributions_are_undone_first)
 {
     for (const bool deleted : {false, true})
     {
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(what_the_dead_have_contributed_does_not_count)
 
 // --- what is left to the client -----------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(what_no_double_says_exactly_is_left_to_the_client)
+BOOST_AUTO_TEST_CASE(a_number_beyond_a_double_is_left_to_the_client)
 {
     for (const char* each : {"999999999999999", "-99999999999999", "0"})
     {
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(what_no_double_says_exactly_is_left_to_the_client)
     BOOST_TEST(is_left(transact("a#1.1", number("<", "n", "1000000000000000")), "a#1.1"));
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_fit_is_left_to_the_client)
+BOOST_AUTO_TEST_CASE(a_result_out_of_range_is_left_to_the_client)
 {
     words step = add("n", "1");
     for (const auto& [least, most] : {std::pair("0", "12"), {"13", "20"}, {"0", "11"}})
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(it_is_carried_out_once)
     BOOST_TEST(value("n").value() == "14");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_old_is_forgotten)
+BOOST_AUTO_TEST_CASE(an_old_slot_is_forgotten)
 {
     store.run(words{"ZADD", "lock{done}", std::to_string(store.clock - 3'600'000'000), "old"});
     store.clock += 64 - store.clock % 64;
@@ -328,7 +328,7 @@ BOOST_AUTO_TEST_CASE(what_is_old_is_forgotten)
     BOOST_TEST((members("lock{done}") == words{"slot"}));
 }
 
-BOOST_AUTO_TEST_CASE(one_that_was_not_executed_is_carried_out_by_the_next)
+BOOST_AUTO_TEST_CASE(one_that_was_not_executed_is_executed_by_the_next_attempt)
 {
     since = store.clock;
     pass(10s);

@@ -21,7 +21,7 @@ BOOST_FIXTURE_TEST_SUITE(redis_transact_scripts_waiting, transact_scene)
 
 // --- in the queue -------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(it_is_carried_out_by_whoever_gives_the_lock_back)
+BOOST_AUTO_TEST_CASE(a_release_executes_it)
 {
     acquire("b#1.1");
     const words told = transact("a#1.1+", set("t", "=x y") + add("n", "1") + set("b", ""));
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(it_is_carried_out_by_whoever_gives_the_lock_back)
     BOOST_TEST(value("t").value() == "x y");
 }
 
-BOOST_AUTO_TEST_CASE(one_release_carries_out_all_who_wait)
+BOOST_AUTO_TEST_CASE(one_release_executes_all_waiting_ones)
 {
     acquire("b#1.1");
     for (int i = 1; i <= 5; ++i)
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(one_release_carries_out_all_who_wait)
     BOOST_TEST(value("n").value() == "18");
 }
 
-BOOST_AUTO_TEST_CASE(whoever_may_set_it_free_does_it)
+BOOST_AUTO_TEST_CASE(every_script_that_frees_the_lock_executes_it)
 {
     const auto wait = [this](const std::string& id)
     {
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(whoever_may_set_it_free_does_it)
     BOOST_TEST(value("n").value() == "35");
 }
 
-BOOST_AUTO_TEST_CASE(who_asks_for_it_is_told_by_a_message_too)
+BOOST_AUTO_TEST_CASE(a_nudge_that_executes_it_publishes_the_result_too)
 {
     acquire("b#1.1");
     transact("a#1.1+", add("n", "1"));
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(who_asks_for_it_is_told_by_a_message_too)
     BOOST_TEST(value("n").value() == "13");
 }
 
-BOOST_AUTO_TEST_CASE(who_does_not_see_the_state_grants_the_lock)
+BOOST_AUTO_TEST_CASE(a_script_without_the_state_key_grants_the_lock)
 {
     acquire("b#1.1");
     transact("a#1.1+", add("n", "1"));
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(who_does_not_see_the_state_grants_the_lock)
     BOOST_TEST(value("n").value() == "12");
 }
 
-BOOST_AUTO_TEST_CASE(who_is_granted_the_lock_by_an_answer_gets_no_message)
+BOOST_AUTO_TEST_CASE(a_grant_in_an_answer_publishes_no_message)
 {
     acquire("b#1.1");
     transact("a#1.1+", add("n", "1"));
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(who_is_granted_the_lock_by_an_answer_gets_no_message)
     BOOST_TEST((told() == words{"w:b#1 lost b#1.1"}));
 }
 
-BOOST_AUTO_TEST_CASE(what_can_not_be_decided_is_granted_the_lock)
+BOOST_AUTO_TEST_CASE(one_that_the_server_cannot_decide_is_granted_the_lock)
 {
     acquire("b#1.1");
     transact("a#1.1+", add("t", "1"));
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(what_can_not_be_decided_is_granted_the_lock)
     BOOST_TEST(store.hash("state") == nullptr);
 }
 
-BOOST_AUTO_TEST_CASE(a_state_that_is_gone_meanwhile_is_one_that_was_never_written)
+BOOST_AUTO_TEST_CASE(a_state_that_was_removed_meanwhile_is_empty)
 {
     acquire("b#1.1");
     transact("a#1.1+", set("n", "") + set("t", "") + set("b", ""));
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_is_gone_meanwhile_is_one_that_was_never_writte
     BOOST_TEST(owner() == "c#1.1+");
 }
 
-BOOST_AUTO_TEST_CASE(a_state_that_is_spoiled_meanwhile_is_left_to_the_client)
+BOOST_AUTO_TEST_CASE(a_state_that_was_damaged_meanwhile_is_left_to_the_client)
 {
     acquire("b#1.1");
     transact("a#1.1+", add("n", "1"));
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_is_spoiled_meanwhile_is_left_to_the_client)
     BOOST_TEST(owner() == "a#1.1+");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_wanted_may_be_any_text)
+BOOST_AUTO_TEST_CASE(its_texts_may_be_any_bytes)
 {
     using namespace std::string_literals;
     const std::string odd = "1:2:\0 :3"s;
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(what_is_wanted_may_be_any_text)
     BOOST_TEST(value(odd).value() == ":");
 }
 
-BOOST_AUTO_TEST_CASE(where_nobody_must_publish_it_is_carried_out_all_the_same)
+BOOST_AUTO_TEST_CASE(a_user_that_may_not_publish_executes_it_all_the_same)
 {
     acquire("b#1.1");
     transact("a#1.1+", add("n", "1"));
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(where_nobody_must_publish_it_is_carried_out_all_the_same)
     BOOST_TEST(value("n").value() == "13");
 }
 
-BOOST_AUTO_TEST_CASE(a_requirement_that_does_not_hold_is_told)
+BOOST_AUTO_TEST_CASE(an_unmet_requirement_is_reported)
 {
     acquire("b#1.1");
     transact("a#1.1+", number(">", "n", "12") + add("n", "1"));
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_requirement_that_does_not_hold_is_told)
     BOOST_TEST(!has_plan_of("a.1+"));
 }
 
-BOOST_AUTO_TEST_CASE(who_is_dead_is_not_carried_out)
+BOOST_AUTO_TEST_CASE(one_of_a_disconnected_client_is_not_executed)
 {
     acquire("b#1.1");
     transact("x#1.1+", add("n", "1"));
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(a_script_stops_after_64)
     BOOST_TEST(value("n").value() == "77");
 }
 
-BOOST_AUTO_TEST_CASE(it_does_not_overtake_those_whom_a_script_could_not_look_at)
+BOOST_AUTO_TEST_CASE(it_does_not_overtake_waiters_that_a_script_has_not_reached)
 {
     acquire("b#1.1");
     for (int i = 1; i <= 65; ++i)
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(its_fence_is_above_all_that_its_client_has_seen)
 
 // --- on a condition -----------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(it_sleeps_until_its_requirements_hold)
+BOOST_AUTO_TEST_CASE(it_waits_until_its_requirements_hold)
 {
     condition = "c";
     const words told = transact("a#1.1+", number(">", "n", "13") + add("n", "100"));
@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(it_sleeps_until_its_requirements_hold)
     BOOST_TEST(owner() == "");
 }
 
-BOOST_AUTO_TEST_CASE(those_who_wake_each_other_do_so_in_one_script)
+BOOST_AUTO_TEST_CASE(transactions_that_notify_each_other_are_executed_in_one_script)
 {
     condition = "c";
     for (int i = 3; i >= 1; --i)
@@ -324,7 +324,7 @@ BOOST_AUTO_TEST_CASE(those_who_wake_each_other_do_so_in_one_script)
                 words{"w:a#1 released a#1.1+", "w:a#1 released a#1.2+", "w:a#1 released a#1.3+"}));
 }
 
-BOOST_AUTO_TEST_CASE(one_that_is_woken_sees_the_state_that_is_left)
+BOOST_AUTO_TEST_CASE(a_notified_one_sees_the_new_state)
 {
     condition = "c";
     transact("a#1.1+", number("=", "n", "7") + add("n", "1"));
@@ -337,7 +337,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_woken_sees_the_state_that_is_left)
     BOOST_TEST(store.hash("state") == nullptr);
 }
 
-BOOST_AUTO_TEST_CASE(one_that_waited_in_the_queue_falls_asleep)
+BOOST_AUTO_TEST_CASE(one_in_the_queue_moves_to_its_condition)
 {
     acquire("b#1.1");
     condition = "c";
@@ -352,7 +352,7 @@ BOOST_AUTO_TEST_CASE(one_that_waited_in_the_queue_falls_asleep)
     BOOST_TEST(value("n").value() == "14");
 }
 
-BOOST_AUTO_TEST_CASE(a_signal_passes_by_the_dead)
+BOOST_AUTO_TEST_CASE(a_notification_skips_disconnected_clients)
 {
     condition = "c";
     transact("x#1.1+", number(">", "n", "12") + add("n", "1"));
@@ -367,7 +367,7 @@ BOOST_AUTO_TEST_CASE(a_signal_passes_by_the_dead)
     BOOST_TEST(sleepers().empty());
 }
 
-BOOST_AUTO_TEST_CASE(more_sleep_than_one_script_moves)
+BOOST_AUTO_TEST_CASE(more_wait_than_one_script_moves)
 {
     constexpr int many = 600;
     condition = "c";
@@ -392,7 +392,7 @@ BOOST_AUTO_TEST_CASE(more_sleep_than_one_script_moves)
     BOOST_TEST(store.run(words{"EXISTS", "lock{bound}"}).number == 0);
 }
 
-BOOST_AUTO_TEST_CASE(to_wake_many_in_vain_comes_to_an_end)
+BOOST_AUTO_TEST_CASE(many_notifications_in_vain_come_to_an_end)
 {
     constexpr int many = 600;
     condition = "c";
@@ -434,7 +434,7 @@ BOOST_AUTO_TEST_CASE(to_wake_many_in_vain_comes_to_an_end)
     }
 }
 
-BOOST_AUTO_TEST_CASE(one_that_sleeps_takes_no_lease_and_leaves_nothing)
+BOOST_AUTO_TEST_CASE(a_waiting_one_has_no_lease_and_leaves_nothing)
 {
     condition = "c";
     transact("a#1.1+", number(">", "n", "13"));
@@ -448,7 +448,7 @@ BOOST_AUTO_TEST_CASE(one_that_sleeps_takes_no_lease_and_leaves_nothing)
 
 // --- given up, and sent again -------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(who_gives_up_is_told_whether_it_was_in_time)
+BOOST_AUTO_TEST_CASE(a_cancellation_learns_whether_it_was_in_time)
 {
     acquire("b#1.1");
     transact("a#1.1+", add("n", "1"));
@@ -471,7 +471,7 @@ BOOST_AUTO_TEST_CASE(who_gives_up_is_told_whether_it_was_in_time)
     BOOST_TEST(give_up("a#1.3+")[0] == "cancelled");
 }
 
-BOOST_AUTO_TEST_CASE(over_another_connection_it_keeps_its_place)
+BOOST_AUTO_TEST_CASE(it_keeps_its_position_over_a_reconnect)
 {
     acquire("b#1.1");
     transact("a#1.1+", add("n", "1"));
@@ -494,7 +494,7 @@ BOOST_AUTO_TEST_CASE(over_another_connection_it_keeps_its_place)
     BOOST_TEST((told() == words{"w:a#1 released a#1.2+"}));
 }
 
-BOOST_AUTO_TEST_CASE(who_lost_its_place_can_ask_for_it)
+BOOST_AUTO_TEST_CASE(a_dropped_one_returns_to_its_position)
 {
     acquire("b#1.1");
     since = store.clock;
@@ -507,7 +507,7 @@ BOOST_AUTO_TEST_CASE(who_lost_its_place_can_ask_for_it)
     BOOST_TEST((queue() == words{"a#1.1+", "c#1.1"}));
 }
 
-BOOST_AUTO_TEST_CASE(one_that_was_late_is_replaced_by_the_next)
+BOOST_AUTO_TEST_CASE(a_late_duplicate_is_replaced_by_the_next_attempt)
 {
     // The first command comes when its connection is gone already, though the server does not know it yet.
     store.subscribers["w:a#2"] = 1;
@@ -526,7 +526,7 @@ BOOST_AUTO_TEST_CASE(one_that_was_late_is_replaced_by_the_next)
     BOOST_TEST((told() == words{"w:a#2 released a#2.1+"}));
 }
 
-BOOST_AUTO_TEST_CASE(one_that_was_late_is_replaced_by_whatever_name_it_has)
+BOOST_AUTO_TEST_CASE(a_late_duplicate_is_replaced_under_any_of_its_ids)
 {
     // The question of a former connection comes late, too, and renames it.
     store.subscribers["w:a#2"] = store.subscribers["w:a#3"] = 1;
@@ -543,7 +543,7 @@ BOOST_AUTO_TEST_CASE(one_that_was_late_is_replaced_by_whatever_name_it_has)
     BOOST_TEST(owner() == "");
 }
 
-BOOST_AUTO_TEST_CASE(one_that_was_late_and_sleeps_is_replaced_by_the_next)
+BOOST_AUTO_TEST_CASE(a_late_duplicate_on_a_condition_is_replaced_by_the_next_attempt)
 {
     condition = "c";
     since = store.clock;
@@ -557,7 +557,7 @@ BOOST_AUTO_TEST_CASE(one_that_was_late_and_sleeps_is_replaced_by_the_next)
     BOOST_TEST(!has_plan_of("a.1+"));
 }
 
-BOOST_AUTO_TEST_CASE(one_that_is_replaced_passes_its_signal_on)
+BOOST_AUTO_TEST_CASE(the_notification_of_a_replaced_one_passes_to_the_next)
 {
     condition = "c";
     since = store.clock;
@@ -624,7 +624,7 @@ BOOST_AUTO_TEST_CASE(a_lock_with_contributions_remembers_for_as_long_as_it_is_th
     BOOST_TEST(store.key_count() == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_new_lives_as_long_as_the_lock)
+BOOST_AUTO_TEST_CASE(a_new_state_lives_as_long_as_the_lock)
 {
     idle = "3600000";
     acquire("b#1.1");
