@@ -40,7 +40,7 @@ struct bounded : Scene
 
     static std::string dead(int number) { return "x#1." + std::to_string(number); }
 
-    /// Puts somebody to sleep.
+    /// Adds a waiter of the condition.
     void sleep(const std::string& section, const std::string& sleeper)
     {
         this->acquire(section);
@@ -182,7 +182,7 @@ BOOST_FIXTURE_TEST_CASE(a_signal_is_sent_again_though_the_script_leaves_another_
     store.run(words{"ZREM", "lock{sleepers}c", "y#1.2"});
     acquire("y#1.2");
     store.run(words{"HSET", "lock", "signalled y.2", "c"});
-    // The lease of the owner ends. A client signals on another condition, on which many sleep.
+    // The holder's lease expires. A client notifies another condition, which has many waiters.
     pass(5s);
     condition = "e";
     const words told = signal("all");
@@ -283,7 +283,7 @@ BOOST_FIXTURE_TEST_CASE(many_expired_contributions_notify_many_waiters_in_severa
     leave("d#1.1", fence(), "", binds, {"n", "=64"});
     pass(16s);
     until_done(nudge(""));
-    // While somebody owns the lock, only signals are continued.
+    // While the lock is held, only notifications are continued.
     int woken = 0;
     for (; !owner().empty() && woken < 100; ++woken)
         until_done(release(owner(), fence(), "a"));
@@ -317,7 +317,7 @@ BOOST_FIXTURE_TEST_CASE(many_contributions_of_an_outdated_state_last_until_the_g
     BOOST_TEST(value("n").value() == "64");
     // A lease may have been extended before.
     BOOST_TEST(keep("a/0 -1 n c state", "15000")[0] == "own");
-    // Nobody waits for one that was given up.
+    // A contribution that its client has abandoned does not keep the others waiting.
     renew("b#1.1", fence());
     BOOST_TEST(keep("a/1 -2 n c state", "0")[0] == "own");
     BOOST_TEST(value("n").value() == "64");
@@ -433,7 +433,7 @@ BOOST_FIXTURE_TEST_CASE(a_new_capacity_tells_the_first_waiters_and_others_in_the
         BOOST_TEST(holder.back() % 2 == 1);
         release(holder, fence(), "d");
         look();
-        // Of the others, one comes behind each that is served.
+        // Each served attempt is followed by one of the others.
         rejected += impossible();
     }
     BOOST_TEST(rejected == 44);

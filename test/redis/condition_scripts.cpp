@@ -21,7 +21,7 @@ using words = script_scene::words;
 
 namespace {
 
-/// Some sleep, and d#1.1 has the lock.
+/// Some clients wait for a condition, and d#1.1 has the lock.
 struct sleepers_scene : script_scene
 {
     sleepers_scene()
@@ -36,7 +36,7 @@ struct sleepers_scene : script_scene
         acquire("d#1.1");
     }
 
-    /// More who sleep, longer than the others.
+    /// Adds waiters of the condition, in front of the others.
     void add_sleepers(int count)
     {
         for (int i = 0; i < count; ++i)
@@ -44,7 +44,7 @@ struct sleepers_scene : script_scene
                             "b#1." + std::to_string(100 + i)});
     }
 
-    /// Whether a waiter has got a signal that it has not used yet.
+    /// Whether a waiter has a notification that it has not used yet.
     [[nodiscard]] bool is_marked(const std::string& id) const
     {
         return field("signalled " + id.substr(0, id.find('#')) + id.substr(id.find('.'))) ==
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(signal_ends_an_expired_grant)
     BOOST_TEST(owner() == "a#1.2");
 }
 
-// Where the state was evicted, those who sleep are still there.
+// If the state was evicted, the waiters of conditions are still there.
 BOOST_AUTO_TEST_CASE(notification_passes_to_the_next_waiter_although_the_state_was_lost)
 {
     store.run(words{"DEL", keys[0]});
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_next_wait)
     TEST_WORDS(sleepers(), "b#1.2", "c#1.2", "a#1.3");
 }
 
-// A signal whose receiver dies goes to the next one, wherever it dies.
+// If the receiver of a notification crashes, the next waiter gets it, at whatever step.
 BOOST_AUTO_TEST_CASE(the_notification_of_a_disconnected_waiter_passes_to_the_next)
 {
     signal();
@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(a_condition_without_waiters_is_forgotten)
     condition = "c";
     std::size_t known = members("lock{conditions}").size();
     BOOST_TEST(known == 2001U);
-    // When the keys are prolonged, a few at once, and the client is told that there are more.
+    // The lifetimes of a few keys at once are extended, and the client learns that there are more.
     pass(31s);
     for (int rounds = 1; rounds <= 32; ++rounds)
     {
@@ -406,7 +406,7 @@ BOOST_AUTO_TEST_CASE(the_keys_of_any_number_of_conditions_are_renewed)
     for (int round = 0; round < 4; ++round)
     {
         pass(31s);
-        // Others fall asleep meanwhile, also on those that have been prolonged already.
+        // Other clients begin to wait meanwhile, also for conditions whose keys have been extended.
         BOOST_TEST(nudge("a#1.2")[5] == "1");
         sleep_on(150 + round);
         sleep_on(1);

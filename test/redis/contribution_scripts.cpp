@@ -41,7 +41,7 @@ struct contribution_scene : script_scene
         return leave(id, fence(), "", {record, "free"}, {"n", '=' + number});
     }
 
-    /// Somebody who sleeps on the condition.
+    /// Adds a waiter of the condition.
     void sleep(const std::string& first, const std::string& second)
     {
         acquire(first);
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_is_made_with_the_commit)
     BOOST_TEST(number() == "1");
     BOOST_TEST(bound() == words{mine}, boost::test_tools::per_element());
     BOOST_TEST(field("flags") == "cb");
-    // Who does not own the lock contributes nothing.
+    // Only the holder can contribute.
     BOOST_TEST(leave("b#1.1", 5, "", {other, "bind"}, {"n", "=9"})[0] != "released");
     BOOST_TEST(bound().size() == 1U);
     BOOST_TEST(number() == "1");
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_learns_when_to_nudge_and_is_notified)
     BOOST_TEST(number() == "0");
     BOOST_TEST(queue() == words{"d#1.2"}, boost::test_tools::per_element());
     BOOST_TEST(fetch("c#1.2", fence())[6] == "1:n1:0");
-    // Who was woken and dies passes that on, as ever.
+    // If this waiter crashes, the notification passes to the next one, as always.
     BOOST_TEST(field("signalled c.2") == "c");
 }
 
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(keep_renews_a_contribution)
     acquire("b#1.2");
     renew("b#1.2", fence());
     pass(2s);
-    // Too late, although nobody has undone it: the section that runs has read the state.
+    // Too late, although it is not undone yet: the current critical section has read the state.
     BOOST_TEST(keep_one(mine)[0] == "lost");
     BOOST_TEST(number() == "1");
     BOOST_TEST(keep_one("a/2 -1 n c state")[0] == "lost");
@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_until_it_can_be_u
         const bool is_hash = damage[0] == "HSET";
         scene.store.run(damage);
         scene.pass(16s);
-        // It names the field, and is no obstacle to the others.
+        // The answer names the field. The other contributions are undone.
         const words told = scene.nudge_one("c#1.1");
         BOOST_TEST(told[3].substr(told[3].rfind(',')) == (is_hash ? ",n" : ",m"));
         BOOST_TEST(scene.bound().size() == (is_hash ? 1U : 2U));
@@ -369,7 +369,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_until_it_can_be_u
         if (is_hash)
             BOOST_TEST(scene.store.hash("state")->at("m") == "0");
         scene.release(scene.owner(), scene.fence(), "d");
-        // Others go on, and do not try it again at once.
+        // Other clients continue, and the server does not try again at once.
         BOOST_TEST(scene.acquire("b#1.2")[0] == (is_hash ? "own" : "wrongtype"));
         scene.release("b#1.2", scene.fence(), "b");
         BOOST_TEST(scene.nudge_one("c#1.1")[3].find(",n") == std::string::npos);
@@ -386,7 +386,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_until_it_can_be_u
             BOOST_TEST(again[3].substr(again[3].rfind(',')) == (is_hash ? ",n" : ",m"));
             BOOST_TEST(scene.lapses_in(again) == 60'000'000);
         }
-        // Somebody repairs it.
+        // An operator repairs it.
         if (!is_hash)
             scene.store.run(words{"DEL", "state"});
         scene.store.run(words{"HSET", "state", "n", "7"});
@@ -471,7 +471,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_was_added_later_is_not_notified)
         sleep("d#1.1", "d#1." + std::to_string(10 + i));
     pass(16s);
     nudge_one("d#1.5");
-    // Who was woken first has looked, and sleeps again.
+    // The first notified waiter has checked the state, and waits again.
     leave(owner(), fence(), "a#1.2");
     BOOST_TEST(sleepers().size() == 2U);
     release(owner(), fence(), "d");

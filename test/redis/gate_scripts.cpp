@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_call_changes_nothing)
     TEST_WORDS(members(1), "a#1");
     pass(59min);
     BOOST_TEST(set("x+1") == "closed");
-    // After an hour nobody repeats it.
+    // After an hour, no client repeats the call.
     pass(2min);
     BOOST_TEST(set("x+1") == "open");
 }
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_counts_once)
     TEST_WORDS(members(3), "a+1");
     arrive("b+1", "b#1");
     BOOST_TEST(arrive("c+1", "c#1") == "open");
-    // Whoever did not hear of it is told so, and does not count in the next round.
+    // A repeated arrival is answered with the opening, and does not count in the next round.
     BOOST_TEST(arrive("a+1", "a#2") == "open");
     BOOST_TEST(arrive("c+1", "c#1") == "open");
     TEST_WORDS(members(3));
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_expires_after_a_lease)
     pass(10s);
     arrive("b+1", "b#1");
     pass(10s);
-    // Who was only slow counts again.
+    // A participant that was only slow counts again.
     BOOST_TEST(arrive("a+1", "a#1") == "open");
     TEST_WORDS(told(), "w:b#1 open gate", "w:a#1 open gate");
 }
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(the_others_do_not_wait_for_a_participant_that_dropped_out)
     BOOST_TEST(drop("e+1") == "open");
     BOOST_TEST(drop("f+1") == "empty");
     BOOST_TEST(arrive("a+2", "a#1") == "empty");
-    // A repetition of the last one was carried out.
+    // A repetition of the last drop reports success.
     BOOST_TEST(drop("e+1") == "open");
     pass(23h);
     BOOST_TEST(arrive("a+3", "a#1") == "empty");
@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(an_unused_barrier_is_forgotten)
     arrive("a+1", "a#1");
     arrive("b+1", "b#1");
     pass(2min);
-    // But for what was carried out, so that a repetition is known.
+    // The arrivals are remembered, to recognize repetitions.
     TEST_WORDS(members(2), "a+1", "b+1");
     BOOST_TEST(!store.exists("gate"));
     pass(60min);

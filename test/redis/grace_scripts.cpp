@@ -150,7 +150,7 @@ BOOST_FIXTURE_TEST_CASE(an_outdated_owner_that_does_not_come_back_has_the_lock_u
     BOOST_TEST(nudge("b#1.1")[0] == "own");
 }
 
-// Its first release may be what the server has forgotten, and somebody else holds the lock.
+// The server may have forgotten its first release, and another client holds the lock.
 BOOST_FIXTURE_TEST_CASE(a_release_of_an_outdated_owner_does_not_free_the_lock, script_scene)
 {
     acquire("a#1.1");
@@ -195,7 +195,7 @@ BOOST_FIXTURE_TEST_CASE(an_owner_in_doubt_renews_its_lease, script_scene)
     BOOST_TEST(owner() == "a#1.1");
 }
 
-// Its grant may have ended before it heard of it, and somebody else holds the lock.
+// Its grant may have ended before the message arrived, and another client holds the lock.
 BOOST_FIXTURE_TEST_CASE(an_outdated_owner_that_has_not_entered_waits_again, script_scene)
 {
     acquire("a#1.1");
@@ -223,7 +223,7 @@ BOOST_FIXTURE_TEST_CASE(a_second_start_during_a_grace_begins_another_one, script
     BOOST_TEST(nudge("b#1.1")[0] == "own");
 }
 
-// How old the state is cannot be told then.
+// The age of the state is unknown then.
 BOOST_FIXTURE_TEST_CASE(a_state_of_a_clock_that_was_ahead_counts_as_outdated, script_scene)
 {
     acquire("a#1.1");
@@ -279,7 +279,7 @@ BOOST_FIXTURE_TEST_CASE(a_pool_without_memory_is_granted_when_the_grace_is_over,
     pass(1us);
     BOOST_TEST(nudge("a#1.1")[0] == "own");
     BOOST_TEST(acquire("b#1.4", 1, "try")[0] == "own");
-    // What is written down of the grace is gone.
+    // The record of the grace is gone.
     BOOST_TEST(field("claim") == claim);
 }
 
@@ -293,7 +293,7 @@ BOOST_FIXTURE_TEST_CASE(units_of_an_outdated_pool_are_not_granted_during_the_gra
     pass(50s);
     nudge("b#1.1");
     BOOST_TEST(held() == 1);
-    // Those that hold units in truth come back, in any order, wherever the outdated state sees units.
+    // The real holders reconnect, in any order, whatever holders the outdated state contains.
     BOOST_TEST(resync("d#0.1", "d#1.1", start + 900'000, 2)[0] == "own");
     BOOST_TEST(resync("c#0.1", "c#1.1", start + 800'000, 1)[0] == "own");
     BOOST_TEST(held() == 4);
@@ -316,7 +316,7 @@ BOOST_FIXTURE_TEST_CASE(a_holder_of_units_is_known_by_its_fence_during_the_grace
     BOOST_TEST(members("pool{holders}") == words{"a#3.1"}, boost::test_tools::per_element());
 }
 
-// The client does not know of its grant, so in what the server has forgotten, others may have been granted its units.
+// The client does not know of its grant. So the server may have granted the units to others, and forgotten that.
 BOOST_FIXTURE_TEST_CASE(a_waiter_with_units_in_an_outdated_pool_waits_again, pool_scene)
 {
     acquire("a#1.1", 3);
@@ -352,7 +352,7 @@ BOOST_FIXTURE_TEST_CASE(a_pool_that_was_used_since_the_start_is_not_outdated, po
     BOOST_TEST(acquire("c#1.1", 1)[0] == "queued");
 }
 
-// A signal is nobody's: no holder comes back for it.
+// A set of an event has no holder that could reconnect.
 BOOST_FIXTURE_TEST_CASE(an_automatic_event_has_no_grace, pool_scene)
 {
     capacity = 1 << 28;
@@ -380,7 +380,7 @@ BOOST_AUTO_TEST_CASE(the_first_server_has_forgotten_when_it_was_started)
     client.pass(1s);
     client.machine.connected(client.now, 2, {"run", client.server_now(), started});
     BOOST_TEST(asked_grace(client) == first);
-    // Another one, which has been there for long, may never have known what is held.
+    // Another server, which has run for long, may never have known the holders.
     client.disconnect();
     client.machine.connected(client.now, 3, {"other", client.server_now(), 0});
     const std::int64_t met = client.server_now();

@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_message_carries_the_state_as_it_is_then)
     BOOST_TEST(carried() == "=1:n2:13");
     leave("c#1.1", fence(), "", {"other", "all"});
     BOOST_TEST(carried() == "=1:n2:13");
-    // Whoever finds the owner dead says it, too.
+    // A script that ends an expired grant sends the state, too.
     pass(5s);
     acquire("a#1.2");
     BOOST_TEST(owner() == "b#1.2");
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_lock_is_handed_over_although_its_state_is_damaged)
     BOOST_TEST(owner() == "b#1.1");
     BOOST_TEST(told() == words{"w:b#1 grant b#1.1"});
     BOOST_TEST(carried() == "");
-    // Nor does who only signals mind.
+    // Nor does a notification alone need the state.
     store.run(words{"DEL", "state"});
     acquire("c#1.1");
     spoil();
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(a_late_fetch_reports_the_lost_lock)
     BOOST_TEST(owner() == "b#1.1");
     BOOST_TEST(told().size() == 2U);
     pass(1s);
-    // And if nobody waits, it is free.
+    // Without waiters, the lock becomes free.
     release("b#1.1", fence(), "s");
     acquire("a#1.2");
     const std::int64_t second = fence();

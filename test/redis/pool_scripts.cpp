@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_adopts_accepts_another_capacity)
     BOOST_TEST(field("capacity") == "3");
 }
 
-// Somebody else may have made the pool anew, after it was forgotten.
+// Another client may have created the pool again after it was forgotten.
 BOOST_AUTO_TEST_CASE(another_capacity_that_was_never_set_is_refused_later_too)
 {
     acquire("a#1.1", 1);
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(waiters_for_more_than_the_capacity_leave_the_queue)
     TEST_WORDS(told(), "w:c#1 grant c#1.1");
 }
 
-// A copy that comes late must not take back what was set since.
+// A late copy of a call must not replace a newer capacity.
 BOOST_AUTO_TEST_CASE(a_capacity_is_set_once_by_each_call)
 {
     BOOST_TEST(resize(5, "a#0+1")[6] == "5");
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_capacity_that_was_set_is_that_of_all_clients)
     capacity = 5;
     BOOST_TEST(value() == 5);
     resize(6, "other");
-    // The number is one of the past: only who has used the pool before may say it.
+    // The capacity is a former one: only a client that has used the pool before may name it.
     BOOST_TEST(create()[0] == "mismatch");
     accepts = "agreed";
     BOOST_TEST(value() == 6);
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(waiters_of_the_same_microsecond_keep_their_order)
     acquire("d#1.1", 1);
     acquire("c#1.1", 1);
     TEST_WORDS(queue(), "d#1.1", "c#1.1");
-    // Nor does somebody's old place change the next one.
+    // A former ticket does not change the next ticket, either.
     acquire("b#1.2", 1, "queue", start - 1);
     acquire("b#1.1", 1);
     TEST_WORDS(queue(), "b#1.2", "d#1.1", "c#1.1", "b#1.1");
@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(the_longest_claim_counts)
     BOOST_TEST(acquire("c#1.1", 1)[3] == std::to_string(start + 8'000'000));
 }
 
-// Also those that are made later than the others.
+// This includes keys that are created later than the others.
 BOOST_AUTO_TEST_CASE(all_keys_have_an_end)
 {
     const std::int64_t first = fence_of(acquire("a#1.1", 2));
@@ -497,7 +497,7 @@ BOOST_AUTO_TEST_CASE(an_old_addition_is_forgotten)
     BOOST_TEST(store.zset("pool{done}")->scores.size() == 2U);
 }
 
-// Who comes back after a long time must not take or add the same units again.
+// A client that reconnects after a long time must not take or add the same units again.
 BOOST_AUTO_TEST_CASE(a_take_or_an_addition_is_remembered_for_an_hour)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 1));
@@ -638,7 +638,7 @@ BOOST_AUTO_TEST_CASE(a_late_renewal_does_not_restore_released_units)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 3));
     renew("a#1.1", fence, 1);
-    // What was said earlier and comes later.
+    // A renewal that was sent earlier arrives later.
     renew("a#1.1", fence, 3);
     BOOST_TEST(held() == 1);
     resync("a#1.1", "a#2.1", fence, 2);
@@ -671,7 +671,7 @@ BOOST_AUTO_TEST_CASE(waiters_learn_when_to_nudge)
     pass(1s);
     acquire("b#1.1", 2);
     BOOST_TEST(acquire("c#1.1", 1)[3] == std::to_string(start + 4'000'000));
-    // Units that nobody has a lease of: after a lease.
+    // Units without a lease: after a lease.
     outside = 3;
     keys = {"pool2"};
     BOOST_TEST(acquire("c#1.2", 1)[3] == std::to_string(store.clock + 15'000'000));
@@ -725,7 +725,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_of_the_former_connection)
     resync("a#1.1", "a#2.1", fence, 3);
     resync("b#1.1", "b#2.1");
     BOOST_TEST(store.zset("pool{holders}")->scores.size() == 1U);
-    // What one has, what the other one wants, the state and the layout.
+    // The fields are a holder, a waiter, the state and the layout.
     BOOST_TEST(store.hash("pool")->size() == 4U);
     TEST_WORDS(queue(), "b#2.1");
 }
@@ -747,12 +747,12 @@ BOOST_AUTO_TEST_CASE(resync_grants_units_to_waiters)
     acquire("b#1.2", 2);
     release("b#1.1", fence_of(nudge("b#1.1")));
     pass(15s);
-    // Nobody listens to its new connection yet.
+    // Its new connection has no subscriber yet.
     BOOST_TEST(resync("b#1.2", "b#2.2")[0] == "own");
     TEST_WORDS(told(), "w:a#2 lost a#2.1");
 }
 
-// The units of somebody who died go to the first, though its new id is told after the holder's.
+// The units of a crashed holder go to the first waiter, although its new id is reported after the holder's.
 BOOST_AUTO_TEST_CASE(waiters_that_reconnect_together_keep_their_order)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 1));
@@ -1024,7 +1024,7 @@ BOOST_FIXTURE_TEST_CASE(signals_that_come_back_do_not_add_up_either, signal_scen
     BOOST_TEST(value() == 1);
     BOOST_TEST(acquire("c#1.1", 1)[0] == "own");
     BOOST_TEST(acquire("d#1.1", 1, "try")[0] == "busy");
-    // Nor if one gives its signal back while another one is there.
+    // Nor if a waiter returns its set while another one is available.
     set();
     cancel("c#1.1");
     BOOST_TEST(value() == 1);
@@ -1052,7 +1052,7 @@ BOOST_FIXTURE_TEST_CASE(an_event_that_is_set_is_kept, signal_scene)
     BOOST_TEST(store.key_count() == 0U);
 }
 
-// Somebody has deleted the key of the holders.
+// The key of the holders was deleted.
 BOOST_AUTO_TEST_CASE(one_that_neither_holds_nor_waits_asks_anew)
 {
     acquire("a#1.1", 2);

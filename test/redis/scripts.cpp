@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(try_is_granted_a_lock_if_all_waiters_are_disconnected)
     acquire("x#1.1");
     pass(4s);
     BOOST_TEST(acquire("b#1.1", "try")[0] == "own");
-    // But not one for which somebody waits.
+    // But not if a connected client waits.
     acquire("c#1.1");
     pass(4s);
     BOOST_TEST(acquire("d#1.1", "try")[0] == "busy");
@@ -134,10 +134,10 @@ BOOST_AUTO_TEST_CASE(release_again_answers_the_same)
     BOOST_TEST(release("a#1.1", first, "a#0.0")[0] == "released");
     BOOST_TEST(release("a#1.1", first, "a#0.0")[0] == "released");
     BOOST_TEST(owner() == "b#1.1");
-    // Others give back in between; each has a slot.
+    // Other clients release in between; each has a slot.
     BOOST_TEST(release("b#1.1", fence(), "b#0.0")[0] == "released");
     BOOST_TEST(release("a#1.1", first, "a#0.0")[0] == "released");
-    // Who remembers nothing is told that it is lost.
+    // A release without a slot reports `lost`.
     BOOST_TEST(release("a#1.1", first)[0] == "lost");
 }
 
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(release_by_a_cohort_puts_the_next_grant_above_its_fences)
     BOOST_TEST(fence() == start + 51);
     BOOST_TEST(release_cohort("a#1.1", start, start + 50, "slot")[0] == "released");
     BOOST_TEST(fence() == start + 51);
-    // What was lost is refused, and has been used all the same.
+    // The tokens of a lost grant have been used all the same.
     BOOST_TEST(release_cohort("b#1.1", start + 51, start + 60)[0] == "released");
     BOOST_TEST(owner() == "");
     BOOST_TEST(fence() == start + 60);
@@ -301,7 +301,7 @@ BOOST_AUTO_TEST_CASE(resync_renames)
     BOOST_TEST(resync("d#1.1", "d#2.1")[0] == "gone");
 }
 
-// Of two waiters of a client, the later one is named first: the other one must not look dead then.
+// The call names the later of two waiters of a client first. The other one must not count as disconnected then.
 BOOST_AUTO_TEST_CASE(resync_keeps_the_order_of_waiters_that_it_names_in_another_order)
 {
     for (const bool is_asleep : {false, true})
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(resync_keeps_the_order_of_waiters_that_it_names_in_another_
                 BOOST_TEST(scene.sleepers() == (words{"b#1.1", "a#1.5", "c#1.2"}),
                            boost::test_tools::per_element());
             }
-            // The owner dies, and the connection of two waiters breaks.
+            // The holder crashes, and the connection of two waiters breaks.
             scene.store.subscribers.erase("w:a#1");
             scene.store.subscribers["w:a#2"] = 1;
             scene.pass(4s);

@@ -50,8 +50,8 @@ public:
     call next()
     {
         words options{"15000", dice_.coin() ? "4000" : "2000", "60000"};
-        // At first a transaction waits and the release carries it out, one has a requirement that does not hold,
-        // and another one sleeps on its condition: calls at random seldom do that.
+        // The first calls, which are unlikely at random: a release executes a waiting transaction, one has an unmet
+        // requirement, and one waits for its condition.
         call result;
         switch (calls_++)
         {
@@ -125,7 +125,7 @@ public:
             result.arguments.push_back(condition());
             return result;
         case 8:
-            // Seldom by somebody else than the owner.
+            // Seldom by another client than the holder.
             if (dice_.below(4) == 0 || owner_.empty())
                 result = {"leave", {"w:", who, fence(), "a#0.1"}};
             else
@@ -215,10 +215,10 @@ private:
     dice dice_;
     unsigned calls_ = 0;
     words numbers_;
-    // Who owned the lock last, and the fence of that.
+    // The last holder, and the token of its grant.
     std::string owner_;
     std::string owned_;
-    // Who went to sleep last.
+    // The last attempt that began to wait for a condition.
     std::string sleeper_;
 };
 

@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_notified_waiter_is_granted_the_lock)
     BOOST_TEST(owner() == "b#1.2");
     BOOST_TEST((sleepers() == words{"c#1.2"}));
     BOOST_TEST((this->told() == words{"w:b#1 grant b#1.2"}));
-    // The fence is its own, and not that of who has the lock now.
+    // The token is that of the transaction, not of the present holder.
     BOOST_TEST(std::stoll(told[6]) < fence());
     release("b#1.2", fence(), "s");
     seen = std::stoll(told[6]);
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(it_is_carried_out_once)
     tries = 0;
     BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "released");
     BOOST_TEST(value("n").value() == "13");
-    // Also if somebody else has the lock by then.
+    // Also if another client has the lock by then.
     acquire("b#1.1");
     BOOST_TEST(transact("a#2.1", add("n", "1"))[0] == "released");
     BOOST_TEST(queue().empty());
@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(one_that_queues_is_not_carried_out_by_a_late_one)
     tries = 1;
     BOOST_TEST(transact("a#2.1", add("n", "1"))[0] == "queued");
     cancel("a#2.1");
-    // At such a time, the script forgets what is old.
+    // At such a time, the script forgets old slots.
     store.clock += 64 - store.clock % 64;
     release("b#1.1", fence(), "s");
     tries = 0;
@@ -395,7 +395,7 @@ BOOST_AUTO_TEST_CASE(a_lease_may_be_longer_than_the_memory)
     pass(1h + 1us);
     slot = "other";
     BOOST_TEST(transact("a#1.2", add("n", "1"))[0] == "unknown");
-    // Others have prolonged the keys.
+    // Other clients have extended the lifetimes of the keys.
     acquire("b#1.1");
     release("b#1.1", fence(), "s");
     pass(1us);

@@ -9,7 +9,7 @@
 
 #include "support/transact_scene.hpp"
 
-// What becomes of transactions that wait: whoever sets the lock free carries them out.
+// Waiting transactions: a script that frees the lock executes them.
 
 namespace turnstile::test {
 namespace {
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(one_release_executes_all_waiting_ones)
     slot = "last";
     transact("d#1.1+", add("n", "1"));
     release("b#1.1", fence(), "s");
-    // Each in its turn, up to the one who has to be asked, and who is told what they have done.
+    // Each in its turn, up to the waiter without a transaction, whose grant contains the new state.
     BOOST_TEST(value("n").value() == "17");
     BOOST_TEST(owner() == "c#1.1");
     BOOST_TEST(store.published.size() == 6U);
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(one_that_the_server_cannot_decide_is_granted_the_lock)
     BOOST_TEST(store.published[0].second.ends_with("=1:b4:true1:n2:121:t3:abc"));
     BOOST_TEST((queue() == words{"c#1.1+"}));
     BOOST_TEST(value("n").value() == "12");
-    // Likewise if what comes before has left no state.
+    // Likewise if the critical section before it has removed the state.
     leave("a#1.1+", fence(), "", {}, {"n", "", "t", "", "b", ""});
     BOOST_TEST(owner() == "c#1.1+");
     BOOST_TEST(store.hash("state") == nullptr);
@@ -279,7 +279,7 @@ BOOST_AUTO_TEST_CASE(it_waits_until_its_requirements_hold)
     BOOST_TEST(queue().empty());
     slot = "other";
     condition = "";
-    // One that notifies too early lets it look, and sleep again.
+    // After a notification that comes too early, it checks the state and waits again.
     transact("b#1.1+", add("n", "1"), {"c", "one"});
     condition = "c";
     BOOST_TEST((sleepers() == words{"a#1.1+"}));
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(it_waits_until_its_requirements_hold)
     BOOST_TEST((this->told() == words{"w:a#1 released a#1.1+"}));
     BOOST_TEST(field("signalled a.1+") == "");
     BOOST_TEST(!has_plan_of("a.1+"));
-    // No more than one command and one message, and nobody has ever owned the lock.
+    // It took one command and one message, and the lock was never held.
     BOOST_TEST(owner() == "");
 }
 
@@ -380,7 +380,7 @@ BOOST_AUTO_TEST_CASE(more_wait_than_one_script_moves)
     condition = "";
     slot = "other";
     transact("d#1.1+", add("n", "1"), {"c", "all"});
-    // Nobody is told who has to go on: whoever comes by does.
+    // No client is responsible for the rest: each further script continues it.
     words told = release("b#1.1", fence(), "s");
     // That is enough for one script.
     BOOST_TEST(value("n").value() == "13");
@@ -425,7 +425,7 @@ BOOST_AUTO_TEST_CASE(many_notifications_in_vain_come_to_an_end)
             pass(1ms);
             told = newest.empty() ? nudge("") : signal("all", newest);
         }
-        // All of them have looked, and sleep again.
+        // All of them have checked the state, and wait again.
         BOOST_TEST(scripts < 20);
         while (nudge("")[5] == "1")
             ;
@@ -466,7 +466,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_learns_whether_it_was_in_time)
     BOOST_TEST(told[0] == "released");
     BOOST_TEST(told[6] == std::to_string(done));
     BOOST_TEST(owner() == "b#1.3");
-    // What was carried out before in the same slot is not it.
+    // The result of an earlier transaction in the same slot does not count.
     seen = done;
     BOOST_TEST(give_up("a#1.3+")[0] == "cancelled");
 }
@@ -482,7 +482,7 @@ BOOST_AUTO_TEST_CASE(it_keeps_its_position_over_a_reconnect)
     release("b#1.1", fence(), "s");
     BOOST_TEST(value("n").value() == "13");
     BOOST_TEST((told() == words{"w:a#2 released a#2.1+", "w:c#1 grant c#1.1"}));
-    // Asleep, likewise.
+    // The same for a condition.
     release("c#1.1", fence(), "s");
     condition = "c";
     slot = "other";
@@ -518,7 +518,7 @@ BOOST_AUTO_TEST_CASE(a_late_duplicate_is_replaced_by_the_next_attempt)
     acquire("c#1.1");
     tries = 1;
     BOOST_TEST(transact("a#2.1+", add("n", "1"))[6] == "1");
-    // Its client has never heard of a place.
+    // Its client has never received a ticket.
     BOOST_TEST((queue() == words{"c#1.1", "a#2.1+"}));
     release("b#1.1", fence(), "s");
     release("c#1.1", fence(), "s");
@@ -591,7 +591,7 @@ BOOST_AUTO_TEST_CASE(a_lock_that_remembers_can_tell_after_a_lease)
     const words told = transact("a#2.1+", add("n", "1"));
     BOOST_TEST(told[0] == "released");
     BOOST_TEST(told[6] == std::to_string(done));
-    // It also remembers what was not carried out,
+    // The slot also remembers a transaction that was not executed,
     slot = "other";
     BOOST_TEST(transact("a#2.2+", add("n", "1"))[0] == "released");
     BOOST_TEST(value("n").value() == "14");
@@ -599,7 +599,7 @@ BOOST_AUTO_TEST_CASE(a_lock_that_remembers_can_tell_after_a_lease)
     pass(1min + 1us);
     slot = "third";
     BOOST_TEST(transact("a#2.3+", add("n", "1"))[0] == "unknown");
-    // and not what was before the lock.
+    // and not one that is older than the lock.
     pass(10min);
     acquire("b#1.3");
     since = store.clock - 16'000'000;
