@@ -30,8 +30,8 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
-#include <redis/names.hpp>
-#include <redis/scripts.hpp>
+#include <redis/protocol/names.hpp>
+#include <redis/transport/scripts.hpp>
 #include <sched.h>
 #include <sstream>
 #include <stdexcept>

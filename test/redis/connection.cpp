@@ -14,8 +14,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <optional>
-#include <redis/connection.hpp>
-#include <redis/scripts.hpp>
+#include <redis/transport/connection.hpp>
+#include <redis/transport/scripts.hpp>
 #include <string>
 #include <string_view>
 #include <support/connection_scene.hpp>

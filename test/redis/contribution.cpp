@@ -17,7 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <redis/names.hpp>
+#include <redis/protocol/names.hpp>
 #include <string>
 #include <string_view>
 #include <support/coroutine_scene.hpp>

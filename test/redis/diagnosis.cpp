@@ -3,7 +3,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
 #include <boost/test/unit_test.hpp>
-#include <redis/diagnosis.hpp>
+#include <redis/transport/diagnosis.hpp>
 #include <string>
 #include <turnstile/redis/config.hpp>
 #include <vector>

@@ -22,7 +22,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <redis/names.hpp>
+#include <redis/protocol/names.hpp>
 #include <string>
 #include <string_view>
 #include <support/fault_leases.hpp>

@@ -19,7 +19,7 @@
 #include <exception>
 #include <functional>
 #include <optional>
-#include <redis/names.hpp>
+#include <redis/protocol/names.hpp>
 #include <set>
 #include <sstream>
 #include <string>

@@ -14,8 +14,8 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <redis/inspection.hpp>
-#include <redis/names.hpp>
+#include <redis/protocol/names.hpp>
+#include <redis/session/inspection.hpp>
 #include <string>
 #include <string_view>
 #include <support/expect.hpp>

@@ -12,7 +12,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <memory>
-#include <redis/scripts.hpp>
+#include <redis/transport/scripts.hpp>
 #include <set>
 #include <sstream>
 #include <string>

@@ -18,7 +18,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
-#include <redis/names.hpp>
+#include <redis/protocol/names.hpp>
 #include <string>
 #include <support/coroutine_scene.hpp>
 #include <support/lock_client.hpp>

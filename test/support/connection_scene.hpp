@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <redis/connection.hpp>
+#include <redis/transport/connection.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

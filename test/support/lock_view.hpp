@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <redis/names.hpp>
+#include <redis/protocol/names.hpp>
 #include <sstream>
 #include <string>
 #include <support/packed_state.hpp>

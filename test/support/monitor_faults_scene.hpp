@@ -7,7 +7,7 @@
 
 #include <boost/asio/deferred.hpp>
 #include <functional>
-#include <redis/names.hpp>
+#include <redis/protocol/names.hpp>
 #include <string>
 #include <turnstile/redis/monitor.hpp>
 #include <turnstile/transaction.hpp>

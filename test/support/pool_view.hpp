@@ -6,7 +6,7 @@
 #define TURNSTILE_TEST_SUPPORT_POOL_VIEW_HPP
 
 #include <cstdint>
-#include <redis/names.hpp>
+#include <redis/protocol/names.hpp>
 #include <sstream>
 #include <string>
 #include <support/pool_state.hpp>
