@@ -14,7 +14,7 @@ file(
   RELATIVE ${lua_dir}
   ${lua_dir}/*.lua)
 set(lua_scripts ${lua_files})
-list(FILTER lua_scripts EXCLUDE REGEX "(^|/)prologue\\.lua$")
+list(FILTER lua_scripts EXCLUDE REGEX "(^|/)(common|prologue)\\.lua$")
 list(TRANSFORM lua_files PREPEND ${lua_dir}/)
 
 set(turnstile_embedded ${PROJECT_BINARY_DIR}/generated/redis/scripts.cpp)

@@ -30,7 +30,7 @@ constexpr std::int64_t signals = std::int64_t(1) << 28;
 std::vector<script_patch> counting()
 {
     const std::string count = "redis.call('HINCRBY', 'in full', 'times', '1')\n";
-    return {{"pool_acquire", "local hint = ", count + "local hint = "},
+    return {{"pool_acquire", "local s, why = ", count + "local s, why = "},
             {"pool_release", "local fence = ", count + "local fence = "}};
 }
 

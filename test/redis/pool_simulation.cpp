@@ -164,8 +164,7 @@ const std::vector<safeguard>& all_safeguards()
     using enum pool_use;
     static const std::vector<safeguard> list{
         {"units are granted where somebody listens",
-         {{"pool_prologue", "return redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0",
-           "return true"}},
+         {{"common", "return redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0", "return true"}},
          shares,
          only({cut, crash}),
          "where nobody listens",
@@ -190,9 +189,9 @@ const std::vector<safeguard>& all_safeguards()
          "were added twice",
          106},
         {"what was given back last is remembered",
-         {{"pool_prologue",
+         {{"common",
            "if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then "
-           "return answer(s, 'released') end",
+           "return 'released' end",
            ""}},
          supplies,
          only({cut, zombies, half_open}),

@@ -98,8 +98,7 @@ simulation_options with_grace(simulation_options options)
 std::vector<script_patch> trusting_publish()
 {
     const std::string call = "redis.pcall('PUBLISH', channel(id), message)";
-    return {{"prologue",
-             "if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] == 0 then\n      pass_on(s, id)",
+    return {{"prologue", "if not alive(id) then\n      pass_on(s, id)",
              "if false then\n      pass_on(s, id)"},
             {"prologue", call + "\n        return",
              "if " + call + " > 0 then return end\n        s.owner, s.deadline = '', '0'"}};
@@ -185,7 +184,7 @@ const std::vector<safeguard>& all_safeguards()
          226},
         {"the clock of a lock never goes back",
          nullptr,
-         {{"prologue", "if now < clock + 0 then", "if false then"}},
+         {{"common", "if now < clock + 0 then", "if false then"}},
          with_long_steps(under({clock_back, crash})),
          "never ends",
          25},
@@ -194,14 +193,13 @@ const std::vector<safeguard>& all_safeguards()
          7},
         {"a server without memory keeps locks for who held them",
          nullptr,
-         {{"prologue", "local outdated = fresh or", "local outdated = not fresh and"}},
+         {{"prologue", "if over then", "if over and not fresh then"}},
          with_grace(under({restart_empty})),
          "two holders",
          2},
         {"a lock of an outdated state is kept for its holder",
          nullptr,
-         {{"prologue", "local outdated = fresh or clock - ahead < (tonumber(since) or 0)",
-           "local outdated = fresh"}},
+         {{"prologue", "if over then", "if fresh then"}},
          with_grace(under({failover})),
          "two holders",
          2},

@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(an_acquire_can_be_repeated)
 // such a ticket, which comes from a server with another clock.
 BOOST_AUTO_TEST_CASE(a_place_is_not_taken_from_the_future)
 {
-    const script_patch patch{"prologue", "hint > 0 and hint <= last and hint or",
+    const script_patch patch{"common", "hint > 0 and hint <= last and hint or",
                              "hint > 0 and hint or"};
     for (const bool without : {false, true})
     {

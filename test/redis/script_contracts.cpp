@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "redis/protocol/protocol.hpp"
+#include "redis/transport/scripts.hpp"
 #include "support/driven_client.hpp"
 #include "support/driven_gates.hpp"
 #include "support/random_runs.hpp"
@@ -110,6 +112,22 @@ std::set<std::string> found_in(const std::string& text, const char* pattern)
         result.insert(words);
     }
     return result;
+}
+
+// The server would create them in each call.
+BOOST_AUTO_TEST_CASE(scripts_contain_only_the_functions_that_they_call)
+{
+    for (const redis::detail::script& each : redis::detail::scripts())
+    {
+        const std::string text(each.text);
+        BOOST_TEST(found_in(text, "\\n *(--)").empty(), each.name);
+        for (const std::string& function : found_in(text, "\\nlocal function ([a-z_]+)"))
+        {
+            const std::regex name("[^a-z_.]" + function + "[^a-z_]");
+            const std::sregex_iterator first(text.begin(), text.end(), name);
+            BOOST_TEST(std::distance(first, {}) > 1, each.name << ": " << function);
+        }
+    }
 }
 
 BOOST_AUTO_TEST_CASE(the_self_test_looks_for_all_that_the_scripts_call)

@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <lua.hpp>
+#include <sstream>
 #include <stdexcept>
 
 #ifndef TURNSTILE_LUA_DIR
@@ -287,7 +289,8 @@ std::vector<std::string> script_names()
     const std::filesystem::path root = script_folder();
     for (const auto& each : std::filesystem::recursive_directory_iterator(root))
     {
-        if (each.path().extension() != ".lua" || each.path().stem() == "prologue")
+        if (each.path().extension() != ".lua" || each.path().stem() == "prologue" ||
+            each.path().stem() == "common")
             continue;
         std::string name = each.path().lexically_relative(root).replace_extension().string();
         std::ranges::replace(name, '/', '_');
@@ -314,6 +317,49 @@ std::string patched_file(std::string_view name, const std::vector<script_patch>&
     return text;
 }
 
+// The following functions do the same as those of cmake/embed_lua.cmake.
+
+std::string without_comments(const std::string& text)
+{
+    std::string result;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+    {
+        const std::size_t begin = line.find_first_not_of(' ');
+        if (begin != std::string::npos && !std::string_view(line).substr(begin).starts_with("--"))
+            result += line.substr(0, line.find("  --")) + '\n';
+    }
+    return result;
+}
+
+bool calls(std::string_view text, const std::string& function)
+{
+    const auto continues_a_name = [](unsigned char c)
+    { return std::isalnum(c) != 0 || c == '_' || c == '.'; };
+    const std::string call = function + '(';
+    for (std::size_t at = 0; (at = text.find(call, at + 1)) != std::string_view::npos;)
+        if (!continues_a_name(static_cast<unsigned char>(text[at - 1])))
+            return true;
+    return false;
+}
+
+std::string without_unused_functions(std::string above, const std::string& body)
+{
+    constexpr std::string_view keywords = "\nlocal function ";
+    std::string below;
+    for (std::size_t at = 0; (at = above.rfind(keywords)) != std::string::npos;)
+    {
+        const std::size_t name = at + keywords.size();
+        const std::string function = above.substr(name, above.find('(', name) - name);
+        const std::size_t begin = at + 1;
+        const std::size_t end = above.find("\nend\n", begin) + 5;
+        const bool is_called = calls(above.substr(end) + below + body, function);
+        below.insert(0, above, is_called ? begin : end);
+        above.resize(begin);
+    }
+    return above + below;
+}
+
 }  // namespace
 
 std::string script_text(std::string_view name, const std::vector<script_patch>& patches)
@@ -325,18 +371,21 @@ std::string script_text(std::string_view name, const std::vector<script_patch>& 
         throw std::runtime_error(std::string(name) + ".lua does not name its flags");
     std::string flags = body.substr(at + mark.size(), body.find('\n', at) - at - mark.size());
     std::erase(flags, ' ');
-    const std::string shebang = flags == "none" ? "#!lua\n" : "#!lua flags=" + flags + '\n';
+    std::string result = flags == "none" ? "#!lua\n" : "#!lua flags=" + flags + '\n';
     if (const std::string prologue = prologue_of(name); !prologue.empty())
     {
-        constexpr std::string_view marker = "-- the prologue stands here\n";
-        const std::size_t place = body.find(marker);
-        const std::string shared = patched_file(prologue, patches);
-        if (place == std::string::npos)
-            body.insert(0, shared);
-        else
-            body.replace(place, marker.size(), shared);
+        const std::size_t place = body.find("-- the prologue stands here\n");
+        if (place != std::string::npos)
+        {
+            result += without_comments(body.substr(0, place));
+            body.erase(0, place);
+        }
+        body = without_comments(body);
+        result += without_unused_functions(
+            without_comments(patched_file("common", patches) + patched_file(prologue, patches)),
+            body);
     }
-    return shebang + body;
+    return result + without_comments(body);
 }
 
 script_engine::script_engine(const std::vector<script_patch>& patches)

@@ -29,10 +29,10 @@ struct script_patch
 /// The text of a file of src/redis/lua, without its extension.
 [[nodiscard]] std::string script_file(std::string_view name);
 
-/// The names of all scripts, without the prologues.
+/// The names of all scripts, without common.lua and the prologues.
 [[nodiscard]] std::vector<std::string> script_names();
 
-/// A script as it is sent to a server, with patches.
+/// A script as it is sent to a server, with patches: see cmake/embed_lua.cmake.
 [[nodiscard]] std::string script_text(std::string_view name,
                                       const std::vector<script_patch>& patches = {});
 

@@ -44,9 +44,9 @@ inline patches fences_of_time()
 /// The results of releases are forgotten.
 inline patches memory_of_releases()
 {
-    return {{"prologue",
+    return {{"common",
              "if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then "
-             "return answer(s, 'released') end",
+             "return 'released' end",
              ""}};
 }
 
@@ -61,7 +61,7 @@ inline patches former_ids()
 /// A position can be claimed only up to the newest ticket.
 inline patches places_of_the_past()
 {
-    return {{"prologue", "local last = math.max(newest, s.now)", "local last = newest"}};
+    return {{"common", "local last = math.max(newest, s.now)", "local last = newest"}};
 }
 
 /// A lock is reclaimed even if another client was granted it since.
@@ -92,9 +92,7 @@ inline patches looking_for_the_living()
 {
     patches result = passing_on();
     result.push_back(
-        {"prologue",
-         "    if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 and not skipped then",
-         "    if not skipped then"});
+        {"prologue", "    if alive(id) and not skipped then", "    if not skipped then"});
     return result;
 }
 

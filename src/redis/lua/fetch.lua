@@ -36,4 +36,4 @@ local mine = holds(s, id, fence)
 if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
 if s.owner == '' then grant(s) end
 save(s, lease, ARGV[6])
-return mine and answer(s, nil, id, contents(state)) or ended(s, fence + 0, '')
+return mine and answer(s, nil, id, contents(state)) or answer(s, ended(s, fence + 0, ''))

@@ -13,20 +13,10 @@
 local s, why = open(KEYS[1], '0')
 if not s then return why end
 local list, holders = {''}, s.owner == '' and 0 or 1
-
--- No id leaves the server: who knows one could listen to its channel.
-local function describe(id, since, deadline)
-  local connected = redis.call('PUBSUB', 'NUMSUB', channel(id))[2]
-  -- An error if the user may not read it.
-  local who = redis.pcall('HGET', ARGV[2], string.match(id, '^[^#]*'))
-  list[#list + 1] = format('1 %s %s %d', since, deadline, connected)
-  list[#list + 1] = type(who) == 'string' and who or ''
-end
-
 if holders == 1 then
-  describe((string.gsub(s.owner, '^%?', '')), s.fence, s.deadline)
+  describe(list, (string.gsub(s.owner, '^%?', '')), '1', s.fence, s.deadline)
 end
 local waiters = redis.call('ZRANGE', s.queue, 0, format('%d', ARGV[3] - 1), 'WITHSCORES')
-for i = 1, #waiters, 2 do describe(waiters[i], waiters[i + 1], '0') end
+for i = 1, #waiters, 2 do describe(list, waiters[i], '1', waiters[i + 1], '0') end
 list[1] = format('%s %s %d %d %d 1 %d', s.stamp, s.fence, holders, s.waiting, holders, 1 - holders)
 return list

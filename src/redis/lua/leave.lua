@@ -69,4 +69,4 @@ end
 speak(s, id)
 if s.owner == '' then grant(s) end
 save(s, ARGV[5], ARGV[7])
-return parted and stands and answer(s, 'released', nil, place) or ended(s, fence + 0, slot)
+return parted and stands and answer(s, 'released', nil, place) or answer(s, ended(s, fence + 0, slot))

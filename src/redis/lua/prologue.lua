@@ -1,4 +1,4 @@
--- What every script of a lock begins with.
+-- What every script of a lock begins with, behind common.lua.
 --
 -- A lock has one key in KEYS, the hash of its state; the names of its other keys begin with that name and lie in the
 -- same slot: KEY{queue}, a sorted set (waiter by ticket), and KEY{done}, a sorted set (the fence of the last release by
@@ -25,65 +25,15 @@
 -- The server runs all of this for each call. What costs most there are fields that are read and written, functions that
 -- are made, and numbers that become text or are made of it. So numbers of the state stay the texts that they are stored
 -- as, until something is computed; `+ 0` makes a number of one.
-local memory = 3600 * 1000000  -- how long it is remembered what was given back
 local retry = 60 * 1000000  -- how long after a failure a script tries again to undo a contribution
-local looks = 512  -- how many sleepers, waiters, records and steps of plans a call still looks at, of all its locks
 local wall  -- what the server's clock shows
 
--- redis.call and `..` would write numbers out much slower, and the latter with 14 digits only.
-local format = string.format
-
--- The channel that the connection of a waiter listens to: 'nonce#incarnation.sequence' less the sequence.
-local function channel(id)
-  return ARGV[1] .. string.match(id, '^[^.]*')
-end
-
--- A connection is silent once it has let a lease end, and until it speaks again: the claim of each of its waiters would
--- cost the others as much. So its waiters are dropped like those of a broken connection, and come back to their places.
-local function is_silent(s, id)
-  return s.silent and string.find(s.silent, ' ' .. string.match(id, '^[^.]*') .. ' ', 1, true)
-end
-
--- Notes that a connection is silent: the last 16 of those that stand are remembered.
-local function fall_silent(s, id)
-  local names = {string.match(id, '^[^.]*')}
-  for name in string.gmatch(s.silent or '', '%S+') do
-    if name ~= names[1] and #names < 16 and redis.call('PUBSUB', 'NUMSUB', ARGV[1] .. name)[2] > 0 then
-      names[#names + 1] = name
-    end
-  end
-  s.silent = ' ' .. table.concat(names, ' ') .. ' '
-  redis.call('HSET', s.key, 'silent', s.silent)
-end
-
--- A connection has spoken.
-local function speak(s, id)
-  local first = is_silent(s, id)
-  if not first then return end
-  s.silent = string.sub(s.silent, 1, first) .. string.gsub(string.sub(s.silent, first + 1), '^%S+ ', '')
-  if s.silent ~= ' ' then redis.call('HSET', s.key, 'silent', s.silent) return end
-  s.silent = nil
-  redis.call('HDEL', s.key, 'silent')
-end
-
--- Whether a reply says that a key is of another type. Any other error is for the client to report, such as a missing
--- permission.
-local function is_of_another_type(reply)
-  if type(reply) ~= 'table' or not reply.err then return false end
-  return string.find(reply.err, '^WRONGTYPE') and true or error(reply)
-end
-
 -- Reads a lock; nil and why if it is not ours. A script that has read the time and the state already passes them. Every
--- grant is at first for the longest claim lease, in ms, that any client of the lock asked for. During a grace, two
--- times of the server's clock follow the claim lease: when the server started or took over, and when the grace ends.
--- A state older than that may be outdated, so its owner is in doubt (a question mark and the owner, if there was one)
--- until the grace ends: somebody else may hold the lock.
+-- grant is at first for the longest claim lease that any client of the lock asked for. The owner of a state that may be
+-- outdated is in doubt (a question mark and the owner, if there was one) until the grace ends: somebody else may hold
+-- the lock.
 local function open(key, claim, time, state)
-  if not (time or wall) then
-    time = redis.call('TIME')
-    time = time[1] * 1000000 + time[2]
-  end
-  wall = time or wall
+  wall = time or wall or read_clock()
   if state == nil then state = redis.pcall('HGET', key, 'state') end
   local waiting = redis.pcall('ZCARD', key .. '{queue}')
   if is_of_another_type(state) or is_of_another_type(waiting) then return nil, 'wrongtype' end
@@ -94,51 +44,25 @@ local function open(key, claim, time, state)
   local owner, fence, clock, deadline, keep, longest, ahead, flags, newest = string.match(state,
     '^2 (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+)')
   if not owner and string.sub(state, 1, 2) ~= '2 ' then return nil, 'foreign' end
-  local since, ends
-  claim, since, ends = string.match(claim, '^(%d+) ?(%d*) ?(%d*)$')
-  if longest + 0 > claim + 0 then claim = longest end
-  local now = wall + ahead
-  -- The clock of a lock never goes back: if the server's did, the lock's goes on from where it was. Nor can it be told
-  -- then how old the state is.
-  local outdated = fresh or clock - ahead < (tonumber(since) or 0)
-  if now < clock + 0 then
-    now, outdated = clock + 0, true
-  end
-  local function has(flag) return string.find(flags, flag, 1, true) end
+  local now, lease, over, grace = read_time(wall, ahead, clock, claim)
+  if longest + 0 > lease + 0 then lease = longest end
   local s = {key = key, queue = key .. '{queue}', done = key .. '{done}', waiting = waiting, fresh = fresh,
     owner = owner == '-' and '' or owner, fence = fence, deadline = deadline, now = now, stamp = format('%d', now),
-    keep = keep + 0, claim = claim, ticket = newest, reclaimed = has('r'), conditions = has('c'),
-    bound = has('b') and key .. '{bound}', silent = has('s') and redis.call('HGET', key, 'silent')}
-  if ends ~= '' and wall < ends + 0 then
+    keep = keep + 0, claim = lease, ticket = newest, reclaimed = string.find(flags, 'r', 1, true),
+    conditions = string.find(flags, 'c', 1, true), bound = string.find(flags, 'b', 1, true) and key .. '{bound}',
+    silent = string.find(flags, 's', 1, true) and redis.call('HGET', key, 'silent')}
+  if grace then
     -- Extensions of the contributions' leases may be missing, too: none lapses before.
-    s.grace = format('%d', ends + now - wall)
-    if outdated then s.owner, s.deadline = '?' .. string.gsub(s.owner, '^%?', ''), s.grace end
+    s.grace = format('%d', grace)
+    if over then s.owner, s.deadline = '?' .. string.gsub(s.owner, '^%?', ''), s.grace end
   end
   return s
 end
 
--- Serves each lock of a batch. A lock with damaged keys gets an answer that says so: what cannot
--- be computed with raises an error. The others are served all the same.
-local function each(serve)
-  local answers = {}
-  for i, key in ipairs(KEYS) do
-    local served, told = pcall(serve, key, i - 1)
-    if not served then
-      -- Redis makes a text of an error that pcall has caught.
-      local text = type(told) == 'table' and told.err or told
-      local damaged
-      for _, sign in ipairs({': attempt to ', ': bad argument #', ' arguments must be strings or integers'}) do
-        damaged = damaged or string.find(text, sign, 1, true)
-      end
-      told = damaged and 'damaged' or string.find(text, '^WRONGTYPE') and 'wrongtype' or error({err = text})
-    end
-    answers[i] = told
-  end
-  return answers
-end
-
 -- The sorted set of those who sleep on a condition. No name of a lock has braces.
-local function sleepers(s, condition) return s.key .. '{sleepers}' .. condition end
+local function sleepers(s, condition)
+  return s.key .. '{sleepers}' .. condition
+end
 
 -- Prolongs the sleepers of at most 64 conditions, beginning with those that expire first, and forgets conditions on
 -- which nobody sleeps. Returns whether all that expire with the lock were prolonged. The score of a condition is the
@@ -149,7 +73,7 @@ local function prolong_sleepers(s, ttl)
   for _, condition in ipairs(due) do
     local key = sleepers(s, condition)
     if redis.call('EXISTS', key) == 1 then
-      if redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
+      prolong(key, ttl)
       redis.call('ZADD', names, format('%d', s.now + ttl * 1000), condition)
     else
       redis.call('ZREM', names, condition)
@@ -184,8 +108,7 @@ local function save(s, lease, idle)
   if s.fresh then redis.call('HSET', s.key, 'layout', '2', 'born', wall) end
   ttl = format('%d', ttl)
   for _, key in ipairs(s.new or {}) do
-    if not renews then redis.call('PEXPIRE', key, ttl)
-    elseif redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
+    if renews then prolong(key, ttl) else redis.call('PEXPIRE', key, ttl) end
   end
   -- A process may be dead for long before anybody asks. What was given back is remembered as long: a transaction that
   -- comes late would find a lock that seems to know everything.
@@ -197,16 +120,6 @@ local function own(s, id, seen)
   if seen + 0 > last then last = seen + 0 end
   s.owner, s.fence = id, last < s.now and s.stamp or format('%d', last + 1)
   s.deadline, s.reclaimed = format('%d', s.now + s.claim * 1000), nil
-end
-
--- The place at the end of the queue, or of the sleepers. A hint is the place of one that was there before; it
--- must not be of a queue that is yet to come.
-local function ticket(s, hint)
-  local newest = s.ticket + 0
-  local last = math.max(newest, s.now)
-  local place = hint > 0 and hint <= last and hint or math.max(newest + 1, s.now)
-  s.ticket = format('%d', math.max(newest, place))
-  return format('%d', place)
 end
 
 local function enqueue(s, id, place)
@@ -270,7 +183,7 @@ local function signal(s, condition, all, newest)
     looks = looks - 1
     -- A transaction is no claim.
     local skipped = is_silent(s, id) and string.byte(id, -1) ~= 43
-    if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0 and not skipped then
+    if alive(id) and not skipped then
       s.conditions = true
       enqueue(s, id, ticket(s, 0))
       redis.call('HSET', s.key, mark(id), condition)
@@ -444,8 +357,7 @@ local function grant(s, caller)
     s.waiting = s.waiting - 1
     local plan = plan_of(s, id)
     if id == caller and not (plan and s.state) then return own(s, id, 0) end
-    -- Whether anybody listens to the waiter's connection. What PUBLISH returns would not tell.
-    if redis.call('PUBSUB', 'NUMSUB', channel(id))[2] == 0 then
+    if not alive(id) then
       pass_on(s, id)
     else
       local told, fence
@@ -500,12 +412,4 @@ local function answer(s, status, id, extra, condition)
   if s.spoiled then told = told .. ',' .. s.spoiled end
   if not (place or extra) and not s.more then return told end
   return told .. ' ' .. (place or s.newest or 0) .. (s.more and ' 1 ' or ' 0 ') .. (extra or '')
-end
-
--- What became of a grant that the lock does not know any more. A lock that is younger than the grant, or
--- has not come as far, has lost its memory and can not tell.
-local function ended(s, fence, slot)
-  if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then return answer(s, 'released') end
-  if s.fence + 0 < fence or fence < s.now - memory then return answer(s, 'unknown') end
-  return answer(s, redis.call('HGET', s.key, 'born') + 0 > fence and 'unknown' or 'lost')
 end

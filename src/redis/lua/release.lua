@@ -53,4 +53,4 @@ if not parted then reap(s) end
 speak(s, id)
 if s.owner == '' then grant(s) end
 save(s, ARGV[5], ARGV[7])
-return parted and answer(s, 'released') or ended(s, fence + 0, slot)
+return parted and answer(s, 'released') or answer(s, ended(s, fence + 0, slot))

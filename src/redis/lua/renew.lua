@@ -18,7 +18,7 @@ return each(function(key, i)
     if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
     if s.owner == '' then grant(s) end
     save(s, lease, idle)
-    told = mine and answer(s, nil, id) or ended(s, fence + 0, '')
+    told = mine and answer(s, nil, id) or answer(s, ended(s, fence + 0, ''))
   end
   return told
 end)

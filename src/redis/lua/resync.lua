@@ -55,7 +55,7 @@ return each(function(key, i)
     save(s, lease, idle)
     -- What is known of a monitor's state may be older than what the holder has read, or newer.
     if reclaims then redis.call('HSET', s.key, 'born', format('%d', math.max(wall, fence + 1))) end
-    told = (mine or not held) and answer(s, nil, id, nil, condition) or ended(s, fence + 0, '')
+    told = (mine or not held) and answer(s, nil, id, nil, condition) or answer(s, ended(s, fence + 0, ''))
   end
   return told
 end)

@@ -1,4 +1,4 @@
--- What every script of a gate begins with.
+-- What every script of a gate begins with, behind common.lua.
 --
 -- A gate is waited for, and nobody owns it: an event, a latch, a barrier. It is three keys, of a barrier four:
 -- a hash (the state), a sorted set (the connections that wait: until when that is believed, by channel), a
@@ -9,26 +9,7 @@
 -- are let go. Invariant after each script: nobody waits at an event that is set, or at a latch that is open,
 -- and fewer have arrived at a barrier than take part.
 local layout = 'gate 1'
-local memory = 3600 * 1000000  -- how long it is remembered which calls were carried out
-local wall = redis.call('TIME')
-wall = wall[1] * 1000000 + wall[2]
-
--- redis.call would write numbers out much slower.
-local function text(number)
-  return string.format('%d', number)
-end
-
--- Lets a key that may be new live for at least ttl more milliseconds.
-local function prolong(key, ttl)
-  if redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
-end
-
--- Whether a reply says that a key is of another type. Any other error is for the client to report, such as a missing
--- permission.
-local function is_of_another_type(reply)
-  if type(reply) ~= 'table' or not reply.err then return false end
-  return string.find(reply.err, '^WRONGTYPE') and true or error(reply)
-end
+local wall = read_clock()
 
 -- Reads the gate; nil and why if it is not ours. One that does not exist has the number that the caller names.
 local function open(number)
@@ -41,12 +22,9 @@ local function open(number)
   if not v[1] then return {number = number, origin = number, generation = 0, skew = 0, now = wall, fresh = true} end
   if v[1] ~= layout then return nil, 'foreign' end
   local s = {number = tonumber(v[2]), origin = tonumber(v[3]), generation = tonumber(v[4]), skew = tonumber(v[6])}
-  s.now = wall + s.skew
   -- The clock of a gate never goes back: if the server's did, the gate's goes on from where it was.
-  if s.now < tonumber(v[5]) then
-    s.now = tonumber(v[5])
-    s.skew = s.now - wall
-  end
+  s.now = math.max(wall + s.skew, v[5])
+  s.skew = s.now - wall
   return s
 end
 
@@ -78,11 +56,8 @@ local function let_go(s)
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', '+inf')
 end
 
--- Remembers the name of a call, and forgets one that nobody will repeat.
 local function remember(s, name, answered)
-  if answered ~= '' then redis.call('ZREM', KEYS[3], answered) end
-  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', text(s.now - memory))
-  redis.call('ZADD', KEYS[3], text(s.now), name)
+  remember_call(KEYS[3], s.now, name, answered)
   prolong(KEYS[3], memory / 1000)
 end
 

@@ -40,7 +40,6 @@ if held and capacity == ARGV[8] and (claim == ARGV[6] or claim + 0 >= (tonumber(
 end
 
 -- the prologue stands here
-local hint = tonumber(ARGV[4])
 local s, why = open(key, wall, ARGV[6], ARGV[8], ARGV[9], state)
 if not s then return why end
 -- A command that is repeated was accepted before.
@@ -63,11 +62,8 @@ elseif ARGV[3] == 'try' then
   save(s, lease, ARGV[7])
   return answer(s, 'busy')
 else
-  local ticket = math.max(s.ticket + 1, s.now)
-  if hint > 0 and hint <= math.max(s.ticket, s.now) then ticket = hint end
-  s.ticket = math.max(s.ticket, ticket)
   position = redis.call('ZCARD', s.queue)
-  redis.call('ZADD', s.queue, text(ticket), id)
+  redis.call('ZADD', s.queue, ticket(s, ARGV[4] + 0), id)
   redis.call('HSET', s.key, 'w ' .. id, text(units))
   if not s.head then s.new[#s.new + 1] = s.queue end
   s.head = s.head or id

@@ -18,10 +18,8 @@ if what ~= 'resize' and not agrees(s, tonumber(ARGV[9]), ARGV[11]) then
   return answer(s, 'mismatch', 0, nil, text(s.capacity))
 end
 
-local function remember_call()
-  if ARGV[5] ~= '' then redis.call('ZREM', s.done, ARGV[5]) end
-  redis.call('ZADD', s.done, text(s.now), ARGV[4])
-  redis.call('ZREMRANGEBYSCORE', s.done, '-inf', text(s.now - memory))
+local function remember()
+  remember_call(s.done, s.now, ARGV[4], ARGV[5])
   s.moved = true
 end
 
@@ -46,7 +44,7 @@ if what == 'create' then
   if s.fresh then s.created = true else result = 'exists' end
 elseif what == 'resize' and not redis.call('ZSCORE', s.done, ARGV[4]) then
   resize()
-  remember_call()
+  remember()
 elseif what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4]) then
   if s.capacity == signals then
     -- A signal that came back from who died goes to the next one; this is another one.
@@ -57,7 +55,7 @@ elseif what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4]) then
     result = 'excess'
   else
     move(s, -number)
-    remember_call()
+    remember()
   end
 end
 if s.head then grant(s) end

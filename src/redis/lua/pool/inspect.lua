@@ -11,28 +11,19 @@
 local s, why = open(KEYS[1], read_clock(), '0', ARGV[4], ARGV[5])
 if not s then return why end
 local list, listed, last = {''}, 0, text(ARGV[3] - 1)
-
--- No id leaves the server: who knows one could listen to its channel.
-local function describe(id, units, since, deadline)
-  -- An error if the user may not read it.
-  local who = redis.pcall('HGET', ARGV[2], string.match(id, '^[^#]*'))
-  list[#list + 1] = units .. ' ' .. since .. ' ' .. deadline .. (alive(id) and ' 1' or ' 0')
-  list[#list + 1] = type(who) == 'string' and who or ''
-end
-
 for _, id in ipairs(redis.call('ZRANGE', s.holders, 0, last)) do
   local units, fence, _, deadline = holding(s, id)
   if units then
-    describe(id, text(units), text(fence), text(deadline))
+    describe(list, id, text(units), text(fence), text(deadline))
     listed = listed + 1
   end
 end
 local waiters = redis.call('ZRANGE', s.queue, 0, last, 'WITHSCORES')
 for i = 1, #waiters, 2 do
   local units = wanted(s, waiters[i])
-  if units then describe(waiters[i], text(units), waiters[i + 1], '0') end
+  if units then describe(list, waiters[i], text(units), waiters[i + 1], '0') end
 end
 local available = math.max(s.capacity % special - s.outside - s.held % special, 0)
-list[1] = string.format('%d %d %d %d %d %d %d', s.now, s.fence, redis.call('ZCARD', s.holders),
+list[1] = format('%d %d %d %d %d %d %d', s.now, s.fence, redis.call('ZCARD', s.holders),
   redis.call('ZCARD', s.queue), listed, s.capacity % special, available)
 return list

@@ -1,4 +1,4 @@
--- What every script of a pool needs.
+-- What every script of a pool needs, behind common.lua.
 --
 -- A pool has units, of which holders have leases. Its only declared key is a hash; the others are named after it, so they
 -- lie in its slot:
@@ -18,59 +18,9 @@
 -- ARGV[1] is the prefix of the wake channels. Times are microseconds, spans in ARGV milliseconds. Invariant after each
 -- script: the first of the queue does not fit, or the answer says that there is more to do.
 local layout = '2'
-local memory = 3600 * 1000000  -- how long it is remembered what was given back
 local special = 2 ^ 30
 local signals = 2 ^ 28  -- the capacity of an automatic event, which no semaphore has: see merge()
 local at_once = 64  -- how many of one pool are granted or reaped by one script
-local looks = 512  -- how many holders and waiters a call still looks at, of all its pools
-
-local function read_clock()
-  local time = redis.call('TIME')
-  return time[1] * 1000000 + time[2]
-end
-
--- redis.call would write numbers out much slower.
-local function text(number)
-  return string.format('%d', number)
-end
-
--- The channel that the connection of a waiter listens to: 'nonce#incarnation.sequence' less the sequence.
-local function channel(id)
-  return ARGV[1] .. string.match(id, '^[^.]*')
-end
-
--- Whether anybody listens to the waiter's connection. What PUBLISH returns would not tell.
-local function alive(id)
-  return redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0
-end
-
--- A connection is silent once it has let a lease end, and until it speaks again: the claim of each of its waiters would
--- cost the others as much. So its waiters are dropped like those of a broken connection, and come back to their places.
-local function is_silent(s, id)
-  return s.silent and string.find(s.silent, ' ' .. string.match(id, '^[^.]*') .. ' ', 1, true)
-end
-
--- Notes that a connection is silent: the last 16 of those that stand are remembered.
-local function fall_silent(s, id)
-  local names = {string.match(id, '^[^.]*')}
-  for name in string.gmatch(s.silent or '', '%S+') do
-    if name ~= names[1] and #names < 16 and redis.call('PUBSUB', 'NUMSUB', ARGV[1] .. name)[2] > 0 then
-      names[#names + 1] = name
-    end
-  end
-  s.silent = ' ' .. table.concat(names, ' ') .. ' '
-  redis.call('HSET', s.key, 'silent', s.silent)
-end
-
--- A connection has spoken.
-local function speak(s, id)
-  local first = is_silent(s, id)
-  if not first then return end
-  s.silent = string.sub(s.silent, 1, first) .. string.gsub(string.sub(s.silent, first + 1), '^%S+ ', '')
-  if s.silent ~= ' ' then redis.call('HSET', s.key, 'silent', s.silent) return end
-  s.silent = nil
-  redis.call('HDEL', s.key, 'silent')
-end
 
 -- What is known of a holder: its units, its fence, how many of its units it has left outside, and when its
 -- lease ends. Who is in one of the two keys only is no holder: somebody has deleted the other.
@@ -86,32 +36,6 @@ local function wanted(s, id)
   return tonumber(redis.call('HGET', s.key, 'w ' .. id) or nil)
 end
 
--- Serves each pool of a batch. One with damaged keys gets an answer that says so; the others are served all the same.
-local function each(serve)
-  local answers = {}
-  for i = 0, #KEYS - 1 do
-    local served, told = pcall(serve, i)
-    if not served then
-      -- Redis makes a text of an error that pcall has caught.
-      local text = type(told) == 'table' and told.err or told
-      local damaged
-      for _, sign in ipairs({': attempt to ', ': bad argument #', ' arguments must be strings or integers'}) do
-        damaged = damaged or string.find(text, sign, 1, true)
-      end
-      told = damaged and 'damaged' or string.find(text, '^WRONGTYPE') and 'wrongtype' or error({err = text})
-    end
-    answers[i + 1] = told
-  end
-  return answers
-end
-
--- Whether a reply says that a key is of another type. Any other error is for the client to report, such as a missing
--- permission.
-local function is_of_another_type(reply)
-  if type(reply) ~= 'table' or not reply.err then return false end
-  return string.find(reply.err, '^WRONGTYPE') and true or error(reply)
-end
-
 -- Reads a pool; nil and why if it is not ours. Its state may have been read before. A pool that does not exist has the
 -- capacity and the units outside of permits that the caller names. During a grace, two times of the server's clock follow
 -- the claim lease, as for a lock. While a state may be outdated, nobody is granted units, and no lease ends: holders that
@@ -124,12 +48,7 @@ local function open(key, wall, claim, capacity, outside, state)
   if is_of_another_type(state) or is_of_another_type(head) then return nil, 'wrongtype' end
   local version = state and string.match(state, '^%S*') or redis.call('HGET', key, 'layout')
   if version and version ~= layout then return nil, 'foreign' end
-  local since, ends
-  if not tonumber(claim) then
-    claim, since, ends = string.match(claim, '^(%d+) (%d+) (%d+)$')
-    if wall >= ends + 0 then ends = nil end
-  end
-  s.head, s.claim = head[1], tonumber(claim)
+  s.head = head[1]
   if not version then
     -- Here or never: what is somebody else's must not be written to, nor get an end.
     for _, size in ipairs({redis.pcall('ZCARD', s.done), redis.pcall('ZCARD', s.holders)}) do
@@ -137,8 +56,8 @@ local function open(key, wall, claim, capacity, outside, state)
     end
     s.held, s.given, s.outside, s.keep, s.skew, s.ticket, s.rest = 0, 0, tonumber(outside), 0, 0, 0, ''
     s.capacity, s.origin = tonumber(capacity), s.outside
-    s.now, s.born, s.fresh = wall, wall, true
-    s.grace = s.capacity ~= signals and ends and ends + 0 or nil
+    local now, claim, _, grace = read_time(wall, 0, 0, claim)
+    s.now, s.born, s.fresh, s.claim, s.grace = now, now, true, claim + 0, s.capacity ~= signals and grace or nil
     -- Somebody has deleted the hash alone: the fences of those who held units were below the ends of their leases.
     s.fence = tonumber(redis.call('ZRANGE', s.holders, -1, -1, 'WITHSCORES')[2] or 0)
     return s
@@ -152,15 +71,10 @@ local function open(key, wall, claim, capacity, outside, state)
   if string.find(flags, 's', 1, true) then s.silent = redis.call('HGET', key, 'silent') end
   -- Or the holders alone.
   if s.held > 0 and redis.call('EXISTS', s.holders) == 0 then s.held = 0 end
-  s.claim, s.grace = math.max(s.claim, longest), grace ~= '0' and grace + 0 or nil
-  s.now = wall + s.skew
-  local outdated = ends and clock - s.skew < since + 0
-  if s.now < clock + 0 then
-    s.now = clock + 0
-    s.skew, outdated = s.now - wall, true
-  end
+  local now, lease, over = read_time(wall, s.skew, clock, claim)
+  s.now, s.skew, s.claim, s.grace = now, now - wall, math.max(lease, longest), grace ~= '0' and grace + 0 or nil
   -- The signals of an event are nobody's.
-  if outdated and ends and s.capacity ~= signals then s.grace = ends + s.skew end
+  if over and s.capacity ~= signals then s.grace = over end
   if s.grace and s.grace <= s.now then s.grace = nil end
   return s
 end
@@ -182,7 +96,7 @@ local function save(s, lease, idle)
   if renewed then s.keep = s.now + ttl * 1000 end
   local flags = (s.head and 'w' or '') .. (s.silent and 's' or '')
   if s.fresh then redis.call('HSET', s.key, 'layout', layout) end
-  redis.call('HSET', s.key, 'state', string.format('2 %d %d %d %d %d %d %d %d %d %s %d %d %d %d%s', s.held, s.fence, s.given,
+  redis.call('HSET', s.key, 'state', format('2 %d %d %d %d %d %d %d %d %d %s %d %d %d %d%s', s.held, s.fence, s.given,
     s.now, s.outside, s.keep, s.claim, s.skew, s.grace or 0, flags ~= '' and flags or '-', s.capacity, s.origin, s.born,
     s.ticket, s.rest))
   local span = math.min(math.ceil((s.keep - s.now) / 1000), 2 ^ 53)  -- a damaged state may say anything
@@ -191,13 +105,11 @@ local function save(s, lease, idle)
   end
   -- What was taken or added must not be taken or added again by who comes back late.
   if s.moved then span = math.max(span, memory / 1000) end
-  if (renewed or s.moved or s.noted) and redis.call('PEXPIRE', s.done, span, 'GT') == 0 then
-    redis.call('PEXPIRE', s.done, span, 'NX')
-  end
+  if renewed or s.moved or s.noted then prolong(s.done, span) end
 end
 
 local function hold(s, id, units, fence, left, deadline)
-  redis.call('HSET', s.key, 'h ' .. id, string.format('%d %d %d', units, fence, left))
+  redis.call('HSET', s.key, 'h ' .. id, format('%d %d %d', units, fence, left))
   redis.call('ZADD', s.holders, text(deadline), id)
 end
 
@@ -307,11 +219,4 @@ local function standing(s, id, lease, extra)
   local ticket = id ~= '' and redis.call('ZSCORE', s.queue, id)
   if ticket then return answer(s, 'queued', 0, ticket, extra) end
   return answer(s, 'gone', 0, nil, extra)
-end
-
--- What became of a grant that the pool does not know any more.
-local function ended(s, fence, slot)
-  if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then return answer(s, 'released') end
-  if s.born > fence or s.given < fence or fence < s.now - memory then return answer(s, 'unknown') end
-  return answer(s, 'lost')
 end

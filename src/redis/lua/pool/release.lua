@@ -57,4 +57,4 @@ reap(s)
 speak(s, string.match(ARGV[2], '[^,]*$'))
 if s.head then grant(s) end
 save(s, lease, ARGV[7])
-return result and answer(s, result) or ended(s, fence, slot)
+return result and answer(s, result) or answer(s, ended(s, fence, slot))

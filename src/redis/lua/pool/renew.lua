@@ -9,10 +9,10 @@
 -- complexity O(leases (log waiters + log holders))
 -- flags: allow-oom
 local wall = read_clock()
-return each(function(i)
+return each(function(key, i)
   local a = 2 + 9 * i
   local id, fence, lease = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 4])
-  local s, why = open(KEYS[1 + i], wall, ARGV[a + 5], ARGV[a + 7], ARGV[a + 8])
+  local s, why = open(key, wall, ARGV[a + 5], ARGV[a + 7], ARGV[a + 8])
   if not s then
     return why
   else
@@ -28,6 +28,6 @@ return each(function(i)
     end
     if s.head then grant(s) end
     save(s, lease, ARGV[a + 6])
-    return mine and standing(s, id, lease) or ended(s, fence, '')
+    return mine and standing(s, id, lease) or answer(s, ended(s, fence, ''))
   end
 end)

@@ -28,19 +28,19 @@ end
 
 -- All of them before anybody is granted anything: under its old id, who waits looks dead.
 local wall = read_clock()
-each(function(i)
+each(function(key, i)
   local a = 2 + 10 * i
   local id, fence = ARGV[a + 1], tonumber(ARGV[a + 2])
-  local s = open(KEYS[1 + i], wall, ARGV[a + 6], ARGV[a + 8], ARGV[a + 9])
+  local s = open(key, wall, ARGV[a + 6], ARGV[a + 8], ARGV[a + 9])
   for old in string.gmatch(s and ARGV[a] or '', '[^,]+') do
     rename(s, old, id, fence > 0)
   end
 end)
 
-return each(function(i)
+return each(function(key, i)
   local a = 2 + 10 * i
   local id, fence, units, lease = ARGV[a + 1], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3]), tonumber(ARGV[a + 5])
-  local s, why = open(KEYS[1 + i], wall, ARGV[a + 6], ARGV[a + 8], ARGV[a + 9])
+  local s, why = open(key, wall, ARGV[a + 6], ARGV[a + 8], ARGV[a + 9])
   if not s then
     return why
   else
@@ -76,7 +76,7 @@ return each(function(i)
     save(s, lease, ARGV[a + 7])
     had, its = holding(s, id)
     if fence > 0 and its ~= fence then
-      return ended(s, fence, '')
+      return answer(s, ended(s, fence, ''))
     else
       return standing(s, id, lease)
     end
