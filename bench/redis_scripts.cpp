@@ -2,9 +2,9 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Counts the instructions that operations cost the server. bench/redis_scripts.sh runs the server under
-// callgrind and calls this program twice for each case, with many and with few repetitions. The difference
-// of both counts is the cost of the operations alone. It does not depend on the load of the machine.
+// Counts the instructions that operations cost the server, or the client. bench/redis_scripts.sh runs one of
+// them under callgrind and calls this program twice for each case, with many and with few repetitions. The
+// difference of both counts is the cost of the operations alone. It does not depend on the load of the machine.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -61,6 +61,17 @@ void repeat(world& w, int count, std::vector<std::vector<std::string>> commands)
 void pings(world& w, int count)
 {
     repeat(w, count, {{"PING"}, {"PING"}});
+}
+
+void raw_pairs(world& w, int count)
+{
+    raw_lock raw{w.bare, "raw"};
+    w.run(
+        [&]() -> asio::awaitable<void>
+        {
+            for (int i = 0; i != count; ++i)
+                co_await raw.pair();
+        });
 }
 
 void empty_scripts(world& w, int count)
@@ -166,6 +177,7 @@ struct measured_case
     std::optional<double> bar{};
 };
 
+// The script counts the client's instructions for a name that starts with "client: ".
 const measured_case all_cases[] = {
     {"two PING", pings},
     {"two EVALSHA of an empty script", empty_scripts},
@@ -176,6 +188,10 @@ const measured_case all_cases[] = {
     {"monitor: transaction", transactions, 150'000},
     {"semaphore: acquire and release", semaphore_pairs, 360'000},
     {"shared mutex: acquire and release", shared_pairs},
+    {"client: two PING", pings},
+    {"client: two raw EVALSHA of the scripts of a mutex", raw_pairs},
+    {"client: mutex: acquire and release", mutex_pairs},
+    {"client: semaphore: acquire and release", semaphore_pairs},
 };
 
 /// @throw std::runtime_error if there is no such case.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Counts the instructions that operations cost the server, with callgrind.
+# Counts the instructions that operations cost the server or the client, with callgrind.
 #
 #   bench/redis_scripts.sh BUILD JSON [CASE...]
 #
@@ -14,17 +14,21 @@ server=$(command -v "${TURNSTILE_REDIS_SERVER:-redis-server}")
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+counted=(valgrind --tool=callgrind --callgrind-out-file=/dev/null --log-file="$folder/log")
 cat > "$folder/redis-server" << END
 #!/bin/bash
-exec valgrind --tool=callgrind --callgrind-out-file=/dev/null --log-file="$folder/log" "$server" "\$@" \
-  --hz 1 --dynamic-hz no
+exec ${counted[@]} "$server" "\$@" --hz 1 --dynamic-hz no
 END
 chmod +x "$folder/redis-server"
 
-# instructions CASE COUNT: prints the server's instructions for COUNT operations, its
-# start included.
+# instructions CASE COUNT: prints the instructions of the server, or of the client, for COUNT
+# operations, its start included.
 instructions() {
-  TURNSTILE_REDIS_SERVER="$folder/redis-server" "$program" --case "$1" --count "$2"
+  if [[ $1 = "client: "* ]]; then
+    TURNSTILE_REDIS_SERVER=$server "${counted[@]}" "$program" --case "$1" --count "$2"
+  else
+    TURNSTILE_REDIS_SERVER="$folder/redis-server" "$program" --case "$1" --count "$2"
+  fi
   sed -n 's/.*Collected : *//p' "$folder/log"
 }
 
