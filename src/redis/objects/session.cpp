@@ -40,9 +40,11 @@ session_core::session_core(const boost::asio::any_io_executor& fallback,
     : settings(std::move(given))
     , fallback_(fallback)
     , life_(context_life::of(executor))
-    , strand_(make_strand(executor))
-    , engine_(std::make_shared<session_engine>(strand_, settings))
+    , posts_(make_strand(executor))
+    , engine_(std::make_shared<session_engine>(posts_, settings))
 {
+    // asio::post() would do this for each function.
+    posts_ = boost::asio::require(posts_, boost::asio::execution::blocking.never);
     if (life_)
     {
         const std::lock_guard lock(life_->mutex);
@@ -95,7 +97,7 @@ boost::asio::any_io_executor session_core::fallback()
 
 std::shared_ptr<void> session_core::evict() noexcept
 {
-    strand_ = nullptr;
+    posts_ = nullptr;
     return std::exchange(engine_, nullptr);
 }
 

@@ -125,22 +125,59 @@ std::string broken_channel(std::string_view prefix, int database)
     return std::string(prefix) + ':' + std::to_string(database) + ":broken";
 }
 
+namespace {
+
+/// The text of a name. Each command contains one or two, so they are made without intermediate strings.
+class name_text
+{
+public:
+    void add(char c) { text_[size_++] = c; }
+    void add(std::uint64_t number, int base)
+    {
+        char* const end = text_.data() + text_.size();
+        const char* const stop = std::to_chars(text_.data() + size_, end, number, base).ptr;
+        size_ = static_cast<std::size_t>(stop - text_.data());
+    }
+
+    [[nodiscard]] std::string str() const { return {text_.data(), size_}; }
+
+private:
+    // 16 hexadecimal digits, two numbers, and three signs.
+    std::array<char, 16 + 2 * 20 + 3> text_{};
+    std::size_t size_ = 0;
+};
+
+name_text wake_text(std::uint64_t nonce, std::uint64_t incarnation)
+{
+    name_text text;
+    text.add(nonce, 16);
+    text.add('#');
+    text.add(incarnation, 10);
+    return text;
+}
+
+}  // namespace
+
 std::string nonce_name(std::uint64_t nonce)
 {
-    std::array<char, 16> digits{};
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), nonce, 16).ptr;
-    return {digits.data(), end};
+    name_text text;
+    text.add(nonce, 16);
+    return text.str();
 }
 
 std::string wake_name(std::uint64_t nonce, std::uint64_t incarnation)
 {
-    return nonce_name(nonce) + '#' + std::to_string(incarnation);
+    return wake_text(nonce, incarnation).str();
 }
 
 std::string to_string(const waiter_id& id)
 {
-    return wake_name(id.nonce, id.incarnation) + '.' + std::to_string(id.sequence) +
-           (id.is_transaction ? "+" : "");
+    name_text text = wake_text(id.nonce, id.incarnation);
+    text.add('.');
+    text.add(id.sequence, 10);
+    if (id.is_transaction)
+        text.add('+');
+    return text.str();
 }
 
 std::optional<waiter_id> parse_waiter_id(std::string_view text) noexcept

@@ -24,6 +24,17 @@ std::string text(std::int64_t number)
     return std::to_string(number);
 }
 
+/// A list of the first arguments of a script, with room for those that usually follow.
+template <class... Texts>
+std::vector<std::string> list_of(Texts&&... first)
+{
+    constexpr std::size_t usual_size = 12;
+    std::vector<std::string> result;
+    result.reserve(usual_size);
+    (result.emplace_back(std::forward<Texts>(first)), ...);
+    return result;
+}
+
 /// The argument that states whether the client accepts a capacity that differs from its own.
 std::string acceptance(bool adopts, bool agreed)
 {
@@ -109,7 +120,8 @@ void protocol_client::send_acquire(attempt_entry& entry)
     attempt& each = entry.second;
     const lock_state& lock = locks_.at(each.lock);
     note_incarnation(each);
-    std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first))};
+    std::vector<std::string> arguments =
+        list_of(options_.wake_prefix, to_string(id_of(entry.first)));
     if (lock.options.pool)
         arguments.emplace_back(each.wants.waits ? "queue" : "try");
     // A mutex has one argument for both, because each argument costs the server time.
@@ -140,8 +152,8 @@ void protocol_client::send_transact(attempt_entry& entry, const proposal& what)
         each.server = server_;
     }
     note_incarnation(each);
-    std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
-                                       std::to_string(each.tries)};
+    std::vector<std::string> arguments =
+        list_of(options_.wake_prefix, to_string(id_of(entry.first)), std::to_string(each.tries));
     append(arguments, lock.options);
     // Another server may report whether it knows the transaction, but must not execute it.
     arguments.push_back(text(each.server == server_ ? each.since : 0));
@@ -179,9 +191,9 @@ void protocol_client::send_release(attempt_entry& entry)
     if (const auto what = farewells_.find(entry.first); what != farewells_.end())
         return send_leave(entry, what->second);
     const lock_state& lock = locks_.at(each.lock);
-    std::vector<std::string> arguments{
+    std::vector<std::string> arguments = list_of(
         options_.wake_prefix, lock.options.pool ? ids_of(entry) : to_string(id_of(entry.first)),
-        text(each.fence), each.spoiled && !lock.options.pool ? std::string() : slot_of(each)};
+        text(each.fence), each.spoiled && !lock.options.pool ? std::string() : slot_of(each));
     append(arguments, lock.options);
     if (lock.options.pool)
         arguments.push_back(text(each.outside));
@@ -195,8 +207,8 @@ void protocol_client::send_leave(attempt_entry& entry, const farewell& what)
 {
     const attempt& each = entry.second;
     const lock_state& lock = locks_.at(each.lock);
-    std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
-                                       text(each.fence), slot_of(each)};
+    std::vector<std::string> arguments = list_of(
+        options_.wake_prefix, to_string(id_of(entry.first)), text(each.fence), slot_of(each));
     append(arguments, lock.options);
     // The new attempt may have been cancelled meanwhile.
     const auto sleeper = attempts_.find(each.sleeper);
@@ -238,8 +250,8 @@ void protocol_client::send_wake(attempt_entry& entry)
 {
     attempt& each = entry.second;
     const lock_state& lock = locks_.at(each.lock);
-    std::vector<std::string> arguments{options_.wake_prefix, ids_of(entry),
-                                       to_string(id_of(entry.first))};
+    std::vector<std::string> arguments =
+        list_of(options_.wake_prefix, ids_of(entry), to_string(id_of(entry.first)));
     append(arguments, lock.options);
     arguments.push_back(each.condition);
     send(object_kind::mutex, operation::wake, each.lock, {entry.first}, lock.keys,
@@ -250,8 +262,8 @@ void protocol_client::send_fetch(attempt_entry& entry)
 {
     const attempt& each = entry.second;
     const lock_state& lock = locks_.at(each.lock);
-    std::vector<std::string> arguments{options_.wake_prefix, to_string(id_of(entry.first)),
-                                       text(each.told.fence)};
+    std::vector<std::string> arguments =
+        list_of(options_.wake_prefix, to_string(id_of(entry.first)), text(each.told.fence));
     append(arguments, lock.options);
     send(object_kind::mutex, operation::fetch, each.lock, {entry.first}, keys_with_state(lock),
          std::move(arguments));
@@ -261,7 +273,7 @@ void protocol_client::send_cancel(attempt_entry& entry)
 {
     note_incarnation(entry.second);
     const lock_state& lock = locks_.at(entry.second.lock);
-    std::vector<std::string> arguments{options_.wake_prefix, ids_of(entry)};
+    std::vector<std::string> arguments = list_of(options_.wake_prefix, ids_of(entry));
     append(arguments, lock.options);
     if (!lock.options.pool)
     {
@@ -281,7 +293,7 @@ void protocol_client::send_nudge(lock_id id)
     lock.nudging = true;
     set_timer(timer::nudge, id, lock.nudge_at, never);
     std::vector<attempt_id> head;
-    std::vector<std::string> arguments{options_.wake_prefix, {}};
+    std::vector<std::string> arguments = list_of(options_.wake_prefix, "");
     if (!lock.waiters.empty())
     {
         head.push_back(lock.waiters.begin()->second);
@@ -306,9 +318,9 @@ void protocol_client::send_call(call_id id)
         return send_signal(id);
     constexpr std::array<std::string_view, 4> names{"add", "create", "read", "resize"};
     const lock_state& lock = locks_.at(each.lock);
-    std::vector<std::string> arguments{options_.wake_prefix,
-                                       std::string(names[static_cast<std::size_t>(each.what)]),
-                                       text(each.number), each.name, each.before};
+    std::vector<std::string> arguments =
+        list_of(options_.wake_prefix, std::string(names[static_cast<std::size_t>(each.what)]),
+                text(each.number), each.name, each.before);
     append(arguments, lock.options);
     arguments.push_back(acceptance(lock.options.adopts, lock.agreed));
     each.flight = last_command_ + 1;
@@ -319,8 +331,8 @@ void protocol_client::send_signal(call_id id)
 {
     pending_call& each = calls_.at(id);
     const lock_state& lock = locks_.at(each.lock);
-    std::vector<std::string> arguments{options_.wake_prefix, each.name,
-                                       each.what == inquiry::signal_all ? "all" : "one"};
+    std::vector<std::string> arguments =
+        list_of(options_.wake_prefix, each.name, each.what == inquiry::signal_all ? "all" : "one");
     append(arguments, lock.options);
     arguments.push_back(each.newest != 0 ? text(each.newest) : std::string());
     each.flight = last_command_ + 1;
@@ -334,7 +346,7 @@ void protocol_client::send_keeps(const std::vector<bond_id>& bonds)
     {
         std::vector<bond_id> batch;
         std::vector<std::string> keys;
-        std::vector<std::string> arguments{options_.wake_prefix};
+        std::vector<std::string> arguments = list_of(options_.wake_prefix);
         for (std::size_t i = first; i < std::min(bonds.size(), first + batch_size); ++i)
         {
             bond& each = bonds_.at(bonds[i]);
@@ -393,7 +405,7 @@ void protocol_client::send_renewals(object_kind kind, const std::vector<attempt_
     {
         std::vector<attempt_id> batch;
         std::vector<std::string> keys;
-        std::vector<std::string> arguments{options_.wake_prefix};
+        std::vector<std::string> arguments = list_of(options_.wake_prefix);
         for (std::size_t i = first; i < std::min(attempts.size(), first + batch_size); ++i)
         {
             attempt& each = attempts_.at(attempts[i]);
@@ -425,7 +437,7 @@ void protocol_client::send_resyncs(object_kind kind, const std::vector<attempt_i
     {
         std::vector<attempt_id> batch;
         std::vector<std::string> keys;
-        std::vector<std::string> arguments{options_.wake_prefix};
+        std::vector<std::string> arguments = list_of(options_.wake_prefix);
         for (std::size_t i = first; i < std::min(attempts.size(), first + batch_size); ++i)
         {
             auto& entry = *attempts_.find(attempts[i]);

@@ -11,9 +11,10 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/execution/blocking.hpp>
 #include <boost/asio/execution/outstanding_work.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
+#include <boost/asio/require.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,9 +46,11 @@ public:
             lock = std::unique_lock(life_->mutex);
             life_->move_in(*this);
         }
-        pending_.emplace(boost::asio::prefer(handler.executor(),
-                                             boost::asio::execution::outstanding_work.tracked),
-                         handler.is_at_home(), std::move(handler.target()));
+        namespace execution = boost::asio::execution;
+        pending_.emplace(
+            boost::asio::prefer(boost::asio::require(handler.executor(), execution::blocking.never),
+                                execution::outstanding_work.tracked),
+            handler.is_at_home(), std::move(handler.target()));
     }
 
     completion(const completion&) = delete;
@@ -80,8 +83,8 @@ public:
         if (!pending_)
             return false;
         auto executor = std::move(pending_->executor);
-        boost::asio::post(executor, posted(pending_->is_at_home, std::move(pending_->handler),
-                                           std::move(args)...));
+        executor.execute(
+            posted(pending_->is_at_home, std::move(pending_->handler), std::move(args)...));
         pending_.reset();
         return true;
     }

@@ -6,7 +6,6 @@
 #define TURNSTILE_SRC_REDIS_SESSION_SESSION_CORE_HPP
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/post.hpp>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -43,8 +42,8 @@ public:
         const auto lock = life_ ? std::unique_lock(life_->mutex) : std::unique_lock<std::mutex>();
         if (!engine_)
             return false;
-        boost::asio::post(strand_, [engine = engine_, function = std::move(function)]() mutable
-                          { function(*engine); });
+        posts_.execute([engine = engine_, function = std::move(function)]() mutable
+                       { function(*engine); });
         return true;
     }
 
@@ -70,7 +69,8 @@ private:
     fork_guard fork_;
     mortal_executor fallback_;
     std::shared_ptr<context_life> life_;
-    boost::asio::any_io_executor strand_;
+    /// The strand of the engine. It never calls a function within execute().
+    boost::asio::any_io_executor posts_;
     std::shared_ptr<session_engine> engine_;
 };
 

@@ -81,13 +81,13 @@ const script& script_of(const command& what)
 }
 
 /// The leaves of a reply, as text.
-std::vector<std::string> leaves_of(const reply& answer)
+std::vector<std::string> leaves_of(reply answer)
 {
     std::vector<std::string> result;
     result.reserve(answer.nodes.size());
-    for (const node& each : answer.nodes)
+    for (node& each : answer.nodes)
         if (each.type != node::kind::array)
-            result.push_back(each.text);
+            result.push_back(std::move(each.text));
     return result;
 }
 
@@ -697,12 +697,12 @@ void session_engine::message(std::string_view payload)
     perform();
 }
 
-void session_engine::on_reply(std::uint64_t number, const reply& answer)
+void session_engine::on_reply(std::uint64_t number, reply answer)
 {
     switch (answer.result)
     {
     case reply::status::ok:
-        if (auto answers = parse_standings(leaves_of(answer)))
+        if (auto answers = parse_standings(leaves_of(std::move(answer))))
             client_.answered(boot_time(), number, std::move(*answers));
         else
             client_.refused(boot_time(), number, not_understood);
@@ -825,15 +825,14 @@ void session_engine::perform()
 
 void session_engine::perform(command& what)
 {
-    connection_.eval(
-        script_of(what), what.keys, what.arguments,
-        [self = shared_from_this(), number = what.number, op = what.op](const reply& answer)
-        {
-            // A server that refuses writes still answers reads.
-            if (answer.result == reply::status::ok && op != operation::count)
-                self->refusal_.clear();
-            self->on_reply(number, answer);
-        });
+    connection_.eval(script_of(what), what.keys, what.arguments,
+                     [self = shared_from_this(), number = what.number, op = what.op](reply answer)
+                     {
+                         // A server that refuses writes still answers reads.
+                         if (answer.result == reply::status::ok && op != operation::count)
+                             self->refusal_.clear();
+                         self->on_reply(number, std::move(answer));
+                     });
 }
 
 void session_engine::perform(const granted& what)

@@ -170,7 +170,7 @@ private:
     void perform(const kept& what);
     void perform(const unbound& what);
     void perform(const reported& what);
-    void on_reply(std::uint64_t number, const reply& answer);
+    void on_reply(std::uint64_t number, reply answer);
     void refused(std::uint64_t number, const std::string& error);
     [[nodiscard]] std::string explained(const std::string& error) const;
     void report(error_code code, const std::string& keys, const std::string& text);
