@@ -280,6 +280,17 @@ BOOST_AUTO_TEST_CASE(an_ended_contribution_is_undone_as_soon_as_the_lock_is_free
     BOOST_TEST(number() == "0");
 }
 
+BOOST_AUTO_TEST_CASE(an_ended_contribution_is_not_renewed_during_a_grace)
+{
+    contribute("a#1.1", mine, "1");
+    acquire("b#1.1");
+    begin_grace(20s);
+    BOOST_TEST(keep_one(mine, "0")[0] == "own");
+    BOOST_TEST(keep_one(mine)[0] == "lost");
+    release("b#1.1", fence(), "b");
+    BOOST_TEST(number() == "0");
+}
+
 BOOST_AUTO_TEST_CASE(the_keys_do_not_expire_before_all_contributions_are_undone)
 {
     contribute("a#1.1", mine, "1");
@@ -462,6 +473,36 @@ BOOST_AUTO_TEST_CASE(an_expired_contribution_notifies_any_number_of_waiters)
     BOOST_TEST(sleepers().empty());
     BOOST_TEST(bound().empty());
     BOOST_TEST(number() == "0");
+}
+
+// All clients have crashed, so no call continues the notification.
+BOOST_AUTO_TEST_CASE(an_incomplete_notification_does_not_keep_the_lock)
+{
+    contribute("a#1.1", mine, "1");
+    for (int i = 0; i < 600; ++i)
+        sleep("d#1.1", "d#1." + std::to_string(10 + i));
+    // The queue has a waiter already, so the notification creates no key but that of its record.
+    acquire("e#1.1");
+    acquire("d#1.2");
+    pass(16s);
+    nudge_one("d#1.5");
+    BOOST_TEST(bound().size() == 1U);
+    BOOST_TEST(number() == "0");
+    pass(1h);
+    BOOST_TEST(store.key_count() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_contribution_keeps_the_lock_after_an_incomplete_notification)
+{
+    contribute("a#1.1", mine, "1");
+    for (int i = 0; i < 600; ++i)
+        sleep("d#1.1", "d#1." + std::to_string(10 + i));
+    pass(16s);
+    nudge_one("d#1.5");
+    leave(owner(), fence(), "", {other, "bind"}, {"n", "=2"});
+    BOOST_TEST((bound() == words{other}));
+    pass(48h);
+    BOOST_TEST((bound() == words{other}));
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_that_was_added_later_is_not_notified)

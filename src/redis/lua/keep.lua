@@ -15,8 +15,8 @@ return each(function(key, i)
   if s then
     reap(s)
     local ends = redis.call('ZSCORE', s.key .. '{bound}', record)
-    -- What has lapsed is not extended, even if nobody has undone it yet: its process was told so.
-    local mine = ends and (ends + 0 > s.now or s.grace)
+    -- What has lapsed or was given up is not extended, even if nobody has undone it yet: its process was told so.
+    local mine = ends and (ends + 0 > s.now or s.grace and ends ~= '2')
     if mine then
       if not s.bound then bind(s) end
       ends = span == '0' and '2' or format('%d', s.now + span * 1000)

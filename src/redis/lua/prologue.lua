@@ -19,8 +19,8 @@
 -- What a process has contributed to that state for as long as it lives is recorded in KEY{bound}, a sorted set: by
 -- when its lease ends, 'ID AMOUNT FIELD CONDITION STATE': what undoes it (the amount that is added to the field
 -- of the hash), and who is told then. If the amount is the word rest, nothing is undone, and those are still to be told
--- who slept with a ticket up to that in the place of the field. As long as there are such records, the lock does not
--- expire.
+-- who slept with a ticket up to that in the place of the field. As long as there are contributions, the lock does
+-- not expire.
 --
 -- The server runs all of this for each call. What costs most there are fields that are read and written, functions that
 -- are made, and numbers that become text or are made of it. So numbers of the state stay the texts that they are stored
@@ -111,8 +111,11 @@ local function save(s, lease, idle)
     if renews then prolong(key, ttl) else redis.call('PEXPIRE', key, ttl) end
   end
   -- A process may be dead for long before anybody asks. What was given back is remembered as long: a transaction that
-  -- comes late would find a lock that seems to know everything.
-  if s.bound and s.new then redis.call('PERSIST', s.key) redis.call('PERSIST', s.done) end
+  -- comes late would find a lock that seems to know everything. Signals that are left keep nothing.
+  local left = s.bound and s.new and redis.call('ZRANGE', s.bound, -1, -1, 'WITHSCORES')[2] == '1'
+  for _, key in ipairs(s.bound and s.new and {s.key, s.done, s.bound} or {}) do
+    if left then prolong(key, ttl) else redis.call('PERSIST', key) end
+  end
 end
 
 local function own(s, id, seen)
@@ -202,7 +205,7 @@ end
 local function notify(s, condition, all, newest)
   local resumes = s.newest
   if not signal(s, condition, all, newest) then return end
-  if not s.bound then bind(s) end
+  bind(s)
   redis.call('ZADD', s.bound, '1', format('- %s %s %s ', all and 'rest' or 'one', s.newest, condition))
   s.newest, s.more = resumes, true
 end
