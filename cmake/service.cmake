@@ -1,0 +1,21 @@
+# The program turnstile-server: semaphores over HTTP. A library with everything but main().
+
+find_package(CLI11 REQUIRED)
+
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+set(service_dir ${PROJECT_SOURCE_DIR}/src/service)
+# Boost.JSON's functions are compiled here once more, because the Redis backend may be left out.
+add_library(turnstile_service STATIC ${service_dir}/decode.cpp ${service_dir}/server.cpp ${service_dir}/service.cpp
+                                     ${service_dir}/store.cpp ${PROJECT_SOURCE_DIR}/src/redis/state/boost_json.cpp)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/redis/state/boost_json.cpp PROPERTIES COMPILE_OPTIONS -w)
+target_include_directories(turnstile_service PUBLIC ${service_dir})
+target_link_libraries(turnstile_service PUBLIC turnstile)
+
+add_executable(turnstile-server ${service_dir}/main.cpp)
+target_link_libraries(turnstile-server PRIVATE turnstile_service CLI11::CLI11)
+
+if(TARGET turnstile_warnings)
+  target_link_libraries(turnstile_service PRIVATE turnstile_warnings)
+  target_link_libraries(turnstile-server PRIVATE turnstile_warnings)
+endif()

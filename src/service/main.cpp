@@ -1,0 +1,109 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// turnstile-server: semaphores over HTTP. See docs/service.md.
+
+#include "server.hpp"
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+#include <exception>
+#include <iostream>
+#include <string>
+
+namespace {
+
+using namespace turnstile::service;
+
+constexpr const char* examples = R"(
+Examples:
+  turnstile-server --port 8080
+  TURNSTILE_ADMIN_TOKEN=secret turnstile-server --address 0.0.0.0
+
+  curl -d 'name=printer&value=2' localhost:1880/semaphore
+  curl -d 'name=printer&wait=30' localhost:1880/semaphore/down
+  curl -d 'name=printer' localhost:1880/semaphore/up
+)";
+
+int run(int argc, char** argv)
+{
+    server_settings connections;
+    service_settings behaviour;
+    auto max_wait = behaviour.max_wait.count();
+    auto max_lease = behaviour.max_lease.count();
+    auto request_timeout = connections.request_timeout.count();
+    auto idle_timeout = connections.idle_timeout.count();
+
+    CLI::App app("Semaphores over HTTP: counting, waiting, leased permits.", "turnstile-server");
+    app.footer(examples);
+    const auto option = [&](const char* name, const char* variable, auto& value, const char* help)
+    { return app.add_option(name, value, help)->envname(variable)->capture_default_str(); };
+    option("--address", "TURNSTILE_ADDRESS", connections.address, "Address to listen on");
+    option("--port", "TURNSTILE_PORT", connections.port, "Port to listen on; 0 selects a free one");
+    option("--max-body", "TURNSTILE_MAX_BODY", connections.max_body, "Largest body, in bytes");
+    option("--max-header", "TURNSTILE_MAX_HEADER", connections.max_header,
+           "Largest request head, in bytes")
+        ->check(CLI::Range(1024, 1 << 20));
+    option("--max-connections", "TURNSTILE_MAX_CONNECTIONS", connections.max_connections,
+           "Largest number of connections");
+    option("--max-waiters", "TURNSTILE_MAX_WAITERS", behaviour.max_waiters,
+           "Largest number of waiting clients");
+    option("--request-timeout", "TURNSTILE_REQUEST_TIMEOUT", request_timeout,
+           "Seconds that a client may take to send a request or to receive an answer")
+        ->check(CLI::Range(1, 86'400));
+    option("--idle-timeout", "TURNSTILE_IDLE_TIMEOUT", idle_timeout,
+           "Seconds that a connection may be idle")
+        ->check(CLI::Range(1, 86'400));
+    option("--max-wait", "TURNSTILE_MAX_WAIT", max_wait, "Longest wait of a down, in seconds")
+        ->check(CLI::Range(1, 86'400));
+    option("--max-lease", "TURNSTILE_MAX_LEASE", max_lease, "Longest lease of a permit, in seconds")
+        ->check(CLI::Range(1, 31'536'000));
+    // Only as environment variables: each user of the machine can read the arguments of a process.
+    const std::array<const char*, 3> variables{"TURNSTILE_READ_TOKEN", "TURNSTILE_USE_TOKEN",
+                                               "TURNSTILE_ADMIN_TOKEN"};
+    for (std::size_t i = 0; i < variables.size(); ++i)
+    {
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads.
+        const char* const token = std::getenv(variables[i]);
+        behaviour.tokens[i] = token == nullptr ? "" : token;
+    }
+    CLI11_PARSE(app, argc, argv);
+    behaviour.max_wait = std::chrono::seconds(max_wait);
+    behaviour.max_lease = std::chrono::seconds(max_lease);
+    connections.request_timeout = std::chrono::seconds(request_timeout);
+    connections.idle_timeout = std::chrono::seconds(idle_timeout);
+
+    boost::asio::io_context context(1);
+    service answers(context, behaviour);
+    server listener(context, answers, connections);
+    boost::asio::signal_set signals(context, SIGINT, SIGTERM);
+    signals.async_wait(
+        [&](const turnstile::error_code&, int)
+        {
+            answers.close();
+            listener.close();
+        });
+    listener.start();
+    std::cout << "turnstile-server: listening on http://" << connections.address << ':'
+              << listener.port() << std::endl;
+    context.run();
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv)
+{
+    try
+    {
+        return run(argc, argv);
+    }
+    catch (const std::exception& error)
+    {
+        std::cerr << "turnstile-server: " << error.what() << '\n';
+        return 1;
+    }
+}

@@ -1,0 +1,54 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SERVICE_MESSAGE_HPP
+#define TURNSTILE_SERVICE_MESSAGE_HPP
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace turnstile::service {
+
+/// The server runs on one thread, so neither semaphores nor connections need locks.
+using executor = boost::asio::io_context::executor_type;
+
+template <class T>
+using awaitable = boost::asio::awaitable<T, executor>;
+
+/// A request; it views the buffers of its connection.
+struct request
+{
+    std::string_view method;
+    std::string_view target;
+    std::string_view content_type;
+    std::string_view authorization;
+    std::string_view body;
+};
+
+/// The answer to a request.
+struct response
+{
+    static constexpr std::string_view text = "text/plain; charset=utf-8";
+    static constexpr std::string_view json = "application/json; charset=utf-8";
+
+    unsigned status = 200;
+    std::string_view content_type = text;
+    std::string body;
+    /// Further header lines, each with its CRLF.
+    std::string headers;
+
+    /// If set, the answer takes time: the connection awaits it, and cancels it if the client hangs up. The
+    /// other members have no meaning then.
+    std::function<awaitable<response>()> later;
+
+    /// If set, the connection calls it when it could not send the answer.
+    std::function<void()> undo;
+};
+
+}  // namespace turnstile::service
+
+#endif

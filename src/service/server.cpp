@@ -1,0 +1,414 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "server.hpp"
+
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/basic_stream.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/field.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/status.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <cerrno>
+#include <ctime>
+#include <exception>
+#include <iostream>
+#include <optional>
+#include <random>
+#include <sys/socket.h>
+#include <utility>
+
+namespace turnstile::service {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr auto as_result = asio::as_tuple(asio::deferred);
+
+/// The value of the header Date, renewed once per second.
+const std::string& date()
+{
+    static std::time_t last = 0;
+    static std::string text;
+    const std::time_t now = std::time(nullptr);
+    if (now != last)
+    {
+        std::tm parts{};
+        ::gmtime_r(&now, &parts);
+        std::array<char, 64> buffer{};
+        text.assign(buffer.data(), std::strftime(buffer.data(), buffer.size(),
+                                                 "%a, %d %b %Y %H:%M:%S GMT", &parts));
+        last = now;
+    }
+    return text;
+}
+
+/// An id that no other server uses, for the log lines of a request that went through several services.
+std::string new_request_id()
+{
+    static const std::string start = std::to_string(std::random_device()());
+    static std::uint64_t last = 0;
+    return start + '-' + std::to_string(++last);
+}
+
+bool is_request_id(std::string_view text) noexcept
+{
+    if (text.empty() || text.size() > 128)
+        return false;
+    for (const char c : text)
+    {
+        if (c <= ' ' || c > '~')
+            return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+/// A client. It lives as long as its coroutine.
+class connection
+{
+public:
+    connection(server& owner, tcp::socket::rebind_executor<executor>::other socket)
+        : owner_(owner)
+        , stream_(std::move(socket))
+    {
+        owner_.connections_.insert(this);
+    }
+
+    connection(const connection&) = delete;
+    connection& operator=(const connection&) = delete;
+
+    ~connection() { owner_.connections_.erase(this); }
+
+    awaitable<void> run()
+    {
+        // As one condition, GCC 12 would miscompile it.
+        bool again = true;
+        while (again && !owner_.closing_)
+            again = co_await serve_request();
+        co_await finish();
+    }
+
+    /// Ends a connection that waits for its next request.
+    void close_if_idle()
+    {
+        if (idle_)
+            stream_.cancel();
+    }
+
+private:
+    using parser_type = http::request_parser<http::string_body>;
+
+    /// Whether another request may follow.
+    awaitable<bool> serve_request()
+    {
+        parser_type parser;
+        parser.eager(true);
+        parser.header_limit(static_cast<std::uint32_t>(owner_.settings_.max_header));
+        parser.body_limit(owner_.settings_.max_body);
+        const error_code error = co_await read(parser);
+        if (error)
+        {
+            co_await refuse(error);
+            co_return false;
+        }
+        const auto& message = parser.get();
+        const auto header = [&](http::field name)
+        {
+            const auto text = message[name];
+            return std::string_view(text.data(), text.size());
+        };
+        const auto method = message.method_string();
+        const auto target = message.target();
+        const request asked{{method.data(), method.size()},
+                            {target.data(), target.size()},
+                            header(http::field::content_type),
+                            header(http::field::authorization),
+                            message.body()};
+        response answer = owner_.service_.answer(asked);
+        if (answer.later)
+        {
+            const auto later = std::move(answer.later);
+            answer = co_await await_answer(later);
+            if (hung_up_ || has_hung_up())
+            {
+                if (answer.undo)
+                    answer.undo();
+                co_return false;
+            }
+        }
+        const bool stay = message.keep_alive() && !owner_.closing_;
+        const auto sent = message["X-Request-Id"];
+        std::string id(sent.data(), sent.size());
+        if (!is_request_id(id))
+            id = new_request_id();
+        const bool written =
+            co_await write(answer, std::move(id), message.version() < 11, stay, method == "HEAD");
+        co_return written;
+    }
+
+    awaitable<error_code> read(parser_type& parser)
+    {
+        bool begun = buffer_.size() != 0;
+        bool told_to_continue = false;
+        idle_ = !begun;
+        stream_.expires_after(begun ? owner_.settings_.request_timeout
+                                    : owner_.settings_.idle_timeout);
+        while (true)
+        {
+            error_code error;
+            if (buffer_.size() != 0)
+            {
+                const std::size_t used = parser.put(buffer_.data(), error);
+                buffer_.consume(used);
+                if (error && error != http::error::need_more)
+                    co_return error;
+                if (parser.is_done())
+                    co_return error_code();
+                if (used != 0 && buffer_.size() != 0)
+                    continue;
+            }
+            if (parser.is_header_done() && !told_to_continue)
+            {
+                told_to_continue = true;
+                if (beast::iequals(parser.get()[http::field::expect], "100-continue"))
+                {
+                    constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+                    auto [failed, size] =
+                        co_await asio::async_write(stream_, asio::buffer(go_on), as_result);
+                    if (failed)
+                        co_return failed;
+                }
+            }
+            auto [failed, size] =
+                co_await stream_.async_read_some(buffer_.prepare(4096), as_result);
+            buffer_.commit(size);
+            idle_ = false;
+            if (failed)
+                co_return failed;
+            if (!begun)
+            {
+                // From its first byte on, a request has a time limit as a whole.
+                begun = true;
+                stream_.expires_after(owner_.settings_.request_timeout);
+            }
+        }
+    }
+
+    /// Answers a request that could not be read. A connection that has ended receives no answer.
+    awaitable<void> refuse(const error_code& error)
+    {
+        response answer;
+        if (error == http::error::body_limit)
+            answer.status = 413;
+        else if (error == http::error::header_limit)
+            answer.status = 431;
+        else if (error.category() == make_error_code(http::error::need_more).category())
+            answer.status = 400;
+        else
+            co_return;
+        answer.body = error.message();
+        co_await write(answer, new_request_id(), false, false, false);
+    }
+
+    /// Awaits an answer, and cancels it if the client hangs up. What the client sends meanwhile belongs to its
+    /// next requests.
+    awaitable<response> await_answer(const std::function<awaitable<response>()>& later)
+    {
+        response answer;
+        bool done = false;
+        asio::cancellation_signal cancel;
+        stream_.expires_never();
+        asio::co_spawn(
+            owner_.context_.get_executor(), later(),
+            asio::bind_cancellation_slot(cancel.slot(),
+                                         [&](const std::exception_ptr& failure, response result)
+                                         {
+                                             answer = std::move(result);
+                                             if (failure)
+                                                 answer.status = 500;
+                                             done = true;
+                                             stream_.cancel();
+                                             finished_.cancel();
+                                         }));
+        while (!done && !hung_up_)
+        {
+            auto [error, size] = co_await stream_.async_read_some(buffer_.prepare(4096), as_result);
+            buffer_.commit(size);
+            // A client that sends that much without an answer is not one to wait for.
+            hung_up_ = (error && !done) || buffer_.size() > owner_.settings_.max_body;
+        }
+        if (!done)
+        {
+            finished_.expires_at(std::chrono::steady_clock::time_point::max());
+            cancel.emit(asio::cancellation_type::terminal);
+            while (!done)
+                co_await finished_.async_wait(as_result);
+        }
+        co_return answer;
+    }
+
+    /// Whether the client has closed the connection. A grant may be faster than the notification of that.
+    bool has_hung_up()
+    {
+        char byte = 0;
+        const ssize_t size =
+            ::recv(stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        return size == 0 || (size < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+    }
+
+    /// Whether the connection can be used again.
+    awaitable<bool> write(response& answer, std::string id, bool old, bool stay, bool head)
+    {
+        const auto reason = http::obsolete_reason(http::int_to_status(answer.status));
+        std::string text;
+        text.reserve(256 + answer.body.size());
+        text.append(old ? "HTTP/1.0 " : "HTTP/1.1 ")
+            .append(std::to_string(answer.status))
+            .append(" ");
+        text.append(reason.data(), reason.size()).append("\r\nDate: ").append(date());
+        text.append("\r\nContent-Type: ")
+            .append(answer.content_type)
+            .append("\r\nContent-Length: ");
+        text.append(std::to_string(answer.body.size())).append("\r\nX-Request-Id: ").append(id);
+        text.append("\r\nCache-Control: no-store\r\n").append(answer.headers);
+        if (!stay)
+            text += "Connection: close\r\n";
+        else if (old)
+            text += "Connection: keep-alive\r\n";
+        text += "\r\n";
+        if (!head)
+            text += answer.body;
+        stream_.expires_after(owner_.settings_.request_timeout);
+        auto [error, size] = co_await asio::async_write(stream_, asio::buffer(text), as_result);
+        if (error && answer.undo)
+            answer.undo();
+        co_return !error && stay;
+    }
+
+    /// Closes the connection in such a way that the client receives the last answer, even if it is still
+    /// sending: unread data would reset the connection.
+    awaitable<void> finish()
+    {
+        error_code error;
+        // NOLINTNEXTLINE(bugprone-unused-return-value): the argument receives the same error.
+        stream_.socket().shutdown(tcp::socket::shutdown_send, error);
+        if (error || owner_.closing_)
+            co_return;
+        stream_.expires_after(std::chrono::seconds(2));
+        while (true)
+        {
+            buffer_.clear();
+            auto [failed, size] =
+                co_await stream_.async_read_some(buffer_.prepare(65536), as_result);
+            if (failed)
+                co_return;
+        }
+    }
+
+    server& owner_;
+    beast::basic_stream<tcp, executor> stream_;
+    beast::flat_buffer buffer_;
+    asio::basic_waitable_timer<std::chrono::steady_clock,
+                               asio::wait_traits<std::chrono::steady_clock>, executor>
+        finished_{owner_.context_};
+    bool idle_ = false;
+    bool hung_up_ = false;
+};
+
+server::server(asio::io_context& context, service& handler, server_settings settings)
+    : context_(context)
+    , service_(handler)
+    , settings_(std::move(settings))
+    , acceptor_(context)
+    , pause_(context)
+{
+    const tcp::endpoint endpoint(asio::ip::make_address(settings_.address), settings_.port);
+    acceptor_.open(endpoint.protocol());
+    acceptor_.set_option(asio::socket_base::reuse_address(true));
+    acceptor_.bind(endpoint);
+    acceptor_.listen(4096);
+}
+
+std::uint16_t server::port() const
+{
+    return acceptor_.local_endpoint().port();
+}
+
+void server::start()
+{
+    asio::co_spawn(context_.get_executor(), accept(), asio::detached);
+}
+
+void server::close()
+{
+    closing_ = true;
+    acceptor_.close();
+    pause_.cancel();
+    for (connection* const client : connections_)
+        client->close_if_idle();
+}
+
+awaitable<void> server::accept()
+{
+    bool complained = false;
+    while (!closing_)
+    {
+        auto [error, socket] = co_await acceptor_.async_accept(as_result);
+        if (closing_)
+            co_return;
+        if (error)
+        {
+            // Typically no file descriptors are left. Accepting at once would be a busy loop.
+            if (!complained)
+                log("cannot accept connections: " + error.message());
+            complained = true;
+            pause_.expires_after(std::chrono::milliseconds(100));
+            co_await pause_.async_wait(as_result);
+            continue;
+        }
+        if (complained)
+            log("accepting connections again");
+        complained = false;
+        if (connections_.size() >= settings_.max_connections)
+        {
+            constexpr std::string_view busy = "HTTP/1.1 503 Service Unavailable\r\nConnection: "
+                                              "close\r\nContent-Length: 0\r\n\r\n";
+            ::send(socket.native_handle(), busy.data(), busy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+            continue;
+        }
+        error_code ignored;
+        // NOLINTNEXTLINE(bugprone-unused-return-value): without the option, the server works as well.
+        socket.set_option(tcp::no_delay(true), ignored);
+        asio::co_spawn(
+            context_.get_executor(),
+            [](server& self, decltype(socket) accepted) -> awaitable<void>
+            {
+                connection client(self, std::move(accepted));
+                co_await client.run();
+            }(*this, std::move(socket)),
+            asio::detached);
+    }
+}
+
+void server::log(const std::string& text)
+{
+    std::clog << "turnstile-server: " << text << std::endl;
+}
+
+}  // namespace turnstile::service

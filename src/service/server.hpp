@@ -1,0 +1,80 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SERVICE_SERVER_HPP
+#define TURNSTILE_SERVICE_SERVER_HPP
+
+#include "service.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_set>
+
+namespace turnstile::service {
+
+class connection;
+
+/// The settings of the connections.
+struct server_settings
+{
+    std::string address = "127.0.0.1";
+    /// A free one if it is 0.
+    std::uint16_t port = 1880;
+    /// The largest body of a request, in bytes.
+    std::size_t max_body = std::size_t(64) * 1024;
+    /// The largest head of a request, in bytes.
+    std::size_t max_header = std::size_t(32) * 1024;
+    std::size_t max_connections = 20'000;
+    /// How long a client may take to send a request, or to receive an answer.
+    std::chrono::seconds request_timeout{10};
+    /// How long a connection may be idle between two requests.
+    std::chrono::seconds idle_timeout{60};
+};
+
+/**
+ * @brief Accepts connections and passes their requests to a @ref service.
+ *
+ * @par Thread safety
+ * Unsafe: everything runs on the context, which one thread runs.
+ */
+class server
+{
+public:
+    /// Opens the port. Throws a system_error if that is not possible.
+    server(boost::asio::io_context& context, service& handler, server_settings settings);
+
+    /// The port that the server listens on.
+    [[nodiscard]] std::uint16_t port() const;
+
+    /// Accepts connections until @ref close.
+    void start();
+
+    /// Stops accepting, and closes each connection after its present answer.
+    void close();
+
+private:
+    friend connection;
+
+    awaitable<void> accept();
+    void log(const std::string& text);
+
+    boost::asio::io_context& context_;
+    service& service_;
+    server_settings settings_;
+    boost::asio::basic_socket_acceptor<boost::asio::ip::tcp, executor> acceptor_;
+    boost::asio::basic_waitable_timer<std::chrono::steady_clock,
+                                      boost::asio::wait_traits<std::chrono::steady_clock>, executor>
+        pause_;
+    std::unordered_set<connection*> connections_;
+    bool closing_ = false;
+};
+
+}  // namespace turnstile::service
+
+#endif

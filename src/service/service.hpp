@@ -1,0 +1,90 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SERVICE_SERVICE_HPP
+#define TURNSTILE_SERVICE_SERVICE_HPP
+
+#include "message.hpp"
+#include "store.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace turnstile::service {
+
+class fields;
+
+/// What a client may do. Each role includes the ones before it.
+enum class role
+{
+    nobody,
+    read,
+    use,
+    admin,
+};
+
+/// The settings of the service itself; those of connections are in @ref server_settings.
+struct service_settings
+{
+    /// The bearer token of each role from role::read on; a role without a token cannot be had. If all are
+    /// empty, every client is an administrator.
+    std::array<std::string, 3> tokens;
+    /// The longest time that a `down` may wait.
+    std::chrono::seconds max_wait{3600};
+    /// The longest lease of a permit.
+    std::chrono::seconds max_lease{86'400};
+    /// The largest number of waiting clients.
+    std::size_t max_waiters = 100'000;
+};
+
+/**
+ * @brief Answers requests: the routes, the format of bodies and answers, and the permissions.
+ *
+ * It knows neither sockets nor the syntax of HTTP.
+ *
+ * @par Thread safety
+ * Unsafe: everything runs on the context.
+ */
+class service
+{
+public:
+    service(boost::asio::io_context& context, service_settings settings);
+
+    /// Answers a request at once, or with response::later.
+    response answer(const request& message);
+
+    /// Answers the waiters. Afterwards `/readyz` fails.
+    void close();
+
+private:
+    struct route;
+    static const std::array<route, 10> routes;
+
+    response create(const request& message, const std::string& name);
+    response remove(const request& message, const std::string& name);
+    response value(const request& message, const std::string& name);
+    response up(const request& message, const std::string& name);
+    response down(const request& message, const std::string& name);
+    response renew(const request& message, const std::string& name);
+    response list(const request& message, const std::string& name);
+    response metrics(const request& message, const std::string& name);
+    response healthy(const request& message, const std::string& name);
+    response ready(const request& message, const std::string& name);
+
+    response dispatch(const request& message);
+    [[nodiscard]] role role_of(const request& message) const;
+
+    service_settings settings_;
+    store store_;
+    bool closing_ = false;
+    std::map<unsigned, std::uint64_t> answers_;
+};
+
+}  // namespace turnstile::service
+
+#endif

@@ -1,0 +1,317 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "store.hpp"
+
+#include "decode.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/deferred.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <sys/random.h>
+#include <system_error>
+#include <utility>
+
+namespace turnstile::service {
+
+store::entry::entry(const executor& ex, std::int64_t value)
+    : semaphore(ex, static_cast<std::ptrdiff_t>(std::min<std::int64_t>(value, max_units)),
+                max_units)
+    , reserve(std::max<std::int64_t>(value - max_units, 0))
+{
+}
+
+std::int64_t store::entry::value() const noexcept
+{
+    return semaphore.available() + reserve;
+}
+
+/// Adds units, but never exceeds the largest value.
+void store::entry::add(std::int64_t units)
+{
+    reserve += std::min(units, largest_value - value());
+    refill();
+}
+
+void store::entry::refill()
+{
+    // Waiters take units while they are added, so one round may not be enough.
+    while (reserve != 0 && semaphore.available() != max_units)
+    {
+        const auto units = static_cast<std::ptrdiff_t>(
+            std::min<std::int64_t>(reserve, max_units - semaphore.available()));
+        reserve -= units;
+        semaphore.release(units);
+    }
+}
+
+store::store(boost::asio::io_context& context, std::size_t max_waiters)
+    : executor_(context.get_executor())
+    , max_waiters_(max_waiters)
+    , timer_(context)
+    // Tokens keep rising when the server is started again.
+    , last_token_(
+          static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
+                                         std::chrono::system_clock::now().time_since_epoch())
+                                         .count()))
+{
+}
+
+bool store::create(std::string_view name, std::int64_t value)
+{
+    if (exists(name))
+        return false;
+    semaphores_.emplace(name, std::make_shared<entry>(executor_, value));
+    return true;
+}
+
+bool store::exists(std::string_view name) const
+{
+    return semaphores_.contains(name);
+}
+
+bool store::remove(std::string_view name)
+{
+    const auto found = semaphores_.find(name);
+    if (found == semaphores_.end())
+        return false;
+    const auto removed = found->second;
+    semaphores_.erase(found);
+    removed->removed = true;
+    removed->semaphore.close();
+    if (removed->permits != 0)
+    {
+        for (auto permit = leases_.begin(); permit != leases_.end();)
+        {
+            const auto next = std::next(permit);
+            if (permit->second.semaphore == removed)
+                end_permit(permit);
+            permit = next;
+        }
+    }
+    return true;
+}
+
+result store::value(std::string_view name) const
+{
+    const auto found = find(name);
+    return found ? result{outcome::done, found->value()} : result();
+}
+
+result store::up(std::string_view name, std::int64_t units)
+{
+    const auto found = find(name);
+    if (!found)
+        return {};
+    if (units > largest_value - found->value())
+        return {outcome::overflow, found->value()};
+    found->add(units);
+    return {outcome::done, found->value()};
+}
+
+result store::up(std::string_view name, const std::string& permit)
+{
+    const auto semaphore = find(name);
+    if (!semaphore)
+        return {};
+    const auto found = find_permit(semaphore, permit);
+    if (found == leases_.end())
+        return {outcome::foreign, semaphore->value()};
+    const std::int64_t units = found->second.units;
+    end_permit(found);
+    semaphore->add(units);
+    return {outcome::done, semaphore->value()};
+}
+
+result store::renew(std::string_view name, const std::string& permit,
+                    std::optional<std::chrono::milliseconds> lease)
+{
+    const auto semaphore = find(name);
+    if (!semaphore)
+        return {};
+    const auto found = find_permit(semaphore, permit);
+    if (found == leases_.end())
+        return {outcome::foreign, semaphore->value()};
+    lease_record& record = found->second;
+    record.lease = lease.value_or(record.lease);
+    deadlines_.erase(record.deadline);
+    record.deadline = deadlines_.emplace(clock::now() + record.lease, permit);
+    await_expiry();
+    return {outcome::done, semaphore->value()};
+}
+
+grant store::try_down(std::string_view name, const demand& wanted)
+{
+    const auto found = find(name);
+    if (!found)
+        return {};
+    auto units = found->semaphore.try_acquire(wanted.units);
+    if (!units)
+        return {{outcome::locked, found->value()}, {}, 0, {}};
+    units->forget();
+    return granted(found, wanted);
+}
+
+awaitable<grant> store::down(std::string name, demand wanted)
+{
+    grant answer;
+    const auto found = find(name);
+    if (!found)
+        co_return answer;
+    if (closing_ || counts_.waiters == max_waiters_)
+    {
+        answer.what = closing_ ? outcome::closing : outcome::crowded;
+        co_return answer;
+    }
+    ++found->waiters;
+    ++counts_.waiters;
+    auto [error, units] = co_await found->semaphore.async_try_acquire_for(
+        wanted.units, wanted.wait, boost::asio::as_tuple(boost::asio::deferred));
+    --found->waiters;
+    --counts_.waiters;
+    if (units)
+    {
+        units->forget();
+        co_return granted(found, wanted);
+    }
+    if (error)
+        ++counts_.withdrawn;
+    if (found->removed)
+        co_return answer;
+    answer.what = closing_ ? outcome::closing : outcome::locked;
+    answer.value = found->value();
+    co_return answer;
+}
+
+std::vector<listed> store::list(std::string_view after, std::size_t limit) const
+{
+    std::vector<listed> result;
+    for (auto it = semaphores_.upper_bound(after);
+         it != semaphores_.end() && result.size() != limit; ++it)
+    {
+        const entry& semaphore = *it->second;
+        result.push_back({it->first, semaphore.value(), semaphore.waiters, semaphore.permits});
+    }
+    return result;
+}
+
+store_metrics store::metrics() const
+{
+    store_metrics numbers = counts_;
+    numbers.semaphores = semaphores_.size();
+    numbers.permits = leases_.size();
+    return numbers;
+}
+
+void store::close()
+{
+    closing_ = true;
+    for (const auto& [name, semaphore] : semaphores_)
+        semaphore->semaphore.close();
+    timer_.cancel();
+}
+
+std::shared_ptr<store::entry> store::find(std::string_view name) const
+{
+    const auto found = semaphores_.find(name);
+    return found == semaphores_.end() ? nullptr : found->second;
+}
+
+store::leases::iterator store::find_permit(const std::shared_ptr<entry>& semaphore,
+                                           const std::string& permit)
+{
+    const auto found = leases_.find(permit);
+    return found != leases_.end() && found->second.semaphore == semaphore ? found : leases_.end();
+}
+
+/// The units have been taken from the semaphore.
+grant store::granted(const std::shared_ptr<entry>& semaphore, const demand& wanted)
+{
+    ++counts_.grants;
+    semaphore->refill();
+    grant answer;
+    answer.what = outcome::done;
+    answer.value = semaphore->value();
+    // Nobody can release the permit of a semaphore that was removed meanwhile.
+    if (wanted.lease != wanted.lease.zero() && !semaphore->removed)
+    {
+        answer.permit = new_id();
+        answer.token = ++last_token_;
+        const auto deadline = deadlines_.emplace(clock::now() + wanted.lease, answer.permit);
+        leases_.emplace(answer.permit,
+                        lease_record{semaphore, wanted.units, wanted.lease, deadline});
+        ++semaphore->permits;
+        await_expiry();
+    }
+    answer.undo = [this, semaphore, units = wanted.units, permit = answer.permit]
+    {
+        if (!permit.empty())
+        {
+            const auto found = leases_.find(permit);
+            if (found == leases_.end())
+                return;
+            end_permit(found);
+        }
+        ++counts_.undone;
+        semaphore->add(units);
+    };
+    return answer;
+}
+
+void store::end_permit(leases::iterator permit)
+{
+    --permit->second.semaphore->permits;
+    deadlines_.erase(permit->second.deadline);
+    leases_.erase(permit);
+}
+
+void store::expire()
+{
+    while (!deadlines_.empty() && deadlines_.begin()->first <= clock::now())
+    {
+        const auto found = leases_.find(deadlines_.begin()->second);
+        const auto semaphore = found->second.semaphore;
+        const std::int64_t units = found->second.units;
+        end_permit(found);
+        ++counts_.expired;
+        semaphore->add(units);
+    }
+    await_expiry();
+}
+
+void store::await_expiry()
+{
+    if (closing_ || deadlines_.empty())
+        return;
+    if (timer_.expiry() == deadlines_.begin()->first)
+        return;
+    timer_.expires_at(deadlines_.begin()->first);
+    timer_.async_wait(
+        [this](const error_code& error)
+        {
+            if (!error)
+                expire();
+        });
+}
+
+/// An id that cannot be guessed.
+std::string store::new_id()
+{
+    std::array<unsigned char, 16> bytes{};
+    if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+        throw std::system_error(errno, std::generic_category(), "getrandom");
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string id;
+    for (const unsigned char byte : bytes)
+    {
+        id += digits[byte >> 4U];
+        id += digits[byte & 15U];
+    }
+    return id;
+}
+
+}  // namespace turnstile::service

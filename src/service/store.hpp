@@ -1,0 +1,198 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SERVICE_STORE_HPP
+#define TURNSTILE_SERVICE_STORE_HPP
+
+#include "message.hpp"
+
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <turnstile/async_semaphore.hpp>
+#include <unordered_map>
+#include <vector>
+
+namespace turnstile::service {
+
+/// How a request to the store ended.
+enum class outcome
+{
+    done,
+    /// There is no semaphore with that name.
+    unknown,
+    /// Not enough units.
+    locked,
+    /// The permit does not exist, has expired, or belongs to another semaphore.
+    foreign,
+    /// The value would exceed the largest one.
+    overflow,
+    /// There are too many waiters.
+    crowded,
+    /// The server is shutting down.
+    closing,
+};
+
+/// The value of a semaphore after a request.
+struct result
+{
+    outcome what = outcome::unknown;
+    std::int64_t value = 0;
+};
+
+/// What a `down` received.
+struct grant : result
+{
+    /// The id of the permit; empty if the units have no holder.
+    std::string permit;
+    /// The fencing token of the permit.
+    std::uint64_t token = 0;
+    /// Returns the units. Set if they were granted.
+    std::function<void()> undo;
+};
+
+/// What a `down` wants.
+struct demand
+{
+    std::ptrdiff_t units = 1;
+    /// How long to wait; not at all if it is zero.
+    std::chrono::milliseconds wait{0};
+    /// How long a permit lasts; no permit if it is zero.
+    std::chrono::milliseconds lease{0};
+};
+
+/// One line of the list.
+struct listed
+{
+    std::string_view name;
+    std::int64_t value = 0;
+    std::size_t waiters = 0;
+    std::size_t permits = 0;
+};
+
+/// Numbers for the metrics.
+struct store_metrics
+{
+    std::size_t semaphores = 0;
+    std::size_t waiters = 0;
+    std::size_t permits = 0;
+    std::uint64_t grants = 0;
+    std::uint64_t withdrawn = 0;
+    std::uint64_t undone = 0;
+    std::uint64_t expired = 0;
+};
+
+/**
+ * @brief The semaphores of a server, in memory.
+ *
+ * A semaphore is a @ref turnstile::basic_async_semaphore, which has the queue and decides the order. The store
+ * adds names, values up to 2^53 - 1, and leased permits.
+ *
+ * @par Thread safety
+ * Unsafe: everything runs on the context.
+ */
+class store
+{
+public:
+    /// The largest number of units of one request.
+    static constexpr std::ptrdiff_t max_units = async_semaphore::max_capacity;
+
+    store(boost::asio::io_context& context, std::size_t max_waiters);
+
+    /// False if the name exists.
+    bool create(std::string_view name, std::int64_t value);
+
+    [[nodiscard]] bool exists(std::string_view name) const;
+
+    /// False if there is no such semaphore. Its waiters complete with outcome::unknown.
+    bool remove(std::string_view name);
+
+    [[nodiscard]] result value(std::string_view name) const;
+
+    /// Adds units and grants them to waiters, in order.
+    result up(std::string_view name, std::int64_t units);
+
+    /// Releases the units of a permit.
+    result up(std::string_view name, const std::string& permit);
+
+    /// Lets a permit last for @p lease from now on, or for as long as at first.
+    result renew(std::string_view name, const std::string& permit,
+                 std::optional<std::chrono::milliseconds> lease);
+
+    /// Takes units if they are available and there are no waiters. Ignores demand::wait.
+    grant try_down(std::string_view name, const demand& wanted);
+
+    /// Waits for units. FIFO. If it is cancelled, the waiter leaves the queue.
+    awaitable<grant> down(std::string name, demand wanted);
+
+    /// The semaphores whose names are greater than @p after, in the order of their names.
+    [[nodiscard]] std::vector<listed> list(std::string_view after, std::size_t limit) const;
+
+    [[nodiscard]] store_metrics metrics() const;
+
+    /// Waiters, and later requests to wait, complete with outcome::closing.
+    void close();
+
+private:
+    using semaphore_type = basic_async_semaphore<executor, unsynchronized>;
+    using clock = std::chrono::steady_clock;
+
+    struct entry
+    {
+        entry(const executor& ex, std::int64_t value);
+
+        [[nodiscard]] std::int64_t value() const noexcept;
+        void add(std::int64_t units);
+        void refill();
+
+        semaphore_type semaphore;
+        /// Units beyond the capacity of the semaphore. Not 0 only if all of its units are available.
+        std::int64_t reserve;
+        std::size_t waiters = 0;
+        std::size_t permits = 0;
+        bool removed = false;
+    };
+
+    using deadlines = std::multimap<clock::time_point, std::string>;
+
+    struct lease_record
+    {
+        std::shared_ptr<entry> semaphore;
+        std::int64_t units = 0;
+        std::chrono::milliseconds lease{0};
+        deadlines::iterator deadline;
+    };
+
+    using leases = std::unordered_map<std::string, lease_record>;
+
+    [[nodiscard]] std::shared_ptr<entry> find(std::string_view name) const;
+    [[nodiscard]] leases::iterator find_permit(const std::shared_ptr<entry>& semaphore,
+                                               const std::string& permit);
+    grant granted(const std::shared_ptr<entry>& semaphore, const demand& wanted);
+    void end_permit(leases::iterator permit);
+    void expire();
+    void await_expiry();
+    std::string new_id();
+
+    executor executor_;
+    std::size_t max_waiters_;
+    bool closing_ = false;
+    std::map<std::string, std::shared_ptr<entry>, std::less<>> semaphores_;
+    leases leases_;
+    deadlines deadlines_;
+    boost::asio::steady_timer timer_;
+    std::uint64_t last_token_;
+    store_metrics counts_;
+};
+
+}  // namespace turnstile::service
+
+#endif

@@ -1,0 +1,167 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SERVICE_HTTP_CLIENT_HPP
+#define TURNSTILE_TEST_SERVICE_HTTP_CLIENT_HPP
+
+// A blocking HTTP client that sends exactly the given bytes. So a test can send what no library would send.
+
+#include <arpa/inet.h>
+#include <cstdlib>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+#include <utility>
+
+namespace turnstile::test {
+
+/// The address of a server.
+struct site
+{
+    std::string host;
+    std::string port;
+};
+
+struct http_answer
+{
+    int status = 0;
+    std::string head;
+    std::string body;
+
+    /// The value of a header field; nothing if it is missing.
+    [[nodiscard]] std::optional<std::string> field(const std::string& name) const
+    {
+        const std::size_t start = head.find("\r\n" + name + ": ");
+        if (start == std::string::npos)
+            return std::nullopt;
+        const std::size_t value = start + name.size() + 4;
+        return head.substr(value, head.find("\r\n", value) - value);
+    }
+};
+
+/// One connection.
+class http_client
+{
+public:
+    explicit http_client(const site& server)
+    {
+        addrinfo hints{};
+        hints.ai_socktype = SOCK_STREAM;
+        addrinfo* found = nullptr;
+        if (::getaddrinfo(server.host.c_str(), server.port.c_str(), &hints, &found) != 0)
+            throw std::runtime_error("unknown host " + server.host);
+        socket_ = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        const int connected = ::connect(socket_, found->ai_addr, found->ai_addrlen);
+        ::freeaddrinfo(found);
+        if (connected != 0)
+            throw std::runtime_error("cannot connect to port " + server.port);
+        const int on = 1;
+        ::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        // Reached only if the server is broken.
+        const timeval patience{120, 0};
+        ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    }
+
+    http_client(http_client&& other) noexcept
+        : socket_(std::exchange(other.socket_, -1))
+        , received_(std::move(other.received_))
+    {
+    }
+
+    http_client& operator=(http_client&&) = delete;
+
+    ~http_client()
+    {
+        if (socket_ >= 0)
+            ::close(socket_);
+    }
+
+    void send(std::string_view bytes)
+    {
+        while (!bytes.empty())
+        {
+            const ssize_t size = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+            if (size <= 0)
+                return;  // The server has closed the connection; the answer explains why.
+            bytes.remove_prefix(static_cast<std::size_t>(size));
+        }
+    }
+
+    /// Reads one answer. @p head if it answers a HEAD and so has no body. Status 0 if the connection ended.
+    http_answer receive(bool head = false)
+    {
+        http_answer answer;
+        std::size_t end = 0;
+        while ((end = received_.find("\r\n\r\n")) == std::string::npos)
+        {
+            if (!receive_more())
+                return answer;
+        }
+        answer.head = received_.substr(0, end + 2);
+        received_.erase(0, end + 4);
+        answer.status = std::atoi(answer.head.substr(9, 3).c_str());
+        const std::size_t length =
+            head ? 0
+                 : std::strtoul(answer.field("Content-Length").value_or("0").c_str(), nullptr, 10);
+        while (received_.size() < length)
+        {
+            if (!receive_more())
+                return {};
+        }
+        answer.body = received_.substr(0, length);
+        received_.erase(0, length);
+        return answer;
+    }
+
+    /// Whether the server closes the connection without a further byte.
+    bool ends() { return received_.empty() && !receive_more(); }
+
+private:
+    bool receive_more()
+    {
+        char buffer[4096];
+        const ssize_t size = ::recv(socket_, buffer, sizeof buffer, 0);
+        if (size <= 0)
+            return false;
+        received_.append(buffer, static_cast<std::size_t>(size));
+        return true;
+    }
+
+    int socket_ = -1;
+    std::string received_;
+};
+
+/// The text of a request.
+inline std::string request_text(const std::string& method, const std::string& target,
+                                const std::string& body = {},
+                                const std::string& content_type = "application/json",
+                                const std::string& more_headers = {})
+{
+    std::string text = method + ' ' + target + " HTTP/1.1\r\nHost: test\r\n" + more_headers;
+    if (!body.empty())
+        text += "Content-Type: " + content_type + "\r\n";
+    if (!body.empty() || method == "POST")
+        text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
+    return text + "\r\n" + body;
+}
+
+/// Sends one request over a new connection.
+template <class... Arguments>
+http_answer ask(const site& server, const std::string& method, const Arguments&... arguments)
+{
+    http_client client(server);
+    client.send(request_text(method, arguments...));
+    return client.receive(method == "HEAD");
+}
+
+}  // namespace turnstile::test
+
+#endif

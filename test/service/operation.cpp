@@ -1,0 +1,155 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// The server as a process: its options, limits and signals.
+
+#include "http_client.hpp"
+#include "server_process.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+using turnstile::test::ask;
+using turnstile::test::http_client;
+using turnstile::test::request_text;
+using turnstile::test::server_process;
+
+namespace {
+
+std::string bearer(const std::string& token)
+{
+    return "Authorization: Bearer " + token + "\r\n";
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_token_permits_what_its_role_needs)
+{
+    const server_process server({}, {"TURNSTILE_READ_TOKEN=reader", "TURNSTILE_USE_TOKEN=user",
+                                     "TURNSTILE_ADMIN_TOKEN=admin"});
+    const auto status = [&](const std::string& method, const std::string& target,
+                            const std::string& body, const std::string& headers)
+    {
+        return ask(server.address(), method, target, body, std::string("application/json"), headers)
+            .status;
+    };
+    const std::string name = R"({"name":"a","value":1})";
+
+    BOOST_TEST(status("POST", "/semaphore", name, "") == 401);
+    BOOST_TEST(status("POST", "/semaphore", name, bearer("wrong")) == 401);
+    BOOST_TEST(status("POST", "/semaphore", name, bearer("admi")) == 401);
+    BOOST_TEST(status("POST", "/semaphore", name, bearer("user")) == 403);
+    BOOST_TEST(status("POST", "/semaphore", name, bearer("admin")) == 200);
+    BOOST_TEST(status("POST", "/semaphore/down", name, bearer("reader")) == 403);
+    BOOST_TEST(status("POST", "/semaphore/down", name, bearer("user")) == 200);
+    BOOST_TEST(status("GET", "/semaphore", "", bearer("reader")) == 200);
+    BOOST_TEST(status("GET", "/semaphore", "", "") == 401);
+    BOOST_TEST(status("DELETE", "/semaphore/a", "", bearer("user")) == 403);
+    BOOST_TEST(status("GET", "/healthz", "", "") == 200);
+    BOOST_TEST(status("DELETE", "/semaphore/a", "", bearer("admin")) == 200);
+}
+
+BOOST_AUTO_TEST_CASE(a_stopping_server_answers_its_waiters)
+{
+    server_process server;
+    BOOST_TEST(ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})").status ==
+               200);
+    BOOST_TEST(ask(server.address(), "POST", "/semaphore/down", R"({"name":"a"})").status == 200);
+    std::vector<http_client> waiters;
+    for (int i = 0; i < 20; ++i)
+    {
+        waiters.emplace_back(server.address());
+        waiters.back().send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
+    }
+    while (ask(server.address(), "GET", "/semaphore").body.find("\"waiters\":20,") ==
+           std::string::npos)
+        std::this_thread::yield();
+    const http_client idle(server.address());
+    server.signal(SIGTERM);
+    for (http_client& waiter : waiters)
+    {
+        BOOST_TEST(waiter.receive().status == 503);
+        BOOST_TEST(waiter.ends());
+    }
+    BOOST_TEST(server.exit_status() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_slow_client_is_cut_off)
+{
+    const server_process server({"--request-timeout", "1"});
+    http_client slow(server.address());
+    slow.send("POST /semaphore HTTP/1.1\r\n");
+    BOOST_TEST(slow.ends());
+}
+
+BOOST_AUTO_TEST_CASE(an_idle_client_is_cut_off)
+{
+    const server_process server({}, {"TURNSTILE_IDLE_TIMEOUT=1"});
+    http_client idle(server.address());
+    BOOST_TEST(idle.ends());
+}
+
+BOOST_AUTO_TEST_CASE(surplus_connections_are_refused)
+{
+    const server_process server({"--max-connections", "2"});
+    {
+        std::vector<http_client> clients;
+        for (int i = 0; i < 2; ++i)
+        {
+            clients.emplace_back(server.address());
+            clients.back().send(request_text("GET", "/healthz"));
+            BOOST_TEST(clients.back().receive().status == 200);
+        }
+        http_client surplus(server.address());
+        BOOST_TEST(surplus.receive().status == 503);
+        BOOST_TEST(surplus.ends());
+    }
+    while (ask(server.address(), "GET", "/healthz").status != 200)
+        std::this_thread::yield();
+}
+
+BOOST_AUTO_TEST_CASE(surplus_waiters_are_refused)
+{
+    const server_process server({"--max-waiters", "0"});
+    BOOST_TEST(ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})").status ==
+               200);
+    BOOST_TEST(
+        ask(server.address(), "POST", "/semaphore/down", R"({"name":"a","wait":600})").status ==
+        200);
+    BOOST_TEST(
+        ask(server.address(), "POST", "/semaphore/down", R"({"name":"a","wait":600})").status ==
+        503);
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_hang_up_is_returned)
+{
+    const server_process server;
+    const auto& address = server.address();
+    BOOST_TEST(ask(address, "POST", "/semaphore", R"({"name":"a","value":1})").status == 200);
+    BOOST_TEST(ask(address, "POST", "/semaphore/down", R"({"name":"a"})").status == 200);
+    for (int i = 0; i < 20; ++i)
+    {
+        http_client up(address);
+        {
+            http_client leaver(address);
+            leaver.send(
+                request_text("POST", "/semaphore/down", R"({"name":"a","wait":600,"lease":600})"));
+            while (ask(address, "GET", "/semaphore").body.find("\"waiters\":1,") ==
+                   std::string::npos)
+                std::this_thread::yield();
+            // The stopped server finds both: first the unit, then the end of the connection.
+            server.signal(SIGSTOP);
+            up.send(request_text("POST", "/semaphore/up", R"({"name":"a"})"));
+        }
+        server.signal(SIGCONT);
+        BOOST_TEST(up.receive().status == 200);
+        BOOST_TEST(ask(address, "POST", "/semaphore/down", R"({"name":"a","wait":600})").status ==
+                   200);
+    }
+    BOOST_TEST(ask(address, "GET", "/semaphore").body ==
+               R"({"semaphores":[{"name":"a","value":0,"waiters":0,"permits":0}],"next":null})");
+}

@@ -1,0 +1,99 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SERVICE_SERVER_PROCESS_HPP
+#define TURNSTILE_TEST_SERVICE_SERVER_PROCESS_HPP
+
+#include "http_client.hpp"
+
+#include <csignal>
+#include <stdexcept>
+#include <string>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace turnstile::test {
+
+/// A turnstile-server on a free port. @p variables are further variables of its environment, as `NAME=value`.
+class server_process
+{
+public:
+    explicit server_process(std::vector<std::string> arguments = {},
+                            std::vector<std::string> variables = {})
+    {
+        arguments.insert(arguments.begin(), {TURNSTILE_SERVER_PROGRAM, "--port", "0"});
+        std::vector<char*> argument_list = to_list(arguments);
+        for (char** inherited = environ; *inherited != nullptr; ++inherited)
+            variables.emplace_back(*inherited);
+        std::vector<char*> variable_list = to_list(variables);
+
+        int ends[2];
+        if (::pipe(ends) != 0)
+            throw std::runtime_error("no pipe");
+        pid_ = ::fork();
+        if (pid_ == 0)
+        {
+            // Between fork and exec, only async-signal-safe functions are allowed.
+            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+            ::dup2(ends[1], STDOUT_FILENO);
+            ::close_range(STDERR_FILENO + 1, ~0U, 0);
+            ::execve(argument_list[0], argument_list.data(), variable_list.data());
+            ::_exit(127);
+        }
+        ::close(ends[1]);
+        std::string line;
+        char c = 0;
+        while (::read(ends[0], &c, 1) == 1 && c != '\n')
+            line += c;
+        ::close(ends[0]);
+        const std::size_t colon = line.rfind(':');
+        if (colon == std::string::npos || pid_ < 0)
+            throw std::runtime_error("turnstile-server does not start: " + line);
+        address_ = {"127.0.0.1", line.substr(colon + 1)};
+    }
+
+    server_process(const server_process&) = delete;
+    server_process& operator=(const server_process&) = delete;
+
+    ~server_process()
+    {
+        if (pid_ > 0)
+        {
+            ::kill(pid_, SIGKILL);
+            ::waitpid(pid_, nullptr, 0);
+        }
+    }
+
+    [[nodiscard]] const site& address() const noexcept { return address_; }
+
+    void signal(int number) const { ::kill(pid_, number); }
+
+    /// The exit status after the process has ended by itself; -1 if a signal ended it.
+    int exit_status()
+    {
+        int status = 0;
+        ::waitpid(pid_, &status, 0);
+        pid_ = -1;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    }
+
+private:
+    static std::vector<char*> to_list(std::vector<std::string>& texts)
+    {
+        std::vector<char*> list;
+        for (std::string& text : texts)
+            list.push_back(text.data());
+        list.push_back(nullptr);
+        return list;
+    }
+
+    pid_t pid_ = -1;
+    site address_;
+};
+
+}  // namespace turnstile::test
+
+#endif
