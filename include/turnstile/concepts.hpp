@@ -10,7 +10,10 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <turnstile/job.hpp>
 #include <turnstile/owner_token.hpp>
+#include <turnstile/push_options.hpp>
+#include <utility>
 
 // Guarantees of every backend, for generic code. The compiler checks the syntax, the conformance
 // suites test the semantics:
@@ -114,6 +117,35 @@ concept awaitable_condition = requires(Condition& condition, typename Condition:
     condition.async_notify_one(boost::asio::detached);
     condition.async_notify_all(boost::asio::detached);
 };
+
+/// A job queue of any backend.
+template <class Queue>
+concept awaitable_job_queue =
+    std::movable<typename Queue::job_type> &&
+    requires(Queue& queue, typename Queue::job_type& job, typename Queue::value_type payload,
+             push_options options, std::chrono::milliseconds time) {
+        { Queue::is_leased } -> std::convertible_to<bool>;
+        queue.get_executor();
+        queue.async_push(std::move(payload), boost::asio::detached);
+        queue.async_push(std::move(payload), options, boost::asio::detached);
+        queue.async_next(boost::asio::detached);
+        queue.async_pause(boost::asio::detached);
+        queue.async_resume(boost::asio::detached);
+        queue.async_limit_rate(1, time, boost::asio::detached);
+        queue.async_drain(boost::asio::detached);
+        queue.async_purge(boost::asio::detached);
+        queue.async_retry(job_id(1), boost::asio::detached);
+        queue.async_counts(boost::asio::detached);
+        queue.async_list(job_state::dead, 0, 1, boost::asio::detached);
+        { job.attempt() } -> std::same_as<std::ptrdiff_t>;
+        { job.fencing_token() } -> std::same_as<std::uint64_t>;
+        job.progress(0.5);
+        job.lost().is_connected();
+        job.async_finish(boost::asio::detached);
+        job.async_fail("", boost::asio::detached);
+        job.async_release(boost::asio::detached);
+        job.async_finish_and_next(boost::asio::detached);
+    };
 
 }  // namespace turnstile
 

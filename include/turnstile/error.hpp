@@ -52,6 +52,12 @@ enum class errc
     duplicate = 9,
     /// The predicate of a wait threw an exception.
     predicate_threw = 10,
+    /// A duration is negative, or outside of what the operation accepts.
+    invalid_duration = 11,
+    /// The payload of a job is empty, or larger than its queue accepts.
+    invalid_payload = 12,
+    /// The queue has no such job.
+    unknown_job = 13,
 };
 
 /// The category of @ref errc; its name is `turnstile`.
@@ -142,6 +148,12 @@ public:
             return "the same object was given more than once";
         case errc::predicate_threw:
             return "the predicate of the wait threw an exception";
+        case errc::invalid_duration:
+            return "a duration is negative, or outside of what the operation accepts";
+        case errc::invalid_payload:
+            return "the payload is empty, or larger than the queue accepts";
+        case errc::unknown_job:
+            return "the queue has no such job";
         }
         return "unknown turnstile error " + std::to_string(value);
     }

@@ -36,6 +36,9 @@ struct unsynchronized;
 template <class Mutex>
 class condition;
 
+template <class Queue>
+class job;
+
 template <class Mutex>
 class lock_guard;
 
@@ -118,6 +121,18 @@ using barrier = basic_barrier<>;
 
 /// A barrier that is used from one thread or strand only.
 using unsynchronized_barrier = basic_barrier<boost::asio::any_io_executor, unsynchronized>;
+
+template <class T, fallback_executor Executor = boost::asio::any_io_executor,
+          class Synchronization = synchronized>
+class basic_job_queue;
+
+/// A thread-safe job queue for any executor: the one to start with.
+template <class T>
+using job_queue = basic_job_queue<T>;
+
+/// A job queue that is used from one thread or strand only.
+template <class T>
+using unsynchronized_job_queue = basic_job_queue<T, boost::asio::any_io_executor, unsynchronized>;
 
 }  // namespace turnstile
 

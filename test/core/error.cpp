@@ -18,10 +18,19 @@ using namespace turnstile;
 
 namespace {
 
-constexpr errc all[] = {errc::not_owner,      errc::closed,          errc::invalid_count,
-                        errc::over_release,   errc::empty_guard,     errc::wrong_object,
-                        errc::lost,           errc::no_participants, errc::duplicate,
-                        errc::predicate_threw};
+constexpr errc all[] = {errc::not_owner,
+                        errc::closed,
+                        errc::invalid_count,
+                        errc::over_release,
+                        errc::empty_guard,
+                        errc::wrong_object,
+                        errc::lost,
+                        errc::no_participants,
+                        errc::duplicate,
+                        errc::predicate_threw,
+                        errc::invalid_duration,
+                        errc::invalid_payload,
+                        errc::unknown_job};
 
 static_assert(std::is_same_v<error_code, boost::system::error_code>);
 static_assert(boost::system::is_error_code_enum<errc>::value);

@@ -9,6 +9,7 @@
 #include <turnstile/async_semaphore.hpp>
 #include <turnstile/concepts.hpp>
 #include <turnstile/condition.hpp>
+#include <turnstile/job_queue.hpp>
 #include <turnstile/shared_mutex.hpp>
 
 static_assert(turnstile::awaitable_mutex<turnstile::async_mutex>);
@@ -16,3 +17,4 @@ static_assert(turnstile::awaitable_mutex<turnstile::unsynchronized_async_mutex>)
 static_assert(turnstile::awaitable_semaphore<turnstile::async_semaphore>);
 static_assert(turnstile::awaitable_shared_mutex<turnstile::shared_mutex>);
 static_assert(turnstile::awaitable_condition<turnstile::condition<turnstile::async_mutex>>);
+static_assert(turnstile::awaitable_job_queue<turnstile::job_queue<int>>);

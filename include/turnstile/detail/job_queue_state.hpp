@@ -1,0 +1,572 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_JOB_QUEUE_STATE_HPP
+#define TURNSTILE_DETAIL_JOB_QUEUE_STATE_HPP
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <turnstile/async_semaphore.hpp>
+#include <turnstile/detail/kept_executor.hpp>
+#include <turnstile/error.hpp>
+#include <turnstile/job.hpp>
+#include <turnstile/push_options.hpp>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace turnstile::detail {
+
+/**
+ * @brief The state of a local job queue: which job starts next, and how attempts end.
+ *
+ * Workers wait for a unit of a semaphore, so its queue decides all races between grants,
+ * cancellations and destroyed contexts. A unit is the right to start the next job. There are as
+ * many units, available or with workers that have not yet started, as jobs may be started now;
+ * settle() adds the missing ones and takes back the surplus. A unit with a worker is never taken
+ * back, so at least that many jobs always stay in the queue.
+ *
+ * Jobs have a pointer to the state and may outlive the queue.
+ */
+template <class T, class Executor, class Synchronization>
+class job_queue_state
+    : public std::enable_shared_from_this<job_queue_state<T, Executor, Synchronization>>
+{
+    using clock = std::chrono::steady_clock;
+
+    struct no_mutex
+    {
+        void lock() noexcept {}
+        void unlock() noexcept {}
+    };
+
+    using mutex_type = std::conditional_t<Synchronization::is_thread_safe, std::mutex, no_mutex>;
+    using lock_type = std::unique_lock<mutex_type>;
+
+public:
+    using semaphore_type = basic_async_semaphore<Executor, Synchronization>;
+    using permit_type = typename semaphore_type::permit_type;
+
+    /// A job. Only the payload may be read without the lock.
+    struct record
+    {
+        record(job_id number, T what, push_options how)
+            : payload(std::move(what))
+            , options(std::move(how))
+            , id(number)
+        {
+        }
+
+        const T payload;
+        const push_options options;
+        const job_id id;
+        job_state state = job_state::waiting;
+        std::ptrdiff_t attempt = 0;
+        std::uint64_t token = 0;
+        double progress = 0;
+        job_failure failure = job_failure::none;
+        std::string error;
+    };
+
+    using record_ptr = std::shared_ptr<record>;
+
+    /// A job that has been started, and the number of its attempt.
+    struct start_result
+    {
+        record_ptr job;
+        std::ptrdiff_t attempt = 0;
+        std::uint64_t token = 0;
+    };
+
+    job_queue_state(const Executor& executor, std::size_t max_payload)
+        : max_payload_(max_payload)
+        , ready_(std::make_unique<semaphore_type>(executor, 0, semaphore_type::max_capacity))
+    {
+    }
+
+    /// The semaphore of the workers; null if the queue is destroyed.
+    [[nodiscard]] semaphore_type* ready() const noexcept { return ready_.get(); }
+
+    /// The executor of the queue; the system executor if the queue is destroyed.
+    [[nodiscard]] executor_or_system_t<Executor> fallback()
+    {
+        const lock_type lock(mutex_);
+        if (!ready_)
+            return boost::asio::system_executor();
+        return ready_->get_executor();
+    }
+
+    /// The queue is destroyed.
+    void close() noexcept
+    {
+        const lock_type lock(mutex_);
+        stop_timer();
+        // The semaphore posts to its waiters and calls nobody.
+        ready_.reset();
+    }
+
+    // --- for producers and operators ---
+
+    std::pair<error_code, job_id> push(T payload, push_options options)
+    {
+        if (const error_code error = options.check())
+            return {error, 0};
+        if constexpr (std::is_same_v<T, std::string>)
+            if (payload.empty() || payload.size() > max_payload_)
+                return {errc::invalid_payload, 0};
+        const lock_type lock(mutex_);
+        const job_id id = last_id_ + 1;
+        if (const auto& name = options.deduplication_id())
+        {
+            const clock::time_point now = clock::now();
+            forget_names(now);
+            const auto [found, is_new] =
+                names_.try_emplace(*name, name_entry{id, now + options.window()});
+            if (!is_new)
+                return {{}, found->second.job};
+        }
+        last_id_ = id;
+        const auto delay = options.delay();
+        auto added = std::make_shared<record>(id, std::move(payload), std::move(options));
+        if (delay.count() > 0)
+            postpone(std::move(added), delay);
+        else
+            append(std::move(added));
+        settle();
+        return {{}, id};
+    }
+
+    void pause(bool paused)
+    {
+        const lock_type lock(mutex_);
+        is_paused_ = paused;
+        settle();
+    }
+
+    /// Removes the waiting and delayed jobs. Returns their number.
+    std::size_t drain()
+    {
+        const lock_type lock(mutex_);
+        std::vector<record_ptr> promised;
+        const std::uint64_t turn = turn_;
+        for (std::size_t left = count_promised(); left > 0; --left)
+            promised.push_back(take_next());
+        turn_ = turn;
+        const std::size_t removed = waiting() + delayed_.size();
+        for (auto& level : waiting_)
+            for (const record_ptr& each : std::exchange(level, {}))
+                forget_name(*each);
+        for (const auto& [due, each] : std::exchange(delayed_, {}))
+            forget_name(*each);
+        for (record_ptr& each : promised)
+            append(std::move(each));
+        settle();
+        return removed;
+    }
+
+    /// Removes the dead letters. Returns their number.
+    std::size_t purge()
+    {
+        const lock_type lock(mutex_);
+        return std::exchange(dead_, {}).size();
+    }
+
+    /// Makes a dead letter wait again.
+    error_code retry(job_id id)
+    {
+        const lock_type lock(mutex_);
+        auto found = dead_.extract(id);
+        if (!found)
+            return errc::unknown_job;
+        record_ptr job = std::move(found.mapped());
+        job->attempt = 0;
+        job->failure = job_failure::none;
+        job->error.clear();
+        append(std::move(job));
+        settle();
+        return {};
+    }
+
+    /// Lets at most @p starts jobs start in each period; 0 for no limit.
+    error_code limit_rate(std::ptrdiff_t starts, push_options::duration period)
+    {
+        if (starts < 0)
+            return errc::invalid_count;
+        if (starts > 0 && (period.count() <= 0 || period > push_options::longest))
+            return errc::invalid_duration;
+        const lock_type lock(mutex_);
+        rate_ = static_cast<std::size_t>(starts);
+        rate_period_ = period;
+        rate_started_ = 0;
+        settle();
+        return {};
+    }
+
+    job_counts counts()
+    {
+        const lock_type lock(mutex_);
+        settle();
+        return {waiting(), delayed_.size(), active_.size(), dead_.size(), is_paused_};
+    }
+
+    std::pair<error_code, std::vector<job_info<T>>> list(job_state state, std::size_t offset,
+                                                         std::size_t count)
+    {
+        std::pair<error_code, std::vector<job_info<T>>> result;
+        if (count < 1 || count > max_page)
+        {
+            result.first = errc::invalid_count;
+            return result;
+        }
+        const lock_type lock(mutex_);
+        settle();
+        const auto add = [&](const record& each)
+        {
+            if (offset > 0)
+                --offset;
+            else if (result.second.size() < count)
+                result.second.push_back({each.id, each.state, each.payload, each.options.priority(),
+                                         each.attempt, each.progress, each.failure, each.error});
+        };
+        switch (state)
+        {
+        case job_state::waiting:
+            for (const auto& level : waiting_)
+                for (const record_ptr& each : level)
+                    add(*each);
+            break;
+        case job_state::delayed:
+            for (const auto& [due, each] : delayed_)
+                add(*each);
+            break;
+        case job_state::active:
+            for (const auto& [token, each] : active_)
+                add(*each);
+            break;
+        case job_state::dead:
+            for (const auto& [id, each] : dead_)
+                add(*each);
+            break;
+        }
+        return result;
+    }
+
+    // --- for workers ---
+
+    /// Lets the other workers have a unit that a worker gave back, if that is still allowed.
+    void refresh()
+    {
+        const lock_type lock(mutex_);
+        settle();
+    }
+
+    /// Starts a job for a worker that has a unit. Returns nothing if the queue is destroyed.
+    std::optional<start_result> start(permit_type unit)
+    {
+        const lock_type lock(mutex_);
+        if (!ready_)
+            return std::nullopt;
+        unit.forget();
+        --units_;
+        count_start();
+        const record_ptr job = take_next();
+        job->state = job_state::active;
+        job->progress = 0;
+        job->token = ++last_token_;
+        active_.emplace(job->token, job);
+        const std::ptrdiff_t attempt = ++job->attempt;
+        settle();
+        return start_result{job, attempt, job->token};
+    }
+
+    /// Whether an attempt is in progress.
+    [[nodiscard]] bool is_active(std::uint64_t token)
+    {
+        const lock_type lock(mutex_);
+        return ready_ && active_.contains(token);
+    }
+
+    void set_progress(std::uint64_t token, double fraction)
+    {
+        const lock_type lock(mutex_);
+        if (const auto found = active_.find(token); found != active_.end())
+            found->second->progress = std::isnan(fraction) ? 0 : std::clamp(fraction, 0.0, 1.0);
+    }
+
+    error_code finish(std::uint64_t token)
+    {
+        const lock_type lock(mutex_);
+        const record_ptr job = end_attempt(token);
+        if (!job)
+            return errc::lost;
+        forget_name(*job);
+        return {};
+    }
+
+    /// Ends an attempt without success. Returns whether it was in progress.
+    error_code fail(std::uint64_t token, job_failure why, std::string error = {})
+    {
+        const lock_type lock(mutex_);
+        record_ptr job = end_attempt(token);
+        if (!job)
+            return errc::lost;
+        job->failure = why;
+        if (why == job_failure::failed)
+            job->error = std::move(error);
+        if (job->attempt >= job->options.attempts())
+        {
+            job->state = job_state::dead;
+            forget_name(*job);
+            dead_.emplace(job->id, std::move(job));
+            return {};
+        }
+        if (why == job_failure::abandoned)
+        {
+            job->state = job_state::waiting;
+            level_of(*job).push_front(std::move(job));
+        }
+        else if (const auto delay = backoff_of(*job); delay.count() > 0)
+            postpone(std::move(job), delay);
+        else
+            append(std::move(job));
+        settle();
+        return {};
+    }
+
+    static constexpr std::size_t max_page = 512;
+
+private:
+    using timer_type =
+        boost::asio::basic_waitable_timer<clock, boost::asio::wait_traits<clock>, Executor>;
+
+    struct name_entry
+    {
+        job_id job;
+        clock::time_point ends;
+        bool is_done = false;
+    };
+
+    std::deque<record_ptr>& level_of(const record& job) noexcept
+    {
+        return waiting_[static_cast<std::size_t>(job.options.priority())];
+    }
+
+    [[nodiscard]] std::size_t waiting() const noexcept
+    {
+        return waiting_[0].size() + waiting_[1].size() + waiting_[2].size();
+    }
+
+    void append(record_ptr job)
+    {
+        job->state = job_state::waiting;
+        level_of(*job).push_back(std::move(job));
+    }
+
+    void postpone(record_ptr job, push_options::duration delay)
+    {
+        job->state = job_state::delayed;
+        delayed_.emplace(clock::now() + delay, std::move(job));
+    }
+
+    /// Of 16 starts, one prefers the lowest level and three the middle one, so that each level
+    /// advances. A preferred level that is empty leaves its turn to the highest one with jobs.
+    record_ptr take_next()
+    {
+        const std::uint64_t turn = turn_++ % 16;
+        const std::size_t preferred = turn == 15 ? 2 : turn % 4 == 3 ? 1 : 0;
+        for (const std::size_t level : {preferred, std::size_t(0), std::size_t(1), std::size_t(2)})
+            if (auto& queue = waiting_[level]; !queue.empty())
+            {
+                record_ptr job = std::move(queue.front());
+                queue.pop_front();
+                return job;
+            }
+        return nullptr;
+    }
+
+    /// The number of units that workers have.
+    [[nodiscard]] std::size_t count_promised() const noexcept
+    {
+        return units_ - static_cast<std::size_t>(ready_->available());
+    }
+
+    record_ptr end_attempt(std::uint64_t token)
+    {
+        auto found = ready_ ? active_.extract(token) : decltype(active_.extract(token))();
+        return found ? std::move(found.mapped()) : nullptr;
+    }
+
+    push_options::duration backoff_of(const record& job)
+    {
+        const auto first = job.options.backoff_first();
+        const auto most = job.options.backoff_most();
+        // A double holds each duration that is possible, and more.
+        const double full =
+            std::min(std::ldexp(static_cast<double>(first.count()),
+                                static_cast<int>(std::min<std::ptrdiff_t>(job.attempt - 1, 64))),
+                     static_cast<double>(most.count()));
+        std::uniform_real_distribution<double> part(0.5, 1.0);
+        return push_options::duration(static_cast<std::int64_t>(std::ceil(full * part(random_))));
+    }
+
+    // --- deduplication ---
+
+    /// The job is finished, dead or removed.
+    void forget_name(const record& job)
+    {
+        const auto& name = job.options.deduplication_id();
+        const auto found = name ? names_.find(*name) : names_.end();
+        if (found == names_.end() || found->second.job != job.id || found->second.is_done)
+            return;
+        if (found->second.ends <= clock::now())
+        {
+            names_.erase(found);
+            return;
+        }
+        found->second.is_done = true;
+        done_names_.emplace(found->second.ends, *name);
+    }
+
+    /// Forgets the names of jobs that are done whose windows have ended.
+    void forget_names(clock::time_point now)
+    {
+        while (!done_names_.empty() && done_names_.begin()->first <= now)
+        {
+            names_.erase(done_names_.begin()->second);
+            done_names_.erase(done_names_.begin());
+        }
+    }
+
+    // --- units and time ---
+
+    /// Counts a start in the present period, or begins a period.
+    void count_start()
+    {
+        if (rate_ == 0)
+            return;
+        const clock::time_point now = clock::now();
+        if (rate_started_ == 0 || rate_ends_ <= now)
+        {
+            rate_started_ = 0;
+            rate_ends_ = now + rate_period_;
+        }
+        ++rate_started_;
+    }
+
+    /// Makes due jobs wait, and lets as many workers start as may.
+    void settle()
+    {
+        if (!ready_)
+            return;
+        const bool needs_time = !delayed_.empty() || rate_ > 0;
+        const clock::time_point now = needs_time ? clock::now() : clock::time_point();
+        while (!delayed_.empty() && delayed_.begin()->first <= now)
+        {
+            append(std::move(delayed_.begin()->second));
+            delayed_.erase(delayed_.begin());
+        }
+        if (rate_started_ > 0 && rate_ends_ <= now)
+            rate_started_ = 0;
+        std::size_t most = is_paused_ ? 0 : std::min(waiting(), limit_of_units);
+        if (rate_ > 0)
+            most = std::min(most, rate_ - std::min(rate_, rate_started_));
+        if (units_ < most)
+        {
+            ready_->release(static_cast<std::ptrdiff_t>(most - units_));
+            units_ = most;
+        }
+        // A worker may take units at the same time. Then there are fewer to take back.
+        while (units_ > most)
+        {
+            const auto surplus =
+                std::min(static_cast<std::ptrdiff_t>(units_ - most), ready_->available());
+            auto unit = surplus > 0 ? ready_->try_acquire(surplus) : std::nullopt;
+            if (!unit)
+                break;
+            unit->forget();
+            units_ -= static_cast<std::size_t>(surplus);
+        }
+        std::optional<clock::time_point> next;
+        if (!delayed_.empty())
+            next = delayed_.begin()->first;
+        if (rate_started_ > 0 && waiting() > units_ && !is_paused_)
+            next = next ? std::min(*next, rate_ends_) : rate_ends_;
+        set_timer(next);
+    }
+
+    /// The completion handler owns the timer, so a context that is destroyed destroys both.
+    void set_timer(std::optional<clock::time_point> when)
+    {
+        if (when == timer_due_)
+            return;
+        stop_timer();
+        if (!when)
+            return;
+        const auto timer = std::make_shared<timer_type>(ready_->get_executor(), *when);
+        timer_ = timer;
+        timer_due_ = when;
+        timer->async_wait(
+            [timer, due = *when, weak = this->weak_from_this()](const error_code& error)
+            {
+                const auto self = error ? nullptr : weak.lock();
+                if (!self)
+                    return;
+                const lock_type lock(self->mutex_);
+                if (self->timer_due_ == due)
+                    self->timer_due_.reset();
+                self->settle();
+            });
+    }
+
+    void stop_timer()
+    {
+        timer_due_.reset();
+        if (const auto timer = std::exchange(timer_, {}).lock())
+            timer->cancel();
+    }
+
+    static constexpr auto limit_of_units = static_cast<std::size_t>(semaphore_type::max_capacity);
+
+    const std::size_t max_payload_;
+    mutex_type mutex_;
+    std::unique_ptr<semaphore_type> ready_;
+    // Available units, and those of workers that have not yet started a job.
+    std::size_t units_ = 0;
+    job_id last_id_ = 0;
+    std::uint64_t last_token_ = 0;
+    std::uint64_t turn_ = 0;
+    bool is_paused_ = false;
+    std::array<std::deque<record_ptr>, 3> waiting_;
+    std::multimap<clock::time_point, record_ptr> delayed_;
+    // By the token.
+    std::map<std::uint64_t, record_ptr> active_;
+    std::map<job_id, record_ptr> dead_;
+    std::map<std::string, name_entry> names_;
+    std::multimap<clock::time_point, std::string> done_names_;
+    // The starts of the present period, and its end. A period begins with its first start.
+    std::size_t rate_ = 0;
+    push_options::duration rate_period_{0};
+    std::size_t rate_started_ = 0;
+    clock::time_point rate_ends_;
+    std::weak_ptr<timer_type> timer_;
+    std::optional<clock::time_point> timer_due_;
+    std::minstd_rand random_{std::random_device()()};
+};
+
+}  // namespace turnstile::detail
+
+#endif

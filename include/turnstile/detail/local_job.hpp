@@ -1,0 +1,304 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_LOCAL_JOB_HPP
+#define TURNSTILE_DETAIL_LOCAL_JOB_HPP
+
+#include <boost/asio/associated_immediate_executor.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/cancellation_state.hpp>
+#include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <turnstile/detail/bound_completion.hpp>
+#include <turnstile/detail/composed_operation.hpp>
+#include <turnstile/error.hpp>
+#include <turnstile/job.hpp>
+#include <turnstile/lock_guard.hpp>
+#include <utility>
+
+namespace turnstile::detail {
+
+/// Calls a function that returns a tuple, and completes with its elements at once.
+template <class Function>
+class immediate_call
+{
+public:
+    explicit immediate_call(Function function)
+        : function_(std::move(function))
+    {
+    }
+
+    template <class Self>
+    void operator()(Self& self)
+    {
+        const auto immediate =
+            boost::asio::get_associated_immediate_executor(self, self.get_executor());
+        std::apply(
+            [&](auto... results)
+            {
+                boost::asio::dispatch(immediate, bound_completion<Self, decltype(results)...>(
+                                                     std::move(self), std::move(results)...));
+            },
+            function_());
+    }
+
+    template <class Self, class... Results>
+    void operator()(Self& self, const error_code& error, Results... results)
+    {
+        self.complete(error, std::move(results)...);
+    }
+
+private:
+    Function function_;
+};
+
+template <class... Results, class Function, class Executor, class CompletionToken>
+auto start_immediate(Function function, const Executor& executor, CompletionToken&& token)
+{
+    return start_composed<void(error_code, Results...)>(
+        immediate_call<Function>(std::move(function)), executor,
+        std::forward<CompletionToken>(token));
+}
+
+/// Waits for the next job; finishes another one before, if there is one. @p Finish returns the
+/// error of that.
+template <class State, class Job, class Finish>
+class next_job
+{
+public:
+    next_job(std::shared_ptr<State> state, Finish finish)
+        : state_(std::move(state))
+        , finish_(std::move(finish))
+    {
+    }
+
+    template <class Self>
+    void operator()(Self& self)
+    {
+        self.reset_cancellation_state(boost::asio::enable_total_cancellation());
+        if (const error_code error = finish_())
+        {
+            const auto immediate =
+                boost::asio::get_associated_immediate_executor(self, self.get_executor());
+            return boost::asio::dispatch(
+                immediate, bound_completion<Self, error_code>(std::move(self), error));
+        }
+        state_->refresh();
+        // The queue exists until the operation is started.
+        auto& ready = *state_->ready();
+        ready.async_acquire(std::move(self));
+    }
+
+    template <class Self>
+    void operator()(Self& self, const error_code& error)
+    {
+        self.complete(error, Job());
+    }
+
+    template <class Self>
+    void operator()(Self& self, error_code error, typename State::permit_type unit)
+    {
+        if (!error && self.cancelled() != boost::asio::cancellation_type::none)
+            error = boost::asio::error::operation_aborted;
+        Job result;
+        if (error)
+        {
+            unit = typename State::permit_type();
+            state_->refresh();
+        }
+        else if (auto started = state_->start(std::move(unit)))
+            result = guard_access::make<Job>(
+                typename Job::queue_type::grant_type(state_, *started, self.get_executor()));
+        else
+            error = boost::asio::error::operation_aborted;
+        self.complete(error, std::move(result));
+    }
+
+private:
+    std::shared_ptr<State> state_;
+    Finish finish_;
+};
+
+/// The content of a local queue's job: an attempt, or nothing.
+template <class State>
+class local_job
+{
+    using record_type = typename State::record;
+    using executor_type = decltype(std::declval<State&>().fallback());
+
+    struct attempt_type
+    {
+        std::shared_ptr<State> state;
+        std::shared_ptr<record_type> job;
+        std::ptrdiff_t number = 0;
+        std::uint64_t token = 0;
+        /// Whether the attempt has a time limit, and what cancels its timer.
+        std::function<void()> stop_timer;
+        boost::asio::cancellation_signal lost;
+    };
+
+public:
+    local_job() noexcept = default;
+
+    /// Makes an attempt. If it has a time limit, its timer runs on the executor of the worker, since
+    /// the loss is reported there.
+    template <class WorkerExecutor>
+    local_job(std::shared_ptr<State> state, typename State::start_result started,
+              const WorkerExecutor& worker)
+        : attempt_(std::make_shared<attempt_type>())
+    {
+        attempt_->state = std::move(state);
+        attempt_->job = std::move(started.job);
+        attempt_->number = started.attempt;
+        attempt_->token = started.token;
+        if (const auto limit = attempt_->job->options.timeout())
+            arm(*limit, worker);
+    }
+
+    local_job(local_job&&) noexcept = default;
+    local_job& operator=(local_job&&) noexcept = default;
+    ~local_job() = default;
+
+    [[nodiscard]] bool is_empty() const noexcept { return !attempt_; }
+
+    [[nodiscard]] bool valid() const noexcept
+    {
+        return attempt_ && attempt_->state->is_active(attempt_->token);
+    }
+
+    [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept
+    {
+        return attempt_ && attempt_->stop_timer ? attempt_->lost.slot()
+                                                : boost::asio::cancellation_slot();
+    }
+
+    [[nodiscard]] const auto& payload() const noexcept { return attempt_->job->payload; }
+    [[nodiscard]] job_id id() const noexcept { return attempt_ ? attempt_->job->id : 0; }
+    [[nodiscard]] std::ptrdiff_t attempt() const noexcept
+    {
+        return attempt_ ? attempt_->number : 0;
+    }
+    [[nodiscard]] std::uint64_t fencing_token() const noexcept
+    {
+        return attempt_ ? attempt_->token : 0;
+    }
+
+    void progress(double fraction) noexcept
+    {
+        if (attempt_)
+            attempt_->state->set_progress(attempt_->token, fraction);
+    }
+
+    void release() noexcept
+    {
+        if (const auto ended = take())
+            ended->state->fail(ended->token, job_failure::abandoned);
+    }
+
+    template <class CompletionToken>
+    static auto async_finish(local_job& grant, CompletionToken&& token)
+    {
+        return grant.end([](State& state, std::uint64_t number) { return state.finish(number); },
+                         std::forward<CompletionToken>(token));
+    }
+
+    template <class CompletionToken>
+    static auto async_fail(local_job& grant, std::string error, CompletionToken&& token)
+    {
+        return grant.end([error = std::move(error)](State& state, std::uint64_t number) mutable
+                         { return state.fail(number, job_failure::failed, std::move(error)); },
+                         std::forward<CompletionToken>(token));
+    }
+
+    template <class CompletionToken>
+    static auto async_release(local_job& grant, CompletionToken&& token)
+    {
+        return grant.end([](State& state, std::uint64_t number)
+                         { return state.fail(number, job_failure::abandoned); },
+                         std::forward<CompletionToken>(token));
+    }
+
+    template <class Job, class CompletionToken>
+    static auto async_finish_and_next(local_job& grant, CompletionToken&& token)
+    {
+        auto finish = [&grant]
+        {
+            const auto ended = grant.take();
+            return ended ? ended->state->finish(ended->token) : make_error_code(errc::empty_guard);
+        };
+        return start_composed<void(error_code, Job)>(
+            next_job<State, Job, decltype(finish)>(grant.attempt_ ? grant.attempt_->state : nullptr,
+                                                   std::move(finish)),
+            grant.fallback(), std::forward<CompletionToken>(token));
+    }
+
+private:
+    template <class WorkerExecutor>
+    void arm(std::chrono::milliseconds limit, const WorkerExecutor& worker)
+    {
+        using clock = std::chrono::steady_clock;
+        using timer_type = boost::asio::basic_waitable_timer<clock, boost::asio::wait_traits<clock>,
+                                                             WorkerExecutor>;
+        // The completion handler owns the timer, so a context that is destroyed destroys both.
+        const auto timer = std::make_shared<timer_type>(worker, limit);
+        attempt_->stop_timer = [weak = std::weak_ptr(timer)]
+        {
+            if (const auto running = weak.lock())
+                running->cancel();
+        };
+        timer->async_wait(
+            [timer, weak = std::weak_ptr(attempt_)](const error_code& error)
+            {
+                const auto self = error ? nullptr : weak.lock();
+                if (self && !self->state->fail(self->token, job_failure::timed_out))
+                    self->lost.emit(boost::asio::cancellation_type::terminal);
+            });
+    }
+
+    /// Empties the grant.
+    [[nodiscard]] std::shared_ptr<attempt_type> take() noexcept
+    {
+        auto ended = std::exchange(attempt_, nullptr);
+        if (ended && ended->stop_timer)
+            ended->stop_timer();
+        return ended;
+    }
+
+    [[nodiscard]] executor_type fallback() const
+    {
+        if (attempt_)
+            return attempt_->state->fallback();
+        return boost::asio::system_executor();
+    }
+
+    /// Ends the attempt by a function, when the operation is started.
+    template <class Function, class CompletionToken>
+    auto end(Function function, CompletionToken&& token)
+    {
+        return start_immediate<>(
+            [this, function = std::move(function)]() mutable
+            {
+                const auto ended = take();
+                return std::tuple(ended ? function(*ended->state, ended->token)
+                                        : make_error_code(errc::empty_guard));
+            },
+            fallback(), std::forward<CompletionToken>(token));
+    }
+
+    std::shared_ptr<attempt_type> attempt_;
+};
+
+}  // namespace turnstile::detail
+
+#endif

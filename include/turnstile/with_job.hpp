@@ -1,0 +1,140 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_WITH_JOB_HPP
+#define TURNSTILE_WITH_JOB_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/cancellation_state.hpp>
+#include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <concepts>
+#include <exception>
+#include <string>
+#include <turnstile/detail/section.hpp>
+#include <turnstile/detail/stored_callable.hpp>
+#include <type_traits>
+#include <utility>
+
+namespace turnstile {
+
+namespace detail {
+
+/// The executor of the coroutine that runs a body.
+template <class Traits>
+struct body_executor
+{
+    using type = boost::asio::any_io_executor;
+};
+
+template <class Traits>
+    requires Traits::is_awaitable
+struct body_executor<Traits>
+{
+    using type = typename Traits::executor_type;
+};
+
+/// Runs a body, and ends the attempt: finished if the body returned, failed if it threw. A
+/// cancelled body ends it in neither way, so the job returns to the queue.
+template <class Body, class Job>
+class job_body
+{
+    using traits = section_traits<Body, Job>;
+    using executor_type = typename body_executor<traits>::type;
+
+public:
+    explicit job_body(Body body)
+        : body_(std::move(body))
+    {
+    }
+
+    boost::asio::awaitable<void, executor_type> operator()(Job& job)
+    {
+        namespace asio = boost::asio;
+        std::exception_ptr failure;
+        std::string text;
+        try
+        {
+            if constexpr (traits::is_awaitable)
+                co_await body_(job);
+            else
+                body_(job);
+        }
+        catch (const std::exception& thrown)
+        {
+            failure = std::current_exception();
+            text = thrown.what();
+        }
+        catch (...)
+        {
+            failure = std::current_exception();
+        }
+        const asio::cancellation_state state = co_await asio::this_coro::cancellation_state;
+        const bool is_cancelled = state.cancelled() != asio::cancellation_type::none;
+        co_await asio::this_coro::throw_if_cancelled(false);
+        co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+        if (job && !failure)
+            co_await job.async_finish(asio::deferred);
+        else if (job && !is_cancelled)
+            co_await job.async_fail(std::move(text), asio::deferred);
+        if (failure)
+            std::rethrow_exception(failure);
+    }
+
+private:
+    Body body_;
+};
+
+}  // namespace detail
+
+/**
+ * @brief Waits for a job, runs a body with it, and ends the attempt.
+ *
+ * @code
+ * co_await turnstile::with_job(jobs, [&](auto& job) -> asio::awaitable<void> {
+ *     co_await render(job.payload());
+ * });
+ * @endcode
+ *
+ * If the body returns, the job is finished. If it throws, the attempt has failed, with the text of
+ * the exception. If it is cancelled and throws, the job returns to the head of its queue. A body may
+ * also end the attempt itself.
+ *
+ * @param queue must exist until the operation is started.
+ * @param body  a function of `job<Queue>&` that returns an `awaitable<void>` or nothing. It is
+ *              moved or copied, as with @ref with_lock.
+ * @par Completion Signature
+ * @code void(std::exception_ptr) @endcode
+ * @par Errors
+ * The exception of the body. A `system_error` with `operation_aborted` if cancelled before the body
+ * began, or with @ref errc::lost if the attempt was lost, even if the body returned normally.
+ * @par Per-Operation Cancellation
+ * All types. Before the job is granted, the wait is aborted; afterwards, the cancellation is
+ * forwarded to the body. If the attempt is lost, the body receives a terminal cancellation and is
+ * awaited to its end.
+ * @par Thread safety
+ * As with the queue.
+ */
+template <class Queue, class Body,
+          boost::asio::completion_token_for<void(std::exception_ptr)> CompletionToken =
+              boost::asio::deferred_t>
+    requires std::same_as<void,
+                          detail::section_result_t<std::decay_t<Body>, typename Queue::job_type>>
+auto with_job(Queue& queue, Body&& body, CompletionToken&& token = {})
+{
+    detail::check_callable<Body>();
+    using job_type = typename Queue::job_type;
+    using stored_type = detail::job_body<std::decay_t<Body>, job_type>;
+    auto acquire = [&queue](auto handler) { queue.async_next(std::move(handler)); };
+    return boost::asio::async_initiate<CompletionToken, void(std::exception_ptr)>(
+        detail::initiate_section<typename Queue::executor_type, job_type>(queue.get_executor()),
+        token, std::move(acquire), stored_type(std::forward<Body>(body)));
+}
+
+}  // namespace turnstile
+
+#endif

@@ -1,0 +1,37 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Runs the conformance suite for the local job queue, with two kinds of executor and synchronization.
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/io_context.hpp>
+#include <cstddef>
+#include <string>
+#include <support/backend_test.hpp>
+#include <tuple>
+#include <turnstile/job_queue.hpp>
+
+namespace turnstile::test {
+
+template <class Executor, class Synchronization>
+class local_job_queue_provider : public local_backend<Executor>
+{
+public:
+    using queue_type = basic_job_queue<std::string, Executor, Synchronization>;
+
+    [[nodiscard]] queue_type make_queue(std::size_t max_payload) const
+    {
+        return queue_type(this->executor(), max_payload);
+    }
+};
+
+}  // namespace turnstile::test
+
+using job_queue_providers =
+    std::tuple<turnstile::test::local_job_queue_provider<boost::asio::any_io_executor,
+                                                         turnstile::synchronized>,
+               turnstile::test::local_job_queue_provider<boost::asio::io_context::executor_type,
+                                                         turnstile::unsynchronized>>;
+
+#include <conformance/job_queue_suite.hpp>

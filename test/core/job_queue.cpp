@@ -1,0 +1,262 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Tests the local job queue beyond the conformance suite: several threads, and jobs, queues and contexts that are
+// destroyed in any order.
+
+#include <atomic>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <turnstile/job_queue.hpp>
+#include <utility>
+#include <vector>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using namespace turnstile;
+
+namespace {
+
+using queue_type = job_queue<std::string>;
+using job_type = queue_type::job_type;
+
+/// Pushes a job from outside of a context.
+void push(queue_type& queue, const std::string& payload, const push_options& options = {})
+{
+    queue.async_push(payload, options, asio::detached);
+}
+
+/// Waits for a job, in a context of its own choice.
+struct worker
+{
+    explicit worker(queue_type& queue, asio::io_context& context)
+    {
+        queue.async_next(asio::bind_executor(
+            context, asio::bind_cancellation_slot(signal.slot(),
+                                                  [this](const error_code& e, job_type next)
+                                                  {
+                                                      error = e;
+                                                      job = std::move(next);
+                                                  })));
+    }
+
+    asio::cancellation_signal signal;
+    std::optional<error_code> error;
+    job_type job;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_worker_that_is_cancelled_after_its_grant_passes_it_on)
+{
+    asio::io_context context;
+    asio::io_context other;
+    queue_type queue(context);
+    worker first(queue, context);
+    worker second(queue, other);
+    push(queue, "a");
+    // The grant is not yet delivered.
+    first.signal.emit(asio::cancellation_type::terminal);
+    context.run();
+    BOOST_TEST(*first.error == asio::error::operation_aborted);
+    BOOST_TEST(!first.job);
+    other.run();
+    BOOST_TEST(second.job.payload() == "a");
+    BOOST_TEST(second.job.attempt() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_is_given_back_during_a_pause_starts_no_job)
+{
+    asio::io_context context;
+    queue_type queue(context);
+    worker first(queue, context);
+    push(queue, "a");
+    queue.async_pause(asio::detached);
+    first.signal.emit(asio::cancellation_type::terminal);
+    context.run();
+    BOOST_TEST(!first.job);
+    worker second(queue, context);
+    context.restart();
+    context.poll();
+    BOOST_TEST(!second.error.has_value());
+    queue.async_resume(asio::detached);
+    context.restart();
+    context.run();
+    BOOST_TEST(second.job.payload() == "a");
+}
+
+BOOST_AUTO_TEST_CASE(a_granted_worker_gets_its_job_although_the_queue_is_drained)
+{
+    asio::io_context context;
+    asio::io_context other;
+    queue_type queue(context);
+    worker granted(queue, other);
+    push(queue, "a");
+    push(queue, "b");
+    std::size_t removed = 0;
+    queue.async_drain([&](const error_code&, std::size_t number) { removed = number; });
+    context.run();
+    BOOST_TEST(removed == 1U);
+    other.run();
+    BOOST_TEST(granted.job.payload() == "a");
+}
+
+BOOST_AUTO_TEST_CASE(a_destroyed_context_gives_its_grant_to_another_worker)
+{
+    asio::io_context context;
+    auto doomed = std::make_unique<asio::io_context>();
+    queue_type queue(context);
+    worker first(queue, *doomed);
+    worker parked(queue, *doomed);
+    worker second(queue, context);
+    push(queue, "a");
+    doomed.reset();
+    BOOST_TEST(!first.error.has_value());
+    BOOST_TEST(!parked.error.has_value());
+    context.run();
+    BOOST_TEST(second.job.payload() == "a");
+}
+
+BOOST_AUTO_TEST_CASE(a_job_may_outlive_its_queue)
+{
+    asio::io_context context;
+    auto queue = std::make_unique<queue_type>(context);
+    worker w(*queue, context);
+    push(*queue, "a");
+    context.run();
+    BOOST_TEST(w.job.valid());
+    queue.reset();
+    BOOST_TEST(!w.job.valid());
+    BOOST_TEST(w.job.payload() == "a");
+    w.job.progress(0.5);
+    std::optional<error_code> finished;
+    w.job.async_finish(
+        asio::bind_executor(context, [&](const error_code& error) { finished = error; }));
+    context.restart();
+    context.run();
+    BOOST_TEST(*finished == make_error_code(errc::lost));
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_is_delivered_after_the_end_of_the_queue_is_aborted)
+{
+    asio::io_context context;
+    auto queue = std::make_unique<queue_type>(context);
+    worker w(*queue, context);
+    push(*queue, "a");
+    queue.reset();
+    context.run();
+    BOOST_TEST(*w.error == asio::error::operation_aborted);
+    BOOST_TEST(!w.job);
+}
+
+BOOST_AUTO_TEST_CASE(a_destroyed_queue_does_not_keep_its_context_running)
+{
+    asio::io_context context;
+    {
+        queue_type queue(context);
+        push(queue, "a", push_options().delay(1h));
+    }
+    context.run();
+}
+
+BOOST_AUTO_TEST_CASE(a_job_with_a_time_limit_may_outlive_the_context_of_its_worker)
+{
+    asio::io_context context;
+    queue_type queue(context);
+    job_type job;
+    {
+        asio::io_context doomed;
+        worker w(queue, doomed);
+        push(queue, "a", push_options().timeout(1h));
+        doomed.poll();
+        job = std::move(w.job);
+        BOOST_TEST(job.valid());
+    }
+    BOOST_TEST(job.valid());
+}
+
+BOOST_AUTO_TEST_CASE(a_delayed_job_may_outlive_the_context_of_its_queue)
+{
+    auto context = std::make_unique<asio::io_context>();
+    queue_type queue(asio::make_strand(*context));
+    push(queue, "a", push_options().delay(1h));
+    context.reset();
+}
+
+BOOST_AUTO_TEST_CASE(a_payload_need_not_be_copyable)
+{
+    asio::io_context context;
+    job_queue<std::unique_ptr<int>> queue(context);
+    int seen = 0;
+    queue.async_next([&](const error_code&, const auto& job) { seen = *job.payload(); });
+    queue.async_push(std::make_unique<int>(7), asio::detached);
+    context.run();
+    BOOST_TEST(seen == 7);
+}
+
+BOOST_AUTO_TEST_CASE(threads_finish_each_job_once)
+{
+    constexpr int workers = 8;
+    constexpr int producers = 4;
+    constexpr int jobs_of_each = 250;
+    constexpr int all = producers * jobs_of_each;
+    asio::thread_pool pool(4);
+    queue_type queue(pool.get_executor());
+    std::vector<std::atomic<int>> finished(all);
+    std::atomic<int> count = 0;
+
+    auto produce = [&](int first) -> asio::awaitable<void>
+    {
+        for (int i = 0; i < jobs_of_each; ++i)
+            co_await queue.async_push(std::to_string(first + i),
+                                      push_options().attempts(1000).backoff(i % 2 * 1ms));
+    };
+    // Every third attempt fails, and every fifth one is given up.
+    auto work = [&](int number) -> asio::awaitable<void>
+    {
+        for (int i = number;; ++i)
+        {
+            auto job = co_await queue.async_next();
+            if (job.payload() == "stop")
+            {
+                co_await job.async_finish();
+                co_return;
+            }
+            const int which = std::stoi(job.payload());
+            if (i % 5 == 0)
+                continue;
+            if (i % 3 == 0)
+            {
+                co_await job.async_fail("");
+                continue;
+            }
+            co_await job.async_finish();
+            ++finished[static_cast<std::size_t>(which)];
+            if (++count == all)
+                for (int stops = 0; stops < workers; ++stops)
+                    co_await queue.async_push("stop");
+        }
+    };
+    for (int i = 0; i < workers; ++i)
+        asio::co_spawn(pool, work(i), asio::detached);
+    for (int i = 0; i < producers; ++i)
+        asio::co_spawn(pool, produce(i * jobs_of_each), asio::detached);
+    pool.join();
+    for (const auto& each : finished)
+        BOOST_TEST(each == 1);
+}
