@@ -1,0 +1,368 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/session/session_engine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/error.hpp>
+#include <chrono>
+#include <cstddef>
+#include <fmt/chrono.h>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <turnstile/redis/error.hpp>
+#include <utility>
+#include <variant>
+
+#include "redis/session/bond_handle.hpp"
+#include "redis/transport/diagnosis.hpp"
+#include "redis/transport/scripts.hpp"
+
+// How the session performs the decisions of its protocol client.
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+using script_table = std::array<std::array<const script*, operation_count>, 2>;
+
+/// The script of each operation for each kind of object, if there is one.
+script_table make_script_table()
+{
+    script_table result{};
+    for (const object_kind kind : {object_kind::mutex, object_kind::pool})
+        for (std::size_t i = 0; i < operation_count; ++i)
+        {
+            const auto found = std::ranges::find(
+                scripts(), name_of(static_cast<operation>(i), kind), &script::name);
+            if (found != scripts().end())
+                result[static_cast<std::size_t>(kind)][i] = &*found;
+        }
+    return result;
+}
+
+const script& script_of(const command& what)
+{
+    static const script_table table = make_script_table();
+    // A test ensures that the file exists.
+    return *table[static_cast<std::size_t>(what.kind)][static_cast<std::size_t>(what.op)];
+}
+
+error_code error_of(attempt_failure reason)
+{
+    switch (reason)
+    {
+    case attempt_failure::foreign_layout:
+        return errc::foreign_layout;
+    case attempt_failure::wrong_type:
+        return errc::wrong_type;
+    case attempt_failure::damaged:
+        return errc::bad_state;
+    case attempt_failure::fence_regressed:
+        return errc::fence_regressed;
+    case attempt_failure::busy:
+        return {};
+    case attempt_failure::lost:
+        return turnstile::errc::lost;
+    case attempt_failure::unknown:
+        return errc::unknown_outcome;
+    case attempt_failure::cancelled:
+        return boost::asio::error::operation_aborted;
+    case attempt_failure::impossible:
+        return turnstile::errc::invalid_count;
+    case attempt_failure::capacity_mismatch:
+        return errc::capacity_mismatch;
+    case attempt_failure::refused:
+        break;
+    }
+    return errc::server_error;
+}
+
+/// The error code for a server's refusal with this text.
+error_code refusal_of(std::string_view text)
+{
+    return is_missing_right(text) ? errc::missing_permission : errc::server_error;
+}
+
+error_code error_of(release_result result)
+{
+    switch (result)
+    {
+    case release_result::released:
+        return {};
+    case release_result::lost:
+        return turnstile::errc::lost;
+    case release_result::unknown:
+        return errc::unknown_outcome;
+    case release_result::refused:
+        break;
+    }
+    return errc::server_error;
+}
+
+error_code error_of(standing::status said)
+{
+    switch (said)
+    {
+    case standing::status::ok:
+    case standing::status::exists:
+        return {};
+    case standing::status::excess:
+        return turnstile::errc::over_release;
+    case standing::status::mismatch:
+        return errc::capacity_mismatch;
+    case standing::status::unknown:
+        return errc::unknown_outcome;
+    case standing::status::foreign:
+        return errc::foreign_layout;
+    case standing::status::wrong_type:
+        return errc::wrong_type;
+    case standing::status::damaged:
+        return errc::bad_state;
+    default:
+        return errc::server_error;
+    }
+}
+
+}  // namespace
+
+// --- actions of the client ----------------------------------------------------------------------
+
+void session_engine::perform()
+{
+    if (std::exchange(is_performing_, true))
+        return;
+    auto actions = client_.take_actions(std::move(spare_actions_));
+    while (!actions.empty())
+    {
+        for (action& each : actions)
+            std::visit([this](auto& what) { perform(what); }, each);
+        actions = client_.take_actions(std::move(actions));
+    }
+    spare_actions_ = std::move(actions);
+    is_performing_ = false;
+    if (closing_ && client_.attempt_count() == 0 && client_.bond_count() == 0 && gates_.is_idle())
+        end_close({});
+    else if (!is_over_)
+        wake_at(client_.next_tick());
+    note_metrics();
+}
+
+void session_engine::perform(command& what)
+{
+    connection_.eval(script_of(what), what.keys, what.arguments,
+                     [self = shared_from_this(), number = what.number, op = what.op](reply answer)
+                     {
+                         // A server that refuses writes still answers reads.
+                         if (answer.result == reply::status::ok && op != operation::count)
+                             self->refusal_.clear();
+                         self->on_reply(number, std::move(answer));
+                     });
+}
+
+void session_engine::perform(const granted& what)
+{
+    const auto found = waiting_.find(what.attempt);
+    const std::shared_ptr<lock_operation> operation = found->second;
+    const std::shared_ptr<held_lock>& base = operation->base;
+    if (base && !base->valid())
+    {
+        client_.release(boot_time(), what.attempt);
+        return finish(operation, turnstile::errc::lost, grant());
+    }
+    auto held = std::make_shared<held_lock>(operation->lock, what, operation->wants.units,
+                                            operation->executor, base);
+    if (base)
+        base->watch(held);
+    held_.emplace(what.attempt, held);
+    if (operation->aborted && what.woken)
+        operation->outcome = boost::asio::error::operation_aborted;
+    if (operation->lock->durability.replicas == 0)
+        return finish(operation, operation->outcome, grant(std::move(held)));
+    operation->granted = std::move(held);
+    await_replicas(operation);
+}
+
+void session_engine::perform(const extended& what)
+{
+    if (const auto found = held_.find(what.attempt); found != held_.end())
+        if (const auto held = found->second.lock())
+            held->extend(what.expires);
+    finish_shrinking(what.attempt, what.changes, {});
+    // The server may have confirmed the grant for the first time on this connection.
+    if (replicas_)
+        replicas_->proceed();
+}
+
+void session_engine::perform(const failed& what)
+{
+    const error_code code =
+        what.reason == attempt_failure::refused ? refusal_of(what.text) : error_of(what.reason);
+    report(code, what.keys, what.text);
+    if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
+        finish(std::shared_ptr(found->second),
+               what.reason == attempt_failure::busy ? found->second->too_late : code, grant());
+}
+
+void session_engine::perform(const lost& what)
+{
+    finish_shrinking(what.attempt, ~std::uint64_t(), turnstile::errc::lost);
+    if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
+        return finish(std::shared_ptr(found->second), errc::not_replicated, grant());
+    const auto found = held_.find(what.attempt);
+    if (found == held_.end())
+        return;
+    const auto held = found->second.lock();
+    held_.erase(found);
+    if (!held || !held->end())
+        return;
+    tell_lost(*held, reason_of(what, held->lock->keys[0]));
+}
+
+void session_engine::tell_lost(held_lock& held, const std::string& why) const
+{
+    log(log_level::warning, "the lock '" + held.lock->name + "' was lost: " + why);
+    held.tell_lost();
+}
+
+/// The reason for a loss, and a hint.
+std::string session_engine::reason_of(const lost& what, const std::string& key) const
+{
+    if (what.reason == loss_reason::expired)
+    {
+        const auto ago = std::chrono::duration_cast<std::chrono::system_clock::duration>(
+            boot_time() - what.expires);
+        const auto end =
+            std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() - ago);
+        const std::string trouble = connection_.trouble();
+        return fmt::format("its lease expired at {:%FT%TZ} before a renewal was confirmed ({})",
+                           fmt::gmtime(end),
+                           !trouble.empty()    ? trouble
+                           : !refusal_.empty() ? explained(refusal_)
+                                               : "the server did not answer in time");
+    }
+    if (what.reason == loss_reason::broken)
+        return "an operator has broken " + key;
+    if (what.reason == loss_reason::replaced_meanwhile && is_other_server_)
+        return "the server has lost its memory, or another one has taken over, and has granted " +
+               key + " to another holder";
+    return "the server says that the lease of " + key + " has ended";
+}
+
+void session_engine::perform(const released& what)
+{
+    const error_code code =
+        what.result == release_result::refused ? refusal_of(what.text) : error_of(what.result);
+    report(code, what.keys, what.text);
+    if (const auto found = releasing_.find(what.attempt); found != releasing_.end())
+        tell(releasing_.extract(found).mapped(), code);
+    finish_shrinking(what.attempt, ~std::uint64_t(), code);
+}
+
+void session_engine::perform(const taken& what)
+{
+    if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
+        finish(std::shared_ptr(found->second), {}, grant());
+}
+
+void session_engine::perform(const transacted& what)
+{
+    const auto found = waiting_.find(what.attempt);
+    if (found == waiting_.end())
+        return;
+    const std::shared_ptr<lock_operation> operation = found->second;
+    operation->proposed->carried_out = what.carried_out;
+    finish(operation, {}, grant());
+}
+
+void session_engine::perform(const called& what)
+{
+    const error_code code =
+        what.said == standing::status::cancelled ? refusal_of(what.text) : error_of(what.said);
+    report(code, what.keys, what.text);
+    const auto found = calling_.find(what.call);
+    if (found == calling_.end())
+        return;
+    const auto [asked, done] = std::move(found->second);
+    calling_.erase(found);
+    const std::int64_t result =
+        asked == inquiry::create ? std::int64_t(what.said == standing::status::ok) : what.available;
+    done->complete(code, result);
+}
+
+void session_engine::perform(const kept& what)
+{
+    if (const auto found = bonds_.find(what.bond); found != bonds_.end())
+        if (const auto bond = found->second.lock())
+            bond->extend(what.expires);
+}
+
+void session_engine::perform(const unbound& what)
+{
+    const auto found = bonds_.find(what.bond);
+    if (found == bonds_.end())
+        return;
+    const auto bond = found->second.lock();
+    bonds_.erase(found);
+    if (!bond || !bond->end() || !what.lost)
+        return;
+    log(log_level::warning, "a contribution to '" + bond->lock->name + "' was lost");
+    bond->tell_lost();
+}
+
+void session_engine::perform(const reported& what)
+{
+    log(log_level::error, what.text);
+}
+
+void session_engine::wake_at(std::optional<local_time> when)
+{
+    if (!when || *when >= wakes_at_)
+        return;
+    wakes_at_ = *when;
+    timer_.wait_until(*when,
+                      [self = shared_from_this()](const error_code& error)
+                      {
+                          if (error)
+                              return;
+                          self->wakes_at_ = local_time::max();
+                          self->client_.tick(boot_time());
+                          self->perform();
+                      });
+}
+
+void session_engine::note_metrics()
+{
+    const client_counters& counted = client_.counters();
+    const auto sent = [&](operation op) { return counted.sent[static_cast<std::size_t>(op)]; };
+    const std::lock_guard lock(metrics_mutex_);
+    metrics_.connected = is_connected_;
+    metrics_.acquires = sent(operation::acquire);
+    metrics_.releases = sent(operation::release) + sent(operation::leave);
+    metrics_.signals = sent(operation::signal);
+    metrics_.wakes = sent(operation::wake);
+    metrics_.cancels = sent(operation::cancel);
+    metrics_.renewals = sent(operation::renew);
+    metrics_.fetches = sent(operation::fetch);
+    metrics_.transactions = sent(operation::transact);
+    metrics_.keeps = sent(operation::keep);
+    metrics_.nudges = sent(operation::nudge);
+    metrics_.resyncs = sent(operation::resync);
+    metrics_.granted_by_answer = counted.granted_by_answer;
+    metrics_.granted_by_message = counted.granted_by_message;
+    metrics_.handed_over = counted.handed_over;
+    metrics_.confirmed = counted.confirmed;
+    metrics_.lost = counted.lost;
+    metrics_.regressed = counted.regressed;
+    metrics_.reentered = counted.reentered;
+    metrics_.malformed = counted.malformed;
+    metrics_.attempts = client_.attempt_count();
+    metrics_.round_trip = counted.round_trip;
+    metrics_.lock_wait = counted.lock_wait;
+}
+
+}  // namespace turnstile::redis::detail

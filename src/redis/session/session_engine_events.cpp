@@ -1,0 +1,314 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/session/session_engine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <turnstile/redis/error.hpp>
+#include <utility>
+#include <vector>
+
+#include "redis/session/inspection.hpp"
+#include "redis/transport/diagnosis.hpp"
+#include "redis/transport/identity.hpp"
+#include "redis/transport/scripts.hpp"
+
+// What the session itself asks the server, and what it learns from it: connections, replies, and acknowledgements of
+// replicas.
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+/// Finds a script that belongs to no operation.
+const script& script_named(std::string_view name)
+{
+    // A test ensures that the file exists.
+    return *std::ranges::find(scripts(), name, &script::name);
+}
+
+/// The leaves of a reply, as text.
+std::vector<std::string> leaves_of(reply answer)
+{
+    std::vector<std::string> result;
+    result.reserve(answer.nodes.size());
+    for (node& each : answer.nodes)
+        if (each.type != node::kind::array)
+            result.push_back(std::move(each.text));
+    return result;
+}
+
+}  // namespace
+
+// --- commands of the session itself --------------------------------------------------------------
+
+void session_engine::run_once(std::string_view name, std::vector<std::string> keys,
+                              std::vector<std::string> arguments, script_handler done)
+{
+    if (is_closed_)
+        return done(errc::session_closed, {});
+    if (!is_connected_)
+    {
+        // Runs on the strand when the attempt to connect has ended.
+        leave_handler next(
+            [this, self = shared_from_this(), name, keys = std::move(keys),
+             arguments = std::move(arguments), done = std::move(done)](error_code error) mutable
+            {
+                if (error)
+                    done(error, {});
+                else
+                    run_once(name, std::move(keys), std::move(arguments), std::move(done));
+            },
+            strand_);
+        return ready(std::make_shared<completion<error_code>>(std::move(next)));
+    }
+    connection_.eval(
+        script_named(name), keys, arguments,
+        [this, self = shared_from_this(), name, done = std::move(done)](const reply& answer)
+        {
+            if (answer.result == reply::status::ok)
+                return done({}, leaves_of(answer));
+            if (answer.result == reply::status::unknown)
+                return done(errc::unknown_outcome, {});
+            const bool is_forbidden = is_missing_right(answer.error);
+            std::string remedy;
+            if (is_forbidden && answer.error.find("channel") != std::string::npos)
+                remedy = " (add &" + broken_channel(settings_.prefix, settings_.database) + ')';
+            log(log_level::error, std::string(name) + ": " + answer.error + remedy);
+            done(is_forbidden ? errc::missing_permission : errc::server_error, {});
+        });
+}
+
+/// Stores the session's identity for inspections, and repeats that before it expires.
+void session_engine::announce()
+{
+    // The identity has to outlive the lease of a crashed holder.
+    const std::chrono::milliseconds span =
+        std::max<std::chrono::milliseconds>(std::chrono::minutes(10), 2 * settings_.lease);
+    const std::array<std::string, 3> words{
+        nonce_name(client_.nonce()), to_text(identify(settings_)), std::to_string(span.count())};
+    connection_.eval(script_named("self_announce"), session_keys(settings_.prefix), words,
+                     [self = shared_from_this()](const reply& answer)
+                     {
+                         if (answer.result == reply::status::error)
+                             self->log(log_level::info,
+                                       "async_inspect() cannot show the name of this session: " +
+                                           answer.error);
+                     });
+    announcement_timer_.expires_after(span / 2);
+    announcement_timer_.async_wait(
+        [self = shared_from_this()](const error_code& error)
+        {
+            if (!error && self->is_connected_ && !self->is_over_)
+                self->announce();
+        });
+}
+
+void session_engine::ping(const listener& done)
+{
+    if (is_closed_)
+        return tell(done, errc::session_closed);
+    if (const error_code why = why_unreachable())
+        return tell(done, why);
+    const std::array<std::string, 1> words{"PING"};
+    connection_.command(words,
+                        [done](const reply& answer)
+                        {
+                            tell(done, answer.result == reply::status::ok
+                                           ? error_code()
+                                           : make_error_code(errc::unreachable));
+                        });
+}
+
+// --- events of the connection -------------------------------------------------------------------
+
+void session_engine::connected(std::uint64_t incarnation, const server_info& server)
+{
+    is_connected_ = true;
+    is_hopeless_ = false;
+    obstacle_ = {};
+    {
+        const std::lock_guard lock(metrics_mutex_);
+        ++metrics_.connections;
+    }
+    is_other_server_ = !run_id_.empty() && run_id_ != server.run_id;
+    run_id_ = server.run_id;
+    announce();
+    client_.connected(boot_time(), incarnation, {server.run_id, server.now, server.started});
+    gates_.connected(incarnation);
+    tell_ready({});
+    perform();
+    if (replicas_)
+        replicas_->proceed();
+}
+
+void session_engine::disconnected(error_code why)
+{
+    if (std::exchange(is_connected_, false))
+        cut_off_ = boot_time();
+    else if (!is_closed_)
+        obstacle_ = why;
+    announcement_timer_.cancel();
+    client_.disconnected(boot_time());
+    gates_.disconnected();
+    tell_ready(why);
+    // The client's pending actions come first: a transaction may have been executed.
+    perform();
+    if (obstacle_)
+        fail_hopeless();
+}
+
+void session_engine::failed_for_good(error_code why, std::string)
+{
+    disconnected(why);
+}
+
+/// After a failed attempt to connect, fails the operations that do not wait for the server.
+void session_engine::fail_hopeless()
+{
+    // Leases and positions of waiters survive a misconfiguration of the server that is repaired within a
+    // lease.
+    const bool had_time = !cut_off_ || boot_time() - *cut_off_ >= settings_.lease;
+    is_hopeless_ = obstacle_ == error_kind::configuration && had_time;
+    std::vector<std::shared_ptr<lock_operation>> ended;
+    for (const auto& [id, operation] : waiting_)
+        if (is_hopeless_ || !operation->wants.waits)
+            ended.push_back(operation);
+    for (const auto& operation : ended)
+        if (client_.cancel(boot_time(), operation->attempt))
+            finish(operation, obstacle_, grant());
+    if (is_hopeless_)
+        for (const auto& [call, whose] : std::exchange(calling_, {}))
+            whose.second->complete(
+                client_.abandon_call(call) ? obstacle_ : make_error_code(errc::unknown_outcome), 0);
+    gates_.fail_hopeless(obstacle_, is_hopeless_);
+    perform();
+}
+
+error_code session_engine::why_unreachable() const
+{
+    if (is_connected_)
+        return {};
+    return obstacle_ ? obstacle_ : make_error_code(errc::unreachable);
+}
+
+void session_engine::message(std::string_view payload)
+{
+    if (gate_client::is_for_gates(payload))
+        return gates_.received(payload);
+    client_.received(boot_time(), payload);
+    perform();
+}
+
+void session_engine::on_reply(std::uint64_t number, reply answer)
+{
+    switch (answer.result)
+    {
+    case reply::status::ok:
+        if (auto answers = parse_standings(leaves_of(std::move(answer))))
+            client_.answered(boot_time(), number, std::move(*answers));
+        else
+            client_.refused(boot_time(), number, not_understood);
+        break;
+    case reply::status::error:
+        refused(number, answer.error);
+        break;
+    case reply::status::unknown:
+        // The client has already processed the loss of the connection.
+        return;
+    }
+    perform();
+}
+
+void session_engine::gates_answered(const reply& answer)
+{
+    if (answer.result == reply::status::ok)
+        refusal_.clear();
+    else if (is_transient(answer.error) && std::exchange(refusal_, answer.error) != answer.error)
+        log(log_level::warning,
+            "the server refuses a command: " + answer.error + " (trying again)");
+}
+
+/// Informs the client, and logs a refusal that leads to a repetition.
+void session_engine::refused(std::uint64_t number, const std::string& error)
+{
+    const std::string keys = client_.refused(boot_time(), number, error);
+    if (keys.empty() || std::exchange(refusal_, error) == error)
+        return;
+    log(log_level::warning,
+        "the server refuses a command for " + keys + ": " + explained(error) + " (trying again)");
+}
+
+/// A server's error, with the remedy if it is known.
+std::string session_engine::explained(const std::string& error) const
+{
+    if (!is_missing_right(error))
+        return error;
+    return error + " (" + diagnose(error, "EVALSHA", settings_).text + ")";
+}
+
+/// Logs an error that concerns keys or the server, but not the same one twice within a minute: programs often repeat an
+/// operation that has failed.
+void session_engine::report(error_code code, const std::string& keys, const std::string& text)
+{
+    constexpr local_time span = std::chrono::minutes(1);
+    constexpr std::size_t limit = 1000;
+    if (text.empty() && keys.empty())
+        return;
+    const local_time now = boot_time();
+    if (now >= reports_end_ || reports_.size() == limit)
+    {
+        reports_.clear();
+        reports_end_ = now + span;
+    }
+    const auto [line, is_new] = reports_.insert((keys.empty() ? "" : keys + ": ") +
+                                                (text.empty() ? code.message() : explained(text)));
+    if (is_new)
+        log(log_level::error, *line);
+}
+
+// --- results of the replica watch ---------------------------------------------------------------
+
+void session_engine::await_replicas(const std::shared_ptr<lock_operation>& operation)
+{
+    const durability_options& wanted = operation->lock->durability;
+    operation->replica_timer = std::make_unique<boost::asio::steady_timer>(strand_, wanted.timeout);
+    operation->replica_timer->async_wait(
+        [self = shared_from_this(), operation](const error_code& error)
+        {
+            if (!error)
+                self->give_up(operation, errc::not_replicated);
+        });
+    replicas_->ask(operation->attempt, wanted.replicas);
+}
+
+bool session_engine::stands(attempt_id id, std::string_view run_id) const
+{
+    return run_id == run_id_ && client_.is_settled(id);
+}
+
+void session_engine::acknowledged(attempt_id id)
+{
+    const auto found = waiting_.find(id);
+    if (found == waiting_.end())
+        return;
+    const std::shared_ptr<lock_operation> operation = found->second;
+    finish(operation, operation->outcome, grant(std::move(operation->granted)));
+}
+
+void session_engine::untold(attempt_id id, std::string_view why)
+{
+    log(log_level::error,
+        "the server cannot report what its replicas have acknowledged: " + std::string(why));
+    if (const auto found = waiting_.find(id); found != waiting_.end())
+        give_up(std::shared_ptr(found->second), errc::not_replicated);
+}
+
+}  // namespace turnstile::redis::detail
