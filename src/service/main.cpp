@@ -4,7 +4,7 @@
 
 // turnstile-server: semaphores over HTTP. See docs/service.md.
 
-#include "server.hpp"
+#include "service/server.hpp"
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/io_context.hpp>

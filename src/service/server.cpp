@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#include "server.hpp"
+#include "service/server.hpp"
 
 #include <array>
 #include <boost/asio/as_tuple.hpp>

@@ -5,7 +5,7 @@
 #ifndef TURNSTILE_SERVICE_SERVER_HPP
 #define TURNSTILE_SERVICE_SERVER_HPP
 
-#include "service.hpp"
+#include "service/service.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>

@@ -5,8 +5,8 @@
 #ifndef TURNSTILE_SERVICE_SERVICE_HPP
 #define TURNSTILE_SERVICE_SERVICE_HPP
 
-#include "message.hpp"
-#include "store.hpp"
+#include "service/message.hpp"
+#include "service/store.hpp"
 
 #include <array>
 #include <cstddef>

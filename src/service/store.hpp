@@ -5,7 +5,7 @@
 #ifndef TURNSTILE_SERVICE_STORE_HPP
 #define TURNSTILE_SERVICE_STORE_HPP
 
-#include "message.hpp"
+#include "service/message.hpp"
 
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
