@@ -10,6 +10,9 @@ set -euo pipefail
 program=$1/bench/bench_redis_scripts
 json=$2
 shift 2
+if [[ ${1:-} == --list ]]; then
+  exec "$program" --list
+fi
 server=$(command -v "${TURNSTILE_REDIS_SERVER:-redis-server}")
 
 folder=$(mktemp -d)
