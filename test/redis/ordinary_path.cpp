@@ -27,7 +27,7 @@ using words = script_scene::words;
 without::patches nothing_but_ordinary_paths()
 {
     without::patches result;
-    for (const char* script : {"acquire", "release", "leave", "fetch", "transact"})
+    for (const char* script : {"acquire", "release", "leave", "fetch", "transact", "cancel"})
         result.push_back({script, "-- the prologue stands here\n", "error('not ordinary')\n"});
     return result;
 }
@@ -65,10 +65,21 @@ public:
             const words keys{"lock", "lock{queue}", "lock{done}", "state"};
             const std::string& key = dice_.one_of(keys);
             store.run(words{"DEL", key});
+            queue_was_deleted_ = queue_was_deleted_ || key == "lock{queue}";
             // The ordinary path does not look at a queue in which nobody waits.
             if (key != "lock{queue}" && dice_.coin())
                 store.run(words{"SET", key, "x"});
         }
+    }
+
+    /// If somebody has deleted the queue, the flag that says that there are waiters may be wrong for a while.
+    [[nodiscard]] redis_store without_stale_flag(redis_store store) const
+    {
+        if (queue_was_deleted_ && !store.exists("lock{queue}") &&
+            lock_field(store, "lock", "flags") == "w")
+            store.run(words{"HSET", "lock", "state",
+                            with_packed_word(store.hash("lock")->at("state"), "flags", "-")});
+        return store;
     }
 
     call next(const redis_store& store)
@@ -84,7 +95,7 @@ public:
         if (is_rare() && is_rare())
             options[1] +=
                 " " + std::to_string(store.clock) + " " + std::to_string(store.clock + 3'000'000);
-        const unsigned which = dice_.below(is_rare() ? 16 : 12);
+        const unsigned which = dice_.below(is_rare() ? 16 : 13);
         switch (which)
         {
         case 0:
@@ -111,7 +122,7 @@ public:
         case 11:
             return transact(store, options);
         case 12:
-            return with({"cancel", {"w:", id()}}, options, {"c"});
+            return cancel(options, is_rare());
         case 13:
             return with({"nudge", {"w:", id()}}, options, {"w:a#1", "c"});
         case 14:
@@ -152,6 +163,16 @@ private:
         return with(std::move(result), {}, last);
     }
 
+    /// Of a waiter, which may have had another connection before, or of the last transaction.
+    call cancel(const words& options, bool is_transaction)
+    {
+        const std::string condition = is_rare() ? "c" : "";
+        if (is_transaction && !waiting_.arguments.empty())
+            return with({"cancel", {"w:", waiting_.arguments[1]}}, options,
+                        {condition, waiting_.arguments[8], waiting_.arguments[9]});
+        return with({"cancel", {"w:", is_rare() ? id() + ',' + id() : id()}}, options, {condition});
+    }
+
     /// A new transaction, one that is sent again, or the first copy of that one, which comes late.
     call transact(const redis_store& store, const words& options)
     {
@@ -178,7 +199,8 @@ private:
         const bool is_sent_again = is_rare();
         if (is_sent_again)
             delayed_ = with({"transact", {"w:", id, "0"}}, options, last);
-        return with({"transact", {"w:", id, is_sent_again ? "1" : "0"}}, options, last);
+        waiting_ = with({"transact", {"w:", id, is_sent_again ? "1" : "0"}}, options, last);
+        return waiting_;
     }
 
     void add_step(words& steps)
@@ -208,17 +230,10 @@ private:
     bool has_state_ = false;
     unsigned rare_ = 12;
     unsigned transactions_ = 0;
+    bool queue_was_deleted_ = false;
     call delayed_;
+    call waiting_;
 };
-
-/// If somebody has deleted the queue, the flag that says that there are waiters may be wrong for a while.
-redis_store without_stale_flag(redis_store store)
-{
-    if (!store.exists("lock{queue}") && lock_field(store, "lock", "flags") == "w")
-        store.run(words{"HSET", "lock", "state",
-                        with_packed_word(store.hash("lock")->at("state"), "flags", "-")});
-    return store;
-}
 
 /// What a test that fails shows.
 std::string contents(redis_store store)
@@ -246,45 +261,45 @@ BOOST_AUTO_TEST_CASE(the_ordinary_path_does_what_the_full_one_does)
     script_engine path_alone(nothing_but_ordinary_paths());
     std::map<std::string, unsigned> ordinary;
     std::map<std::string, unsigned> in_full;
-    run_seeds(500,
-              [&](std::uint64_t seed)
-              {
-                  redis_store store;
-                  store.clock = script_scene::start;
-                  for (const char* each : {"w:a#1", "w:b#1", "w:c#1", "w:d#1"})
-                      store.subscribers[each] = 1;
-                  // A monitor, or a mutex.
-                  const words keys = seed % 3 == 0 ? words{"lock"} : words{"lock", "state"};
-                  calls next(seed, keys.size() == 2U);
-                  for (int i = 0; i < 120 && all_is_well(); ++i)
-                  {
-                      next.disturb(store);
-                      const calls::call ask = next.next(store);
-                      const bool needs_state = ask.script == "fetch" || ask.script == "transact";
-                      if (needs_state && keys.size() == 1U)
-                          continue;
-                      const words its_keys = ask.script == "resync" ? words{"lock"} : keys;
-                      store.published.clear();
-                      redis_store other = store;
-                      redis_store third = store;
-                      const redis_reply told =
-                          with_path.run(store, ask.script, its_keys, ask.arguments);
-                      const redis_reply same =
-                          without_path.run(other, ask.script, its_keys, ask.arguments);
-                      ++(path_alone.run(third, ask.script, its_keys, ask.arguments).is_error()
-                             ? in_full
-                             : ordinary)[ask.script];
-                      BOOST_TEST_CONTEXT(ask.script << " in call " << i)
-                      {
-                          BOOST_TEST(told.is_error() == same.is_error());
-                          if (!told.is_error())
-                              BOOST_TEST(to_string(told) == to_string(same));
-                          BOOST_TEST((without_stale_flag(store) == without_stale_flag(other)),
-                                     contents(store) << " and in full " << contents(other));
-                      }
-                  }
-              });
-    for (const char* each : {"acquire", "release", "leave", "fetch", "transact"})
+    run_seeds(
+        500,
+        [&](std::uint64_t seed)
+        {
+            redis_store store;
+            store.clock = script_scene::start;
+            for (const char* each : {"w:a#1", "w:b#1", "w:c#1", "w:d#1"})
+                store.subscribers[each] = 1;
+            // A monitor, or a mutex.
+            const words keys = seed % 3 == 0 ? words{"lock"} : words{"lock", "state"};
+            calls next(seed, keys.size() == 2U);
+            for (int i = 0; i < 120 && all_is_well(); ++i)
+            {
+                next.disturb(store);
+                const calls::call ask = next.next(store);
+                const bool needs_state = ask.script == "fetch" || ask.script == "transact";
+                if (needs_state && keys.size() == 1U)
+                    continue;
+                const words its_keys = ask.script == "resync" ? words{"lock"} : keys;
+                store.published.clear();
+                redis_store other = store;
+                redis_store third = store;
+                const redis_reply told = with_path.run(store, ask.script, its_keys, ask.arguments);
+                const redis_reply same =
+                    without_path.run(other, ask.script, its_keys, ask.arguments);
+                ++(path_alone.run(third, ask.script, its_keys, ask.arguments).is_error()
+                       ? in_full
+                       : ordinary)[ask.script];
+                BOOST_TEST_CONTEXT(ask.script << " in call " << i)
+                {
+                    BOOST_TEST(told.is_error() == same.is_error());
+                    if (!told.is_error())
+                        BOOST_TEST(to_string(told) == to_string(same));
+                    BOOST_TEST((next.without_stale_flag(store) == next.without_stale_flag(other)),
+                               contents(store) << " and in full " << contents(other));
+                }
+            }
+        });
+    for (const char* each : {"acquire", "release", "leave", "fetch", "transact", "cancel"})
     {
         BOOST_TEST_MESSAGE(each << ": " << ordinary[each] << " ordinary, " << in_full[each]
                                 << " in full");

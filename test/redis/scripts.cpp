@@ -447,6 +447,10 @@ BOOST_AUTO_TEST_CASE(keys_of_another_kind_or_layout)
     set({"DEL", "lock"});
     set({"SET", "lock{queue}", "x"});
     BOOST_TEST(acquire("a#1.1")[0] == "wrongtype");
+    set({"DEL", "lock{queue}"});
+    acquire("a#1.1");
+    set({"SET", "lock{queue}", "x"});
+    BOOST_TEST(cancel("b#1.1")[0] == "wrongtype");
 }
 
 BOOST_AUTO_TEST_CASE(layouts_1_and_2_refuse_the_locks_of_each_other)

@@ -9,7 +9,28 @@
 -- wakes      the first of the queue, if nobody owns the lock now
 -- complexity O(log waiters)
 -- flags: allow-oom
-local s, why = open(KEYS[1], ARGV[4])
+local argv, call = ARGV, redis.call
+local time = call('TIME')
+local stamp = time[1] .. string.sub('00000' .. time[2], -6)  -- costs less than string.format
+local now = stamp + 0
+local key, id = KEYS[1], argv[2]
+local packed = redis.pcall('HGET', key, 'state')
+if packed and not packed.err then
+  local owner, fence, clock, deadline, rest, keep, claim = string.match(packed,
+    '^2 (%S+) (%d+) (%d+) (%d+) ((%d+) (%d+) 0) [-w] ')
+  -- A waiter with several ids, or a transaction, leaves more than one place in the queue.
+  if claim == argv[4] and clock + 0 <= now and deadline + 0 > now and owner ~= id and
+    keep + 0 >= now + (argv[3] + argv[5] / 2) * 1000 and not argv[7] and not string.find(id, '[,+]') then
+    local queue = key .. '{queue}'
+    if type(redis.pcall('ZREM', queue, id)) == 'number' then
+      call('HSET', key, 'state', '2 ' .. owner .. ' ' .. fence .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. rest ..
+        (call('ZCARD', queue) > 0 and ' w ' or ' - ') .. string.match(packed, '%d+$'))
+      return 'cancelled ' .. stamp .. ' ' .. fence .. ' ' .. deadline
+    end
+  end
+end
+-- the prologue stands here
+local s, why = open(key, ARGV[4], now, packed)
 if not s then return why end
 reap(s)
 speak(s, string.match(ARGV[2], '[^,]*$'))
