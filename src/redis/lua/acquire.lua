@@ -15,8 +15,8 @@ local now = stamp + 0
 local key, id, state = KEYS[1], argv[2], KEYS[2]
 local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err then
-  local owner, fence, clock, deadline, rest, keep, claim, flags, ticket = string.match(packed,
-    '^2 (%S+) (%d+) (%d+) (%d+) ((%d+) (%d+) 0 ([-w]) (%d+))')
+  local owner, fence, clock, deadline, rest, keep, claim, flags = string.match(packed,
+    '^2 (%S+) (%d+) (%d+) (%d+) ((%d+) (%d+) 0 ([-w]) %d+)')
   if claim ~= argv[5] or clock + 0 > now or keep + 0 < now + (argv[4] + argv[6] / 2) * 1000 then
   elseif owner == '-' and flags == '-' and fence + 0 < now and argv[7] + 0 < now then
     local values = state and redis.pcall('HGETALL', state)
@@ -27,8 +27,9 @@ if packed and not packed.err then
       for i, part in ipairs(values) do values[i] = #part .. ':' .. part end
       return 'own ' .. times .. ' 0 0 ' .. table.concat(values)
     end
-  elseif owner ~= '-' and owner ~= id and deadline + 0 > now and ticket + 0 < now and argv[3] == '0' and
-    not (state and type(redis.pcall('HLEN', state)) == 'table') then
+  -- The ticket stands behind 'KEEP CLAIM 0 FLAG '. To capture it would cost an uncontended lock more than this.
+  elseif owner ~= '-' and owner ~= id and deadline + 0 > now and argv[3] == '0' and
+    string.sub(rest, #keep + #claim + 7) + 0 < now and not (state and type(redis.pcall('HLEN', state)) == 'table') then
     local queue, position = key .. '{queue}', 0
     if redis.pcall('ZADD', queue, 'NX', stamp, id) == 1 then
       if flags == 'w' then position = call('ZCARD', queue) - 1 end

@@ -16,15 +16,15 @@ local now = stamp + 0
 local key, id = KEYS[1], argv[2]
 local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err then
-  local owner, fence, clock, deadline, rest, keep, claim = string.match(packed,
-    '^2 (%S+) (%d+) (%d+) (%d+) ((%d+) (%d+) 0) [-w] ')
+  local owner, fence, clock, deadline, rest, keep, claim, ticket = string.match(packed,
+    '^2 (%S+) (%d+) (%d+) (%d+) ((%d+) (%d+) 0) [-w] (%d+)')
   -- A waiter with several ids, or a transaction, leaves more than one place in the queue.
   if claim == argv[4] and clock + 0 <= now and deadline + 0 > now and owner ~= id and
     keep + 0 >= now + (argv[3] + argv[5] / 2) * 1000 and not argv[7] and not string.find(id, '[,+]') then
     local queue = key .. '{queue}'
     if type(redis.pcall('ZREM', queue, id)) == 'number' then
       call('HSET', key, 'state', '2 ' .. owner .. ' ' .. fence .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. rest ..
-        (call('ZCARD', queue) > 0 and ' w ' or ' - ') .. string.match(packed, '%d+$'))
+        (call('ZCARD', queue) > 0 and ' w ' or ' - ') .. ticket)
       return 'cancelled ' .. stamp .. ' ' .. fence .. ' ' .. deadline
     end
   end

@@ -15,8 +15,8 @@ local now = stamp + 0
 local key, id, fence, slot, state = KEYS[1], argv[2], argv[3], argv[4], KEYS[2]
 local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err then
-  local owner, granted, clock, rest, keep, claim, flags, ticket = string.match(packed,
-    '^2 (%S+) (%d+) (%d+) %d+ ((%d+) (%d+) 0 ([-w]) (%d+))')
+  local owner, granted, clock, rest, keep, claim, flags = string.match(packed,
+    '^2 (%S+) (%d+) (%d+) %d+ ((%d+) (%d+) 0 ([-w]) %d+)')
   if owner == id and granted == fence and claim == argv[6] and clock + 0 <= now and slot ~= '' and not argv[8] and
     keep + 0 >= now + (argv[5] + argv[7] / 2) * 1000 then
     local queue, next, other, channel
@@ -38,8 +38,8 @@ if packed and not packed.err then
       local deadline = format('%d', now + claim * 1000)
       call('ZPOPMIN', queue)
       redis.pcall('PUBLISH', channel, 'grant ' .. next .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. stamp)
-      call('HSET', key, 'state', '2 ' .. next .. ' ' .. stamp .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. keep .. ' ' ..
-        claim .. ' 0 ' .. (other and 'w ' or '- ') .. ticket)
+      call('HSET', key, 'state', '2 ' .. next .. ' ' .. stamp .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. keep ..
+        ' ' .. claim .. ' 0 ' .. (other and 'w ' or '- ') .. string.sub(rest, #keep + #claim + 7))
       return 'released ' .. stamp .. ' ' .. stamp .. ' ' .. deadline
     end
   end
