@@ -7,7 +7,8 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(service_dir ${PROJECT_SOURCE_DIR}/src/service)
 # Boost.JSON's functions are compiled here once more, because the Redis backend may be left out.
 add_library(turnstile_service STATIC ${service_dir}/decode.cpp ${service_dir}/server.cpp ${service_dir}/service.cpp
-                                     ${service_dir}/store.cpp ${PROJECT_SOURCE_DIR}/src/redis/state/boost_json.cpp)
+                                     ${service_dir}/snapshot.cpp ${service_dir}/store.cpp
+                                     ${PROJECT_SOURCE_DIR}/src/redis/state/boost_json.cpp)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/redis/state/boost_json.cpp PROPERTIES COMPILE_OPTIONS -w)
 target_include_directories(turnstile_service PUBLIC ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(turnstile_service PUBLIC turnstile)

@@ -61,6 +61,8 @@ int run(int argc, char** argv)
         ->check(CLI::Range(1, 86'400));
     option("--max-lease", "TURNSTILE_MAX_LEASE", max_lease, "Longest lease of a permit, in seconds")
         ->check(CLI::Range(1, 31'536'000));
+    option("--snapshot", "TURNSTILE_SNAPSHOT", behaviour.snapshot,
+           "File that keeps the semaphores while the server does not run");
     // Only as environment variables: each user of the machine can read the arguments of a process.
     const std::array<const char*, 3> variables{"TURNSTILE_READ_TOKEN", "TURNSTILE_USE_TOKEN",
                                                "TURNSTILE_ADMIN_TOKEN"};
@@ -76,6 +78,9 @@ int run(int argc, char** argv)
     connections.request_timeout = std::chrono::seconds(request_timeout);
     connections.idle_timeout = std::chrono::seconds(idle_timeout);
 
+    // A file that reaches the limit of its size is an error of writing, like a full disk.
+    std::signal(SIGXFSZ, SIG_IGN);
+
     boost::asio::io_context context(1);
     service answers(context, behaviour);
     server listener(context, answers, connections);
@@ -90,6 +95,7 @@ int run(int argc, char** argv)
     std::cout << "turnstile-server: listening on http://" << connections.address << ':'
               << listener.port() << std::endl;
     context.run();
+    answers.save();
     return 0;
 }
 

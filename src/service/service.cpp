@@ -216,6 +216,8 @@ service::service(boost::asio::io_context& context, service_settings settings)
     : settings_(std::move(settings))
     , store_(context, settings_.max_waiters)
 {
+    if (!settings_.snapshot.empty())
+        snapshot_.emplace(settings_.snapshot, store_);
 }
 
 response service::answer(const request& message)
@@ -247,6 +249,12 @@ void service::close()
 {
     closing_ = true;
     store_.close();
+}
+
+void service::save()
+{
+    if (snapshot_)
+        snapshot_->save();
 }
 
 response service::dispatch(const request& message)

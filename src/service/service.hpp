@@ -6,12 +6,14 @@
 #define TURNSTILE_SERVICE_SERVICE_HPP
 
 #include "service/message.hpp"
+#include "service/snapshot.hpp"
 #include "service/store.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -40,6 +42,8 @@ struct service_settings
     std::chrono::seconds max_lease{86'400};
     /// The largest number of waiting clients.
     std::size_t max_waiters = 100'000;
+    /// The file that keeps the semaphores while the server does not run; none if it is empty.
+    std::string snapshot;
 };
 
 /**
@@ -61,6 +65,9 @@ public:
     /// Answers the waiters. Afterwards `/readyz` fails.
     void close();
 
+    /// Writes the snapshot, if there is one, after the last answer.
+    void save();
+
 private:
     struct route;
     static const std::array<route, 10> routes;
@@ -81,6 +88,7 @@ private:
 
     service_settings settings_;
     store store_;
+    std::optional<snapshot> snapshot_;
     bool closing_ = false;
     std::map<unsigned, std::uint64_t> answers_;
 };

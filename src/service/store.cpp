@@ -21,6 +21,7 @@ namespace turnstile::service {
 store::entry::entry(const executor& ex, std::int64_t value)
     : semaphore(ex, static_cast<std::ptrdiff_t>(std::min<std::int64_t>(value, max_units)),
                 max_units)
+    , uncollected_value(value)
     , reserve(std::max<std::int64_t>(value - max_units, 0))
 {
 }
@@ -33,7 +34,9 @@ std::int64_t store::entry::value() const noexcept
 /// Adds units, but never exceeds the largest value.
 void store::entry::add(std::int64_t units)
 {
-    reserve += std::min(units, largest_value - value());
+    const std::int64_t added = std::min(units, largest_value - value());
+    uncollected_value += added;
+    reserve += added;
     refill();
 }
 
@@ -65,7 +68,10 @@ bool store::create(std::string_view name, std::int64_t value)
 {
     if (exists(name))
         return false;
-    semaphores_.emplace(name, std::make_shared<entry>(executor_, value));
+    const auto [created, inserted] =
+        semaphores_.emplace(name, std::make_shared<entry>(executor_, value));
+    created->second->name = created->first;
+    record(*created->second);
     return true;
 }
 
@@ -80,8 +86,11 @@ bool store::remove(std::string_view name)
     if (found == semaphores_.end())
         return false;
     const auto removed = found->second;
-    semaphores_.erase(found);
+    if (recorder_)
+        recorder_({name, {}, {}, 0, {}, {}, 0});
     removed->removed = true;
+    removed->name = {};
+    semaphores_.erase(found);
     removed->semaphore.close();
     if (removed->permits != 0)
     {
@@ -110,6 +119,7 @@ result store::up(std::string_view name, std::int64_t units)
     if (units > largest_value - found->value())
         return {outcome::overflow, found->value()};
     found->add(units);
+    record(*found);
     return {outcome::done, found->value()};
 }
 
@@ -124,6 +134,7 @@ result store::up(std::string_view name, const std::string& permit)
     const std::int64_t units = found->second.units;
     end_permit(found);
     semaphore->add(units);
+    record(*semaphore, permit);
     return {outcome::done, semaphore->value()};
 }
 
@@ -136,10 +147,11 @@ result store::renew(std::string_view name, const std::string& permit,
     const auto found = find_permit(semaphore, permit);
     if (found == leases_.end())
         return {outcome::foreign, semaphore->value()};
-    lease_record& record = found->second;
-    record.lease = lease.value_or(record.lease);
-    deadlines_.erase(record.deadline);
-    record.deadline = deadlines_.emplace(clock::now() + record.lease, permit);
+    lease_record& renewed = found->second;
+    renewed.lease = lease.value_or(renewed.lease);
+    deadlines_.erase(renewed.deadline);
+    renewed.deadline = deadlines_.emplace(clock::now() + renewed.lease, permit);
+    record(*semaphore, permit);
     await_expiry();
     return {outcome::done, semaphore->value()};
 }
@@ -215,6 +227,36 @@ void store::close()
     timer_.cancel();
 }
 
+void store::record_changes(std::function<void(const change&)> recorder)
+{
+    recorder_ = std::move(recorder);
+}
+
+void store::describe(const std::function<void(const change&)>& reader) const
+{
+    for (const auto& [name, semaphore] : semaphores_)
+        reader(described(*semaphore, {}));
+    for (const auto& [id, permit] : leases_)
+        reader(described(*permit.semaphore, id));
+}
+
+void store::restore(const change& stored)
+{
+    create(stored.name, stored.value.value_or(0));
+    if (stored.permit.empty())
+        return;
+    // The lease went on while no server ran. If the clock was set back, it does not get longer.
+    const auto rest = std::min<std::chrono::system_clock::duration>(
+        stored.until - std::chrono::system_clock::now(), stored.lease);
+    add_permit(std::string(stored.permit), find(stored.name), stored.units, stored.lease,
+               clock::now() + rest, stored.token);
+}
+
+void store::skip_tokens(std::uint64_t token) noexcept
+{
+    last_token_ = std::max(last_token_, token);
+}
+
 std::shared_ptr<store::entry> store::find(std::string_view name) const
 {
     const auto found = semaphores_.find(name);
@@ -232,6 +274,7 @@ store::leases::iterator store::find_permit(const std::shared_ptr<entry>& semapho
 grant store::granted(const std::shared_ptr<entry>& semaphore, const demand& wanted)
 {
     ++counts_.grants;
+    semaphore->uncollected_value -= wanted.units;
     semaphore->refill();
     grant answer;
     answer.what = outcome::done;
@@ -241,12 +284,10 @@ grant store::granted(const std::shared_ptr<entry>& semaphore, const demand& want
     {
         answer.permit = new_id();
         answer.token = ++last_token_;
-        const auto deadline = deadlines_.emplace(clock::now() + wanted.lease, answer.permit);
-        leases_.emplace(answer.permit,
-                        lease_record{semaphore, wanted.units, wanted.lease, deadline});
-        ++semaphore->permits;
-        await_expiry();
+        add_permit(answer.permit, semaphore, wanted.units, wanted.lease,
+                   clock::now() + wanted.lease, answer.token);
     }
+    record(*semaphore, answer.permit);
     answer.undo = [this, semaphore, units = wanted.units, permit = answer.permit]
     {
         if (!permit.empty())
@@ -258,8 +299,19 @@ grant store::granted(const std::shared_ptr<entry>& semaphore, const demand& want
         }
         ++counts_.undone;
         semaphore->add(units);
+        record(*semaphore, permit);
     };
     return answer;
+}
+
+void store::add_permit(const std::string& id, const std::shared_ptr<entry>& semaphore,
+                       std::int64_t units, std::chrono::milliseconds lease,
+                       clock::time_point deadline, std::uint64_t token)
+{
+    leases_.emplace(id,
+                    lease_record{semaphore, units, lease, deadlines_.emplace(deadline, id), token});
+    ++semaphore->permits;
+    await_expiry();
 }
 
 void store::end_permit(leases::iterator permit)
@@ -273,12 +325,14 @@ void store::expire()
 {
     while (!deadlines_.empty() && deadlines_.begin()->first <= clock::now())
     {
-        const auto found = leases_.find(deadlines_.begin()->second);
+        const std::string id = deadlines_.begin()->second;
+        const auto found = leases_.find(id);
         const auto semaphore = found->second.semaphore;
         const std::int64_t units = found->second.units;
         end_permit(found);
         ++counts_.expired;
         semaphore->add(units);
+        record(*semaphore, id);
     }
     await_expiry();
 }
@@ -296,6 +350,32 @@ void store::await_expiry()
             if (!error)
                 expire();
         });
+}
+
+/// Reports that @p semaphore has changed, and its permit if one is named.
+void store::record(const entry& semaphore, std::string_view permit) const
+{
+    if (recorder_ && !semaphore.removed)
+        recorder_(described(semaphore, permit));
+}
+
+change store::described(const entry& semaphore, std::string_view permit) const
+{
+    change state;
+    state.name = semaphore.name;
+    state.value = std::min(semaphore.uncollected_value, largest_value);
+    state.permit = permit;
+    const auto found = leases_.find(std::string(permit));
+    if (found == leases_.end())
+        return state;
+    const lease_record& record = found->second;
+    state.units = record.units;
+    state.lease = record.lease;
+    state.until = std::chrono::system_clock::now() +
+                  std::chrono::duration_cast<std::chrono::system_clock::duration>(
+                      record.deadline->first - clock::now());
+    state.token = record.token;
+    return state;
 }
 
 /// An id that cannot be guessed.

@@ -69,6 +69,22 @@ struct demand
     std::chrono::milliseconds lease{0};
 };
 
+/// A change of a semaphore, and perhaps of a permit. It replaces earlier changes of the same ones.
+struct change
+{
+    std::string_view name;
+    /// The value, including units that were granted to waiters whose requests were not answered yet. Nothing if the
+    /// semaphore was removed, together with its permits.
+    std::optional<std::int64_t> value;
+    /// The permit that was granted, renewed or ended; empty if none was.
+    std::string_view permit;
+    /// The units of the permit; 0 if it has ended.
+    std::int64_t units = 0;
+    std::chrono::milliseconds lease{0};
+    std::chrono::system_clock::time_point until;
+    std::uint64_t token = 0;
+};
+
 /// One line of the list.
 struct listed
 {
@@ -141,6 +157,22 @@ public:
     /// Waiters, and later requests to wait, complete with outcome::closing.
     void close();
 
+    /// Calls @p recorder with each later change, before the change is answered.
+    void record_changes(std::function<void(const change&)> recorder);
+
+    /// Calls @p reader with the present semaphores, and then with the present permits.
+    void describe(const std::function<void(const change&)>& reader) const;
+
+    /// Creates a semaphore or a permit that @ref describe has named. A permit that has expired meanwhile ends when the
+    /// context runs.
+    void restore(const change& stored);
+
+    /// The fencing token of the last permit.
+    [[nodiscard]] std::uint64_t last_token() const noexcept { return last_token_; }
+
+    /// Later permits have tokens above @p token.
+    void skip_tokens(std::uint64_t token) noexcept;
+
 private:
     using semaphore_type = basic_async_semaphore<executor, unsynchronized>;
     using clock = std::chrono::steady_clock;
@@ -154,6 +186,10 @@ private:
         void refill();
 
         semaphore_type semaphore;
+        /// The key in the map, until the entry is removed.
+        std::string_view name;
+        /// The value, including units that the engine has granted to waiters that have not resumed.
+        std::int64_t uncollected_value;
         /// Units beyond the capacity of the semaphore. Not 0 only if all of its units are available.
         std::int64_t reserve;
         std::size_t waiters = 0;
@@ -169,6 +205,7 @@ private:
         std::int64_t units = 0;
         std::chrono::milliseconds lease{0};
         deadlines::iterator deadline;
+        std::uint64_t token = 0;
     };
 
     using leases = std::unordered_map<std::string, lease_record>;
@@ -177,7 +214,12 @@ private:
     [[nodiscard]] leases::iterator find_permit(const std::shared_ptr<entry>& semaphore,
                                                const std::string& permit);
     grant granted(const std::shared_ptr<entry>& semaphore, const demand& wanted);
+    void add_permit(const std::string& id, const std::shared_ptr<entry>& semaphore,
+                    std::int64_t units, std::chrono::milliseconds lease, clock::time_point deadline,
+                    std::uint64_t token);
     void end_permit(leases::iterator permit);
+    void record(const entry& semaphore, std::string_view permit = {}) const;
+    [[nodiscard]] change described(const entry& semaphore, std::string_view permit) const;
     void expire();
     void await_expiry();
     std::string new_id();
@@ -191,6 +233,7 @@ private:
     boost::asio::steady_timer timer_;
     std::uint64_t last_token_;
     store_metrics counts_;
+    std::function<void(const change&)> recorder_;
 };
 
 }  // namespace turnstile::service

@@ -8,6 +8,7 @@
 #include "http_client.hpp"
 
 #include <csignal>
+#include <fcntl.h>
 #include <stdexcept>
 #include <string>
 #include <sys/prctl.h>
@@ -17,12 +18,13 @@
 
 namespace turnstile::test {
 
-/// A turnstile-server on a free port. @p variables are further variables of its environment, as `NAME=value`.
+/// A turnstile-server on a free port. @p variables are further variables of its environment, as `NAME=value`. The
+/// file @p log receives its standard error, unless the name is empty.
 class server_process
 {
 public:
     explicit server_process(std::vector<std::string> arguments = {},
-                            std::vector<std::string> variables = {})
+                            std::vector<std::string> variables = {}, const std::string& log = {})
     {
         arguments.insert(arguments.begin(), {TURNSTILE_SERVER_PROGRAM, "--port", "0"});
         std::vector<char*> argument_list = to_list(arguments);
@@ -39,6 +41,8 @@ public:
             // Between fork and exec, only async-signal-safe functions are allowed.
             ::prctl(PR_SET_PDEATHSIG, SIGKILL);
             ::dup2(ends[1], STDOUT_FILENO);
+            if (!log.empty())
+                ::dup2(::open(log.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600), STDERR_FILENO);
             ::close_range(STDERR_FILENO + 1, ~0U, 0);
             ::execve(argument_list[0], argument_list.data(), variable_list.data());
             ::_exit(127);
@@ -51,7 +55,8 @@ public:
         ::close(ends[0]);
         const std::size_t colon = line.rfind(':');
         if (colon == std::string::npos || pid_ < 0)
-            throw std::runtime_error("turnstile-server does not start: " + line);
+            throw std::runtime_error("turnstile-server does not start, exit status " +
+                                     std::to_string(exit_status()));
         address_ = {"127.0.0.1", line.substr(colon + 1)};
     }
 
@@ -70,6 +75,15 @@ public:
     [[nodiscard]] const site& address() const noexcept { return address_; }
 
     void signal(int number) const { ::kill(pid_, number); }
+
+    [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+
+    /// Kills the process with SIGKILL, and returns when it has ended.
+    void kill()
+    {
+        signal(SIGKILL);
+        exit_status();
+    }
 
     /// The exit status after the process has ended by itself; -1 if a signal ended it.
     int exit_status()

@@ -1,0 +1,287 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "service/snapshot.hpp"
+
+#include "service/decode.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/crc.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <sys/file.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace turnstile::service {
+
+namespace {
+
+constexpr std::int64_t format_version = 1;
+
+/// The least number of bytes of history for which the file is replaced.
+constexpr std::size_t long_history = std::size_t(16) << 20U;
+
+constexpr const char* remedy =
+    "restore the file from a copy, or move it away to start without semaphores";
+
+std::string reason()
+{
+    return std::generic_category().message(errno);
+}
+
+std::string checksum(std::string_view text)
+{
+    boost::crc_32_type sum;
+    sum.process_bytes(text.data(), text.size());
+    std::array<char, 9> digits{};
+    std::snprintf(digits.data(), digits.size(), "%08x", sum.checksum());
+    return {digits.data(), 8};
+}
+
+void append_line(std::string& text, const std::string& content)
+{
+    text.append(checksum(content)).append(" ").append(content).append("\n");
+}
+
+std::string encode(const change& made)
+{
+    std::string text = "{\"name\":" + quoted(made.name);
+    const auto add = [&](const char* name, auto number)
+    { text.append(",\"").append(name).append("\":").append(std::to_string(number)); };
+    if (made.value)
+        add("value", *made.value);
+    if (!made.permit.empty())
+        text.append(",\"permit\":\"").append(made.permit).append("\"");
+    if (made.units != 0)
+    {
+        add("units", made.units);
+        add("lease", made.lease.count());
+        add("until",
+            std::chrono::duration_cast<std::chrono::milliseconds>(made.until.time_since_epoch())
+                .count());
+        add("token", made.token);
+    }
+    return text + '}';
+}
+
+/// A whole number from 0 to largest_value.
+std::optional<std::int64_t> number_in(const fields& line, std::string_view name)
+{
+    const field* const found = line.find(name);
+    const auto* const number = found == nullptr ? nullptr : std::get_if<double>(found);
+    if (number == nullptr || !(*number >= 0 && *number <= static_cast<double>(largest_value)))
+        return std::nullopt;
+    return static_cast<std::int64_t>(*number);
+}
+
+std::string text_in(const fields& line, std::string_view name)
+{
+    const field* const found = line.find(name);
+    const auto* const text = found == nullptr ? nullptr : std::get_if<std::string>(found);
+    return text == nullptr ? std::string() : *text;
+}
+
+change to_permit(const fields& line, std::int64_t units)
+{
+    change permit;
+    permit.units = units;
+    permit.lease = std::chrono::milliseconds(number_in(line, "lease").value_or(0));
+    permit.until = std::chrono::system_clock::time_point(
+        std::chrono::milliseconds(number_in(line, "until").value_or(0)));
+    permit.token = static_cast<std::uint64_t>(number_in(line, "token").value_or(0));
+    return permit;
+}
+
+struct stored_semaphore
+{
+    std::int64_t value = 0;
+    std::map<std::string, change> permits;
+};
+
+}  // namespace
+
+snapshot::snapshot(std::string path, store& state)
+    : path_(std::move(path))
+    , store_(state)
+{
+    lock();
+    load();
+    save();
+    store_.record_changes([this](const change& made) { append(made); });
+}
+
+snapshot::~snapshot()
+{
+    store_.record_changes({});
+    ::close(file_);
+    ::close(lock_);
+}
+
+void snapshot::lock()
+{
+    const std::string name = path_ + ".lock";
+    lock_ = ::open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    if (lock_ < 0)
+        fail("cannot open \"" + name + "\": " + reason());
+    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
+        fail("another process uses it");
+}
+
+void snapshot::load()
+{
+    std::ifstream file(path_, std::ios::binary);
+    if (!file && errno == ENOENT)
+        return;
+    if (!file)
+        fail("cannot read it: " + reason());
+    std::map<std::string, stored_semaphore> found;
+    std::int64_t number = 0;
+    std::int64_t written_at_once = 1;
+    for (std::string line; std::getline(file, line);)
+    {
+        if (file.eof())
+        {
+            std::clog << "turnstile-server: snapshot \"" << path_
+                      << "\": ignored an incomplete last line" << std::endl;
+            break;
+        }
+        const auto damaged = [&, at = ++number](const std::string& rule)
+        { fail("line " + std::to_string(at) + " is damaged: " + rule + "; " + remedy); };
+        const std::string content = line.size() < 9 ? std::string() : line.substr(9);
+        if (line.compare(0, 9, checksum(content) + ' ') != 0)
+            damaged("its checksum does not match");
+        const auto decoded = decode_json(content);
+        if (!decoded)
+            damaged("it is not a JSON object");
+        if (number == 1)
+        {
+            const auto lines = number_in(*decoded, "lines");
+            if (number_in(*decoded, "turnstile") != format_version || !lines)
+                damaged("it is not a snapshot of version " + std::to_string(format_version));
+            written_at_once = *lines;
+            store_.skip_tokens(
+                static_cast<std::uint64_t>(number_in(*decoded, "token").value_or(0)));
+            continue;
+        }
+        const std::string name = text_in(*decoded, "name");
+        if (name.empty())
+            damaged("it names no semaphore");
+        const auto value = number_in(*decoded, "value");
+        if (!value)
+        {
+            found.erase(name);
+            continue;
+        }
+        found[name].value = *value;
+        const std::string id = text_in(*decoded, "permit");
+        const auto units = number_in(*decoded, "units");
+        if (units)
+        {
+            const change permit = to_permit(*decoded, *units);
+            store_.skip_tokens(permit.token);
+            found[name].permits[id] = permit;
+        }
+        else
+            found[name].permits.erase(id);
+    }
+    if (number < written_at_once)
+        fail("it is damaged: it has " + std::to_string(number) + " of at least " +
+             std::to_string(written_at_once) + " lines; " + remedy);
+    for (auto& [name, semaphore] : found)
+    {
+        change stored;
+        stored.name = name;
+        stored.value = semaphore.value;
+        store_.restore(stored);
+        for (auto& [id, permit] : semaphore.permits)
+        {
+            permit.name = name;
+            permit.value = semaphore.value;
+            permit.permit = id;
+            store_.restore(permit);
+        }
+    }
+}
+
+void snapshot::save()
+{
+    std::string changes;
+    std::int64_t lines = 1;
+    store_.describe(
+        [&](const change& made)
+        {
+            append_line(changes, encode(made));
+            ++lines;
+        });
+    std::string text;
+    append_line(text, "{\"turnstile\":" + std::to_string(format_version) +
+                          ",\"lines\":" + std::to_string(lines) +
+                          ",\"token\":" + std::to_string(store_.last_token()) + '}');
+    text += changes;
+
+    const std::string temporary = path_ + ".new";
+    const int previous = std::exchange(
+        file_, ::open(temporary.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600));
+    if (file_ < 0)
+        fail("cannot open \"" + temporary + "\": " + reason());
+    write(text);
+    if (::fsync(file_) != 0 || ::rename(temporary.c_str(), path_.c_str()) != 0)
+        fail("cannot replace it by \"" + temporary + "\": " + reason());
+    // The new name has to survive a crash of the machine, too.
+    const std::size_t slash = path_.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+    const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ::fsync(directory);
+    ::close(directory);
+    ::close(previous);
+    saved_ = text.size();
+    appended_ = 0;
+}
+
+void snapshot::append(const change& made)
+{
+    try
+    {
+        std::string line;
+        append_line(line, encode(made));
+        write(line);
+        appended_ += line.size();
+        if (appended_ >= std::max(long_history, 4 * saved_))
+            save();
+    }
+    catch (const std::exception& error)
+    {
+        // The change is not stored, so no answer may say that it was made. All that was answered is stored.
+        std::clog << "turnstile-server: " << error.what() << std::endl;
+        std::_Exit(1);
+    }
+}
+
+void snapshot::write(std::string_view text)
+{
+    while (!text.empty())
+    {
+        const ssize_t size = ::write(file_, text.data(), text.size());
+        if (size < 0 && errno != EINTR)
+            fail("cannot write it: " + reason());
+        text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    }
+}
+
+void snapshot::fail(const std::string& rule) const
+{
+    throw std::runtime_error("snapshot \"" + path_ + "\": " + rule);
+}
+
+}  // namespace turnstile::service

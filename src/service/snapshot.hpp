@@ -1,0 +1,62 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SERVICE_SNAPSHOT_HPP
+#define TURNSTILE_SERVICE_SNAPSHOT_HPP
+
+#include "service/store.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace turnstile::service {
+
+/**
+ * @brief The file that keeps the semaphores and permits of a @ref store while no server runs.
+ *
+ * Each line is a checksum (CRC-32, 8 hexadecimal digits), a space and a JSON object. The first one names the version
+ * of the format and the number of lines that were written at once. The others are @ref change "changes". The
+ * file begins with one change for each semaphore and permit. Later changes are appended, each before its request is
+ * answered. When they are many, the file is replaced.
+ *
+ * A process that is killed may leave an incomplete last line, which is ignored. Any other damage is an error.
+ *
+ * @par Thread safety
+ * Unsafe: everything runs on the context.
+ */
+class snapshot
+{
+public:
+    /// Reads the file into @p state, which must be empty, and records the changes of @p state from then on. Throws
+    /// a runtime_error that names the file and the rule if the file is damaged, cannot be written, or is in use by
+    /// another process.
+    snapshot(std::string path, store& state);
+
+    snapshot(const snapshot&) = delete;
+    snapshot& operator=(const snapshot&) = delete;
+
+    ~snapshot();
+
+    /// Replaces the file by one without history. Afterwards the file survives a crash of the machine, too.
+    void save();
+
+private:
+    void lock();
+    void load();
+    void append(const change& made);
+    void write(std::string_view text);
+    [[noreturn]] void fail(const std::string& rule) const;
+
+    std::string path_;
+    store& store_;
+    int lock_ = -1;
+    int file_ = -1;
+    std::size_t saved_ = 0;
+    std::size_t appended_ = 0;
+};
+
+}  // namespace turnstile::service
+
+#endif

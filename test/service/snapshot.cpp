@@ -1,0 +1,359 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// The option --snapshot: what a restarted server remembers, and which files it refuses.
+
+#include "http_client.hpp"
+#include "server_process.hpp"
+
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <sys/resource.h>
+#include <thread>
+#include <vector>
+
+using turnstile::test::ask;
+using turnstile::test::http_answer;
+using turnstile::test::http_client;
+using turnstile::test::request_text;
+using turnstile::test::server_process;
+
+namespace {
+
+/// A new folder with one snapshot.
+struct place
+{
+    place()
+    {
+        std::string name = "/tmp/turnstile_XXXXXX";
+        BOOST_TEST_REQUIRE(::mkdtemp(name.data()) != nullptr);
+        path = name;
+    }
+
+    place(const place&) = delete;
+    place& operator=(const place&) = delete;
+
+    ~place() { std::filesystem::remove_all(path); }
+
+    [[nodiscard]] std::string snapshot() const { return path / "state"; }
+
+    [[nodiscard]] std::string log() const { return path / "log"; }
+
+    [[nodiscard]] std::string read(const std::string& name) const
+    {
+        std::ifstream stream(path / name, std::ios::binary);
+        return {std::istreambuf_iterator<char>(stream), {}};
+    }
+
+    void write(const std::string& text) const
+    {
+        std::ofstream(snapshot(), std::ios::binary) << text;
+    }
+
+    [[nodiscard]] std::vector<std::string> arguments() const { return {"--snapshot", snapshot()}; }
+
+    std::filesystem::path path;
+};
+
+/// A server with a snapshot at that place.
+struct remembering_server : server_process
+{
+    explicit remembering_server(const place& where)
+        : server_process(where.arguments(), {}, where.log())
+    {
+    }
+
+    http_answer post(const std::string& target, const std::string& body) const
+    {
+        return ask(address(), "POST", target, body);
+    }
+
+    std::string text(const std::string& target, const std::string& body) const
+    {
+        return post(target, body).body;
+    }
+
+    std::string list() const { return ask(address(), "GET", "/semaphore").body; }
+};
+
+/// The text or number of a member in an answer.
+std::string member(const std::string& json, const std::string& name)
+{
+    const std::size_t start = json.find('"' + name + "\":");
+    BOOST_TEST_REQUIRE(start != std::string::npos);
+    const std::size_t value = start + name.size() + 3;
+    const std::string text = json.substr(value, json.find_first_of(",}", value) - value);
+    return text.front() == '"' ? text.substr(1, text.size() - 2) : text;
+}
+
+/// The error of a server that does not start.
+std::string refusal(const place& where)
+{
+    std::filesystem::remove(where.log());
+    BOOST_CHECK_THROW(remembering_server{where}, std::runtime_error);
+    return where.read("log");
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(killed_server_remembers_semaphores_and_permits)
+{
+    const place where;
+    std::string first;
+    std::string released;
+    {
+        remembering_server server(where);
+        server.post("/semaphore", R"({"name":"a \"b\"\n","value":3})");
+        server.post("/semaphore/up", R"({"name":"a \"b\"\n","n":4})");
+        server.post("/semaphore/down", R"({"name":"a \"b\"\n"})");
+        server.post("/semaphore", R"({"name":"gone","value":1})");
+        server.post("/semaphore/down", R"({"name":"gone","lease":600})");
+        ask(server.address(), "DELETE", "/semaphore/gone");
+        server.post("/semaphore", R"({"name":"large","value":9007199254740991})");
+        server.post("/semaphore", R"({"name":"leased","value":5})");
+        first = server.text("/semaphore/down", R"({"name":"leased","n":2,"lease":600})");
+        released = server.text("/semaphore/down", R"({"name":"leased","lease":600})");
+        server.post("/semaphore/up",
+                    R"({"name":"leased","permit":")" + member(released, "permit") + "\"}");
+        server.kill();
+    }
+    const std::string permit = R"({"name":"leased","permit":")" + member(first, "permit") + "\"}";
+    for (int restarts = 0; restarts < 2; ++restarts)
+    {
+        remembering_server server(where);
+        BOOST_TEST(server.list() ==
+                   R"({"semaphores":[{"name":"a \"b\"\u000a","value":6,"waiters":0,"permits":0},)"
+                   R"({"name":"large","value":9007199254740991,"waiters":0,"permits":0},)"
+                   R"({"name":"leased","value":3,"waiters":0,"permits":1}],"next":null})");
+        BOOST_TEST(server.post("/semaphore/renew", permit).status == 200);
+        server.kill();
+    }
+    remembering_server server(where);
+    const std::string later = server.text("/semaphore/down", R"({"name":"leased","lease":600})");
+    BOOST_TEST(std::stoll(member(later, "token")) > std::stoll(member(released, "token")));
+    BOOST_TEST(server.post("/semaphore/up", permit).body == R"({"name":"leased","value":4})");
+    BOOST_TEST(server.post("/semaphore/up", permit).status == 409);
+}
+
+BOOST_AUTO_TEST_CASE(no_answered_change_is_lost_by_a_kill_under_load)
+{
+    const place where;
+    constexpr int clients = 4;
+    std::int64_t least = 0;
+    std::int64_t most = 0;
+    for (int round = 0; round < 8; ++round)
+    {
+        remembering_server server(where);
+        if (round == 0)
+        {
+            server.post("/semaphore", R"({"name":"a","value":1})");
+            least = most = 1;
+        }
+        const auto value = std::stoll(member(server.list(), "value"));
+        BOOST_TEST(value >= least);
+        BOOST_TEST(value <= most);
+        std::atomic<std::int64_t> answered = 0;
+        std::vector<std::thread> threads;
+        for (int i = 0; i < clients; ++i)
+        {
+            threads.emplace_back(
+                [&]
+                {
+                    http_client client(server.address());
+                    while (true)
+                    {
+                        client.send(request_text("POST", "/semaphore/up", R"({"name":"a"})"));
+                        if (client.receive().status != 200)
+                            return;
+                        ++answered;
+                    }
+                });
+        }
+        while (answered < 200 * (round + 1))
+            std::this_thread::yield();
+        server.kill();
+        for (std::thread& thread : threads)
+            thread.join();
+        // Each client has one request that was not answered, but may have been executed.
+        least = value + answered;
+        most = least + clients;
+    }
+    remembering_server server(where);
+    const auto value = std::stoll(member(server.list(), "value"));
+    BOOST_TEST(value >= least);
+    BOOST_TEST(value <= most);
+}
+
+BOOST_AUTO_TEST_CASE(no_moment_of_a_kill_loses_a_unit_that_has_a_lease)
+{
+    const place where;
+    std::size_t start = 0;
+    {
+        remembering_server server(where);
+        server.post("/semaphore", R"({"name":"a","value":1})");
+        std::string holder = server.text("/semaphore/down", R"({"name":"a","lease":600})");
+        start = where.read("state").size();
+        for (int i = 0; i < 3; ++i)
+        {
+            http_client waiter(server.address());
+            waiter.send(
+                request_text("POST", "/semaphore/down", R"({"name":"a","wait":600,"lease":600})"));
+            while (server.list().find("\"waiters\":1,") == std::string::npos)
+                std::this_thread::yield();
+            server.post("/semaphore/up",
+                        R"({"name":"a","permit":")" + member(holder, "permit") + "\"}");
+            holder = waiter.receive().body;
+        }
+        server.kill();
+    }
+    // A kill leaves a beginning of the file.
+    const std::string whole = where.read("state");
+    int moments = 0;
+    for (std::size_t end = start; end <= whole.size(); end += end == whole.size() ? 1 : 16)
+    {
+        where.write(whole.substr(0, end));
+        const remembering_server server(where);
+        const std::string list = server.list();
+        BOOST_TEST(std::stoi(member(list, "value")) + std::stoi(member(list, "permits")) == 1);
+        ++moments;
+    }
+    BOOST_TEST(moments > 20);
+}
+
+BOOST_AUTO_TEST_CASE(lease_goes_on_while_no_server_runs)
+{
+    const place where;
+    {
+        remembering_server server(where);
+        server.post("/semaphore", R"({"name":"a","value":1})");
+        server.post("/semaphore/down", R"({"name":"a","lease":0.1})");
+        server.kill();
+    }
+    const remembering_server server(where);
+    BOOST_TEST(server.text("/semaphore/down", R"({"name":"a","wait":600})") ==
+               R"({"name":"a","value":0})");
+    BOOST_TEST(member(server.list(), "permits") == "0");
+}
+
+BOOST_AUTO_TEST_CASE(incomplete_last_line_is_ignored)
+{
+    const place where;
+    {
+        remembering_server server(where);
+        server.post("/semaphore", R"({"name":"a","value":1})");
+        server.post("/semaphore/up", R"({"name":"a"})");
+        server.kill();
+    }
+    where.write(where.read("state").substr(0, where.read("state").size() - 1));
+    const remembering_server server(where);
+    BOOST_TEST(member(server.list(), "value") == "1");
+    BOOST_TEST(where.read("log").find("state\": ignored an incomplete last line") !=
+               std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(damaged_file_is_refused)
+{
+    const place where;
+    {
+        remembering_server server(where);
+        server.post("/semaphore", R"({"name":"a","value":1})");
+        server.post("/semaphore", R"({"name":"b","value":2})");
+        server.signal(SIGTERM);
+        BOOST_TEST(server.exit_status() == 0);
+    }
+    const std::string whole = where.read("state");
+    const auto refused = [&](const std::string& text, const std::string& rule)
+    {
+        BOOST_TEST_CONTEXT(text)
+        {
+            where.write(text);
+            const std::string error = refusal(where);
+            BOOST_TEST(error.find("snapshot \"" + where.snapshot() + "\": " + rule) !=
+                       std::string::npos);
+            BOOST_TEST(error.find("restore the file from a copy") != std::string::npos);
+            BOOST_TEST(where.read("state") == text);
+        }
+    };
+    const std::size_t first = whole.find('\n');
+    const std::size_t second = whole.find('\n', first + 1);
+    for (std::size_t i = 0; i < second; i += 3)
+    {
+        std::string changed = whole;
+        changed[i] = static_cast<char>(changed[i] ^ 1);
+        refused(changed, i <= first ? "line 1 is damaged: its checksum does not match"
+                                    : "line 2 is damaged: its checksum does not match");
+    }
+    refused(whole.substr(0, second + 1), "it is damaged: it has 2 of at least 3 lines");
+    refused(whole.substr(0, first + 1), "it is damaged: it has 1 of at least 3 lines");
+    refused("", "it is damaged: it has 0 of at least 1 lines");
+    refused(whole.substr(first + 1), "line 1 is damaged: it is not a snapshot of version 1");
+    refused("\n" + whole, "line 1 is damaged: its checksum does not match");
+
+    where.write(whole);
+    const remembering_server server(where);
+    BOOST_TEST(server.list().find(R"({"name":"b","value":2,)") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(file_has_one_server)
+{
+    const place where;
+    const remembering_server server(where);
+    BOOST_TEST(refusal(where).find("state\": another process uses it") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(file_that_cannot_be_written_is_refused)
+{
+    const place where;
+    std::filesystem::create_directory(where.snapshot() + ".new");
+    BOOST_TEST(refusal(where).find("state\": cannot open ") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(change_that_cannot_be_stored_is_not_answered)
+{
+    const place where;
+    int answered = 1;
+    {
+        remembering_server server(where);
+        server.post("/semaphore", R"({"name":"a","value":1})");
+        const rlimit limit{4096, 4096};
+        BOOST_TEST_REQUIRE(::prlimit(server.pid(), RLIMIT_FSIZE, &limit, nullptr) == 0);
+        while (server.post("/semaphore/up", R"({"name":"a"})").status == 200)
+            ++answered;
+        BOOST_TEST(server.exit_status() == 1);
+        BOOST_TEST(where.read("log").find("state\": cannot write it: ") != std::string::npos);
+    }
+    const remembering_server server(where);
+    BOOST_TEST(member(server.list(), "value") == std::to_string(answered));
+}
+
+BOOST_AUTO_TEST_CASE(long_history_is_replaced)
+{
+    const place where;
+    const std::string name(4000, 'x');
+    const std::string body = R"({"name":")" + name + "\"}";
+    {
+        remembering_server server(where);
+        server.post("/semaphore", R"({"name":")" + name + R"(","value":1})");
+        http_client client(server.address());
+        // Twenty million bytes of history.
+        for (int i = 0; i < 5000; ++i)
+        {
+            client.send(request_text("POST", "/semaphore/up", body));
+            BOOST_TEST_REQUIRE(client.receive().status == 200);
+        }
+        BOOST_TEST(where.read("state").size() < 16'000'000U);
+        server.kill();
+    }
+    remembering_server server(where);
+    BOOST_TEST(member(server.list(), "value") == "5001");
+    server.signal(SIGTERM);
+    BOOST_TEST(server.exit_status() == 0);
+    BOOST_TEST(where.read("state").size() < 5000U);
+}
