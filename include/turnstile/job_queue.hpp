@@ -32,7 +32,8 @@ namespace turnstile {
  *
  * @code
  * turnstile::job_queue<thumbnail> jobs{executor};
- * co_await jobs.async_push({"a.png", 200}, turnstile::push_options().attempts(3));
+ * const thumbnail wanted{"a.png", 200};
+ * co_await jobs.async_push(wanted, turnstile::push_options().attempts(3));
  *
  * auto job = co_await jobs.async_next();
  * co_await render(job.payload());
