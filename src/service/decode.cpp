@@ -38,28 +38,6 @@ std::size_t utf8_length(unsigned char lead) noexcept
     return lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
 }
 
-bool is_utf8(std::string_view text) noexcept
-{
-    while (!text.empty())
-    {
-        const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-        const std::size_t length = utf8_length(byte(0));
-        if (length == 0 || length > text.size())
-            return false;
-        for (std::size_t i = 1; i < length; ++i)
-        {
-            if ((byte(i) & 0xc0) != 0x80)
-                return false;
-        }
-        // Overlong forms, surrogates, and numbers beyond Unicode.
-        if ((byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xed && byte(1) > 0x9f) ||
-            (byte(0) == 0xf0 && byte(1) < 0x90) || (byte(0) == 0xf4 && byte(1) > 0x8f))
-            return false;
-        text.remove_prefix(length);
-    }
-    return true;
-}
-
 field to_field(const boost::json::value& value)
 {
     switch (value.kind())
@@ -85,6 +63,28 @@ const field* fields::find(std::string_view name) const noexcept
     const auto found = std::ranges::find(reversed, name, [](const auto& entry) -> const std::string&
                                          { return entry.first; });
     return found == reversed.end() ? nullptr : &found->second;
+}
+
+bool is_utf8(std::string_view text) noexcept
+{
+    while (!text.empty())
+    {
+        const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+        const std::size_t length = utf8_length(byte(0));
+        if (length == 0 || length > text.size())
+            return false;
+        for (std::size_t i = 1; i < length; ++i)
+        {
+            if ((byte(i) & 0xc0) != 0x80)
+                return false;
+        }
+        // Overlong forms, surrogates, and numbers beyond Unicode.
+        if ((byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xed && byte(1) > 0x9f) ||
+            (byte(0) == 0xf0 && byte(1) < 0x90) || (byte(0) == 0xf4 && byte(1) > 0x8f))
+            return false;
+        text.remove_prefix(length);
+    }
+    return true;
 }
 
 std::optional<std::string> decode_percent(std::string_view text, bool plus_is_space)

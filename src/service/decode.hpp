@@ -51,6 +51,8 @@ private:
 /// The number in a field: a number, or a text that consists of a decimal number.
 [[nodiscard]] std::optional<double> to_number(const field& value);
 
+[[nodiscard]] bool is_utf8(std::string_view text) noexcept;
+
 /// A JSON string with that content, in quotes.
 [[nodiscard]] std::string quoted(std::string_view text);
 

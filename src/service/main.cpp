@@ -4,6 +4,7 @@
 
 // turnstile-server: semaphores over HTTP. See docs/service.md.
 
+#include "service/log.hpp"
 #include "service/server.hpp"
 
 #include <CLI/CLI.hpp>
@@ -12,7 +13,9 @@
 #include <csignal>
 #include <exception>
 #include <iostream>
+#include <map>
 #include <string>
+#include <sys/resource.h>
 
 namespace {
 
@@ -27,6 +30,16 @@ Examples:
   curl -d 'name=printer&wait=30' localhost:1880/semaphore/down
   curl -d 'name=printer' localhost:1880/semaphore/up
 )";
+
+/// Each connection needs a file descriptor, and systems grant more of them only to programs that ask.
+void raise_descriptor_limit()
+{
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 int run(int argc, char** argv)
 {
@@ -51,6 +64,10 @@ int run(int argc, char** argv)
            "Largest number of connections");
     option("--max-waiters", "TURNSTILE_MAX_WAITERS", behaviour.max_waiters,
            "Largest number of waiting clients");
+    option("--max-waiters-per-client", "TURNSTILE_MAX_WAITERS_PER_CLIENT",
+           behaviour.max_waiters_per_client,
+           "Largest number of waiting clients with the same address")
+        ->check(CLI::PositiveNumber);
     option("--request-timeout", "TURNSTILE_REQUEST_TIMEOUT", request_timeout,
            "Seconds that a client may take to send a request or to receive an answer")
         ->check(CLI::Range(1, 86'400));
@@ -63,6 +80,19 @@ int run(int argc, char** argv)
         ->check(CLI::Range(1, 31'536'000));
     option("--snapshot", "TURNSTILE_SNAPSHOT", behaviour.snapshot,
            "File that keeps the semaphores while the server does not run");
+    const std::map<std::string, log_level> levels{{"error", log_level::error},
+                                                  {"warning", log_level::warning},
+                                                  {"info", log_level::info},
+                                                  {"debug", log_level::debug}};
+    const std::map<std::string, log_format> formats{{"text", log_format::text},
+                                                    {"json", log_format::json}};
+    std::string level = "info";
+    std::string format = "text";
+    option("--log-level", "TURNSTILE_LOG_LEVEL", level,
+           "Least important lines that are logged; debug includes all requests")
+        ->check(CLI::IsMember(levels));
+    option("--log-format", "TURNSTILE_LOG_FORMAT", format, "Format of the lines of the log")
+        ->check(CLI::IsMember(formats));
     // Only as environment variables: each user of the machine can read the arguments of a process.
     const std::array<const char*, 3> variables{"TURNSTILE_READ_TOKEN", "TURNSTILE_USE_TOKEN",
                                                "TURNSTILE_ADMIN_TOKEN"};
@@ -73,6 +103,7 @@ int run(int argc, char** argv)
         behaviour.tokens[i] = token == nullptr ? "" : token;
     }
     CLI11_PARSE(app, argc, argv);
+    configure_log(levels.at(level), formats.at(format));
     behaviour.max_wait = std::chrono::seconds(max_wait);
     behaviour.max_lease = std::chrono::seconds(max_lease);
     connections.request_timeout = std::chrono::seconds(request_timeout);
@@ -80,6 +111,7 @@ int run(int argc, char** argv)
 
     // A file that reaches the limit of its size is an error of writing, like a full disk.
     std::signal(SIGXFSZ, SIG_IGN);
+    raise_descriptor_limit();
 
     boost::asio::io_context context(1);
     service answers(context, behaviour);
@@ -88,6 +120,7 @@ int run(int argc, char** argv)
     signals.async_wait(
         [&](const turnstile::error_code&, int)
         {
+            log(log_level::info, "stopping");
             answers.close();
             listener.close();
         });
@@ -109,7 +142,7 @@ int main(int argc, char** argv)
     }
     catch (const std::exception& error)
     {
-        std::cerr << "turnstile-server: " << error.what() << '\n';
+        log(log_level::error, error.what());
         return 1;
     }
 }

@@ -27,6 +27,8 @@ struct request
     std::string_view content_type;
     std::string_view authorization;
     std::string_view body;
+    /// The address of the client, without its port.
+    std::string_view client;
 };
 
 /// The answer to a request.

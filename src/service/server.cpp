@@ -4,6 +4,8 @@
 
 #include "service/server.hpp"
 
+#include "service/log.hpp"
+
 #include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -22,7 +24,6 @@
 #include <cerrno>
 #include <ctime>
 #include <exception>
-#include <iostream>
 #include <optional>
 #include <random>
 #include <sys/socket.h>
@@ -83,8 +84,10 @@ bool is_request_id(std::string_view text) noexcept
 class connection
 {
 public:
-    connection(server& owner, tcp::socket::rebind_executor<executor>::other socket)
+    connection(server& owner, tcp::socket::rebind_executor<executor>::other socket,
+               std::string client)
         : owner_(owner)
+        , client_(std::move(client))
         , stream_(std::move(socket))
     {
         owner_.connections_.insert(this);
@@ -139,7 +142,9 @@ private:
                             {target.data(), target.size()},
                             header(http::field::content_type),
                             header(http::field::authorization),
-                            message.body()};
+                            message.body(),
+                            client_};
+        const auto begin = std::chrono::steady_clock::now();
         response answer = owner_.service_.answer(asked);
         if (answer.later)
         {
@@ -158,7 +163,20 @@ private:
         if (!is_request_id(id))
             id = new_request_id();
         const bool written =
-            co_await write(answer, std::move(id), message.version() < 11, stay, method == "HEAD");
+            co_await write(answer, id, message.version() < 11, stay, method == "HEAD");
+        if (is_logged(log_level::debug))
+        {
+            const auto time = std::chrono::steady_clock::now() - begin;
+            log(log_level::debug, "request",
+                {{"id", id},
+                 {"client", client_},
+                 {"method", asked.method},
+                 {"target", asked.target},
+                 {"status", std::int64_t(answer.status)},
+                 {"bytes", std::int64_t(answer.body.size())},
+                 {"microseconds",
+                  std::chrono::duration_cast<std::chrono::microseconds>(time).count()}});
+        }
         co_return written;
     }
 
@@ -273,7 +291,7 @@ private:
     }
 
     /// Whether the connection can be used again.
-    awaitable<bool> write(response& answer, std::string id, bool old, bool stay, bool head)
+    awaitable<bool> write(response& answer, const std::string& id, bool old, bool stay, bool head)
     {
         const auto reason = http::obsolete_reason(http::int_to_status(answer.status));
         std::string text;
@@ -322,6 +340,7 @@ private:
     }
 
     server& owner_;
+    std::string client_;
     beast::basic_stream<tcp, executor> stream_;
     beast::flat_buffer buffer_;
     asio::basic_waitable_timer<std::chrono::steady_clock,
@@ -369,21 +388,22 @@ awaitable<void> server::accept()
     bool complained = false;
     while (!closing_)
     {
-        auto [error, socket] = co_await acceptor_.async_accept(as_result);
+        tcp::endpoint peer;
+        auto [error, socket] = co_await acceptor_.async_accept(peer, as_result);
         if (closing_)
             co_return;
         if (error)
         {
             // Typically no file descriptors are left. Accepting at once would be a busy loop.
             if (!complained)
-                log("cannot accept connections: " + error.message());
+                log(log_level::warning, "cannot accept connections", {{"error", error.message()}});
             complained = true;
             pause_.expires_after(std::chrono::milliseconds(100));
             co_await pause_.async_wait(as_result);
             continue;
         }
         if (complained)
-            log("accepting connections again");
+            log(log_level::warning, "accepting connections again");
         complained = false;
         if (connections_.size() >= settings_.max_connections)
         {
@@ -397,18 +417,13 @@ awaitable<void> server::accept()
         socket.set_option(tcp::no_delay(true), ignored);
         asio::co_spawn(
             context_.get_executor(),
-            [](server& self, decltype(socket) accepted) -> awaitable<void>
+            [](server& self, decltype(socket) accepted, std::string address) -> awaitable<void>
             {
-                connection client(self, std::move(accepted));
+                connection client(self, std::move(accepted), std::move(address));
                 co_await client.run();
-            }(*this, std::move(socket)),
+            }(*this, std::move(socket), peer.address().to_string()),
             asio::detached);
     }
-}
-
-void server::log(const std::string& text)
-{
-    std::clog << "turnstile-server: " << text << std::endl;
 }
 
 }  // namespace turnstile::service

@@ -62,7 +62,6 @@ private:
     friend connection;
 
     awaitable<void> accept();
-    void log(const std::string& text);
 
     boost::asio::io_context& context_;
     service& service_;

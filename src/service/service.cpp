@@ -369,9 +369,21 @@ response service::down(const request& message, const std::string&)
     if (granted.what != outcome::locked || wanted.wait == wanted.wait.zero())
         return to_response(std::move(granted), name);
     response answer;
-    answer.later = [this, name, wanted]() -> awaitable<response>
-    { co_return to_response(co_await store_.down(name, wanted), name); };
+    answer.later = [this, name, wanted, client = std::string(message.client)]
+    { return down_later(name, wanted, client); };
     return answer;
+}
+
+awaitable<response> service::down_later(std::string name, demand wanted, std::string client)
+{
+    const auto count = waiters_of_.try_emplace(std::move(client), 0).first;
+    if (count->second >= settings_.max_waiters_per_client)
+        co_return plain(429, "too many clients with this address are waiting");
+    ++count->second;
+    response answer = to_response(co_await store_.down(name, wanted), name);
+    if (--count->second == 0)
+        waiters_of_.erase(count);
+    co_return answer;
 }
 
 response service::renew(const request& message, const std::string&)

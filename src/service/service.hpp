@@ -42,6 +42,8 @@ struct service_settings
     std::chrono::seconds max_lease{86'400};
     /// The largest number of waiting clients.
     std::size_t max_waiters = 100'000;
+    /// The largest number of waiting clients with the same address.
+    std::size_t max_waiters_per_client = 100'000;
     /// The file that keeps the semaphores while the server does not run; none if it is empty.
     std::string snapshot;
 };
@@ -83,6 +85,7 @@ private:
     response healthy(const request& message, const std::string& name);
     response ready(const request& message, const std::string& name);
 
+    awaitable<response> down_later(std::string name, demand wanted, std::string client);
     response dispatch(const request& message);
     [[nodiscard]] role role_of(const request& message) const;
 
@@ -91,6 +94,7 @@ private:
     std::optional<snapshot> snapshot_;
     bool closing_ = false;
     std::map<unsigned, std::uint64_t> answers_;
+    std::map<std::string, std::size_t> waiters_of_;
 };
 
 }  // namespace turnstile::service

@@ -5,6 +5,7 @@
 #include "service/snapshot.hpp"
 
 #include "service/decode.hpp"
+#include "service/log.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +15,6 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
-#include <iostream>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -109,6 +109,18 @@ struct stored_semaphore
     std::map<std::string, change> permits;
 };
 
+bool write_all(int file, std::string_view text)
+{
+    while (!text.empty())
+    {
+        const ssize_t size = ::write(file, text.data(), text.size());
+        if (size < 0 && errno != EINTR)
+            return false;
+        text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    }
+    return true;
+}
+
 }  // namespace
 
 snapshot::snapshot(std::string path, store& state)
@@ -152,8 +164,7 @@ void snapshot::load()
     {
         if (file.eof())
         {
-            std::clog << "turnstile-server: snapshot \"" << path_
-                      << "\": ignored an incomplete last line" << std::endl;
+            log(log_level::warning, "ignored an incomplete last line", {{"snapshot", path_}});
             break;
         }
         const auto damaged = [&, at = ++number](const std::string& rule)
@@ -231,51 +242,52 @@ void snapshot::save()
     text += changes;
 
     const std::string temporary = path_ + ".new";
-    const int previous = std::exchange(
-        file_, ::open(temporary.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600));
-    if (file_ < 0)
+    const int file = ::open(temporary.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+    if (file < 0)
         fail("cannot open \"" + temporary + "\": " + reason());
-    write(text);
-    if (::fsync(file_) != 0 || ::rename(temporary.c_str(), path_.c_str()) != 0)
-        fail("cannot replace it by \"" + temporary + "\": " + reason());
+    if (!write_all(file, text) || ::fsync(file) != 0 ||
+        ::rename(temporary.c_str(), path_.c_str()) != 0)
+    {
+        const std::string failure = reason();
+        ::close(file);
+        fail("cannot replace it by \"" + temporary + "\": " + failure);
+    }
+    if (file_ >= 0)
+        ::close(file_);
+    file_ = file;
     // The new name has to survive a crash of the machine, too.
     const std::size_t slash = path_.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
     const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ::fsync(directory);
     ::close(directory);
-    ::close(previous);
     saved_ = text.size();
     appended_ = 0;
 }
 
 void snapshot::append(const change& made)
 {
-    try
-    {
-        std::string line;
-        append_line(line, encode(made));
-        write(line);
-        appended_ += line.size();
-        if (appended_ >= std::max(long_history, 4 * saved_))
-            save();
-    }
-    catch (const std::exception& error)
+    std::string line;
+    append_line(line, encode(made));
+    if (!write_all(file_, line))
     {
         // The change is not stored, so no answer may say that it was made. All that was answered is stored.
-        std::clog << "turnstile-server: " << error.what() << std::endl;
+        log(log_level::error, "cannot write the snapshot",
+            {{"snapshot", path_}, {"error", reason()}});
         std::_Exit(1);
     }
-}
-
-void snapshot::write(std::string_view text)
-{
-    while (!text.empty())
+    appended_ += line.size();
+    if (appended_ < std::max(long_history, 4 * saved_))
+        return;
+    try
     {
-        const ssize_t size = ::write(file_, text.data(), text.size());
-        if (size < 0 && errno != EINTR)
-            fail("cannot write it: " + reason());
-        text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+        save();
+    }
+    catch (const std::runtime_error& error)
+    {
+        // The present file is complete. The next attempt comes after as much history again.
+        log(log_level::warning, error.what());
+        appended_ = 0;
     }
 }
 

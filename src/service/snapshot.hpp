@@ -46,7 +46,6 @@ private:
     void lock();
     void load();
     void append(const change& made);
-    void write(std::string_view text);
     [[noreturn]] void fail(const std::string& rule) const;
 
     std::string path_;

@@ -8,6 +8,7 @@
 // A blocking HTTP client that sends exactly the given bytes. So a test can send what no library would send.
 
 #include <arpa/inet.h>
+#include <cerrno>
 #include <cstdlib>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -51,7 +52,8 @@ struct http_answer
 class http_client
 {
 public:
-    explicit http_client(const site& server)
+    /// @p from is the address of the client; the system chooses one if it is empty.
+    explicit http_client(const site& server, const std::string& from = {})
     {
         addrinfo hints{};
         hints.ai_socktype = SOCK_STREAM;
@@ -59,6 +61,13 @@ public:
         if (::getaddrinfo(server.host.c_str(), server.port.c_str(), &hints, &found) != 0)
             throw std::runtime_error("unknown host " + server.host);
         socket_ = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (!from.empty())
+        {
+            sockaddr_in own{};
+            own.sin_family = AF_INET;
+            ::inet_pton(AF_INET, from.c_str(), &own.sin_addr);
+            ::bind(socket_, reinterpret_cast<const sockaddr*>(&own), sizeof own);
+        }
         const int connected = ::connect(socket_, found->ai_addr, found->ai_addrlen);
         ::freeaddrinfo(found);
         if (connected != 0)
@@ -84,15 +93,17 @@ public:
             ::close(socket_);
     }
 
-    void send(std::string_view bytes)
+    /// False if the server has closed the connection. Its last answer may explain why.
+    bool send(std::string_view bytes)
     {
         while (!bytes.empty())
         {
             const ssize_t size = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
             if (size <= 0)
-                return;  // The server has closed the connection; the answer explains why.
+                return false;
             bytes.remove_prefix(static_cast<std::size_t>(size));
         }
+        return true;
     }
 
     /// Reads one answer. @p head if it answers a HEAD and so has no body. Status 0 if the connection ended.
@@ -123,6 +134,22 @@ public:
 
     /// Whether the server closes the connection without a further byte.
     bool ends() { return received_.empty() && !receive_more(); }
+
+    /// Whether the server has closed the connection already, without an answer.
+    [[nodiscard]] bool has_ended() const
+    {
+        char byte = 0;
+        const ssize_t size = ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        return size == 0 || (size < 0 && errno == ECONNRESET);
+    }
+
+    /// Closes the connection with a reset, which leaves no port in the state TIME_WAIT.
+    void reset()
+    {
+        const linger at_once{1, 0};
+        ::setsockopt(socket_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        ::close(std::exchange(socket_, -1));
+    }
 
 private:
     bool receive_more()

@@ -9,6 +9,10 @@
 
 #include <boost/test/unit_test.hpp>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -123,6 +127,66 @@ BOOST_AUTO_TEST_CASE(surplus_waiters_are_refused)
     BOOST_TEST(
         ask(server.address(), "POST", "/semaphore/down", R"({"name":"a","wait":600})").status ==
         503);
+}
+
+BOOST_AUTO_TEST_CASE(one_client_cannot_occupy_all_waiting_places)
+{
+    const server_process server({"--max-waiters-per-client", "1"});
+    const auto& address = server.address();
+    const std::string wait = R"({"name":"a","wait":600})";
+    ask(address, "POST", "/semaphore", R"({"name":"a","value":1})");
+    ask(address, "POST", "/semaphore/down", R"({"name":"a"})");
+    for (int i = 0; i < 3; ++i)
+    {
+        http_client waiter(address);
+        waiter.send(request_text("POST", "/semaphore/down", wait));
+        while (ask(address, "GET", "/semaphore").body.find("\"waiters\":1,") == std::string::npos)
+            std::this_thread::yield();
+        BOOST_TEST(ask(address, "POST", "/semaphore/down", wait).status == 429);
+        http_client other(address, "127.0.0.2");
+        other.send(request_text("POST", "/semaphore/down", wait));
+        while (ask(address, "GET", "/semaphore").body.find("\"waiters\":2,") == std::string::npos)
+            std::this_thread::yield();
+        // A client that leaves makes room for another one.
+        ask(address, "POST", "/semaphore/up", R"({"name":"a","n":2})");
+        BOOST_TEST(waiter.receive().status == 200);
+        BOOST_TEST(other.receive().status == 200);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(log_has_a_json_object_for_each_request)
+{
+    std::string folder = "/tmp/turnstile_XXXXXX";
+    BOOST_TEST_REQUIRE(::mkdtemp(folder.data()) != nullptr);
+    const std::string name = folder + "/log";
+    server_process server({"--log-format", "json", "--log-level", "debug"}, {}, name);
+    ask(server.address(), "GET", "/semaphore/value/%22?\xff\"", "", "", "X-Request-Id: mine\r\n");
+    ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
+    server.signal(SIGTERM);
+    BOOST_TEST(server.exit_status() == 0);
+    std::ifstream log(name);
+    std::string lines;
+    for (std::string line; std::getline(log, line);)
+    {
+        static const std::regex times(R"("time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")");
+        static const std::regex ids(R"("id":"\d+-)");
+        static const std::regex durations(R"("microseconds":\d+)");
+        line = std::regex_replace(line, times, R"("time":"T")");
+        line = std::regex_replace(line, ids, R"("id":"N-)");
+        lines += std::regex_replace(line, durations, R"("microseconds":N)") + '\n';
+    }
+    BOOST_TEST(
+        lines ==
+        R"({"time":"T","level":"debug","message":"request","id":"mine","client":"127.0.0.1",)"
+        R"("method":"GET","target":"/semaphore/value/%22??\"","status":404,"bytes":19,)"
+        R"("microseconds":N})"
+        "\n"
+        R"({"time":"T","level":"debug","message":"request","id":"N-1","client":"127.0.0.1",)"
+        R"("method":"POST","target":"/semaphore","status":200,"bytes":22,"microseconds":N})"
+        "\n"
+        R"({"time":"T","level":"info","message":"stopping"})"
+        "\n");
+    std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_hang_up_is_returned)

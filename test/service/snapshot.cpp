@@ -254,8 +254,8 @@ BOOST_AUTO_TEST_CASE(incomplete_last_line_is_ignored)
     where.write(where.read("state").substr(0, where.read("state").size() - 1));
     const remembering_server server(where);
     BOOST_TEST(member(server.list(), "value") == "1");
-    BOOST_TEST(where.read("log").find("state\": ignored an incomplete last line") !=
-               std::string::npos);
+    BOOST_TEST(where.read("log").find("warning ignored an incomplete last line snapshot=\"" +
+                                      where.snapshot() + '"') != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(damaged_file_is_refused)
@@ -327,32 +327,51 @@ BOOST_AUTO_TEST_CASE(change_that_cannot_be_stored_is_not_answered)
         while (server.post("/semaphore/up", R"({"name":"a"})").status == 200)
             ++answered;
         BOOST_TEST(server.exit_status() == 1);
-        BOOST_TEST(where.read("log").find("state\": cannot write it: ") != std::string::npos);
+        BOOST_TEST(where.read("log").find("error cannot write the snapshot snapshot=\"" +
+                                          where.snapshot() + "\" error=") != std::string::npos);
     }
     const remembering_server server(where);
     BOOST_TEST(member(server.list(), "value") == std::to_string(answered));
 }
 
-BOOST_AUTO_TEST_CASE(long_history_is_replaced)
+BOOST_AUTO_TEST_CASE(long_history_is_replaced_as_soon_as_that_is_possible)
 {
     const place where;
     const std::string name(4000, 'x');
     const std::string body = R"({"name":")" + name + "\"}";
     {
         remembering_server server(where);
-        server.post("/semaphore", R"({"name":")" + name + R"(","value":1})");
         http_client client(server.address());
+        client.send(request_text("POST", "/semaphore", R"({"name":")" + name + R"(","value":1})"));
+        BOOST_TEST(client.receive().status == 200);
         // Twenty million bytes of history.
-        for (int i = 0; i < 5000; ++i)
+        const auto make_history = [&]
         {
-            client.send(request_text("POST", "/semaphore/up", body));
-            BOOST_TEST_REQUIRE(client.receive().status == 200);
-        }
+            for (int i = 0; i < 5000; ++i)
+            {
+                client.send(request_text("POST", "/semaphore/up", body));
+                BOOST_TEST_REQUIRE(client.receive().status == 200);
+            }
+        };
+        const auto set_descriptor_limit = [&](rlim_t soft)
+        {
+            rlimit limit{};
+            ::prlimit(server.pid(), RLIMIT_NOFILE, nullptr, &limit);
+            limit.rlim_cur = soft;
+            BOOST_TEST_REQUIRE(::prlimit(server.pid(), RLIMIT_NOFILE, &limit, nullptr) == 0);
+        };
+        // The new file cannot be opened.
+        set_descriptor_limit(3);
+        make_history();
+        BOOST_TEST(where.read("state").size() > 20'000'000U);
+        BOOST_TEST(where.read("log").find("state.new\": ") != std::string::npos);
+        set_descriptor_limit(100);
+        make_history();
         BOOST_TEST(where.read("state").size() < 16'000'000U);
         server.kill();
     }
     remembering_server server(where);
-    BOOST_TEST(member(server.list(), "value") == "5001");
+    BOOST_TEST(member(server.list(), "value") == "10001");
     server.signal(SIGTERM);
     BOOST_TEST(server.exit_status() == 0);
     BOOST_TEST(where.read("state").size() < 5000U);
