@@ -14,6 +14,7 @@
 #include <exception>
 #include <iostream>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <sys/resource.h>
 
@@ -80,6 +81,17 @@ int run(int argc, char** argv)
         ->check(CLI::Range(1, 31'536'000));
     option("--snapshot", "TURNSTILE_SNAPSHOT", behaviour.snapshot,
            "File that keeps the semaphores while the server does not run");
+    auto& calls = behaviour.notify;
+    option("--notify-host", "TURNSTILE_NOTIFY_HOST", calls.hosts,
+           "HOST or HOST:PORT that call-backs may reach; can be repeated, or a list with commas")
+        ->delimiter(',')
+        ->check([](const std::string& host)
+                { return parse_url("http://" + host) ? "" : "must be HOST or HOST:PORT"; });
+    option("--notify-attempts", "TURNSTILE_NOTIFY_ATTEMPTS", calls.attempts,
+           "Number of attempts for each call-back; the delay between them doubles from 0.5 s")
+        ->check(CLI::Range(1, 20));
+    option("--max-notifications", "TURNSTILE_MAX_NOTIFICATIONS", calls.most,
+           "Largest number of registered call-backs");
     const std::map<std::string, log_level> levels{{"error", log_level::error},
                                                   {"warning", log_level::warning},
                                                   {"info", log_level::info},
@@ -103,6 +115,12 @@ int run(int argc, char** argv)
         behaviour.tokens[i] = token == nullptr ? "" : token;
     }
     CLI11_PARSE(app, argc, argv);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads.
+    const char* const secret = std::getenv("TURNSTILE_NOTIFY_SECRET");
+    calls.secret = secret == nullptr ? "" : secret;
+    if (!calls.hosts.empty() && calls.secret.empty())
+        throw std::runtime_error("--notify-host needs a key for signatures: set the environment "
+                                 "variable TURNSTILE_NOTIFY_SECRET");
     configure_log(levels.at(level), formats.at(format));
     behaviour.max_wait = std::chrono::seconds(max_wait);
     behaviour.max_lease = std::chrono::seconds(max_lease);

@@ -7,7 +7,9 @@
 #include "service/decode.hpp"
 
 #include <algorithm>
+#include <boost/asio/co_spawn.hpp>
 #include <cmath>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -199,10 +201,11 @@ struct service::route
     response (service::*handler)(const request&, const std::string& name);
 };
 
-const std::array<service::route, 10> service::routes{{
+const std::array<service::route, 11> service::routes{{
     {"POST", "/semaphore/down", role::use, &service::down},
     {"POST", "/semaphore/up", role::use, &service::up},
     {"GET", "/semaphore/value/:name", role::read, &service::value},
+    {"POST", "/semaphore/notify", role::use, &service::notify},
     {"POST", "/semaphore/renew", role::use, &service::renew},
     {"POST", "/semaphore", role::admin, &service::create},
     {"GET", "/semaphore", role::read, &service::list},
@@ -213,8 +216,10 @@ const std::array<service::route, 10> service::routes{{
 }};
 
 service::service(boost::asio::io_context& context, service_settings settings)
-    : settings_(std::move(settings))
+    : context_(context)
+    , settings_(std::move(settings))
     , store_(context, settings_.max_waiters)
+    , notifier_(context, settings_.notify)
 {
     if (!settings_.snapshot.empty())
         snapshot_.emplace(settings_.snapshot, store_);
@@ -249,6 +254,7 @@ void service::close()
 {
     closing_ = true;
     store_.close();
+    notifier_.close();
 }
 
 void service::save()
@@ -357,13 +363,7 @@ response service::down(const request& message, const std::string&)
 {
     const fields body = decode_body(message);
     const std::string& name = name_in(body);
-    demand wanted;
-    wanted.units = static_cast<std::ptrdiff_t>(units_in(body));
-    const auto wait = number_in(body, "wait", 0, static_cast<double>(settings_.max_wait.count()));
-    wanted.wait = to_milliseconds(wait.value_or(0));
-    const auto lease =
-        number_in(body, "lease", 0.1, static_cast<double>(settings_.max_lease.count()));
-    wanted.lease = to_milliseconds(lease.value_or(0));
+    const demand wanted = demand_in(body, 0);
 
     grant granted = store_.try_down(name, wanted);
     if (granted.what != outcome::locked || wanted.wait == wanted.wait.zero())
@@ -372,6 +372,76 @@ response service::down(const request& message, const std::string&)
     answer.later = [this, name, wanted, client = std::string(message.client)]
     { return down_later(name, wanted, client); };
     return answer;
+}
+
+/// The units, the waiting time and the lease in a body. @p wait is the waiting time in seconds if there is none.
+demand service::demand_in(const fields& body, double wait) const
+{
+    const auto most_wait = static_cast<double>(settings_.max_wait.count());
+    const auto most_lease = static_cast<double>(settings_.max_lease.count());
+    demand wanted;
+    wanted.units = static_cast<std::ptrdiff_t>(units_in(body));
+    wanted.wait = to_milliseconds(number_in(body, "wait", 0, most_wait).value_or(wait));
+    wanted.lease = to_milliseconds(number_in(body, "lease", 0.1, most_lease).value_or(0));
+    return wanted;
+}
+
+response service::notify(const request& message, const std::string&)
+{
+    const fields body = decode_body(message);
+    const std::string& name = name_in(body);
+    const demand wanted = demand_in(body, static_cast<double>(settings_.max_wait.count()));
+    const field* const sent = body.find("url");
+    const auto* const url = sent == nullptr ? nullptr : std::get_if<std::string>(sent);
+    const auto target = url == nullptr ? std::nullopt : parse_url(*url);
+    if (!target)
+        refuse(400, "url must be http://HOST[:PORT]/PATH");
+    if (!notifier_.allows(*target))
+        refuse(403, "the operator does not allow calls to that host and port");
+    if (!store_.exists(name))
+        return not_found();
+    if (closing_)
+        refuse(503, "server is shutting down");
+    if (call_backs_ == settings_.notify.most)
+        refuse(503, "too many call-backs");
+    const std::string id = store::new_id();
+    ++call_backs_;
+    boost::asio::co_spawn(context_.get_executor(), call_back(id, *target, name, wanted),
+                          [this](const std::exception_ptr&) { --call_backs_; });
+    response answer = json("{\"id\":\"" + id + "\"}");
+    answer.status = 202;
+    return answer;
+}
+
+/// Waits for units, and calls the receiver.
+awaitable<void> service::call_back(std::string id, notify_target target, std::string name,
+                                   demand wanted)
+{
+    grant granted = store_.try_down(name, wanted);
+    if (granted.what == outcome::locked)
+        granted = co_await store_.down(name, wanted);
+    if (granted.what == outcome::closing)
+        co_return;
+    std::string_view event = "refused";
+    if (granted.what == outcome::done)
+        event = granted.permit.empty() ? "open" : "granted";
+    else if (granted.what == outcome::locked)
+        event = "timeout";
+    else if (granted.what == outcome::unknown)
+        event = "deleted";
+    if (granted.permit.empty() && granted.undo)
+    {
+        // Without a lease, a unit would be lost with its receiver.
+        granted.undo();
+        granted.undo = {};
+    }
+    std::string body = "{\"id\":\"" + id + "\",\"event\":\"";
+    body.append(event).append("\",\"name\":").append(quoted(name));
+    if (!granted.permit.empty())
+        body += ",\"permit\":\"" + granted.permit + "\",\"token\":" + std::to_string(granted.token);
+    const bool delivered = co_await notifier_.deliver(std::move(target), body + '}');
+    if (!delivered && granted.undo)
+        granted.undo();
 }
 
 awaitable<response> service::down_later(std::string name, demand wanted, std::string client)

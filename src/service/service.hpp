@@ -6,6 +6,7 @@
 #define TURNSTILE_SERVICE_SERVICE_HPP
 
 #include "service/message.hpp"
+#include "service/notify.hpp"
 #include "service/snapshot.hpp"
 #include "service/store.hpp"
 
@@ -46,6 +47,7 @@ struct service_settings
     std::size_t max_waiters_per_client = 100'000;
     /// The file that keeps the semaphores while the server does not run; none if it is empty.
     std::string snapshot;
+    notify_settings notify;
 };
 
 /**
@@ -72,25 +74,32 @@ public:
 
 private:
     struct route;
-    static const std::array<route, 10> routes;
+    static const std::array<route, 11> routes;
 
     response create(const request& message, const std::string& name);
     response remove(const request& message, const std::string& name);
     response value(const request& message, const std::string& name);
     response up(const request& message, const std::string& name);
     response down(const request& message, const std::string& name);
+    response notify(const request& message, const std::string& name);
     response renew(const request& message, const std::string& name);
     response list(const request& message, const std::string& name);
     response metrics(const request& message, const std::string& name);
     response healthy(const request& message, const std::string& name);
     response ready(const request& message, const std::string& name);
 
+    [[nodiscard]] demand demand_in(const fields& body, double wait) const;
     awaitable<response> down_later(std::string name, demand wanted, std::string client);
+    awaitable<void> call_back(std::string id, notify_target target, std::string name,
+                              demand wanted);
     response dispatch(const request& message);
     [[nodiscard]] role role_of(const request& message) const;
 
+    boost::asio::io_context& context_;
     service_settings settings_;
     store store_;
+    notifier notifier_;
+    std::size_t call_backs_ = 0;
     std::optional<snapshot> snapshot_;
     bool closing_ = false;
     std::map<unsigned, std::uint64_t> answers_;

@@ -378,7 +378,6 @@ change store::described(const entry& semaphore, std::string_view permit) const
     return state;
 }
 
-/// An id that cannot be guessed.
 std::string store::new_id()
 {
     std::array<unsigned char, 16> bytes{};

@@ -123,6 +123,9 @@ public:
 
     store(boost::asio::io_context& context, std::size_t max_waiters);
 
+    /// An id that cannot be guessed.
+    static std::string new_id();
+
     /// False if the name exists.
     bool create(std::string_view name, std::int64_t value);
 
@@ -222,7 +225,6 @@ private:
     [[nodiscard]] change described(const entry& semaphore, std::string_view permit) const;
     void expire();
     void await_expiry();
-    std::string new_id();
 
     executor executor_;
     std::size_t max_waiters_;

@@ -1,0 +1,196 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "service/notify.hpp"
+
+#include "service/log.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/basic_stream.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <utility>
+
+namespace turnstile::service {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr auto as_result = asio::as_tuple(asio::deferred);
+
+char to_lower(char c) noexcept
+{
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+}
+
+}  // namespace
+
+std::optional<notify_target> parse_url(std::string_view url)
+{
+    constexpr std::string_view scheme = "http://";
+    // Other characters could end the request line and begin a header.
+    if (!url.starts_with(scheme) ||
+        std::ranges::any_of(url, [](char c) { return c <= ' ' || c > '~'; }))
+        return std::nullopt;
+    url.remove_prefix(scheme.size());
+    const std::size_t slash = std::min(url.find_first_of("/?#"), url.size());
+    const std::string_view place = url.substr(0, slash);
+    const std::string_view path = url.substr(slash);
+    if (path.find('#') != std::string_view::npos || place.find('@') != std::string_view::npos)
+        return std::nullopt;
+    // The colons of an IPv6 address are within brackets.
+    const std::size_t bracket = place.rfind(']');
+    std::size_t colon = place.rfind(':');
+    if (bracket != std::string_view::npos && colon != std::string_view::npos && colon < bracket)
+        colon = std::string_view::npos;
+    notify_target target;
+    target.host = place.substr(0, colon);
+    target.port = colon == std::string_view::npos ? "80" : std::string(place.substr(colon + 1));
+    target.path = path;
+    if (path.empty() || path.front() != '/')
+        target.path.insert(0, "/");
+    std::ranges::transform(target.host, target.host.begin(), to_lower);
+    const bool is_number =
+        !target.port.empty() && target.port.find_first_not_of("0123456789") == std::string::npos;
+    if (target.host.empty() || !is_number)
+        return std::nullopt;
+    return target;
+}
+
+std::string sign(std::string_view secret, std::string_view text)
+{
+    std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
+    unsigned size = 0;
+    ::HMAC(::EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(text.data()), text.size(), bytes.data(), &size);
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string result;
+    for (unsigned i = 0; i < size; ++i)
+    {
+        result += digits[bytes[i] >> 4U];
+        result += digits[bytes[i] & 15U];
+    }
+    return result;
+}
+
+/// What a delivery waits for at present.
+struct notifier::delivery
+{
+    explicit delivery(notifier& notifier)
+        : owner(notifier)
+        , resolver(notifier.context_)
+        , timer(notifier.context_)
+        , stream(notifier.context_)
+    {
+        owner.deliveries_.insert(this);
+    }
+
+    delivery(const delivery&) = delete;
+    delivery& operator=(const delivery&) = delete;
+
+    ~delivery() { owner.deliveries_.erase(this); }
+
+    notifier& owner;
+    asio::ip::basic_resolver<tcp, executor> resolver;
+    asio::basic_waitable_timer<std::chrono::steady_clock,
+                               asio::wait_traits<std::chrono::steady_clock>, executor>
+        timer;
+    beast::basic_stream<tcp, executor> stream;
+};
+
+notifier::notifier(asio::io_context& context, notify_settings settings)
+    : context_(context)
+    , settings_(std::move(settings))
+{
+}
+
+bool notifier::allows(const notify_target& target) const
+{
+    return std::ranges::any_of(settings_.hosts,
+                               [&](const std::string& allowed)
+                               {
+                                   const auto parsed = parse_url("http://" + allowed);
+                                   return parsed && parsed->host == target.host &&
+                                          parsed->port == target.port;
+                               });
+}
+
+awaitable<bool> notifier::deliver(notify_target target, std::string body)
+{
+    std::string text = "POST " + target.path + " HTTP/1.1\r\nHost: " + target.host + ':' +
+                       target.port + "\r\nUser-Agent: turnstile-server\r\n";
+    text += "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size());
+    text += "\r\nX-Turnstile-Signature: sha256=" + sign(settings_.secret, body);
+    text += "\r\nConnection: close\r\n\r\n" + body;
+
+    delivery state(*this);
+    std::chrono::milliseconds delay = settings_.first_delay;
+    for (int i = 1; !closing_; ++i)
+    {
+        const bool delivered = co_await attempt(state, target, text);
+        if (delivered)
+            co_return true;
+        if (i == settings_.attempts || closing_)
+            break;
+        state.timer.expires_after(delay);
+        co_await state.timer.async_wait(as_result);
+        delay *= 2;
+    }
+    log(log_level::warning, "call-back failed",
+        {{"host", target.host}, {"port", target.port}, {"path", target.path}});
+    co_return false;
+}
+
+awaitable<bool> notifier::attempt(delivery& state, const notify_target& target,
+                                  const std::string& text)
+{
+    // An IPv6 address is resolved without its brackets.
+    const std::string host = target.host.front() == '[' && target.host.back() == ']'
+                                 ? target.host.substr(1, target.host.size() - 2)
+                                 : target.host;
+    auto [unknown, places] = co_await state.resolver.async_resolve(host, target.port, as_result);
+    if (unknown || closing_)
+        co_return false;
+    state.stream.socket() = decltype(state.stream)::socket_type(context_);
+    state.stream.expires_after(settings_.timeout);
+    auto [refused, place] = co_await state.stream.async_connect(places, as_result);
+    if (refused)
+        co_return false;
+    auto [unsent, sent] = co_await asio::async_write(state.stream, asio::buffer(text), as_result);
+    if (unsent)
+        co_return false;
+    beast::flat_buffer buffer;
+    http::response_parser<http::empty_body> parser;
+    auto [unread, size] = co_await http::async_read_header(state.stream, buffer, parser, as_result);
+    state.stream.close();
+    co_return !unread && parser.get().result_int() / 100 == 2;
+}
+
+void notifier::close()
+{
+    closing_ = true;
+    for (delivery* const state : deliveries_)
+    {
+        state->resolver.cancel();
+        state->timer.cancel();
+        state->stream.cancel();
+    }
+}
+
+}  // namespace turnstile::service

@@ -1,0 +1,87 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SERVICE_NOTIFY_HPP
+#define TURNSTILE_SERVICE_NOTIFY_HPP
+
+#include "service/message.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+namespace turnstile::service {
+
+/// The settings of call-backs.
+struct notify_settings
+{
+    /// The receivers that clients may name, as `host` (port 80) or `host:port`. Without any, there are no call-backs.
+    std::vector<std::string> hosts;
+    /// The key of the signatures.
+    std::string secret;
+    /// The largest number of call-backs that wait or are being delivered.
+    std::size_t most = 1000;
+    /// How often a call is tried, and the first delay between two attempts. The delay doubles each time.
+    int attempts = 5;
+    std::chrono::milliseconds first_delay{500};
+    /// The longest duration of one attempt.
+    std::chrono::seconds timeout{10};
+};
+
+/// The parts of a URL.
+struct notify_target
+{
+    std::string host;
+    std::string port;
+    std::string path;
+};
+
+/// The parts of `http://HOST[:PORT][/PATH]`. Nothing if @p url is something else.
+[[nodiscard]] std::optional<notify_target> parse_url(std::string_view url);
+
+/// The HMAC-SHA256 of a text, as 64 hexadecimal digits.
+[[nodiscard]] std::string sign(std::string_view secret, std::string_view text);
+
+/**
+ * @brief Sends call-backs.
+ *
+ * @par Thread safety
+ * Unsafe: everything runs on the context.
+ */
+class notifier
+{
+public:
+    notifier(boost::asio::io_context& context, notify_settings settings);
+
+    [[nodiscard]] const notify_settings& settings() const noexcept { return settings_; }
+
+    /// Whether the operator has allowed calls to the host and port of @p target.
+    [[nodiscard]] bool allows(const notify_target& target) const;
+
+    /// Posts @p body until the receiver answers with a status 2xx. It follows no redirects. False if all attempts
+    /// failed, or after @ref close.
+    awaitable<bool> deliver(notify_target target, std::string body);
+
+    /// Ends the deliveries.
+    void close();
+
+private:
+    struct delivery;
+
+    awaitable<bool> attempt(delivery& state, const notify_target& target, const std::string& text);
+
+    boost::asio::io_context& context_;
+    notify_settings settings_;
+    std::unordered_set<delivery*> deliveries_;
+    bool closing_ = false;
+};
+
+}  // namespace turnstile::service
+
+#endif

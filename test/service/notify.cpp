@@ -1,0 +1,329 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Call-backs, with an HTTP server that receives them.
+
+#include "http_client.hpp"
+#include "server_process.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <csignal>
+#include <cstdio>
+#include <poll.h>
+#include <string>
+#include <thread>
+#include <vector>
+
+using turnstile::test::ask;
+using turnstile::test::http_answer;
+using turnstile::test::http_client;
+using turnstile::test::request_text;
+using turnstile::test::server_process;
+
+namespace {
+
+/// A call that a receiver got.
+struct call
+{
+    std::string head;
+    std::string body;
+};
+
+/// A server for one request at a time.
+class receiver
+{
+public:
+    receiver()
+    {
+        listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        sockaddr_in own{};
+        own.sin_family = AF_INET;
+        own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t size = sizeof own;
+        auto* const address = reinterpret_cast<sockaddr*>(&own);
+        BOOST_TEST_REQUIRE(::bind(listener_, address, size) == 0);
+        BOOST_TEST_REQUIRE(::listen(listener_, 16) == 0);
+        BOOST_TEST_REQUIRE(::getsockname(listener_, address, &size) == 0);
+        place_ = "127.0.0.1:" + std::to_string(ntohs(own.sin_port));
+    }
+
+    receiver(const receiver&) = delete;
+    receiver& operator=(const receiver&) = delete;
+
+    ~receiver() { ::close(listener_); }
+
+    [[nodiscard]] const std::string& place() const noexcept { return place_; }
+
+    [[nodiscard]] std::string url() const { return "http://" + place_ + "/hook?x=1"; }
+
+    /// Waits for a call, and answers it.
+    [[nodiscard]] call take(const std::string& status, const std::string& headers = {}) const
+    {
+        const int client = ::accept(listener_, nullptr, nullptr);
+        std::string text;
+        const auto is_whole = [&]
+        {
+            const std::size_t end = text.find("\r\n\r\n");
+            const std::size_t length = text.find("Content-Length: ");
+            return end != std::string::npos && length != std::string::npos &&
+                   text.size() == end + 4 + std::stoul(text.substr(length + 16));
+        };
+        char buffer[4096];
+        ssize_t size = 1;
+        while (!is_whole() && (size = ::recv(client, buffer, sizeof buffer, 0)) > 0)
+            text.append(buffer, static_cast<std::size_t>(size));
+        BOOST_TEST_REQUIRE(is_whole());
+        const std::string answer =
+            "HTTP/1.1 " + status + "\r\n" + headers + "Content-Length: 0\r\n\r\n";
+        ::send(client, answer.data(), answer.size(), MSG_NOSIGNAL);
+        ::close(client);
+        const std::size_t end = text.find("\r\n\r\n");
+        return {text.substr(0, end + 2), text.substr(end + 4)};
+    }
+
+    [[nodiscard]] bool has_calls() const
+    {
+        pollfd state{listener_, POLLIN, 0};
+        return ::poll(&state, 1, 0) != 0;
+    }
+
+private:
+    int listener_ = -1;
+    std::string place_;
+};
+
+/// A server that may call a receiver.
+struct calling_server : server_process
+{
+    explicit calling_server(const receiver& to, std::vector<std::string> more = {})
+        : server_process(arguments(to, std::move(more)), {"TURNSTILE_NOTIFY_SECRET=secret"})
+    {
+    }
+
+    http_answer post(const std::string& target, const std::string& body) const
+    {
+        return ask(address(), "POST", target, body);
+    }
+
+    http_answer notify(const std::string& url, const std::string& more = {}) const
+    {
+        return post("/semaphore/notify", R"({"name":"a","url":")" + url + '"' + more + '}');
+    }
+
+    /// Creates the semaphore "a" with the value 0.
+    void create_empty() const
+    {
+        BOOST_TEST_REQUIRE(post("/semaphore", R"({"name":"a","value":1})").status == 200);
+        BOOST_TEST_REQUIRE(post("/semaphore/down", R"({"name":"a"})").status == 200);
+    }
+
+    void up() const { BOOST_TEST_REQUIRE(post("/semaphore/up", R"({"name":"a"})").status == 200); }
+
+    void await_waiters(int count) const
+    {
+        const std::string text = "\"waiters\":" + std::to_string(count) + ',';
+        while (ask(address(), "GET", "/semaphore").body.find(text) == std::string::npos)
+            std::this_thread::yield();
+    }
+
+private:
+    static std::vector<std::string> arguments(const receiver& to, std::vector<std::string> more)
+    {
+        more.insert(more.end(), {"--notify-host", to.place()});
+        return more;
+    }
+};
+
+std::string member(const std::string& json, const std::string& name)
+{
+    const std::string key = '"' + name + "\":\"";
+    const std::size_t start = json.find(key);
+    BOOST_TEST_REQUIRE(start != std::string::npos, json);
+    return json.substr(start + key.size(), json.find('"', start + key.size()) - start - key.size());
+}
+
+/// The HMAC-SHA256 by another implementation.
+std::string signature(const std::string& body)
+{
+    const std::string command =
+        "printf %s '" + body + "' | openssl dgst -sha256 -hmac secret -hex | sed 's/.*= //'";
+    // NOLINTNEXTLINE(bugprone-command-processor,cert-env33-c): the words are those of the test.
+    std::FILE* const output = ::popen(command.c_str(), "r");
+    char text[65] = {};
+    BOOST_TEST_REQUIRE(std::fgets(text, sizeof text, output) != nullptr);
+    ::pclose(output);
+    return text;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(granted_permit_is_delivered)
+{
+    const receiver to;
+    const calling_server server(to);
+    server.create_empty();
+    const http_answer accepted = server.notify(to.url(), R"(,"lease":600)");
+    BOOST_TEST(accepted.status == 202);
+    server.await_waiters(1);
+    BOOST_TEST(!to.has_calls());
+    server.up();
+
+    const call got = to.take("204 No Content");
+    BOOST_TEST(got.head.starts_with("POST /hook?x=1 HTTP/1.1\r\nHost: " + to.place() + "\r\n"));
+    BOOST_TEST(member(got.body, "event") == "granted");
+    BOOST_TEST(member(got.body, "name") == "a");
+    BOOST_TEST(member(got.body, "id") == member(accepted.body, "id"));
+    BOOST_TEST(got.body.find("\"token\":") != std::string::npos);
+    BOOST_TEST(got.head.find("\r\nX-Turnstile-Signature: sha256=" + signature(got.body) + "\r\n") !=
+               std::string::npos);
+    BOOST_TEST(
+        server
+            .post("/semaphore/up", R"({"name":"a","permit":")" + member(got.body, "permit") + "\"}")
+            .status == 200);
+}
+
+BOOST_AUTO_TEST_CASE(failed_call_is_repeated_and_no_redirect_is_followed)
+{
+    const receiver to;
+    const receiver elsewhere;
+    const calling_server server(to, {"--notify-host", elsewhere.place()});
+    server.create_empty();
+    server.up();
+    BOOST_TEST(server.notify(to.url(), R"(,"lease":600)").status == 202);
+    const call first = to.take("500 Internal Server Error");
+    const call second = to.take("307 Temporary Redirect", "Location: " + elsewhere.url() + "\r\n");
+    const call third = to.take("200 OK");
+    BOOST_TEST(first.body == second.body);
+    BOOST_TEST(first.body == third.body);
+    BOOST_TEST(!elsewhere.has_calls());
+    // The permit remains.
+    BOOST_TEST(server
+                   .post("/semaphore/renew",
+                         R"({"name":"a","permit":")" + member(third.body, "permit") + "\"}")
+                   .status == 200);
+}
+
+BOOST_AUTO_TEST_CASE(units_return_if_the_receiver_fails)
+{
+    const receiver to;
+    const calling_server server(to, {"--notify-attempts", "2"});
+    server.create_empty();
+    server.up();
+    BOOST_TEST(server.notify(to.url(), R"(,"lease":600)").status == 202);
+    const call first = to.take("500 Internal Server Error");
+    const call second = to.take("404 Not Found");
+    BOOST_TEST(first.body == second.body);
+    BOOST_TEST(server.post("/semaphore/down", R"({"name":"a","wait":600})").status == 200);
+    BOOST_TEST(!to.has_calls());
+}
+
+BOOST_AUTO_TEST_CASE(without_a_lease_no_unit_is_taken)
+{
+    const receiver to;
+    const calling_server server(to);
+    server.create_empty();
+    BOOST_TEST(server.notify(to.url()).status == 202);
+    server.await_waiters(1);
+    server.up();
+    const call got = to.take("200 OK");
+    BOOST_TEST(member(got.body, "event") == "open");
+    BOOST_TEST(got.body.find("permit") == std::string::npos);
+    BOOST_TEST(ask(server.address(), "GET", "/semaphore/value/a").body ==
+               R"({"name":"a","value":1})");
+}
+
+BOOST_AUTO_TEST_CASE(call_backs_and_waiting_clients_share_one_queue)
+{
+    const receiver to;
+    const calling_server server(to);
+    server.create_empty();
+    http_client before(server.address());
+    before.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
+    server.await_waiters(1);
+    BOOST_TEST(server.notify(to.url(), R"(,"lease":600)").status == 202);
+    server.await_waiters(2);
+    http_client after(server.address());
+    after.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
+    server.await_waiters(3);
+    server.up();
+    BOOST_TEST(before.receive().status == 200);
+    BOOST_TEST(!to.has_calls());
+    server.up();
+    BOOST_TEST(member(to.take("200 OK").body, "event") == "granted");
+    server.up();
+    BOOST_TEST(after.receive().status == 200);
+}
+
+BOOST_AUTO_TEST_CASE(end_of_the_wait_is_reported)
+{
+    const receiver to;
+    const calling_server server(to);
+    server.create_empty();
+    BOOST_TEST(server.notify(to.url(), R"(,"wait":0.01)").status == 202);
+    BOOST_TEST(member(to.take("200 OK").body, "event") == "timeout");
+    BOOST_TEST(server.notify(to.url()).status == 202);
+    server.await_waiters(1);
+    BOOST_TEST(ask(server.address(), "DELETE", "/semaphore/a").status == 200);
+    BOOST_TEST(member(to.take("200 OK").body, "event") == "deleted");
+}
+
+BOOST_AUTO_TEST_CASE(only_allowed_receivers_are_called)
+{
+    const receiver to;
+    const receiver other;
+    const calling_server server(to);
+    server.create_empty();
+    for (const std::string& url : std::vector<std::string>{
+             other.url(), "http://localhost" + to.place().substr(9), "http://127.0.0.1/",
+             "http://127.0.0.1" + to.place().substr(9) + "0/"})
+        BOOST_TEST(server.notify(url).status == 403, url);
+    for (const std::string& url : std::vector<std::string>{
+             "ftp://a/", "https://" + to.place(), "http://", "http://x@" + to.place() + '/',
+             "/path", to.url() + "#part", to.url() + "\\r\\nX: y", to.url() + " x",
+             "http://127.0.0.1:x/", "http://:80/"})
+        BOOST_TEST(server.notify(url).status == 400, url);
+    BOOST_TEST(server.post("/semaphore/notify", R"({"name":"a"})").status == 400);
+    BOOST_TEST(
+        server.post("/semaphore/notify", R"({"name":"b","url":")" + to.url() + "\"}").status ==
+        404);
+    BOOST_TEST(!other.has_calls());
+
+    const server_process silent;
+    ask(silent.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
+    BOOST_TEST(ask(silent.address(), "POST", "/semaphore/notify",
+                   R"({"name":"a","url":")" + to.url() + "\"}")
+                   .status == 403);
+    BOOST_TEST(!to.has_calls());
+    BOOST_CHECK_THROW(server_process({"--notify-host", to.place()}), std::runtime_error);
+}
+
+BOOST_AUTO_TEST_CASE(number_of_call_backs_is_bounded)
+{
+    const receiver to;
+    const calling_server server(to, {"--max-notifications", "1"});
+    server.create_empty();
+    BOOST_TEST(server.notify(to.url()).status == 202);
+    BOOST_TEST(server.notify(to.url()).status == 503);
+    server.await_waiters(1);
+    server.up();
+    BOOST_TEST(member(to.take("200 OK").body, "event") == "open");
+    while (server.notify(to.url()).status != 202)
+        std::this_thread::yield();
+}
+
+BOOST_AUTO_TEST_CASE(stopping_server_does_not_wait_for_receivers)
+{
+    const receiver to;
+    calling_server server(to);
+    server.create_empty();
+    server.up();
+    // The first call is never answered, the second one waits for a unit.
+    BOOST_TEST(server.notify(to.url(), R"(,"lease":600)").status == 202);
+    BOOST_TEST(server.notify(to.url(), R"(,"lease":600)").status == 202);
+    while (!to.has_calls())
+        std::this_thread::yield();
+    server.await_waiters(1);
+    server.signal(SIGTERM);
+    BOOST_TEST(server.exit_status() == 0);
+}
