@@ -12,7 +12,7 @@ list(REMOVE_ITEM sources ${service_dir}/main.cpp)
 add_library(turnstile_service STATIC ${sources} ${PROJECT_SOURCE_DIR}/src/redis/state/boost_json.cpp)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/redis/state/boost_json.cpp PROPERTIES COMPILE_OPTIONS -w)
 target_include_directories(turnstile_service PUBLIC ${PROJECT_SOURCE_DIR}/src)
-target_link_libraries(turnstile_service PUBLIC turnstile OpenSSL::Crypto)
+target_link_libraries(turnstile_service PUBLIC turnstile OpenSSL::SSL)
 # This check of the undefined behaviour sanitizer opens a pipe, so it fails in a server without file descriptors.
 target_compile_options(turnstile_service PUBLIC $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=vptr>)
 

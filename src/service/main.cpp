@@ -79,6 +79,10 @@ int run(int argc, char** argv)
         ->check(CLI::Range(1, 86'400));
     option("--max-lease", "TURNSTILE_MAX_LEASE", max_lease, "Longest lease of a permit, in seconds")
         ->check(CLI::Range(1, 31'536'000));
+    option("--tls-cert", "TURNSTILE_TLS_CERT", connections.certificate,
+           "File with the certificate and its chain (PEM): the server speaks HTTPS only");
+    option("--tls-key", "TURNSTILE_TLS_KEY", connections.key,
+           "File with the key of the certificate (PEM)");
     option("--snapshot", "TURNSTILE_SNAPSHOT", behaviour.snapshot,
            "File that keeps the semaphores while the server does not run");
     auto& calls = behaviour.notify;
@@ -143,7 +147,8 @@ int run(int argc, char** argv)
             listener.close();
         });
     listener.start();
-    std::cout << "turnstile-server: listening on http://" << connections.address << ':'
+    std::cout << "turnstile-server: listening on http"
+              << (connections.certificate.empty() ? "" : "s") << "://" << connections.address << ':'
               << listener.port() << std::endl;
     context.run();
     answers.save();

@@ -14,19 +14,24 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/ssl/stream_base.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/stream_traits.hpp>
 #include <boost/beast/http/field.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
-#include <cerrno>
 #include <ctime>
 #include <exception>
 #include <optional>
+#include <poll.h>
 #include <random>
+#include <stdexcept>
 #include <sys/socket.h>
+#include <type_traits>
 #include <utility>
 
 namespace turnstile::service {
@@ -80,26 +85,54 @@ bool is_request_id(std::string_view text) noexcept
 
 }  // namespace
 
-/// A client. It lives as long as its coroutine.
+using plain_stream = beast::basic_stream<tcp, executor>;
+using tls_stream = asio::ssl::stream<plain_stream>;
+
+/// A client.
 class connection
 {
 public:
-    connection(server& owner, tcp::socket::rebind_executor<executor>::other socket,
-               std::string client)
+    connection(const connection&) = delete;
+    connection& operator=(const connection&) = delete;
+
+    /// Ends a connection that waits for its next request.
+    virtual void close_if_idle() = 0;
+
+protected:
+    connection() = default;
+    ~connection() = default;
+};
+
+/// A client behind one kind of stream. It lives as long as its coroutine.
+template <class Stream>
+class connection_over final : public connection
+{
+public:
+    template <class... Arguments>
+    connection_over(server& owner, std::string client, Arguments&&... arguments)
         : owner_(owner)
         , client_(std::move(client))
-        , stream_(std::move(socket))
+        , stream_(std::forward<Arguments>(arguments)...)
     {
         owner_.connections_.insert(this);
     }
 
-    connection(const connection&) = delete;
-    connection& operator=(const connection&) = delete;
-
-    ~connection() { owner_.connections_.erase(this); }
+    ~connection_over() { owner_.connections_.erase(this); }
 
     awaitable<void> run()
     {
+        if constexpr (is_encrypted)
+        {
+            transport().expires_after(owner_.settings_.request_timeout);
+            auto [error] =
+                co_await stream_.async_handshake(asio::ssl::stream_base::server, as_result);
+            if (error)
+            {
+                log(log_level::debug, "TLS handshake failed",
+                    {{"client", client_}, {"error", error.message()}});
+                co_return;
+            }
+        }
         // As one condition, GCC 12 would miscompile it.
         bool again = true;
         while (again && !owner_.closing_)
@@ -107,14 +140,17 @@ public:
         co_await finish();
     }
 
-    /// Ends a connection that waits for its next request.
-    void close_if_idle()
+    void close_if_idle() override
     {
         if (idle_)
-            stream_.cancel();
+            transport().cancel();
     }
 
 private:
+    static constexpr bool is_encrypted = std::is_same_v<Stream, tls_stream>;
+
+    plain_stream& transport() { return beast::get_lowest_layer(stream_); }
+
     using parser_type = http::request_parser<http::string_body>;
 
     /// Whether another request may follow.
@@ -185,8 +221,8 @@ private:
         bool begun = buffer_.size() != 0;
         bool told_to_continue = false;
         idle_ = !begun;
-        stream_.expires_after(begun ? owner_.settings_.request_timeout
-                                    : owner_.settings_.idle_timeout);
+        transport().expires_after(begun ? owner_.settings_.request_timeout
+                                        : owner_.settings_.idle_timeout);
         while (true)
         {
             error_code error;
@@ -223,7 +259,7 @@ private:
             {
                 // From its first byte on, a request has a time limit as a whole.
                 begun = true;
-                stream_.expires_after(owner_.settings_.request_timeout);
+                transport().expires_after(owner_.settings_.request_timeout);
             }
         }
     }
@@ -251,7 +287,7 @@ private:
         response answer;
         bool done = false;
         asio::cancellation_signal cancel;
-        stream_.expires_never();
+        transport().expires_never();
         asio::co_spawn(
             owner_.context_.get_executor(), later(),
             asio::bind_cancellation_slot(cancel.slot(),
@@ -261,7 +297,7 @@ private:
                                              if (failure)
                                                  answer.status = 500;
                                              done = true;
-                                             stream_.cancel();
+                                             transport().cancel();
                                              finished_.cancel();
                                          }));
         while (!done && !hung_up_)
@@ -284,10 +320,8 @@ private:
     /// Whether the client has closed the connection. A grant may be faster than the notification of that.
     bool has_hung_up()
     {
-        char byte = 0;
-        const ssize_t size =
-            ::recv(stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-        return size == 0 || (size < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+        pollfd state{transport().socket().native_handle(), POLLRDHUP, 0};
+        return ::poll(&state, 1, 0) != 0;
     }
 
     /// Whether the connection can be used again.
@@ -312,7 +346,7 @@ private:
         text += "\r\n";
         if (!head)
             text += answer.body;
-        stream_.expires_after(owner_.settings_.request_timeout);
+        transport().expires_after(owner_.settings_.request_timeout);
         auto [error, size] = co_await asio::async_write(stream_, asio::buffer(text), as_result);
         if (error && answer.undo)
             answer.undo();
@@ -323,17 +357,22 @@ private:
     /// sending: unread data would reset the connection.
     awaitable<void> finish()
     {
+        transport().expires_after(std::chrono::seconds(2));
+        if constexpr (is_encrypted)
+        {
+            // The client has to know that nothing was cut off. Its own farewell may be missing.
+            [[maybe_unused]] auto [ignored] = co_await stream_.async_shutdown(as_result);
+        }
         error_code error;
         // NOLINTNEXTLINE(bugprone-unused-return-value): the argument receives the same error.
-        stream_.socket().shutdown(tcp::socket::shutdown_send, error);
+        transport().socket().shutdown(tcp::socket::shutdown_send, error);
         if (error || owner_.closing_)
             co_return;
-        stream_.expires_after(std::chrono::seconds(2));
         while (true)
         {
             buffer_.clear();
             auto [failed, size] =
-                co_await stream_.async_read_some(buffer_.prepare(65536), as_result);
+                co_await transport().async_read_some(buffer_.prepare(65536), as_result);
             if (failed)
                 co_return;
         }
@@ -341,7 +380,7 @@ private:
 
     server& owner_;
     std::string client_;
-    beast::basic_stream<tcp, executor> stream_;
+    Stream stream_;
     beast::flat_buffer buffer_;
     asio::basic_waitable_timer<std::chrono::steady_clock,
                                asio::wait_traits<std::chrono::steady_clock>, executor>
@@ -350,6 +389,29 @@ private:
     bool hung_up_ = false;
 };
 
+namespace {
+
+template <class Stream, class... Context>
+awaitable<void> serve(server& owner, std::string client,
+                      tcp::socket::rebind_executor<executor>::other socket, Context&... tls)
+{
+    connection_over<Stream> served(owner, std::move(client), std::move(socket), tls...);
+    co_await served.run();
+}
+
+/// Reads a file of @p context, and names it if that fails.
+template <class Read>
+void load(std::string_view option, const std::string& name, Read read)
+{
+    error_code error;
+    read(name, error);
+    if (error)
+        throw std::runtime_error(std::string(option) + ": cannot use \"" + name +
+                                 "\": " + error.message());
+}
+
+}  // namespace
+
 server::server(asio::io_context& context, service& handler, server_settings settings)
     : context_(context)
     , service_(handler)
@@ -357,6 +419,17 @@ server::server(asio::io_context& context, service& handler, server_settings sett
     , acceptor_(context)
     , pause_(context)
 {
+    if (settings_.certificate.empty() != settings_.key.empty())
+        throw std::runtime_error("--tls-cert and --tls-key need each other");
+    if (!settings_.certificate.empty())
+    {
+        auto& tls = tls_.emplace(asio::ssl::context::tls_server);
+        tls.set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
+        load("--tls-cert", settings_.certificate, [&](const std::string& name, error_code& error)
+             { tls.use_certificate_chain_file(name, error); });
+        load("--tls-key", settings_.key, [&](const std::string& name, error_code& error)
+             { tls.use_private_key_file(name, asio::ssl::context::pem, error); });
+    }
     const tcp::endpoint endpoint(asio::ip::make_address(settings_.address), settings_.port);
     acceptor_.open(endpoint.protocol());
     acceptor_.set_option(asio::socket_base::reuse_address(true));
@@ -415,14 +488,15 @@ awaitable<void> server::accept()
         error_code ignored;
         // NOLINTNEXTLINE(bugprone-unused-return-value): without the option, the server works as well.
         socket.set_option(tcp::no_delay(true), ignored);
-        asio::co_spawn(
-            context_.get_executor(),
-            [](server& self, decltype(socket) accepted, std::string address) -> awaitable<void>
-            {
-                connection client(self, std::move(accepted), std::move(address));
-                co_await client.run();
-            }(*this, std::move(socket), peer.address().to_string()),
-            asio::detached);
+        std::string client = peer.address().to_string();
+        if (tls_)
+            asio::co_spawn(context_.get_executor(),
+                           serve<tls_stream>(*this, std::move(client), std::move(socket), *tls_),
+                           asio::detached);
+        else
+            asio::co_spawn(context_.get_executor(),
+                           serve<plain_stream>(*this, std::move(client), std::move(socket)),
+                           asio::detached);
     }
 }
 

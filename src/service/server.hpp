@@ -9,16 +9,20 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_set>
 
 namespace turnstile::service {
 
 class connection;
+template <class Stream>
+class connection_over;
 
 /// The settings of the connections.
 struct server_settings
@@ -35,6 +39,9 @@ struct server_settings
     std::chrono::seconds request_timeout{10};
     /// How long a connection may be idle between two requests.
     std::chrono::seconds idle_timeout{60};
+    /// Files with the certificates and the key of TLS, in the format PEM; no TLS if they are empty.
+    std::string certificate;
+    std::string key;
 };
 
 /**
@@ -46,7 +53,7 @@ struct server_settings
 class server
 {
 public:
-    /// Opens the port. Throws a system_error if that is not possible.
+    /// Opens the port. Throws an exception if that is not possible, or if a file of TLS cannot be used.
     server(boost::asio::io_context& context, service& handler, server_settings settings);
 
     /// The port that the server listens on.
@@ -59,7 +66,8 @@ public:
     void close();
 
 private:
-    friend connection;
+    template <class Stream>
+    friend class connection_over;
 
     awaitable<void> accept();
 
@@ -71,6 +79,7 @@ private:
                                       boost::asio::wait_traits<std::chrono::steady_clock>, executor>
         pause_;
     std::unordered_set<connection*> connections_;
+    std::optional<boost::asio::ssl::context> tls_;
     bool closing_ = false;
 };
 
