@@ -1,5 +1,6 @@
 # `cpack` in a build directory creates the Debian package libturnstile-dev with the headers and, if the Redis
-# backend is built, libturnstile-redis-dev with the library and its headers.
+# backend is built, libturnstile-redis-dev with the library and its headers. If the service is built, turnstile-server
+# is a package, too.
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR "The Turnstile authors")
@@ -21,6 +22,13 @@ if(TURNSTILE_BUILD_REDIS)
   set(CPACK_DEBIAN_REDIS_PACKAGE_DEPENDS
       "libturnstile-dev (= ${PROJECT_VERSION}), libssl-dev, libfmt-dev")
   set(CPACK_DEBIAN_REDIS_PACKAGE_RECOMMENDS "libboost-dev (>= ${TURNSTILE_REDIS_BOOST_MINIMUM})")
+endif()
+
+if(TURNSTILE_BUILD_SERVICE)
+  list(APPEND CPACK_COMPONENTS_ALL server)
+  set(CPACK_DEBIAN_SERVER_PACKAGE_NAME turnstile-server)
+  set(CPACK_DEBIAN_SERVER_PACKAGE_SECTION net)
+  set(CPACK_DEBIAN_SERVER_PACKAGE_SHLIBDEPS ON)
 endif()
 
 include(CPack)

@@ -23,3 +23,12 @@ if(TARGET turnstile_warnings)
   target_link_libraries(turnstile_service PRIVATE turnstile_warnings)
   target_link_libraries(turnstile-server PRIVATE turnstile_warnings)
 endif()
+
+if(TURNSTILE_INSTALL)
+  install(TARGETS turnstile-server RUNTIME COMPONENT server)
+  install(FILES man/turnstile-server.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT server)
+  install(FILES dist/turnstile-server.service DESTINATION lib/systemd/system COMPONENT server)
+  install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/turnstile-server COMPONENT server)
+  install(FILES dist/turnstile-server.conf
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/turnstile-server/examples COMPONENT server)
+endif()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds the packages and checks that they contain the headers and the files that CMake looks for.
 set -euo pipefail
-cpack=$1 build=$2 redis=$3
+cpack=$1 build=$2 redis=$3 service=$4
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -27,4 +27,12 @@ if [[ $redis == ON ]]; then
   expect "$dir"/libturnstile-redis-dev_*_"$(dpkg --print-architecture)".deb \
     include/turnstile/redis/config.hpp lib/libturnstile_redis.a \
     share/cmake/turnstile/turnstileRedisTargets.cmake
+fi
+
+if [[ $service == 1 ]]; then
+  package=$(echo "$dir"/turnstile-server_*_"$(dpkg --print-architecture)".deb)
+  expect "$package" bin/turnstile-server share/man/man1/turnstile-server.1 \
+    lib/systemd/system/turnstile-server.service \
+    share/doc/turnstile-server/examples/turnstile-server.conf
+  dpkg-deb --field "$package" Depends | grep -q libssl
 fi
