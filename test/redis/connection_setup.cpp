@@ -68,13 +68,41 @@ const std::vector<lack> lacks{
 };
 
 /// The permissions that a user needs besides those for keys.
-const std::vector<std::string> needed{
-    "&turnstile:*", "+hello",   "+select",        "+subscribe",        "+publish",
-    "+info",        "+ping",    "+script|load",   "+evalsha",          "+exists",
-    "+hdel",        "+hexists", "+hget",          "+hgetall",          "+hincrby",
-    "+hlen",        "+hmget",   "+hset",          "+persist",          "+pexpire",
-    "+time",        "+zadd",    "+zcard",         "+zpopmin",          "+zrange",
-    "+zrem",        "+zscore",  "+zrangebyscore", "+zremrangebyscore", "+pubsub|numsub"};
+const std::vector<std::string> needed{"&turnstile:*",
+                                      "+hello",
+                                      "+select",
+                                      "+subscribe",
+                                      "+publish",
+                                      "+info",
+                                      "+ping",
+                                      "+script|load",
+                                      "+evalsha",
+                                      "+exists",
+                                      "+hdel",
+                                      "+hexists",
+                                      "+hget",
+                                      "+hgetall",
+                                      "+hincrby",
+                                      "+hlen",
+                                      "+hmget",
+                                      "+hset",
+                                      "+persist",
+                                      "+pexpire",
+                                      "+time",
+                                      "+zadd",
+                                      "+zcard",
+                                      "+zpopmin",
+                                      "+zrange",
+                                      "+zrem",
+                                      "+zscore",
+                                      "+zrangebyscore",
+                                      "+zremrangebyscore",
+                                      "+pubsub|numsub",
+                                      "+lpush",
+                                      "+rpush",
+                                      "+lpop",
+                                      "+llen",
+                                      "+lrange"};
 
 /// The answer of a supported server to a command of the set-up.
 std::string answer_of(const std::vector<std::string>& words, const std::string& version)

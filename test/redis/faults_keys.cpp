@@ -70,7 +70,9 @@ config confined_user(const redis_server& server, const std::vector<std::string>&
                              "+hget",        "+hset",        "+hdel",          "+hmget",
                              "+hexists",     "+hlen",        "+hgetall",       "+hincrby",
                              "+zadd",        "+zrem",        "+zscore",        "+zcard",
-                             "+zpopmin",     "+zrange",      "+zrangebyscore", "+zremrangebyscore"})
+                             "+zpopmin",     "+zrange",      "+zrangebyscore", "+zremrangebyscore",
+                             "+lpush",       "+rpush",       "+lpop",          "+llen",
+                             "+lrange"})
         rules.emplace_back(rule);
     server.run(rules);
     config settings = patient(server.url());

@@ -120,7 +120,12 @@ struct scene
                     "+zpopmin",
                     "+zrange",
                     "+zrangebyscore",
-                    "+zremrangebyscore"});
+                    "+zremrangebyscore",
+                    "+lpush",
+                    "+rpush",
+                    "+lpop",
+                    "+llen",
+                    "+lrange"});
         config settings = undisturbed(server.url());
         settings.username = "app";
         settings.password = "pw";

@@ -160,6 +160,12 @@ const redis_store::fields* redis_store::hash(std::string_view key) const
     return found != nullptr ? std::get_if<fields>(&found->value) : nullptr;
 }
 
+const redis_store::sequence* redis_store::list_at(std::string_view key) const
+{
+    const entry* found = find(key);
+    return found != nullptr ? std::get_if<sequence>(&found->value) : nullptr;
+}
+
 const redis_store::sorted_set* redis_store::zset(std::string_view key) const
 {
     const entry* found = find(key);
@@ -187,7 +193,9 @@ void redis_store::drop_if_empty(std::string_view key)
 {
     const sorted_set* const set = zset(key);
     const fields* const map = hash(key);
-    if ((set != nullptr && set->scores.empty()) || (map != nullptr && map->empty()))
+    const sequence* const elements = list_at(key);
+    if ((set != nullptr && set->scores.empty()) || (map != nullptr && map->empty()) ||
+        (elements != nullptr && elements->empty()))
         keys_.erase(keys_.find(key));
 }
 
@@ -244,6 +252,8 @@ redis_reply redis_store::run(words args)
         return run_hash(name, args);
     if (name.starts_with('Z'))
         return run_zset(name, args);
+    if (name.starts_with('L') || name.starts_with('R'))
+        return run_list(name, args);
     throw unknown_command("the fake of Redis does not know " + args[0]);
 }
 
@@ -314,6 +324,51 @@ redis_reply redis_store::run_hash(std::string_view name, words args)
                 removed += static_cast<std::int64_t>(map->erase(field));
         drop_if_empty(args[1]);
         return redis_reply::of(removed);
+    }
+    throw unknown_command("the fake of Redis does not know this form of " + args[0]);
+}
+
+redis_reply redis_store::run_list(std::string_view name, words args)
+{
+    bool wrong = false;
+    sequence* elements = get<sequence>(args[1], wrong);
+    if (wrong)
+        return wrong_type();
+    const std::int64_t size = elements != nullptr ? std::ssize(*elements) : 0;
+    if (name == "LLEN" && args.size() == 2)
+        return redis_reply::of(size);
+    if ((name == "LPUSH" || name == "RPUSH") && args.size() == 3)
+    {
+        sequence& target = make<sequence>(args[1]);
+        target.insert(name == "LPUSH" ? target.begin() : target.end(), args[2]);
+        return redis_reply::of(size + 1);
+    }
+    redis_reply result{kind::array, 0, {}, {}};
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+    if (name == "LPOP" && (args.size() == 2 || args.size() == 3))
+    {
+        if (elements == nullptr)
+            return {};
+        if (args.size() == 3 && !to_integer(args[2], last))
+            return no_integer();
+        for (last = args.size() == 2 ? 1 : std::min(last, size); last > 0; --last)
+        {
+            result.elements.push_back(redis_reply::of(elements->front()));
+            elements->pop_front();
+        }
+        drop_if_empty(args[1]);
+        return args.size() == 2 ? result.elements[0] : result;
+    }
+    if (name == "LRANGE" && args.size() == 4)
+    {
+        if (!to_integer(args[2], first) || !to_integer(args[3], last))
+            return no_integer();
+        // The scripts count from the head only.
+        for (; first <= std::min(last, size - 1); ++first)
+            result.elements.push_back(
+                redis_reply::of((*elements)[static_cast<std::size_t>(first)]));
+        return result;
     }
     throw unknown_command("the fake of Redis does not know this form of " + args[0]);
 }

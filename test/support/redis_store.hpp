@@ -6,6 +6,7 @@
 #define TURNSTILE_TEST_SUPPORT_REDIS_STORE_HPP
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -68,6 +69,7 @@ class redis_store
 {
 public:
     using fields = std::map<std::string, std::string, std::less<>>;
+    using sequence = std::deque<std::string>;
 
     struct sorted_set
     {
@@ -110,8 +112,9 @@ public:
     [[nodiscard]] bool exists(std::string_view key) const { return find(key) != nullptr; }
     [[nodiscard]] std::size_t key_count() const;
 
-    /// A hash or a sorted set; null if it does not exist. For observers.
+    /// A hash, a list or a sorted set; null if it does not exist. For observers.
     [[nodiscard]] const fields* hash(std::string_view key) const;
+    [[nodiscard]] const sequence* list_at(std::string_view key) const;
     [[nodiscard]] const sorted_set* zset(std::string_view key) const;
 
     friend bool operator==(const redis_store&, const redis_store&) = default;
@@ -119,7 +122,7 @@ public:
 private:
     struct entry
     {
-        std::variant<std::string, fields, sorted_set> value;
+        std::variant<std::string, fields, sorted_set, sequence> value;
         // In milliseconds; empty without a TTL.
         std::optional<std::int64_t> expires;
 
@@ -138,6 +141,7 @@ private:
     [[nodiscard]] std::int64_t milliseconds() const noexcept { return clock / 1000; }
 
     redis_reply run_hash(std::string_view name, words args);
+    redis_reply run_list(std::string_view name, words args);
     redis_reply run_zset(std::string_view name, words args);
     redis_reply pexpire(words args);
     redis_reply publish(words args);

@@ -10,8 +10,9 @@
 -- complexity O(1)
 -- flags: allow-oom
 local commands = {
-  'exists', 'hdel', 'hexists', 'hget', 'hgetall', 'hincrby', 'hlen', 'hmget', 'hset', 'persist', 'pexpire',
-  'pubsub|numsub', 'time', 'zadd', 'zcard', 'zpopmin', 'zrange', 'zrangebyscore', 'zrem', 'zremrangebyscore', 'zscore'}
+  'exists', 'hdel', 'hexists', 'hget', 'hgetall', 'hincrby', 'hlen', 'hmget', 'hset', 'llen', 'lpop', 'lpush',
+  'lrange', 'persist', 'pexpire', 'pubsub|numsub', 'rpush', 'time', 'zadd', 'zcard', 'zpopmin', 'zrange',
+  'zrangebyscore', 'zrem', 'zremrangebyscore', 'zscore'}
 if not redis.acl_check_cmd('evalsha', 'any', '1', ARGV[1]) then return '~' end
 local missing = {}
 for _, command in ipairs(commands) do

@@ -1,0 +1,44 @@
+-- Counts the jobs, or lists those in a state.
+--
+-- KEYS       queue
+-- ARGV       prefix, what (counts, waiting, delayed, active, dead), offset, number
+-- returns    ok NOW PAUSED and the numbers of waiting, delayed, active and dead jobs | ok NOW 0; for each job: the entry
+--            or the attempt, the record, the progress and the error text, which may be empty | foreign
+-- repeated   reads again
+-- wakes      waiting workers, if jobs are due
+-- complexity O(log jobs + number), O(attempts) for active jobs
+-- flags: allow-oom
+local what, offset, number = ARGV[2], ARGV[3] + 0, ARGV[4] + 0
+settle()
+serve()
+save()
+if what == 'counts' then
+  return format('%s %d %d %d %d', answer('ok', paused or 0), ready[1] + ready[2] + ready[3],
+    redis.call('ZCARD', key .. '{delayed}'), redis.call('ZCARD', key .. '{active}'), redis.call('ZCARD', key .. '{dead}'))
+end
+local entries = {}
+if what == 'waiting' then
+  for level = 1, 3 do
+    if #entries < number and offset < ready[level] then
+      local part = redis.call('LRANGE', key .. '{ready}' .. level, offset, offset + number - #entries - 1)
+      for _, each in ipairs(part) do entries[#entries + 1] = each end
+    end
+    offset = math.max(offset - ready[level], 0)
+  end
+elseif what == 'active' then
+  local all = redis.call('ZRANGE', key .. '{active}', 0, -1)
+  table.sort(all, function(a, b) return string.match(a, ' %d+') < string.match(b, ' %d+') end)
+  for i = offset + 1, math.min(offset + number, #all) do entries[#entries + 1] = all[i] end
+else
+  for _, each in ipairs(redis.call('ZRANGE', key .. '{' .. what .. '}', offset, offset + number - 1)) do
+    entries[#entries + 1] = what == 'delayed' and string.sub(each, 2) or each
+  end
+end
+local results = {answer('ok', 0)}
+for _, each in ipairs(entries) do
+  local id = string.match(each, '^%d+')
+  local notes = redis.call('HMGET', key .. '{notes}', 'p' .. id, id)
+  local record = redis.call('HGET', key .. '{jobs}', id)
+  for _, part in ipairs({each, record or '', notes[1] or '', notes[2] or ''}) do results[#results + 1] = part end
+end
+return results

@@ -1,0 +1,60 @@
+-- Pauses or resumes the queue, limits its rate, retries a dead letter, or removes jobs.
+--
+-- KEYS       queue
+-- ARGV       prefix, what (pause, resume, limit, retry, drain, purge), number (starts; job id; otherwise 0), period ms
+-- returns    ok NOW NUMBER (of removed jobs) and 1 if the caller has to repeat the call, otherwise 0 | missing NOW 0
+--            (there is no such dead letter) | foreign
+-- repeated   harmless, but a number is not counted twice
+-- wakes      waiting workers, if jobs can be started
+-- complexity O(log jobs); up to 512 jobs are removed
+-- flags: allow-oom
+local what, number = ARGV[2], ARGV[3]
+
+-- Removes the jobs of these entries, which may begin with a level.
+local function remove_all(entries, first)
+  local has_names = redis.call('HLEN', key .. '{names}') > 0
+  for _, each in ipairs(entries) do remove_job(string.match(each, '^%d+', first), has_names, true) end
+  return #entries
+end
+
+settle()
+local removed = 0
+if what == 'pause' or what == 'resume' or what == 'limit' then
+  if not paused then paused, rate, period, started, ends = '0', 0, 0, 0, 0 end
+  if what == 'limit' then rate, period, started = number + 0, ARGV[4], 0 else paused = what == 'pause' and '1' or '0' end
+  if paused == '0' and rate == 0 then paused, limits = nil, '-' end
+elseif what == 'retry' then
+  local entry = redis.call('ZRANGEBYSCORE', key .. '{dead}', number, number, 'LIMIT', 0, 1)[1]
+  local record = entry and redis.call('HGET', key .. '{jobs}', number)
+  if not record then
+    serve()
+    save()
+    return answer('missing', 0)
+  end
+  local level = options_of(record)
+  redis.call('ZREM', key .. '{dead}', entry)
+  redis.call('HDEL', key .. '{notes}', number)
+  redis.call('RPUSH', key .. '{ready}' .. level, number)
+  ready[level + 0] = ready[level + 0] + 1
+elseif what == 'purge' then
+  local dead = redis.call('ZRANGE', key .. '{dead}', 0, looks - 1)
+  for _, each in ipairs(dead) do redis.call('ZREM', key .. '{dead}', each) end
+  removed = remove_all(dead, 1)
+else
+  for level = 1, 3 do
+    local list = ready[level] > 0 and removed < looks and
+      redis.call('LPOP', key .. '{ready}' .. level, looks - removed)
+    if list then
+      removed = removed + remove_all(list, 1)
+      ready[level] = redis.call('LLEN', key .. '{ready}' .. level)
+    end
+  end
+  local list = redis.call('ZRANGE', key .. '{delayed}', 0, looks - removed - 1)
+  if removed < looks then
+    for _, each in ipairs(list) do redis.call('ZREM', key .. '{delayed}', each) end
+    removed = removed + remove_all(list, 2)
+  end
+end
+serve()
+save()
+return answer('ok', removed) .. (removed == looks and ' 1' or ' 0')

@@ -1,0 +1,264 @@
+-- What every script of a job queue begins with, behind common.lua.
+--
+-- A queue is one declared key, and keys whose names are that of the first one and a suffix:
+--   (none)      hash: `state`, see below
+--   {jobs}      hash: the record of each job, by its id
+--   {ready}N    list: the entries of the jobs of level N that can be started; 1 is the highest level
+--   {delayed}   sorted set: levels and entries of the jobs that wait for their delay or back-off, by its end
+--   {active}    sorted set: the attempts, by the ends of their leases
+--   {dead}      sorted set: the entries of the dead letters, by their ids
+--   {idle}      sorted set: the workers that wait, by ticket
+--   {names}     hash: `ID END` of the job that has a deduplication id, and ` done` behind it when the job is
+--   {windows}   sorted set: the deduplication ids of jobs that are done, by the ends of their windows
+--   {notes}     hash: the last error text of a job, by its id; its progress, by `p` and its id
+--   {lost}      sorted set: `ID TOKEN` of attempts that were lost, by the time of the loss
+--
+-- state    1 LAST SKEW TURN HIGH NORMAL LOW PARKED DUE TOLD LIMITS. LAST is the newest id, token or ticket, and the
+--          clock never shows less; it is ahead of the server's by SKEW. TURN counts starts, up to 16. Then the numbers
+--          of ready jobs and of waiting workers. Nothing is due before DUE; 0: nothing at all. Some waiting workers ask
+--          again at TOLD. LIMITS is `-`, or PAUSED,STARTS,PERIOD ms,STARTED,END of the period.
+-- entry    ID, and for a job that was started before: ID ATTEMPTS FAILURE (f failed, a abandoned, t timed out)
+-- record   LEVEL, or LEVEL,ATTEMPTS,FIRST,MOST,TIMEOUT,SIZE (ms; bytes); then a space, the deduplication id of that
+--          size, and the payload
+-- attempt  ID TOKEN ATTEMPT FLAGS LIMIT WORKER. FLAGS are the failure before, or `-`, and `n` if there is a
+--          deduplication id, or `-`. LIMIT is the end of the time limit, or 0.
+-- worker   nonce#incarnation.sequence/LEASE ms
+--
+-- ARGV[1] is the prefix of the wake channels. Times are microseconds, spans in ARGV milliseconds. Invariant after each
+-- script: no worker waits if a job can be started, unless DUE is in the past; then the next script continues.
+local key = KEYS[1]
+local looks_at = 64  -- how many elements of each kind a call looks at
+local small = 4096  -- the largest record that a message contains
+local stored = redis.call('HGET', key, 'state') or '1 0 0 0 0 0 0 0 0 0 -'
+if string.sub(stored, 1, 2) ~= '1 ' then return 'foreign' end
+local last, skew, turn, high, normal, low, parked, due, told, limits = string.match(stored,
+  '^1 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+last, skew, turn, parked, due, told = last + 0, skew + 0, turn + 0, parked + 0, due + 0, told + 0
+local ready = {high + 0, normal + 0, low + 0}
+local paused, rate, period, started, ends
+if limits ~= '-' then
+  paused, rate, period, started, ends = string.match(limits, '^(%d),(%d+),(%d+),(%d+),(%d+)$')
+  rate, started, ends = rate + 0, started + 0, ends + 0
+end
+local now = read_clock() + skew
+if now < last then skew, now = skew + last - now, last end
+
+local function save()
+  if paused then limits = format('%d,%d,%d,%d,%d', paused, rate, period, started, ends) end
+  redis.call('HSET', key, 'state', format('1 %d %d %d %d %d %d %d %d %d %s', last, skew, turn, ready[1], ready[2],
+    ready[3], parked, due, told, limits))
+end
+
+-- A number that is higher than all before it.
+local function new_number()
+  last = now > last and now or last + 1
+  return last
+end
+
+local function is_due_at(time)
+  if due == 0 or time < due then due = time end
+end
+
+-- Whether a job may be started now.
+local function can_start()
+  if ready[1] + ready[2] + ready[3] == 0 then return false end
+  if not paused then return true end
+  if paused == '1' then return false end
+  if started > 0 and ends <= now then started = 0 end
+  if started < rate then return true end
+  is_due_at(ends)
+  return false
+end
+
+-- The options of a record: level, attempts, back-off, time limit, deduplication id.
+local function options_of(record)
+  local level, most, first, cap, timeout, size, at = string.match(record, '^(%d),(%d+),(%d+),(%d+),(%d+),(%d+) ()')
+  if not level then return string.sub(record, 1, 1), 5, 1000, 60000, 0, '' end
+  return level, most + 0, first + 0, cap + 0, timeout + 0, string.sub(record, at, at + size - 1)
+end
+
+-- Takes the next entry from the lists. Of 16 starts, one prefers the lowest level and three the middle one.
+local function take_entry()
+  for _ = 1, 3 do
+    local level = turn == 15 and 3 or turn % 4 == 3 and 2 or 1
+    if ready[level] == 0 then level = ready[1] > 0 and 1 or ready[2] > 0 and 2 or 3 end
+    local entry = ready[level] > 0 and redis.call('LPOP', key .. '{ready}' .. level)
+    if entry then
+      ready[level] = ready[level] - 1
+      turn = turn < 15 and turn + 1 or 0
+      return entry
+    end
+    ready[level] = 0
+  end
+end
+
+-- Starts the next job for a worker. Returns the attempt, the end of its lease, and the record; nothing if the lists
+-- contain no job, which only other programs can bring about.
+local function start(worker)
+  for _ = 1, looks_at do
+    local entry = take_entry()
+    if not entry then return end
+    local id, attempt, failure = entry, 0, '-'
+    if #entry > 17 then id, attempt, failure = string.match(entry, '^(%d+) (%d+) (%a)$') end
+    local record = redis.call('HGET', key .. '{jobs}', id)
+    if record then
+      local lease = string.match(worker, '/(%d+)$')
+      local flag, limit, till = '-', 0, now + 1000 * lease
+      if string.sub(record, 2, 2) ~= ' ' then
+        local _, _, _, _, timeout, name = options_of(record)
+        if name ~= '' then flag = 'n' end
+        if timeout > 0 then
+          limit = now + 1000 * timeout
+          till = math.min(till, limit)
+        end
+      end
+      if paused and rate > 0 then
+        if started == 0 then ends = now + 1000 * period end
+        started = started + 1
+      end
+      local member = format('%s %d %d %s%s %d %s', id, new_number(), attempt + 1, failure, flag, limit, worker)
+      redis.call('ZADD', key .. '{active}', text(till), member)
+      is_due_at(till)
+      return member, till, record
+    end
+  end
+end
+
+-- The job is finished, dead or removed: another one may have its deduplication id when the window has ended.
+local function forget_name(id, name)
+  local whose = name ~= '' and redis.call('HGET', key .. '{names}', name)
+  if not whose then return end
+  local job, till, done = string.match(whose, '^(%d+) (%d+)(.*)$')
+  if job ~= id or done ~= '' then return end
+  if till + 0 <= now then
+    redis.call('HDEL', key .. '{names}', name)
+    return
+  end
+  redis.call('HSET', key .. '{names}', name, whose .. ' done')
+  redis.call('ZADD', key .. '{windows}', till, name)
+end
+
+local function remove_job(id, has_name, has_notes)
+  if has_name then
+    local record = redis.call('HGET', key .. '{jobs}', id)
+    if record then
+      local _, _, _, _, _, name = options_of(record)
+      forget_name(id, name)
+    end
+  end
+  redis.call('HDEL', key .. '{jobs}', id)
+  if has_notes then redis.call('HDEL', key .. '{notes}', id, 'p' .. id) end
+end
+
+-- Ends an attempt without success: f failed, a abandoned, t timed out, r returned without being counted, b (failed, and
+-- the job is a dead letter at once).
+local function give_back(member, why, told_error)
+  local id, attempt, before = string.match(member, '^(%d+) %d+ (%d+) (.)')
+  local record = redis.call('HGET', key .. '{jobs}', id)
+  if not record then return end
+  local level, most, first, cap, _, name = options_of(record)
+  attempt = attempt + 0
+  redis.call('HDEL', key .. '{notes}', 'p' .. id)
+  if why == 'r' then
+    local entry = attempt == 1 and id or format('%s %d %s', id, attempt - 1, before)
+    redis.call('LPUSH', key .. '{ready}' .. level, entry)
+    ready[level + 0] = ready[level + 0] + 1
+    return
+  end
+  if told_error then redis.call('HSET', key .. '{notes}', id, told_error) end
+  local entry = format('%s %d %s', id, attempt, why == 'b' and 'f' or why)
+  if why == 'b' or attempt >= most then
+    redis.call('ZADD', key .. '{dead}', id, entry)
+    forget_name(id, name)
+    return
+  end
+  -- From a half of the back-off to all of it. The seed of math.random is the same in each call.
+  local wait = math.min(cap, first * 2 ^ math.min(attempt - 1, 64)) * (1 - now % 1000003 * 7919 % 1000 / 2000)
+  if why ~= 'a' and wait > 0 then
+    local till = now + math.ceil(1000 * wait)
+    redis.call('ZADD', key .. '{delayed}', text(till), level .. entry)
+    is_due_at(till)
+    return
+  end
+  redis.call(why == 'a' and 'LPUSH' or 'RPUSH', key .. '{ready}' .. level, entry)
+  ready[level + 0] = ready[level + 0] + 1
+end
+
+-- What became of an attempt that is not active, for a command that is sent the first time, again, or again to a server
+-- that may have lost its memory.
+local function fate(member, how, finishes)
+  local attempt, id = string.match(member, '^((%d+) %d+)')
+  if how == 'first' or redis.call('ZSCORE', key .. '{lost}', attempt) then return 'lost' end
+  if finishes and redis.call('HEXISTS', key .. '{jobs}', id) == 1 then return 'lost' end
+  return how == 'again' and 'ok' or 'unknown'
+end
+
+-- Ends the attempts whose leases have ended, and moves the jobs whose delays have ended.
+local function settle()
+  if due == 0 or due > now then return end
+  local moved = redis.call('ZRANGEBYSCORE', key .. '{delayed}', '-inf', text(now), 'LIMIT', 0, looks_at)
+  for _, each in ipairs(moved) do
+    local level = string.sub(each, 1, 1)
+    redis.call('ZREM', key .. '{delayed}', each)
+    redis.call('RPUSH', key .. '{ready}' .. level, string.sub(each, 2))
+    ready[level + 0] = ready[level + 0] + 1
+  end
+  local over = redis.call('ZRANGEBYSCORE', key .. '{active}', '-inf', text(now), 'LIMIT', 0, looks_at)
+  -- From the last one on, so that the first one is at the head afterwards.
+  for i = #over, 1, -1 do
+    local attempt, token, limit, worker = string.match(over[i], '^(%d+ (%d+)) %d+ .. (%d+) (.*)$')
+    redis.call('ZREM', key .. '{active}', over[i])
+    redis.call('ZREMRANGEBYSCORE', key .. '{lost}', '-inf', text(now - memory))
+    redis.call('ZADD', key .. '{lost}', text(now), attempt)
+    give_back(over[i], limit ~= '0' and limit + 0 <= now and 't' or 'a')
+    redis.call('PUBLISH', channel(worker), 'job ' .. key .. ' lost ' .. text(now) .. ' ' .. token)
+  end
+  if #moved == looks_at or #over == looks_at then return end
+  due = 0
+  for _, set in ipairs({'{delayed}', '{active}'}) do
+    local first = redis.call('ZRANGE', key .. set, 0, 0, 'WITHSCORES')
+    if first[2] then is_due_at(first[2] + 0) end
+  end
+  can_start()
+end
+
+-- Starts jobs for workers that wait, and tells the remaining ones when something is due. Every script that may make a
+-- job ready calls it, and saves the state afterwards.
+local function serve()
+  local left = looks_at
+  while parked > 0 and can_start() do
+    if left == 0 then
+      due = now
+      return
+    end
+    left = left - 1
+    local worker, ticket = unpack(redis.call('ZPOPMIN', key .. '{idle}'))
+    parked = worker and parked - 1 or 0
+    if worker and alive(worker) then
+      local member, till, record = start(worker)
+      if not member then
+        redis.call('ZADD', key .. '{idle}', ticket, worker)
+        parked = parked + 1
+        break
+      end
+      -- A large record would fill the buffers of a slow client, so the client asks for it.
+      redis.call('PUBLISH', channel(worker), format('job %s grant %d %d %s', key, now, till, member) ..
+        (#record <= small and ' ' .. record or ''))
+    end
+  end
+  if parked == 0 or due == 0 or told > now and told <= due then return end
+  told = due
+  local heard = {}
+  for _, worker in ipairs(redis.call('ZRANGE', key .. '{idle}', 0, 3)) do
+    local whose = channel(worker)
+    if not heard[whose] then
+      heard[whose] = true
+      redis.call('PUBLISH', whose, format('job %s due %d %d', key, now, due))
+    end
+  end
+end
+
+-- The first words of an answer.
+local function answer(status, number)
+  return format('%s %d %d', status, now, number)
+end

@@ -1,0 +1,24 @@
+-- Renews the leases of attempts; without attempts, it only does what is due.
+--
+-- KEYS       queue
+-- ARGV       prefix, lease ms; for each attempt: attempt, progress (may be empty)
+-- returns    ok NOW DUE, at which the caller asks again (0: it need not); for each attempt 1, or 0 if it was lost | foreign
+-- repeated   harmless
+-- wakes      waiting workers, if jobs are due
+-- complexity O(n log attempts)
+-- flags: allow-oom
+settle()
+local active, till, results = key .. '{active}', now + 1000 * ARGV[2], {}
+for i = 3, #ARGV, 2 do
+  local member, progress = ARGV[i], ARGV[i + 1]
+  local id, limit = string.match(member, '^(%d+) %d+ %d+ .. (%d+)')
+  local own = limit ~= '0' and math.min(till, limit) or till
+  local known = redis.call('ZADD', active, 'XX', 'CH', text(own), member) == 1 or redis.call('ZSCORE', active, member)
+  if known and progress ~= '' then redis.call('HSET', key .. '{notes}', 'p' .. id, progress) end
+  results[#results + 1] = known and '1' or '0'
+end
+serve()
+if parked > 0 then told = due end
+save()
+table.insert(results, 1, answer('ok', parked > 0 and due or 0))
+return results

@@ -1,0 +1,30 @@
+-- Tells a session that has reconnected which of its requests were granted, and takes the others out of the list of
+-- those that wait; they ask again with their tickets.
+--
+-- KEYS       queue
+-- ARGV       prefix, nonce; for each request: sequence, worker (as it may wait; may be empty)
+-- returns    ok NOW 0; for each grant the attempt, the end of its lease, and the record | foreign
+-- repeated   harmless
+-- wakes      waiting workers, if jobs are due
+-- complexity O(attempts + n log workers)
+-- flags: allow-oom
+local nonce, wanted = ARGV[2] .. '#', {}
+for i = 3, #ARGV, 2 do
+  wanted[ARGV[i]] = true
+  if ARGV[i + 1] ~= '' then parked = math.max(parked - redis.call('ZREM', key .. '{idle}', ARGV[i + 1]), 0) end
+end
+settle()
+serve()
+save()
+local results = {answer('ok', 0)}
+local all = redis.call('ZRANGE', key .. '{active}', 0, -1, 'WITHSCORES')
+for i = 1, #all, 2 do
+  local id, whose, sequence = string.match(all[i], '^(%d+) %d+ %d+ .. %d+ (%x+#)%d+%.(%d+)/')
+  local record = whose == nonce and wanted[sequence] and redis.call('HGET', key .. '{jobs}', id)
+  if record then
+    results[#results + 1] = all[i]
+    results[#results + 1] = all[i + 1]
+    results[#results + 1] = record
+  end
+end
+return results

@@ -1,0 +1,528 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "support/job_scene.hpp"
+
+// The scripts of a job queue on a simulated server.
+
+using turnstile::test::job_scene;
+using namespace std::chrono_literals;
+using words = job_scene::words;
+
+#define TEST_WORDS(left, ...)                                                                      \
+    BOOST_TEST(left == (words{__VA_ARGS__}), boost::test_tools::per_element())
+
+BOOST_FIXTURE_TEST_SUITE(redis_job_scripts, job_scene)
+
+// --- starts -------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(jobs_start_in_the_order_of_their_pushes)
+{
+    const std::string first = push("a");
+    BOOST_TEST(push("b") > first);
+    BOOST_TEST(counts() == "2000");
+    BOOST_TEST(take("a#1.1") == "job");
+    BOOST_TEST(record == "2 a");
+    BOOST_TEST(word(attempt, 0) == first);
+    BOOST_TEST(word(attempt, 2) == "1");
+    const std::string token = word(attempt, 1);
+    BOOST_TEST(token > first);
+    // One command finishes the first job and starts the second one.
+    BOOST_TEST(take("a#1.2", attempt) == "job");
+    BOOST_TEST(record == "2 b");
+    BOOST_TEST(word(attempt, 1) > token);
+    BOOST_TEST(counts() == "0010");
+    BOOST_TEST(finish(attempt) == "ok");
+    BOOST_TEST(counts() == "0000");
+    // Only the state remains.
+    BOOST_TEST(store.key_count() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(waiting_workers_are_granted_jobs_by_message_in_order)
+{
+    BOOST_TEST(take("a#1.1") == "parked");
+    BOOST_TEST(take("b#1.1") == "parked");
+    push("x");
+    // The second worker learns when the lease of the first one ends.
+    TEST_WORDS(heard(), "w:a#1 grant 2 x", "w:b#1 due");
+    push("y");
+    TEST_WORDS(heard(), "w:b#1 grant 2 y");
+    BOOST_TEST(counts() == "0020");
+}
+
+BOOST_AUTO_TEST_CASE(workers_without_a_connection_are_passed_over)
+{
+    take("x#1.1");
+    take("a#1.1");
+    push("x");
+    TEST_WORDS(heard(), "w:a#1 grant 2 x");
+    take("x#1.2");
+    push("y");
+    TEST_WORDS(heard());
+    BOOST_TEST(take("b#1.1") == "job");
+}
+
+BOOST_AUTO_TEST_CASE(a_large_record_is_not_part_of_the_message)
+{
+    take("a#1.1");
+    const std::string large(5000, 'x');
+    push(large);
+    TEST_WORDS(heard(), "w:a#1 grant");
+    const std::string member = store.zset("jobs{active}")->order.begin()->second;
+    BOOST_TEST(fetch(member) == "job");
+    BOOST_TEST(record == "2 " + large);
+    finish(member);
+    BOOST_TEST(fetch(member) == "lost");
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_worker_gets_nothing)
+{
+    take("a#1.1");
+    BOOST_TEST(cancel("a#1.1") == "1");
+    BOOST_TEST(cancel("a#1.1") == "0");
+    push("x");
+    TEST_WORDS(heard());
+    BOOST_TEST(counts() == "1000");
+}
+
+BOOST_AUTO_TEST_CASE(a_start_that_is_returned_does_not_count)
+{
+    push("x");
+    push("y");
+    take("a#1.1");
+    BOOST_TEST(finish(attempt, "r") == "ok");
+    BOOST_TEST(take("a#1.2") == "job");
+    BOOST_TEST(record == "2 x");
+    BOOST_TEST(word(attempt, 2) == "1");
+    finish(attempt, "a");
+    take("a#1.3");
+    finish(attempt, "r");
+    take("a#1.4");
+    BOOST_TEST(word(attempt, 2) == "2");
+    BOOST_TEST(word(attempt, 3) == "a-");
+}
+
+BOOST_AUTO_TEST_CASE(levels_share_the_starts)
+{
+    for (int i = 0; i < 4; ++i)
+    {
+        push("l", '3');
+        push("n", '2');
+    }
+    for (int i = 0; i < 32; ++i)
+        push("h", '1');
+    std::string order;
+    for (int i = 0; i < 40; ++i)
+    {
+        take("a#1.1", attempt);
+        order += record.back();
+    }
+    BOOST_TEST(order == "hhhnhhhnhhhnhhhlhhhnhhhhhhhhhhhlhhhhhhll");
+}
+
+// --- endings ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_finish_is_accepted_once)
+{
+    push("x");
+    take("a#1.1");
+    BOOST_TEST(finish(attempt) == "ok");
+    BOOST_TEST(finish(attempt) == "lost");
+    // A repetition is answered as before, unless the server may have lost its memory.
+    BOOST_TEST(finish(attempt, "finish", "", "again") == "ok");
+    BOOST_TEST(finish(attempt, "finish", "", "unsure") == "unknown");
+    const std::string finished = attempt;
+    push("y");
+    BOOST_TEST(take("a#1.2", finished) == "lost");
+    BOOST_TEST(take("a#1.2", finished, "again") == "job");
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_attempt_is_not_finished)
+{
+    push("x");
+    take("a#1.1");
+    const std::string lost = attempt;
+    pass(16s);
+    BOOST_TEST(finish(lost) == "ok", "nobody has ended the attempt before");
+    push("y");
+    take("a#1.1");
+    const std::string second = attempt;
+    pass(16s);
+    BOOST_TEST(counts() == "1000");
+    for (const char* how : {"first", "again", "unsure"})
+    {
+        BOOST_TEST(finish(second, "finish", "", how) == "lost");
+        BOOST_TEST(finish(second, "f", "", how) == "lost");
+    }
+    BOOST_TEST(take("b#1.1") == "job");
+    BOOST_TEST(word(attempt, 2) == "2");
+    finish(attempt);
+    BOOST_TEST(finish(second, "finish", "", "again") == "lost");
+}
+
+BOOST_AUTO_TEST_CASE(a_job_that_still_exists_was_not_finished)
+{
+    push("x");
+    take("a#1.1");
+    const std::string other = attempt;
+    // The server has lost its memory of the attempt.
+    finish(other, "r");
+    BOOST_TEST(finish(other, "finish", "", "again") == "lost");
+}
+
+BOOST_AUTO_TEST_CASE(jobs_of_a_crashed_worker_return_to_the_head_in_order)
+{
+    for (const char* each : {"a", "b", "c"})
+        push(each);
+    take("a#1.1");
+    take("a#1.2");
+    pass(15s);
+    TEST_WORDS(records("waiting"), "2 a", "2 b", "2 c");
+    TEST_WORDS(heard(), "w:a#1 lost", "w:a#1 lost");
+}
+
+BOOST_AUTO_TEST_CASE(a_renewed_lease_lasts)
+{
+    push("x");
+    push("y");
+    take("a#1.1");
+    const std::string first = attempt;
+    take("a#1.2");
+    pass(10s);
+    TEST_WORDS(renew({first}), "1");
+    pass(10s);
+    TEST_WORDS(renew({first, attempt}), "1", "0");
+    BOOST_TEST(counts() == "1010");
+}
+
+BOOST_AUTO_TEST_CASE(progress_belongs_to_an_attempt)
+{
+    push("x");
+    take("a#1.1");
+    renew({attempt}, "0.5");
+    BOOST_TEST(list("active").at(2) == "0.5");
+    finish(attempt, "a");
+    take("a#1.1");
+    BOOST_TEST(list("active").at(2) == "");
+    renew({attempt}, "0.5");
+    finish(attempt);
+    BOOST_TEST(store.key_count() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_job_waits_for_its_back_off)
+{
+    // Three attempts, from 100 ms to 150 ms.
+    push_record("2,3,100,150,0,0 x");
+    take("a#1.1");
+    finish(attempt, "f", "no disk");
+    BOOST_TEST(counts() == "0100");
+    const std::int64_t first =
+        static_cast<std::int64_t>(store.zset("jobs{delayed}")->order.begin()->first) - store.clock;
+    BOOST_TEST(first >= 50'000);
+    BOOST_TEST(first <= 100'000);
+    pass(100ms);
+    take("a#1.1");
+    BOOST_TEST(word(attempt, 3) == "f-");
+    finish(attempt, "f", "no power");
+    pass(74ms);
+    BOOST_TEST(counts() == "0100");
+    pass(76ms);
+    take("a#1.1");
+    finish(attempt, "f", "no time");
+    BOOST_TEST(counts() == "0001");
+    const words dead = list("dead");
+    BOOST_TEST(word(dead.at(0), 1) == "3");
+    BOOST_TEST(word(dead.at(0), 2) == "f");
+    BOOST_TEST(dead.at(3) == "no time");
+}
+
+BOOST_AUTO_TEST_CASE(back_offs_differ)
+{
+    std::set<double> ends;
+    for (int i = 0; i < 20; ++i)
+    {
+        push_record("2,3,1000,1000,0,0 x");
+        take("a#1.1");
+        finish(attempt, "f", "");
+        pass(1us);
+    }
+    for (const auto& [score, member] : store.zset("jobs{delayed}")->order)
+        ends.insert(score);
+    BOOST_TEST(ends.size() == 20U);
+}
+
+BOOST_AUTO_TEST_CASE(an_attempt_ends_at_its_time_limit)
+{
+    push_record("2,1,0,0,30,0 x");
+    take("a#1.1");
+    pass(29ms);
+    // A renewal does not exceed the limit.
+    TEST_WORDS(renew({attempt}), "1");
+    BOOST_TEST(counts() == "0010");
+    pass(1ms);
+    BOOST_TEST(counts() == "0001");
+    BOOST_TEST(word(list("dead").at(0), 2) == "t");
+}
+
+BOOST_AUTO_TEST_CASE(a_payload_that_cannot_be_read_is_a_dead_letter_at_once)
+{
+    push("x");
+    push("y");
+    take("a#1.1");
+    BOOST_TEST(take("a#1.2", attempt, "first", "not a number") == "job");
+    BOOST_TEST(record == "2 y");
+    BOOST_TEST(list("dead").at(3) == "not a number");
+    finish(attempt, "b", "neither");
+    BOOST_TEST(counts() == "0002");
+}
+
+// --- due times ----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_waiting_worker_learns_when_a_job_is_due)
+{
+    take("a#1.1");
+    push("x", '2', 1000);
+    TEST_WORDS(heard(), "w:a#1 due");
+    // A later job does not matter, and an earlier one does.
+    push("y", '2', 2000);
+    TEST_WORDS(heard());
+    push("z", '2', 500);
+    TEST_WORDS(heard(), "w:a#1 due");
+    pass(499ms);
+    renew({});
+    TEST_WORDS(heard());
+    // The ids of three jobs that are pushed at the same time are three microseconds.
+    BOOST_TEST(due - store.clock == 1002);
+    pass(1ms);
+    renew({});
+    TEST_WORDS(heard(), "w:a#1 grant 2 z");
+    // There is no waiting worker any more.
+    BOOST_TEST(due == 0);
+}
+
+BOOST_AUTO_TEST_CASE(four_sessions_learn_when_a_job_is_due)
+{
+    store.subscribers["w:e#1"] = 1;
+    for (const char* each : {"a#1.1", "b#1.1", "c#1.1", "d#1.1", "e#1.1"})
+        take(each);
+    push("x", '2', 1000);
+    TEST_WORDS(heard(), "w:a#1 due", "w:b#1 due", "w:c#1 due", "w:d#1 due");
+}
+
+BOOST_AUTO_TEST_CASE(a_crashed_worker_is_noticed_by_a_waiting_one)
+{
+    take("a#1.1");
+    take("b#1.1");
+    push("x");
+    pass(15s);
+    renew({});
+    TEST_WORDS(heard(), "w:a#1 lost", "w:b#1 grant 2 x");
+}
+
+BOOST_AUTO_TEST_CASE(many_due_jobs_are_moved_in_steps)
+{
+    for (int i = 0; i < 100; ++i)
+        push("x", '2', 1);
+    pass(1ms);
+    BOOST_TEST(counts().starts_with("64"));
+    BOOST_TEST(counts() == "100000");
+}
+
+BOOST_AUTO_TEST_CASE(a_clock_that_is_set_back_stops_nothing)
+{
+    push("x");
+    take("a#1.1");
+    const std::string token = word(attempt, 1);
+    store.clock -= 3'600'000'000;
+    push("y");
+    take("a#1.2");
+    BOOST_TEST(word(attempt, 1) > token);
+    pass(15s);
+    BOOST_TEST(counts() == "2000");
+}
+
+// --- management ---------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_paused_queue_starts_nothing)
+{
+    push("x");
+    BOOST_TEST(manage("pause") == "ok 0");
+    BOOST_TEST(take("a#1.1") == "parked");
+    push("y");
+    TEST_WORDS(heard());
+    manage("resume");
+    TEST_WORDS(heard(), "w:a#1 grant 2 x");
+    BOOST_TEST(counts() == "1010");
+}
+
+BOOST_AUTO_TEST_CASE(starts_are_limited_in_each_period)
+{
+    manage("limit", "2", "40");
+    for (const char* each : {"a", "b", "c", "d"})
+        push(each);
+    BOOST_TEST(take("a#1.1") == "job");
+    BOOST_TEST(take("a#1.2") == "job");
+    pass(39ms);
+    BOOST_TEST(take("a#1.3") == "parked");
+    BOOST_TEST(take("a#1.4") == "parked");
+    pass(1ms);
+    renew({});
+    TEST_WORDS(heard(), "w:a#1 grant 2 c", "w:a#1 grant 2 d");
+    take("a#1.5");
+    push("e");
+    TEST_WORDS(heard(), "w:a#1 due");
+    manage("limit");
+    TEST_WORDS(heard(), "w:a#1 grant 2 e");
+}
+
+BOOST_AUTO_TEST_CASE(a_rate_limit_survives_a_pause)
+{
+    manage("limit", "1", "1000");
+    manage("pause");
+    manage("resume");
+    push("a");
+    push("b");
+    BOOST_TEST(take("a#1.1") == "job");
+    BOOST_TEST(take("a#1.2") == "parked");
+}
+
+BOOST_AUTO_TEST_CASE(a_deduplication_id_belongs_to_one_unfinished_job)
+{
+    const std::string options = "2,1,0,0,0,4 name";
+    const std::string first = push_record(options + "x", '2', 0, "name");
+    BOOST_TEST(push_record(options + "y", '2', 0, "name") == first);
+    take("a#1.1");
+    BOOST_TEST(word(attempt, 3) == "-n");
+    finish(attempt);
+    const std::string second = push_record(options + "z", '2', 0, "name", 1000);
+    BOOST_TEST(second != first);
+    take("a#1.1");
+    finish(attempt, "f", "");
+    // The window outlasts the job.
+    BOOST_TEST(push_record(options + "z", '2', 0, "name") == second);
+    pass(1s);
+    const std::string third = push_record(options + "z", '2', 0, "name");
+    BOOST_TEST(third != second);
+    manage("drain");
+    BOOST_TEST(push_record(options + "z", '2', 0, "name") != third);
+}
+
+BOOST_AUTO_TEST_CASE(a_dead_letter_can_be_retried)
+{
+    const std::string id = push_record("1,1,0,0,0,0 x", '1');
+    BOOST_TEST(manage("retry", id) == "missing 0");
+    take("a#1.1");
+    finish(attempt, "f", "no disk");
+    BOOST_TEST(manage("retry", id) == "ok 0");
+    BOOST_TEST(manage("retry", id) == "missing 0");
+    TEST_WORDS(list("waiting"), id, "1,1,0,0,0,0 x", "", "");
+    take("a#1.1");
+    BOOST_TEST(word(attempt, 2) == "1");
+}
+
+BOOST_AUTO_TEST_CASE(draining_and_purging_remove_all_traces)
+{
+    for (int i = 0; i < 600; ++i)
+        push("x", i % 2 == 0 ? '1' : '2', i < 10 ? 1000 : 0);
+    push_record("2,1,0,0,0,0 dead", '1');
+    take("a#1.1", "");
+    finish(attempt, "b", "reason");
+    BOOST_TEST(manage("drain") == "ok 512");
+    BOOST_TEST(manage("drain") == "ok 88");
+    BOOST_TEST(counts() == "0001");
+    BOOST_TEST(manage("purge") == "ok 1");
+    BOOST_TEST(store.key_count() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(listings_are_paged)
+{
+    for (const char* each : {"a", "b", "c"})
+        push(each, '2');
+    push("h", '1');
+    push("l", '3');
+    TEST_WORDS(records("waiting", 0, 2), "1 h", "2 a");
+    TEST_WORDS(records("waiting", 2, 2), "2 b", "2 c");
+    TEST_WORDS(records("waiting", 4, 2), "3 l");
+    push("e", '2', 2000);
+    push("d", '2', 1000);
+    TEST_WORDS(records("delayed"), "2 d", "2 e");
+    take("a#1.1");
+    take("a#1.2");
+    TEST_WORDS(records("active", 1, 5), "2 a");
+}
+
+// --- reconnecting, and foreign keys -------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_session_that_reconnects_learns_of_its_grants)
+{
+    take("a#1.1");
+    take("a#1.2");
+    take("b#1.3");
+    push("x");
+    const words grants = resync("a", {"1", "a#1.1/15000", "2", "a#1.2/15000", "9", ""});
+    BOOST_TEST_REQUIRE(grants.size() == 3U);
+    BOOST_TEST(word(grants[0], 5) == "a#1.1/15000");
+    BOOST_TEST(grants[2] == "2 x");
+    // The second request does not wait any more, until it asks again.
+    push("y");
+    TEST_WORDS(heard(), "w:b#1 grant 2 y");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_keeps_its_place_when_it_reconnects)
+{
+    const std::string ticket =
+        word(call("take", {"w:", "a#1.1/15000", "0", "", "", "first", ""})[0], 3);
+    take("b#1.1");
+    resync("a", {"1", "a#1.1/15000"});
+    BOOST_TEST(take("c#1.1", "", "first", "", ticket) == "parked");
+    push("x");
+    TEST_WORDS(heard(), "w:c#1 grant 2 x", "w:b#1 due");
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_of_another_layout_is_left_alone)
+{
+    push("x");
+    store.run(words{"HSET", "jobs", "state", "2 x"});
+    const turnstile::test::redis_store before = store;
+    for (const std::string& name : turnstile::test::script_names())
+        if (name.starts_with("jobs_"))
+            BOOST_TEST(engine.run(store, name, keys, {"w:", "1", "1", "1", "1", "1"}).text ==
+                       "foreign");
+    BOOST_CHECK(store == before);
+}
+
+BOOST_AUTO_TEST_CASE(a_job_whose_record_is_missing_is_left_out)
+{
+    const std::string id = push("x");
+    push("y");
+    store.run(words{"HDEL", "jobs{jobs}", id});
+    take("a#1.1");
+    BOOST_TEST(record == "2 y");
+    push("z");
+    store.run(words{"DEL", "jobs{ready}2"});
+    BOOST_TEST(take("a#1.2") == "parked");
+    push("v");
+    TEST_WORDS(heard(), "w:a#1 grant 2 v");
+}
+
+// --- costs --------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_busy_worker_costs_eight_commands_for_each_job)
+{
+    for (int i = 0; i < 3; ++i)
+        push("x");
+    // Two of them are TIME, which lists two words.
+    BOOST_TEST(engine.effort() <= 7U);
+    take("a#1.1");
+    take("a#1.2", attempt);
+    BOOST_TEST(engine.effort() <= 11U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
