@@ -115,6 +115,11 @@ lock_keys gate_keys(std::string_view prefix, std::string_view kind, std::string_
     return keys_of(prefix, kind, name, {"", ".waiters", ".done"});
 }
 
+std::string job_queue_key(std::string_view prefix, std::string_view name)
+{
+    return keys_of(prefix, "jobs", name, {""})[0];
+}
+
 std::string wake_prefix(std::string_view prefix, int database)
 {
     return std::string(prefix) + ':' + std::to_string(database) + ":wake:";

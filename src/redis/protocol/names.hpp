@@ -43,6 +43,9 @@ using lock_keys = std::vector<std::string>;
 [[nodiscard]] lock_keys gate_keys(std::string_view prefix, std::string_view kind,
                                   std::string_view name);
 
+/// The declared key of a job queue.
+[[nodiscard]] std::string job_queue_key(std::string_view prefix, std::string_view name);
+
 /// The common prefix of the wake channels of a database.
 [[nodiscard]] std::string wake_prefix(std::string_view prefix, int database);
 

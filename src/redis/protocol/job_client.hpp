@@ -1,0 +1,304 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_PROTOCOL_JOB_CLIENT_HPP
+#define TURNSTILE_SRC_REDIS_PROTOCOL_JOB_CLIENT_HPP
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <turnstile/push_options.hpp>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "redis/protocol/clock_bound.hpp"
+
+namespace turnstile::redis::detail {
+
+/// The client's names of a queue, a worker that asks for a job, an attempt, and a call; never 0.
+using job_queue_id = std::uint64_t;
+using job_request_id = std::uint64_t;
+using job_attempt_id = std::uint64_t;
+using job_call_id = std::uint64_t;
+
+/// The scripts of job queues.
+enum class job_operation
+{
+    push,
+    take,
+    finish,
+    cancel,
+    renew,
+    fetch,
+    resync,
+    manage,
+    list,
+};
+
+/// The name of the script of an operation.
+[[nodiscard]] std::string_view name_of(job_operation op) noexcept;
+
+/// The properties of a queue.
+struct job_queue_options
+{
+    std::string key;
+    std::chrono::milliseconds lease{15000};
+    /// How long before its end a lease counts as expired.
+    std::chrono::milliseconds margin{50};
+};
+
+/// A script to run for a queue.
+struct job_command
+{
+    std::uint64_t number = 0;
+    job_operation op = job_operation::push;
+    std::string key;
+    std::vector<std::string> arguments;
+};
+
+/// The result of a request or a call.
+enum class job_result
+{
+    ok,
+    /// The attempt did not count any more.
+    lost,
+    /// The server may or may not have executed the command.
+    unknown,
+    /// There is no such dead letter.
+    missing,
+    foreign_layout,
+    wrong_type,
+    /// The keys cannot be read.
+    damaged,
+    /// The server refused to run the script.
+    refused,
+};
+
+/// A worker was granted a job.
+struct job_granted
+{
+    job_request_id request = 0;
+    job_attempt_id attempt = 0;
+    std::uint64_t id = 0;
+    std::uint64_t token = 0;
+    std::int64_t number = 0;
+    /// Whether the attempt has a time limit.
+    bool is_limited = false;
+    local_time expires{};
+    std::string payload;
+};
+
+/// A request has ended without a job.
+struct job_refused
+{
+    job_request_id request = 0;
+    job_result result = job_result::ok;
+    std::string text;
+};
+
+/// A call has ended. The answer consists of the first text of the script and the others.
+struct job_answered
+{
+    job_call_id call = 0;
+    job_result result = job_result::ok;
+    std::string text;
+    std::vector<std::string> answer;
+};
+
+/// An attempt does not count any more.
+struct job_lost
+{
+    job_attempt_id attempt = 0;
+};
+
+/// The lease of an attempt was renewed.
+struct job_renewed
+{
+    job_attempt_id attempt = 0;
+    local_time expires{};
+};
+
+/// An action that a client of job queues requests.
+using job_action =
+    std::variant<job_command, job_granted, job_refused, job_answered, job_lost, job_renewed>;
+
+/// The text in which the server stores a job; see lua/jobs/prologue.lua.
+[[nodiscard]] std::string job_record(const push_options& options, std::string_view payload);
+
+/// The payload and the level of a stored job; nothing if the text is no record.
+[[nodiscard]] std::optional<std::pair<std::string, job_priority>> parse_job_record(
+    std::string_view record);
+
+/// A word of a text, from 0.
+[[nodiscard]] std::string_view job_word(std::string_view text, std::size_t which) noexcept;
+
+/**
+ * The sans-io client of job queues: decides everything and performs nothing. Driven like @ref protocol_client.
+ *
+ * A request asks for a job: it is sent, and is granted a job by the answer or, if it has to wait, by a message.
+ * After a reconnect, the server first tells which requests were granted (resync); the others ask again with their
+ * tickets. A cancelled request is kept until no grant can arrive for it any more; such a grant is returned.
+ *
+ * An attempt is a job that was granted. Its lease is renewed, together with those of the other attempts of its queue.
+ */
+class job_client
+{
+public:
+    job_client(std::uint64_t nonce, std::string wake_prefix, std::int64_t drift);
+
+    [[nodiscard]] job_queue_id open_queue(job_queue_options options);
+
+    /// Asks for a job. Finishes an attempt before, unless it is 0.
+    job_request_id take(local_time now, job_queue_id queue, job_attempt_id finished = 0);
+
+    /// Ends a request without an action; a job that it is granted is returned.
+    void cancel(local_time now, job_request_id id);
+
+    /// Ends an attempt: see lua/jobs/finish.lua. The attempt has to be held.
+    job_call_id finish(local_time now, job_attempt_id id, std::string_view what,
+                       std::string error = {});
+
+    /// Makes the job of an attempt a dead letter, and asks for another one under the same request.
+    void bury(local_time now, job_request_id whose, job_attempt_id id, std::string reason);
+
+    /// Reports the progress of an attempt.
+    void progress(local_time now, job_attempt_id id, std::string value);
+
+    /// Runs a script of a queue: push, manage or list. @p arguments are those behind the prefix. If the connection
+    /// breaks, the call is repeated if that is harmless; otherwise its result is unknown.
+    job_call_id call(local_time now, job_queue_id queue, job_operation op,
+                     std::vector<std::string> arguments, bool is_harmless);
+
+    /// Ends a call without an action. Returns whether the server cannot know it.
+    bool abandon_call(job_call_id id);
+
+    [[nodiscard]] bool holds(job_attempt_id id) const { return attempts_.contains(id); }
+
+    void connected(local_time now, std::uint64_t incarnation, bool is_other_server);
+    void disconnected(local_time now);
+    void answered(local_time now, std::uint64_t number, const std::vector<std::string>& answer);
+    void refused(local_time now, std::uint64_t number, std::string_view text);
+    [[nodiscard]] static bool is_for_jobs(std::string_view text) noexcept;
+    void received(local_time now, std::string_view text);
+    void tick(local_time now);
+
+    [[nodiscard]] std::vector<job_action> take_actions() { return std::exchange(actions_, {}); }
+    [[nodiscard]] std::optional<local_time> next_tick() const;
+
+    /// Whether no request and no call needs the server.
+    [[nodiscard]] bool is_idle() const noexcept { return requests_.empty() && calls_.empty(); }
+
+private:
+    static constexpr local_time never = local_time::max();
+
+    struct queue_state
+    {
+        job_queue_options options;
+        clock_bound clock;
+        std::set<job_attempt_id> attempts;
+        /// When something has to be done for the queue at the latest.
+        local_time due = never;
+        local_time renew_at = never;
+        /// When the client asks what has become due.
+        local_time ask_at = never;
+        bool renewing = false;
+        bool has_progress = false;
+    };
+
+    struct request
+    {
+        job_queue_id queue = 0;
+        /// The attempt to finish: its text, whether it has notes, and why it is a dead letter.
+        std::string finishes;
+        bool has_notes = false;
+        std::string reason;
+        std::string how = "first";
+        /// The name under which the request may wait, and its ticket.
+        std::string worker;
+        std::string ticket = "0";
+        bool sent = false;
+        bool waits = false;
+        bool resyncs = false;
+        bool cancelled = false;
+        /// The attempt and the end of its lease, while its record is fetched.
+        std::string fetched;
+    };
+
+    struct attempt
+    {
+        job_queue_id queue = 0;
+        std::string text;
+        local_time expires{};
+        /// When its time limit ends by the server's clock.
+        local_time limit = never;
+        std::optional<std::string> progress;
+        bool has_notes = false;
+    };
+
+    struct call_state
+    {
+        job_queue_id queue = 0;
+        job_operation op = job_operation::push;
+        std::vector<std::string> arguments;
+        bool is_harmless = false;
+        bool awaited = true;
+        bool sent = false;
+    };
+
+    struct flight
+    {
+        job_operation op = job_operation::push;
+        job_queue_id queue = 0;
+        std::uint64_t whose = 0;
+        local_time sent{};
+        std::vector<std::uint64_t> others{};
+    };
+
+    void send(job_operation op, job_queue_id queue, std::uint64_t whose,
+              std::vector<std::string> arguments, std::vector<std::uint64_t> others = {});
+    void send_take(job_request_id id);
+    void send_call(job_call_id id);
+    void send_cancel(job_request_id id);
+    void send_renewal(job_queue_id id);
+    void send_resync(job_queue_id id);
+    void resend(const flight& flown);
+
+    void on_take(const flight& flown, const std::vector<std::string>& answer);
+    void on_renewal(const flight& flown, const std::vector<std::string>& answer);
+    void on_resync(const flight& flown, const std::vector<std::string>& answer);
+    void end_request(job_request_id id, job_result result, std::string_view text = {});
+    void grant(job_request_id id, std::string text, server_time now, server_time end,
+               std::string_view record);
+    void give_back(job_queue_id queue, std::string text);
+    void drop(job_attempt_id id);
+    void lose(job_attempt_id id);
+    void wake(queue_state& queue, local_time at);
+    [[nodiscard]] local_time expiry(const queue_state& queue, server_time end) const;
+    [[nodiscard]] std::string worker_name(job_request_id id, const queue_state& queue) const;
+
+    std::uint64_t nonce_;
+    std::string wake_prefix_;
+    std::int64_t drift_;
+    local_time now_{};
+    bool up_ = false;
+    std::uint64_t incarnation_ = 0;
+    std::uint64_t last_ = 0;
+    std::map<job_queue_id, queue_state> queues_;
+    std::map<job_request_id, request> requests_;
+    std::map<job_attempt_id, attempt> attempts_;
+    std::map<job_call_id, call_state> calls_;
+    std::map<std::uint64_t, flight> flights_;
+    // Commands that the server has refused for a moment.
+    std::multimap<local_time, flight> delayed_;
+    std::vector<job_action> actions_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

@@ -1,0 +1,342 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/protocol/job_client.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+// The client of job queues, without a server.
+
+namespace turnstile::test {
+namespace {
+
+using namespace redis::detail;
+using namespace std::chrono_literals;
+
+/// A client whose server, network and clock are controlled by the test.
+struct driven_jobs
+{
+    driven_jobs() { queue = machine.open_queue({"q", 15000ms, 50ms}); }
+
+    void connect(std::uint64_t incarnation = 1, bool is_other_server = false)
+    {
+        machine.connected(now, incarnation, is_other_server);
+        collect();
+    }
+    void disconnect()
+    {
+        commands.clear();
+        machine.disconnected(now);
+        collect();
+    }
+    job_request_id take(job_attempt_id finished = 0)
+    {
+        const job_request_id id = machine.take(now, queue, finished);
+        collect();
+        return id;
+    }
+    void cancel(job_request_id id)
+    {
+        machine.cancel(now, id);
+        collect();
+    }
+    void push()
+    {
+        machine.call(now, queue, job_operation::push, {"2 x", "2", "0", "", "0"}, false);
+        collect();
+    }
+    job_call_id finish(job_attempt_id id)
+    {
+        const job_call_id call = machine.finish(now, id, "finish");
+        collect();
+        return call;
+    }
+    /// Answers the oldest command.
+    void answer(std::vector<std::string> texts)
+    {
+        const job_command what = take_command();
+        machine.answered(now, what.number, texts);
+        collect();
+    }
+    void refuse(const std::string& error)
+    {
+        const job_command what = take_command();
+        machine.refused(now, what.number, error);
+        collect();
+    }
+    void receive(const std::string& text)
+    {
+        machine.received(now, text);
+        collect();
+    }
+    void pass(local_time span)
+    {
+        now += span;
+        while (machine.next_tick() && *machine.next_tick() <= now)
+        {
+            machine.tick(now);
+            collect();
+        }
+    }
+
+    /// A text of the server's clock, which shows the local time.
+    [[nodiscard]] std::string clock(local_time later = {}) const
+    {
+        return std::to_string((now + later).count());
+    }
+    [[nodiscard]] static std::string attempt(job_request_id request, const std::string& token = "7",
+                                             const std::string& limit = "0")
+    {
+        return "5 " + token + " 1 -- " + limit + " abc#1." + std::to_string(request) + "/15000";
+    }
+    [[nodiscard]] std::vector<std::string> job(job_request_id request) const
+    {
+        return {"job " + clock() + ' ' + clock(15s), attempt(request), "2 payload"};
+    }
+    /// Begins an attempt.
+    job_attempt_id start()
+    {
+        const job_request_id request = take();
+        answer(job(request));
+        BOOST_TEST_REQUIRE(granted.size() == 1U);
+        const job_attempt_id name = granted[0].attempt;
+        granted.clear();
+        return name;
+    }
+
+    job_command take_command()
+    {
+        BOOST_TEST_REQUIRE(!commands.empty());
+        const job_command what = commands.front();
+        commands.erase(commands.begin());
+        return what;
+    }
+    [[nodiscard]] std::string sent() const
+    {
+        std::string result;
+        for (const job_command& each : commands)
+            result.append(result.empty() ? "" : " ").append(name_of(each.op).substr(5));
+        return result;
+    }
+
+    job_client machine{0xABC, "w:", 1000};
+    job_queue_id queue = 0;
+    local_time now{1'000'000'000'000};
+    std::vector<job_command> commands;
+    std::vector<job_granted> granted;
+    std::vector<job_refused> refused;
+    std::vector<job_answered> answered;
+    std::vector<job_attempt_id> lost;
+
+private:
+    void collect()
+    {
+        for (const job_action& each : machine.take_actions())
+            if (const auto* command = std::get_if<job_command>(&each))
+                commands.push_back(*command);
+            else if (const auto* grant = std::get_if<job_granted>(&each))
+                granted.push_back(*grant);
+            else if (const auto* refusal = std::get_if<job_refused>(&each))
+                refused.push_back(*refusal);
+            else if (const auto* end = std::get_if<job_answered>(&each))
+                answered.push_back(*end);
+            else if (const auto* loss = std::get_if<job_lost>(&each))
+                lost.push_back(loss->attempt);
+    }
+};
+
+BOOST_FIXTURE_TEST_SUITE(redis_job_client, driven_jobs)
+
+BOOST_AUTO_TEST_CASE(records_can_be_read)
+{
+    const push_options usual;
+    BOOST_TEST(job_record(usual, "a b") == "2 a b");
+    const auto options =
+        push_options().attempts(3).timeout(7ms).deduplicate("x y").priority(job_priority::low);
+    BOOST_TEST(job_record(options, "a b") == "3,3,1000,60000,7,3 x ya b");
+    const auto read = parse_job_record(job_record(options, "a b"));
+    BOOST_TEST(read->first == "a b");
+    BOOST_CHECK(read->second == job_priority::low);
+    BOOST_TEST(!parse_job_record(""));
+    BOOST_TEST(!parse_job_record("4 x"));
+    BOOST_TEST(!parse_job_record("2,1,0,0,0,9 x"));
+}
+
+BOOST_AUTO_TEST_CASE(a_busy_worker_sends_one_command_for_each_job)
+{
+    connect();
+    const job_request_id first = take();
+    BOOST_TEST(sent() == "take");
+    answer(job(first));
+    BOOST_TEST(granted.at(0).payload == "payload");
+    BOOST_TEST(granted.at(0).token == 7U);
+    take(granted.at(0).attempt);
+    BOOST_TEST(sent() == "take");
+    BOOST_TEST(commands[0].arguments.at(3) == attempt(first));
+}
+
+BOOST_AUTO_TEST_CASE(a_waiting_worker_is_granted_a_job_by_message)
+{
+    connect();
+    const job_request_id request = take();
+    answer({"parked " + clock() + " 0 42"});
+    BOOST_TEST(!machine.next_tick());
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request) + " 2 a b");
+    BOOST_TEST(granted.at(0).payload == "a b");
+    // A large record is fetched.
+    const job_request_id other = take();
+    answer({"parked " + clock() + " 0 43"});
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(other));
+    BOOST_TEST(sent() == "fetch");
+    answer(job(other));
+    BOOST_TEST(granted.size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_of_a_cancelled_request_is_returned)
+{
+    connect();
+    const job_request_id request = take();
+    cancel(request);
+    BOOST_TEST(commands.size() == 1U);
+    answer(job(request));
+    BOOST_TEST(granted.empty());
+    BOOST_TEST(sent() == "finish");
+    BOOST_TEST(commands[0].arguments.at(2) == "r");
+    answer({"ok 1 0"});
+    BOOST_TEST(machine.is_idle());
+    // Also a grant that crosses the cancellation.
+    const job_request_id waits = take();
+    answer({"parked " + clock() + " 0 42"});
+    cancel(waits);
+    BOOST_TEST(sent() == "cancel");
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(waits) + " 2 x");
+    BOOST_TEST(sent() == "cancel finish");
+    BOOST_TEST(granted.empty());
+}
+
+BOOST_AUTO_TEST_CASE(leases_are_renewed_together_after_a_third)
+{
+    connect();
+    const job_attempt_id first = start();
+    const job_attempt_id second = start();
+    pass(4999ms);
+    BOOST_TEST(sent() == "");
+    pass(1ms);
+    BOOST_TEST(sent() == "renew");
+    BOOST_TEST(commands[0].arguments.size() == 2U + 2 * 2U);
+    answer({"ok " + clock() + " 0", "1", "0"});
+    BOOST_TEST(lost == std::vector<job_attempt_id>{second}, boost::test_tools::per_element());
+    pass(5s);
+    answer({"ok " + clock() + " 0", "1"});
+    BOOST_TEST(machine.holds(first));
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_that_is_not_renewed_is_lost_before_its_end)
+{
+    connect();
+    const job_attempt_id name = start();
+    disconnect();
+    pass(14900ms);
+    BOOST_TEST(machine.holds(name));
+    pass(50ms);
+    BOOST_TEST(lost.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_reconnect_asks_for_grants_that_got_lost)
+{
+    connect();
+    const job_request_id granted_one = take();
+    answer({"parked " + clock() + " 0 42"});
+    const job_request_id other = take();
+    answer({"parked " + clock() + " 0 43"});
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "resync");
+    answer({"ok " + clock() + " 0", attempt(granted_one), clock(15s), "2 x"});
+    BOOST_TEST(granted.at(0).request == granted_one);
+    BOOST_TEST(sent() == "take");
+    // The other one keeps its ticket.
+    BOOST_TEST(commands[0].arguments.at(1) == "abc#2." + std::to_string(other) + "/15000");
+    BOOST_TEST(commands[0].arguments.at(2) == "43");
+}
+
+BOOST_AUTO_TEST_CASE(a_finish_is_repeated_and_says_so)
+{
+    connect();
+    const job_call_id call = finish(start());
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "finish");
+    BOOST_TEST(commands[0].arguments.at(4) == "again");
+    disconnect();
+    connect(3, true);
+    BOOST_TEST(commands[0].arguments.at(4) == "unsure");
+    answer({"unknown 1 0"});
+    BOOST_TEST(answered.at(0).call == call);
+    BOOST_CHECK(answered.at(0).result == job_result::unknown);
+}
+
+BOOST_AUTO_TEST_CASE(a_push_is_not_repeated)
+{
+    connect();
+    push();
+    disconnect();
+    BOOST_CHECK(answered.at(0).result == job_result::unknown);
+    // One that was not sent waits for the connection.
+    push();
+    connect(2);
+    BOOST_TEST(sent() == "push");
+}
+
+BOOST_AUTO_TEST_CASE(a_session_asks_when_something_is_due)
+{
+    connect();
+    take();
+    answer({"parked " + clock() + ' ' + clock(3s) + " 42"});
+    pass(2999ms);
+    BOOST_TEST(sent() == "");
+    pass(2ms);
+    BOOST_TEST(sent() == "renew");
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(!machine.next_tick());
+    receive("job q due " + clock() + ' ' + clock(1s));
+    pass(1001ms);
+    BOOST_TEST(sent() == "renew");
+}
+
+BOOST_AUTO_TEST_CASE(errors_are_told_apart)
+{
+    connect();
+    for (const auto& [text, result] :
+         {std::pair<std::string, job_result>("WRONGTYPE Operation", job_result::wrong_type),
+          {"ERR user_script:9: attempt to perform arithmetic", job_result::damaged},
+          {"NOPERM no", job_result::refused}})
+    {
+        refused.clear();
+        take();
+        refuse(text);
+        BOOST_TEST_REQUIRE(refused.size() == 1U);
+        BOOST_CHECK(refused[0].result == result);
+    }
+    refused.clear();
+    take();
+    answer({"foreign"});
+    BOOST_CHECK(refused.at(0).result == job_result::foreign_layout);
+    // A temporary error is no answer.
+    take();
+    refuse("LOADING Redis is loading the dataset in memory");
+    BOOST_TEST(refused.size() == 1U);
+    pass(100ms);
+    BOOST_TEST(sent() == "take");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace turnstile::test
