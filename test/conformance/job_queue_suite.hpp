@@ -785,13 +785,14 @@ TURNSTILE_JOB_TEST(a_body_that_returns_finishes_its_job)
         [&]() -> typename decltype(t)::task
         {
             co_await t.push_all("ab");
-            co_await with_job(t.queue, [&](const job_type& job) { t.told += job.payload(); });
-            co_await with_job(t.queue,
-                              [&](const job_type& job) -> typename decltype(t)::task
-                              {
-                                  t.told += job.payload();
-                                  co_return;
-                              });
+            co_await turnstile::with_job(t.queue,
+                                         [&](const job_type& job) { t.told += job.payload(); });
+            co_await turnstile::with_job(t.queue,
+                                         [&](const job_type& job) -> typename decltype(t)::task
+                                         {
+                                             t.told += job.payload();
+                                             co_return;
+                                         });
             BOOST_TEST(co_await t.counts() == "0000");
         });
     BOOST_TEST(t.told == "ab");
@@ -807,8 +808,8 @@ TURNSTILE_JOB_TEST(a_body_that_throws_fails_its_job)
             co_await t.push_all("ab", turnstile::push_options().attempts(1));
             const auto disk = [](const job_type&) { throw std::runtime_error("no disk"); };
             const auto seven = [](const job_type&) { throw 7; };
-            BOOST_CHECK_THROW(co_await with_job(t.queue, disk), std::runtime_error);
-            BOOST_CHECK_THROW(co_await with_job(t.queue, seven), int);
+            BOOST_CHECK_THROW(co_await turnstile::with_job(t.queue, disk), std::runtime_error);
+            BOOST_CHECK_THROW(co_await turnstile::with_job(t.queue, seven), int);
             const auto letters = co_await t.queue.async_list(turnstile::job_state::dead, 0, 10);
             BOOST_TEST_REQUIRE(letters.size() == 2U);
             BOOST_TEST(letters[0].error == "no disk");
@@ -825,8 +826,8 @@ TURNSTILE_JOB_TEST(a_body_may_end_the_attempt_itself)
         [&]() -> typename decltype(t)::task
         {
             co_await t.push_all("a", turnstile::push_options().attempts(1));
-            co_await with_job(t.queue, [&](job_type& job) -> typename decltype(t)::task
-                              { co_await job.async_fail("not today"); });
+            co_await turnstile::with_job(t.queue, [&](job_type& job) -> typename decltype(t)::task
+                                         { co_await job.async_fail("not today"); });
             const auto letter = co_await t.only(turnstile::job_state::dead);
             BOOST_TEST(letter.error == "not today");
         });
@@ -850,7 +851,7 @@ TURNSTILE_JOB_TEST(a_cancelled_body_returns_its_job)
             };
             auto worker = [&]() -> typename decltype(t)::task
             {
-                const auto [failure] = co_await with_job(t.queue, body, asio::as_tuple);
+                const auto [failure] = co_await turnstile::with_job(t.queue, body, asio::as_tuple);
                 BOOST_TEST(bool(failure));
                 t.told += 'c';
             };
@@ -887,7 +888,7 @@ TURNSTILE_JOB_TEST(a_body_is_cancelled_when_its_attempt_is_lost)
             };
             try
             {
-                co_await with_job(t.queue, body);
+                co_await turnstile::with_job(t.queue, body);
                 BOOST_ERROR("the loss was not reported");
             }
             catch (const turnstile::system_error& thrown)

@@ -23,6 +23,8 @@ struct config;
 struct lock_status;
 
 template <class T>
+class job_queue;
+template <class T>
 class monitor;
 
 }  // namespace turnstile::redis

@@ -58,6 +58,9 @@ session_engine::session_engine(boost::asio::any_io_executor strand, config setti
     , gates_(strand_, connection_, client_.nonce(),
              wake_prefix(settings_.prefix, settings_.database), drift_of(settings_),
              static_cast<gate_engine::owner&>(*this))
+    , jobs_(strand_, connection_, client_.nonce(),
+            wake_prefix(settings_.prefix, settings_.database), drift_of(settings_),
+            static_cast<job_engine::owner&>(*this))
     , timer_(strand_)
     , close_timer_(strand_)
     , announcement_timer_(strand_)
@@ -330,6 +333,31 @@ void session_engine::forget_gate(gate_handle& gate)
     gates_.forget(gate);
 }
 
+void session_engine::start_next(const std::shared_ptr<job_wait>& wait)
+{
+    jobs_.next(wait, is_closed_     ? make_error_code(errc::session_closed)
+                     : is_hopeless_ ? obstacle_
+                                    : error_code());
+}
+
+void session_engine::start_job_call(const std::shared_ptr<job_call>& what)
+{
+    jobs_.call(what, is_closed_     ? make_error_code(errc::session_closed)
+                     : is_hopeless_ ? obstacle_
+                                    : error_code());
+}
+
+void session_engine::end_job(const std::shared_ptr<held_job>& held, const char* what,
+                             std::string error, const listener& done)
+{
+    jobs_.end(held, what, std::move(error), done);
+}
+
+void session_engine::report_progress(const held_job& held, std::string value)
+{
+    jobs_.progress(held, std::move(value));
+}
+
 void session_engine::ready(listener done)
 {
     if (is_closed_)
@@ -368,6 +396,7 @@ void session_engine::close(listener done)
                 self->end_close(errc::unknown_outcome);
         });
     gates_.finish_all(errc::session_closed, errc::unknown_outcome);
+    jobs_.finish_all(errc::session_closed, errc::unknown_outcome);
     perform();
 }
 
@@ -379,6 +408,7 @@ void session_engine::end_close(error_code error)
     announcement_timer_.cancel();
     timer_.cancel();
     gates_.stop();
+    jobs_.stop();
     if (replicas_)
         replicas_->close();
     connection_.close([self = shared_from_this(), error] { tell(self->closing_, error); });
@@ -400,6 +430,7 @@ void session_engine::abandon()
         finish_shrinking(shrinking_.begin()->first, ~std::uint64_t(), aborted);
     abort_calls(aborted);
     gates_.finish_all(aborted, aborted);
+    jobs_.finish_all(aborted, aborted);
     if (!is_over_)
         end_close(aborted);
 }

@@ -28,6 +28,7 @@
 #include "redis/session/completion.hpp"
 #include "redis/session/gate_engine.hpp"
 #include "redis/session/held_lock.hpp"
+#include "redis/session/job_engine.hpp"
 #include "redis/session/replica_watch.hpp"
 #include "redis/transport/connection.hpp"
 
@@ -100,7 +101,8 @@ using caller = std::shared_ptr<completion<error_code, std::int64_t>>;
 class session_engine final : public std::enable_shared_from_this<session_engine>,
                              private connection::observer,
                              private replica_watch::observer,
-                             private gate_engine::owner
+                             private gate_engine::owner,
+                             private job_engine::owner
 {
 public:
     session_engine(boost::asio::any_io_executor strand, config settings);
@@ -124,6 +126,13 @@ public:
     void start_gate_call(const gate_engine::operation& operation);
     void cancel_gate_call(const gate_engine::operation& operation);
     void forget_gate(gate_handle& gate);
+    void start_next(const std::shared_ptr<job_wait>& wait);
+    void cancel_next(const std::shared_ptr<job_wait>& wait) { jobs_.cancel(wait); }
+    void start_job_call(const std::shared_ptr<job_call>& what);
+    void end_job(const std::shared_ptr<held_job>& held, const char* what, std::string error,
+                 const listener& done);
+    void report_progress(const held_job& held, std::string value);
+    void forget_jobs(job_queue_handle& queue) { jobs_.forget(queue); }
     /// Receives the result of a script that was run once: an error, or the texts of its reply.
     using script_handler = std::function<void(error_code, const std::vector<std::string>&)>;
 
@@ -162,6 +171,14 @@ private:
     }
     void gates_answered(const reply& answer) override;
     [[nodiscard]] error_code why_unreachable() const override;
+
+    // Requests of the job queues.
+    void jobs_have_acted() override { perform(); }
+    void jobs_report(error_code code, const std::string& key, const std::string& text) override
+    {
+        report(code, key, text);
+    }
+    void jobs_answered(const reply& answer) override { gates_answered(answer); }
 
     // Actions of the client.
     void perform();
@@ -207,6 +224,7 @@ private:
     protocol_client client_;
     connection connection_;
     gate_engine gates_;
+    job_engine jobs_;
     /// Made for the first operation with durability.
     std::unique_ptr<replica_watch> replicas_;
     std::string run_id_;

@@ -143,6 +143,7 @@ void session_engine::connected(std::uint64_t incarnation, const server_info& ser
     announce();
     client_.connected(boot_time(), incarnation, {server.run_id, server.now, server.started});
     gates_.connected(incarnation);
+    jobs_.connected(incarnation, is_other_server_);
     tell_ready({});
     perform();
     if (replicas_)
@@ -158,6 +159,7 @@ void session_engine::disconnected(error_code why)
     announcement_timer_.cancel();
     client_.disconnected(boot_time());
     gates_.disconnected();
+    jobs_.disconnected();
     tell_ready(why);
     // The client's pending actions come first: a transaction may have been executed.
     perform();
@@ -189,6 +191,8 @@ void session_engine::fail_hopeless()
             whose.second->complete(
                 client_.abandon_call(call) ? obstacle_ : make_error_code(errc::unknown_outcome), 0);
     gates_.fail_hopeless(obstacle_, is_hopeless_);
+    if (is_hopeless_)
+        jobs_.fail_hopeless(obstacle_);
     perform();
 }
 
@@ -203,6 +207,8 @@ void session_engine::message(std::string_view payload)
 {
     if (gate_client::is_for_gates(payload))
         return gates_.received(payload);
+    if (job_client::is_for_jobs(payload))
+        return jobs_.received(payload);
     client_.received(boot_time(), payload);
     perform();
 }

@@ -1,0 +1,369 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_REDIS_DETAIL_JOB_HPP
+#define TURNSTILE_REDIS_DETAIL_JOB_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <turnstile/error.hpp>
+#include <turnstile/job.hpp>
+#include <turnstile/lock_guard.hpp>
+#include <turnstile/push_options.hpp>
+#include <turnstile/redis/detail/described.hpp>
+#include <turnstile/redis/detail/erased_handler.hpp>
+#include <turnstile/redis/detail/mapped_handler.hpp>
+#include <turnstile/redis/session.hpp>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+// The parts of a job queue that do not depend on the type of the payload, and its conversion to text.
+
+namespace turnstile::redis::detail {
+
+class job_queue_handle;
+class held_job;
+
+/// Reads a payload. Throws an exception whose text is the reason if it cannot.
+using job_reader = std::function<std::shared_ptr<const void>(std::string)>;
+
+/// An attempt that a worker holds, or nothing.
+class job_hold
+{
+public:
+    job_hold() noexcept = default;
+    explicit job_hold(std::shared_ptr<held_job> held) noexcept
+        : held_(std::move(held))
+    {
+    }
+    job_hold(job_hold&&) noexcept = default;
+    job_hold& operator=(job_hold&&) noexcept = default;
+    /// A hold whose handler is destroyed returns its job.
+    ~job_hold() { release(); }
+
+    [[nodiscard]] bool is_empty() const noexcept { return !held_; }
+    [[nodiscard]] bool valid() const noexcept;
+    [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept;
+    [[nodiscard]] const void* payload() const noexcept;
+    [[nodiscard]] job_id id() const noexcept;
+    [[nodiscard]] std::ptrdiff_t attempt() const noexcept;
+    [[nodiscard]] std::uint64_t fencing_token() const noexcept;
+    void progress(double fraction) noexcept;
+
+    /// Returns the job in the background.
+    void release() noexcept;
+
+    [[nodiscard]] std::shared_ptr<held_job> take() noexcept
+    {
+        return std::exchange(held_, nullptr);
+    }
+    [[nodiscard]] const std::shared_ptr<held_job>& held() const noexcept { return held_; }
+
+private:
+    std::shared_ptr<held_job> held_;
+};
+
+using hold_handler = erased_handler<void(error_code, job_hold)>;
+using answer_handler = erased_handler<void(error_code, std::vector<std::string>)>;
+using end_handler = erased_handler<void(error_code)>;
+
+/// Makes a queue. Throws if the name is invalid.
+[[nodiscard]] std::shared_ptr<job_queue_handle> make_job_queue(const session& owner,
+                                                               std::string_view name,
+                                                               job_reader reader);
+
+/// Completes the waiting workers with `operation_aborted`.
+void forget(const std::shared_ptr<job_queue_handle>& queue) noexcept;
+
+[[nodiscard]] boost::asio::any_io_executor executor_of(const job_queue_handle& queue) noexcept;
+[[nodiscard]] const std::string& name_of(const job_queue_handle& queue) noexcept;
+
+/// The executor of the queue of an attempt; the system executor if there is none.
+[[nodiscard]] boost::asio::any_io_executor executor_of(const std::shared_ptr<held_job>& held);
+
+/// Waits for a job.
+void start_next(const std::shared_ptr<job_queue_handle>& queue, hold_handler handler);
+
+/// Finishes a job and waits for the next one. @p held may be null.
+void start_finish_and_next(const std::shared_ptr<held_job>& held, hold_handler handler);
+
+/// Ends an attempt: `finish`, `f` (failed) or `a` (abandoned). @p held may be null.
+void start_end(const std::shared_ptr<held_job>& held, const char* what, std::string error,
+               end_handler handler);
+
+/// Adds a job, unless @p error is set. The payload is text.
+void start_push(const std::shared_ptr<job_queue_handle>& queue, error_code error,
+                std::string payload, const push_options& options, answer_handler handler);
+
+/// Runs the script `manage`, or `list`, unless @p error is set.
+void start_job_call(const std::shared_ptr<job_queue_handle>& queue, error_code error,
+                    std::vector<std::string> arguments, answer_handler handler);
+
+/// The number in the third word of an answer; 0 if there is none.
+struct to_job_number
+{
+    std::uint64_t operator()(const std::vector<std::string>& answer) const noexcept;
+};
+
+struct to_job_counts
+{
+    job_counts operator()(const std::vector<std::string>& answer) const noexcept;
+};
+
+/// The jobs in an answer, with their payloads as text.
+[[nodiscard]] std::vector<job_info<std::string>> job_list(job_state state,
+                                                          const std::vector<std::string>& answer);
+
+/// How payloads are stored: a text as it is, a described struct as JSON.
+template <class T>
+struct job_payload
+{
+    static_assert(structure<T>, "the payload of a job queue over Redis is a std::string, or a "
+                                "struct described with Boost.Describe");
+
+    static std::string write(const T& value)
+    {
+        expect_storable<T>();
+        std::string text;
+        write_json("payload", text, value);
+        return text;
+    }
+
+    static T read(const std::string& text)
+    {
+        T value{};
+        read_json("payload", parse_json({"payload", text}), value);
+        return value;
+    }
+};
+
+template <>
+struct job_payload<std::string>
+{
+    static std::string write(std::string value) { return value; }
+    static std::string read(std::string text) { return text; }
+};
+
+template <class T>
+struct to_job_list
+{
+    job_state state;
+
+    std::vector<job_info<T>> operator()(const std::vector<std::string>& answer) const
+    {
+        std::vector<job_info<T>> result;
+        for (auto& each : job_list(state, answer))
+        {
+            job_info<T>& added = result.emplace_back();
+            added.id = each.id;
+            added.state = each.state;
+            added.priority = each.priority;
+            added.attempt = each.attempt;
+            added.progress = each.progress;
+            added.failure = each.failure;
+            added.error = std::move(each.error);
+            try
+            {
+                if (each.payload)
+                    added.payload = job_payload<T>::read(std::move(*each.payload));
+            }
+            catch (const system_error&)
+            {
+                // What is stored is not a payload.
+                added.payload.reset();
+            }
+        }
+        return result;
+    }
+};
+
+/// Makes a job from a hold.
+template <class Job>
+struct to_job
+{
+    Job operator()(job_hold hold) const
+    {
+        if (hold.is_empty())
+            return Job();
+        return turnstile::detail::guard_access::make<Job>(
+            typename Job::queue_type::grant_type(std::move(hold)));
+    }
+};
+
+/// Starts an operation on a queue; a function maps the answer to the result.
+class initiate_job_call
+{
+public:
+    using executor_type = boost::asio::any_io_executor;
+
+    explicit initiate_job_call(const std::shared_ptr<job_queue_handle>& queue) noexcept
+        : queue_(&queue)
+    {
+    }
+
+    [[nodiscard]] executor_type get_executor() const noexcept { return executor_of(**queue_); }
+
+    template <class Handler, class Map>
+    void operator()(Handler&& handler, error_code error, std::vector<std::string> arguments,
+                    Map map) const
+    {
+        start_job_call(*queue_, error, std::move(arguments),
+                       {mapped_handler<std::decay_t<Handler>, Map>(std::forward<Handler>(handler),
+                                                                   std::move(map)),
+                        get_executor()});
+    }
+
+    template <class Handler>
+    void operator()(Handler&& handler, error_code error, std::vector<std::string> arguments) const
+    {
+        start_job_call(*queue_, error, std::move(arguments),
+                       {resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
+                        get_executor()});
+    }
+
+    template <class Handler>
+    void operator()(Handler&& handler, error_code error, std::string payload,
+                    const push_options& options) const
+    {
+        start_push(*queue_, error, std::move(payload), options,
+                   {mapped_handler<std::decay_t<Handler>, to_job_number>(
+                        std::forward<Handler>(handler), to_job_number()),
+                    get_executor()});
+    }
+
+private:
+    const std::shared_ptr<job_queue_handle>* queue_;
+};
+
+template <class Job>
+class initiate_next
+{
+public:
+    using executor_type = boost::asio::any_io_executor;
+
+    explicit initiate_next(const std::shared_ptr<job_queue_handle>& queue) noexcept
+        : queue_(&queue)
+    {
+    }
+
+    [[nodiscard]] executor_type get_executor() const noexcept { return executor_of(**queue_); }
+
+    template <class Handler>
+    void operator()(Handler&& handler) const
+    {
+        start_next(*queue_, {mapped_handler<std::decay_t<Handler>, to_job<Job>>(
+                                 std::forward<Handler>(handler), to_job<Job>()),
+                             get_executor()});
+    }
+
+private:
+    const std::shared_ptr<job_queue_handle>* queue_;
+};
+
+/// Base of the initiations that end an attempt.
+class initiate_job_end
+{
+public:
+    using executor_type = boost::asio::any_io_executor;
+
+    explicit initiate_job_end(job_hold& hold) noexcept
+        : hold_(&hold)
+    {
+    }
+
+    [[nodiscard]] executor_type get_executor() const { return executor_of(hold_->held()); }
+
+    template <class Handler>
+    void operator()(Handler&& handler, const char* what, std::string error) const
+    {
+        const auto executor = get_executor();
+        start_end(hold_->take(), what, std::move(error),
+                  {std::forward<Handler>(handler), executor});
+    }
+
+    template <class Handler, class Map>
+    void operator()(Handler&& handler, Map map) const
+    {
+        const auto executor = get_executor();
+        start_finish_and_next(hold_->take(), {mapped_handler<std::decay_t<Handler>, Map>(
+                                                  std::forward<Handler>(handler), std::move(map)),
+                                              executor});
+    }
+
+private:
+    job_hold* hold_;
+};
+
+/// The content of a job: an attempt, or nothing.
+template <class T>
+class redis_job
+{
+public:
+    redis_job() noexcept = default;
+    explicit redis_job(job_hold hold) noexcept
+        : hold_(std::move(hold))
+    {
+    }
+
+    [[nodiscard]] bool is_empty() const noexcept { return hold_.is_empty(); }
+    [[nodiscard]] bool valid() const noexcept { return hold_.valid(); }
+    [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return hold_.lost(); }
+    [[nodiscard]] const T& payload() const noexcept
+    {
+        return *static_cast<const T*>(hold_.payload());
+    }
+    [[nodiscard]] job_id id() const noexcept { return hold_.id(); }
+    [[nodiscard]] std::ptrdiff_t attempt() const noexcept { return hold_.attempt(); }
+    [[nodiscard]] std::uint64_t fencing_token() const noexcept { return hold_.fencing_token(); }
+    void progress(double fraction) noexcept { hold_.progress(fraction); }
+    void release() noexcept { hold_.release(); }
+
+    template <class CompletionToken>
+    static auto async_finish(redis_job& grant, CompletionToken&& token)
+    {
+        return grant.end("finish", {}, std::forward<CompletionToken>(token));
+    }
+
+    template <class CompletionToken>
+    static auto async_fail(redis_job& grant, std::string error, CompletionToken&& token)
+    {
+        return grant.end("f", std::move(error), std::forward<CompletionToken>(token));
+    }
+
+    template <class CompletionToken>
+    static auto async_release(redis_job& grant, CompletionToken&& token)
+    {
+        return grant.end("a", {}, std::forward<CompletionToken>(token));
+    }
+
+    template <class Job, class CompletionToken>
+    static auto async_finish_and_next(redis_job& grant, CompletionToken&& token)
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code, Job)>(
+            initiate_job_end(grant.hold_), token, to_job<Job>());
+    }
+
+private:
+    template <class CompletionToken>
+    auto end(const char* what, std::string error, CompletionToken&& token)
+    {
+        return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+            initiate_job_end(hold_), token, what, std::move(error));
+    }
+
+    job_hold hold_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

@@ -1,0 +1,263 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/system_executor.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <turnstile/redis/error.hpp>
+#include <turnstile/redis/job_queue.hpp>
+
+#include "redis/objects/lock_support.hpp"
+#include "redis/session/job_engine.hpp"
+#include "redis/session/session_core.hpp"
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+/// The numbers of an answer behind its first word.
+std::uint64_t number_at(const std::vector<std::string>& answer, std::size_t which) noexcept
+{
+    std::uint64_t number = 0;
+    if (answer.empty())
+        return number;
+    const std::string_view word = job_word(answer[0], which);
+    std::from_chars(word.data(), word.data() + word.size(), number);
+    return number;
+}
+
+job_failure failure_of(char letter) noexcept
+{
+    switch (letter)
+    {
+    case 'f':
+        return job_failure::failed;
+    case 'a':
+        return job_failure::abandoned;
+    case 't':
+        return job_failure::timed_out;
+    default:
+        return job_failure::none;
+    }
+}
+
+void start(const std::shared_ptr<job_wait>& wait)
+{
+    session_core& core = *wait->queue->core;
+    if (auto slot = wait->done.slot(); slot.is_connected())
+        slot.assign(
+            [weak = std::weak_ptr(wait)](boost::asio::cancellation_type type)
+            {
+                const auto cancelled = weak.lock();
+                if (cancelled && type != boost::asio::cancellation_type::none)
+                    cancelled->queue->core->post([cancelled](session_engine& engine)
+                                                 { engine.cancel_next(cancelled); });
+            });
+    if (!core.post([wait](session_engine& engine) { engine.start_next(wait); }))
+        wait->done.complete(errc::session_closed, {});
+}
+
+void start(const std::shared_ptr<job_call>& what, error_code error)
+{
+    if (error)
+        what->done->complete(error, {});
+    else if (!what->queue->core->post([what](session_engine& engine)
+                                      { engine.start_job_call(what); }))
+        what->done->complete(errc::session_closed, {});
+}
+
+}  // namespace
+
+// --- holds --------------------------------------------------------------------------------------
+
+bool job_hold::valid() const noexcept
+{
+    return held_ && held_->valid();
+}
+
+boost::asio::cancellation_slot job_hold::lost() const noexcept
+{
+    return held_ ? held_->lost_slot() : boost::asio::cancellation_slot();
+}
+
+const void* job_hold::payload() const noexcept
+{
+    return held_->payload.get();
+}
+
+job_id job_hold::id() const noexcept
+{
+    return held_ ? held_->id : 0;
+}
+
+std::ptrdiff_t job_hold::attempt() const noexcept
+{
+    return held_ ? static_cast<std::ptrdiff_t>(held_->number) : 0;
+}
+
+std::uint64_t job_hold::fencing_token() const noexcept
+{
+    return held_ ? held_->token : 0;
+}
+
+void job_hold::progress(double fraction) noexcept
+{
+    if (!held_)
+        return;
+    std::array<char, 32> text{};
+    const double value = std::isnan(fraction) ? 0 : std::clamp(fraction, 0.0, 1.0);
+    char* const end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+    held_->queue->core->post([held = held_, told = std::string(text.data(), end)](
+                                 session_engine& engine) { engine.report_progress(*held, told); });
+}
+
+void job_hold::release() noexcept
+{
+    if (const auto held = take())
+    {
+        held->end();
+        held->queue->core->post([held](session_engine& engine)
+                                { engine.end_job(held, "a", {}, nullptr); });
+    }
+}
+
+// --- operations ---------------------------------------------------------------------------------
+
+std::shared_ptr<job_queue_handle> make_job_queue(const session& owner, std::string_view name,
+                                                 job_reader reader)
+{
+    check_name(name);
+    const auto& core = session_access::core(owner);
+    job_queue_options options;
+    options.key = job_queue_key(core->settings.prefix, name);
+    options.lease = core->settings.lease;
+    options.margin = std::min(core->settings.loss_margin, core->settings.lease / 4);
+    return std::make_shared<job_queue_handle>(core, std::string(name), std::move(options),
+                                              std::move(reader));
+}
+
+void forget(const std::shared_ptr<job_queue_handle>& queue) noexcept
+{
+    queue->core->post([queue](session_engine& engine) { engine.forget_jobs(*queue); });
+}
+
+boost::asio::any_io_executor executor_of(const job_queue_handle& queue) noexcept
+{
+    return queue.core->fallback();
+}
+
+const std::string& name_of(const job_queue_handle& queue) noexcept
+{
+    return queue.name;
+}
+
+boost::asio::any_io_executor executor_of(const std::shared_ptr<held_job>& held)
+{
+    if (held)
+        return held->queue->core->fallback();
+    return boost::asio::system_executor();
+}
+
+void start_next(const std::shared_ptr<job_queue_handle>& queue, hold_handler handler)
+{
+    start(std::make_shared<job_wait>(queue, nullptr, std::move(handler)));
+}
+
+void start_finish_and_next(const std::shared_ptr<held_job>& held, hold_handler handler)
+{
+    if (!held)
+    {
+        completion<error_code, job_hold>(std::move(handler))
+            .complete(turnstile::errc::empty_guard, {});
+        return;
+    }
+    held->end();
+    start(std::make_shared<job_wait>(held->queue, held, std::move(handler)));
+}
+
+void start_end(const std::shared_ptr<held_job>& held, const char* what, std::string error,
+               end_handler handler)
+{
+    const auto done = std::make_shared<completion<error_code>>(std::move(handler));
+    if (!held)
+    {
+        done->complete(turnstile::errc::empty_guard);
+        return;
+    }
+    held->end();
+    if (!held->queue->core->post(
+            [held, what, error = std::move(error), done](session_engine& engine)
+            { engine.end_job(held, what, error, done); }))
+        done->complete(errc::session_closed);
+}
+
+void start_push(const std::shared_ptr<job_queue_handle>& queue, error_code error,
+                std::string payload, const push_options& options, answer_handler handler)
+{
+    const auto call = std::make_shared<job_call>();
+    call->queue = queue;
+    call->done = std::make_shared<job_call::done_type>(std::move(handler));
+    call->arguments = {
+        job_record(options, payload), std::to_string(1 + static_cast<int>(options.priority())),
+        std::to_string(options.delay().count()), options.deduplication_id().value_or(""),
+        std::to_string(options.window().count())};
+    start(call, error);
+}
+
+void start_job_call(const std::shared_ptr<job_queue_handle>& queue, error_code error,
+                    std::vector<std::string> arguments, answer_handler handler)
+{
+    const auto call = std::make_shared<job_call>();
+    call->queue = queue;
+    call->done = std::make_shared<job_call::done_type>(std::move(handler));
+    const std::string& what = arguments.at(0);
+    const bool manages = what == "pause" || what == "resume" || what == "limit";
+    const bool removes = what == "retry" || what == "drain" || what == "purge";
+    call->op = manages || removes ? job_operation::manage : job_operation::list;
+    call->is_harmless = !removes;
+    call->arguments = std::move(arguments);
+    start(call, error);
+}
+
+// --- answers ------------------------------------------------------------------------------------
+
+std::uint64_t to_job_number::operator()(const std::vector<std::string>& answer) const noexcept
+{
+    return number_at(answer, 2);
+}
+
+job_counts to_job_counts::operator()(const std::vector<std::string>& answer) const noexcept
+{
+    return {number_at(answer, 3), number_at(answer, 4), number_at(answer, 5), number_at(answer, 6),
+            number_at(answer, 2) == 1};
+}
+
+std::vector<job_info<std::string>> job_list(job_state state, const std::vector<std::string>& answer)
+{
+    std::vector<job_info<std::string>> result;
+    for (std::size_t i = 1; i + 3 < answer.size(); i += 4)
+    {
+        const std::vector<std::string> entry{answer[i]};
+        job_info<std::string>& each = result.emplace_back();
+        each.state = state;
+        each.id = number_at(entry, 0);
+        const bool is_active = state == job_state::active;
+        each.attempt = static_cast<std::ptrdiff_t>(number_at(entry, is_active ? 2 : 1));
+        const std::string_view failure = job_word(entry[0], is_active ? 3 : 2);
+        each.failure = failure_of(failure.empty() ? '-' : failure[0]);
+        if (auto job = parse_job_record(answer[i + 1]))
+        {
+            each.payload = std::move(job->first);
+            each.priority = job->second;
+        }
+        each.progress = std::strtod(answer[i + 2].c_str(), nullptr);
+        each.error = answer[i + 3];
+    }
+    return result;
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,389 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/session/job_engine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/error.hpp>
+#include <exception>
+#include <turnstile/redis/error.hpp>
+#include <variant>
+
+#include "redis/transport/diagnosis.hpp"
+#include "redis/transport/scripts.hpp"
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+const script& script_of(job_operation op)
+{
+    const auto all = scripts();
+    const auto found = std::ranges::find(all, name_of(op), &script::name);
+    // A test ensures that each operation has a file.
+    if (found == all.end())
+        std::terminate();
+    return *found;
+}
+
+error_code error_of(job_result result)
+{
+    switch (result)
+    {
+    case job_result::ok:
+        return {};
+    case job_result::lost:
+        return turnstile::errc::lost;
+    case job_result::unknown:
+        return errc::unknown_outcome;
+    case job_result::missing:
+        return turnstile::errc::unknown_job;
+    case job_result::foreign_layout:
+        return errc::foreign_layout;
+    case job_result::wrong_type:
+        return errc::wrong_type;
+    case job_result::damaged:
+        return errc::bad_state;
+    case job_result::refused:
+        break;
+    }
+    return errc::server_error;
+}
+
+std::vector<std::string> leaves_of(const reply& answer)
+{
+    std::vector<std::string> result;
+    result.reserve(answer.nodes.size());
+    for (const node& each : answer.nodes)
+        if (each.type != node::kind::array)
+            result.push_back(each.text);
+    return result;
+}
+
+}  // namespace
+
+job_engine::job_engine(const boost::asio::any_io_executor& strand, connection& wire,
+                       std::uint64_t nonce, std::string wake_prefix, std::int64_t drift, owner& who)
+    : client_(nonce, std::move(wake_prefix), drift)
+    , connection_(&wire)
+    , owner_(&who)
+    , strand_(strand)
+    , timer_(strand)
+{
+}
+
+// --- operations ---------------------------------------------------------------------------------
+
+job_queue_id job_engine::name_of(job_queue_handle& queue)
+{
+    if (queue.id == 0)
+        queue.id = client_.open_queue(queue.options);
+    return queue.id;
+}
+
+void job_engine::next(const std::shared_ptr<job_wait>& wait, error_code obstacle)
+{
+    const auto former = std::exchange(wait->finishes, nullptr);
+    if (former)
+        held_.erase(former->name);
+    // The lease may have expired before this ran on the strand.
+    if (former && !client_.holds(former->name))
+        return finish(wait, turnstile::errc::lost, {});
+    if (obstacle)
+        return finish(wait, obstacle, {});
+    if (wait->queue->forgotten || wait->cancelled)
+    {
+        if (former)
+            end(former, "finish", {}, nullptr);
+        return finish(wait, boost::asio::error::operation_aborted, {});
+    }
+    wait->request = client_.take(boot_time(), name_of(*wait->queue), former ? former->name : 0);
+    waiting_.emplace(wait->request, wait);
+    perform();
+}
+
+void job_engine::cancel(const std::shared_ptr<job_wait>& wait)
+{
+    wait->cancelled = true;
+    if (wait->request == 0)
+        return;
+    client_.cancel(boot_time(), wait->request);
+    finish(wait, boost::asio::error::operation_aborted, {});
+    perform();
+}
+
+void job_engine::call(const std::shared_ptr<job_call>& what, error_code obstacle)
+{
+    if (obstacle)
+    {
+        what->done->complete(obstacle, {});
+        return;
+    }
+    calls_.emplace(client_.call(boot_time(), name_of(*what->queue), what->op, what->arguments,
+                                what->is_harmless),
+                   what);
+    perform();
+}
+
+void job_engine::end(const std::shared_ptr<held_job>& held, const char* what, std::string error,
+                     const std::shared_ptr<completion<error_code>>& done)
+{
+    held_.erase(held->name);
+    // The lease may have expired before this ran on the strand.
+    if (!client_.holds(held->name))
+    {
+        if (done)
+            done->complete(turnstile::errc::lost);
+        return;
+    }
+    ends_.emplace(client_.finish(boot_time(), held->name, what, std::move(error)),
+                  std::pair(held->queue->options.key, done));
+    perform();
+}
+
+void job_engine::progress(const held_job& held, std::string value)
+{
+    client_.progress(boot_time(), held.name, std::move(value));
+    perform();
+}
+
+void job_engine::forget(job_queue_handle& queue)
+{
+    queue.forgotten = true;
+    for (const auto& [id, wait] : std::map(waiting_))
+        if (wait->queue.get() == &queue)
+            cancel(wait);
+}
+
+void job_engine::fail_hopeless(error_code obstacle)
+{
+    for (const auto& [id, wait] : std::map(waiting_))
+    {
+        client_.cancel(boot_time(), id);
+        finish(wait, obstacle, {});
+    }
+    for (const auto& [id, what] : std::exchange(calls_, {}))
+        what->done->complete(
+            client_.abandon_call(id) ? obstacle : make_error_code(errc::unknown_outcome), {});
+    perform();
+}
+
+void job_engine::finish_all(error_code waits, error_code others)
+{
+    for (const auto& [id, wait] : std::map(waiting_))
+    {
+        client_.cancel(boot_time(), id);
+        finish(wait, waits, {});
+    }
+    for (const auto& [id, what] : std::exchange(calls_, {}))
+    {
+        client_.abandon_call(id);
+        what->done->complete(others, {});
+    }
+    for (const auto& [id, each] : std::exchange(ends_, {}))
+        if (each.second)
+            each.second->complete(others);
+    for (const auto& [name, weak] : std::exchange(held_, {}))
+    {
+        if (const auto held = weak.lock())
+        {
+            held->end();
+            held->tell_lost();
+        }
+        if (client_.holds(name))
+            client_.finish(boot_time(), name, "a");
+    }
+    perform();
+}
+
+void job_engine::stop()
+{
+    is_over_ = true;
+    timer_.cancel();
+}
+
+// --- events of the connection -------------------------------------------------------------------
+
+void job_engine::connected(std::uint64_t incarnation, bool is_other_server)
+{
+    client_.connected(boot_time(), incarnation, is_other_server);
+    perform();
+}
+
+void job_engine::disconnected()
+{
+    client_.disconnected(boot_time());
+    perform();
+}
+
+void job_engine::received(std::string_view message)
+{
+    client_.received(boot_time(), message);
+    perform();
+}
+
+void job_engine::on_reply(std::uint64_t number, const reply& answer)
+{
+    owner_->jobs_answered(answer);
+    switch (answer.result)
+    {
+    case reply::status::ok:
+        client_.answered(boot_time(), number, leaves_of(answer));
+        break;
+    case reply::status::error:
+        client_.refused(boot_time(), number, answer.error);
+        break;
+    case reply::status::unknown:
+        // The client has already processed the loss of the connection.
+        return;
+    }
+    perform();
+}
+
+// --- actions of the client ----------------------------------------------------------------------
+
+void job_engine::perform()
+{
+    if (std::exchange(is_performing_, true))
+        return;
+    for (auto actions = client_.take_actions(); !actions.empty(); actions = client_.take_actions())
+        for (const job_action& each : actions)
+            std::visit([this](const auto& what) { perform(what); }, each);
+    is_performing_ = false;
+    if (!is_over_)
+        wake();
+    owner_->jobs_have_acted();
+}
+
+void job_engine::perform(const job_command& what)
+{
+    const std::array<std::string, 1> keys{what.key};
+    connection_->eval(script_of(what.op), keys, what.arguments,
+                      [this, kept = owner_->keep(), number = what.number](const reply& answer)
+                      { on_reply(number, answer); });
+}
+
+void job_engine::perform(const job_granted& what)
+{
+    const auto found = waiting_.find(what.request);
+    if (found == waiting_.end())
+    {
+        client_.finish(boot_time(), what.attempt, "r");
+        return;
+    }
+    const std::shared_ptr<job_wait> wait = found->second;
+    std::shared_ptr<const void> payload;
+    std::string reason;
+    try
+    {
+        payload = wait->queue->read(what.payload);
+    }
+    catch (const std::exception& thrown)
+    {
+        reason = thrown.what();
+    }
+    if (!payload)
+    {
+        owner_->jobs_report(errc::bad_state, wait->queue->options.key,
+                            "job " + std::to_string(what.id) + ": " + reason);
+        return client_.bury(boot_time(), what.request, what.attempt, reason);
+    }
+    const auto held =
+        std::make_shared<held_job>(wait->queue, what, std::move(payload), wait->executor);
+    held_.emplace(what.attempt, held);
+    finish(wait, {}, job_hold(held));
+}
+
+void job_engine::perform(const job_refused& what)
+{
+    const auto found = waiting_.find(what.request);
+    if (found == waiting_.end())
+        return;
+    const std::shared_ptr<job_wait> wait = found->second;
+    finish(wait, code_of(what.result, wait->queue->options.key, what.text), {});
+}
+
+void job_engine::perform(const job_answered& what)
+{
+    if (const auto end = ends_.find(what.call); end != ends_.end())
+    {
+        const auto [key, done] = std::move(end->second);
+        ends_.erase(end);
+        const error_code code = code_of(what.result, key, what.text);
+        if (done)
+            done->complete(code);
+        return;
+    }
+    const auto found = calls_.find(what.call);
+    if (found == calls_.end())
+        return;
+    const std::shared_ptr<job_call> whose = found->second;
+    calls_.erase(found);
+    const error_code code = code_of(what.result, whose->queue->options.key, what.text);
+    std::vector<std::string> answer = what.answer;
+    if (!code && whose->op == job_operation::manage)
+    {
+        whose->removed += to_job_number()(answer);
+        if (job_word(answer[0], 3) == "1")
+            return call(whose, {});
+        answer[0] = "ok 0 " + std::to_string(whose->removed);
+    }
+    whose->done->complete(code, std::move(answer));
+}
+
+void job_engine::perform(const job_lost& what)
+{
+    const auto found = held_.find(what.attempt);
+    if (found == held_.end())
+        return;
+    const auto held = found->second.lock();
+    held_.erase(found);
+    if (!held)
+        return;
+    held->end();
+    held->tell_lost();
+}
+
+void job_engine::perform(const job_renewed& what)
+{
+    if (const auto found = held_.find(what.attempt); found != held_.end())
+        if (const auto held = found->second.lock())
+            held->extend(what.expires);
+}
+
+error_code job_engine::code_of(job_result result, const std::string& key, const std::string& text)
+{
+    const error_code code =
+        is_missing_right(text) ? make_error_code(errc::missing_permission) : error_of(result);
+    if (!text.empty() || result == job_result::foreign_layout)
+        owner_->jobs_report(code, key, text);
+    return code;
+}
+
+void job_engine::finish(const std::shared_ptr<job_wait>& wait, error_code error, job_hold hold)
+{
+    waiting_.erase(std::exchange(wait->request, 0));
+    wait->done.complete(error, std::move(hold));
+}
+
+void job_engine::wake()
+{
+    const auto when = client_.next_tick();
+    if (!when || *when >= wakes_at_)
+        return;
+    wakes_at_ = *when;
+    timer_.expires_after(*when - boot_time());
+    timer_.async_wait(
+        [this, kept = owner_->keep()](const error_code& error)
+        {
+            if (error)
+                return;
+            wakes_at_ = local_time::max();
+            client_.tick(boot_time());
+            perform();
+        });
+}
+
+}  // namespace turnstile::redis::detail

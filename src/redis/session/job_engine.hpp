@@ -1,0 +1,238 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_SESSION_JOB_ENGINE_HPP
+#define TURNSTILE_SRC_REDIS_SESSION_JOB_ENGINE_HPP
+
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <turnstile/error.hpp>
+#include <turnstile/redis/detail/job.hpp>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "redis/protocol/job_client.hpp"
+#include "redis/session/boot_clock.hpp"
+#include "redis/session/completion.hpp"
+#include "redis/session/held_lock.hpp"
+#include "redis/transport/connection.hpp"
+
+namespace turnstile::redis::detail {
+
+class session_core;
+
+/// A job queue of a session.
+class job_queue_handle
+{
+public:
+    job_queue_handle(std::shared_ptr<session_core> session, std::string what, job_queue_options how,
+                     job_reader reader)
+        : core(std::move(session))
+        , name(std::move(what))
+        , options(std::move(how))
+        , read(std::move(reader))
+    {
+    }
+
+    const std::shared_ptr<session_core> core;
+    const std::string name;
+    const job_queue_options options;
+    const job_reader read;
+
+    /// The client's name of the queue; 0 before its first use. Belongs to the session's strand.
+    job_queue_id id = 0;
+    /// Whether the object is destroyed. Belongs to the session's strand.
+    bool forgotten = false;
+};
+
+/// An attempt that is or was held. Accessible from any thread.
+class held_job final : public std::enable_shared_from_this<held_job>
+{
+public:
+    held_job(std::shared_ptr<job_queue_handle> which, const job_granted& what,
+             std::shared_ptr<const void> content, std::shared_ptr<mortal_executor> where)
+        : queue(std::move(which))
+        , name(what.attempt)
+        , id(what.id)
+        , token(what.token)
+        , number(what.number)
+        , payload(std::move(content))
+        , executor(std::move(where))
+        , expires_(what.expires.count())
+    {
+    }
+
+    const std::shared_ptr<job_queue_handle> queue;
+    const job_attempt_id name;
+    const std::uint64_t id;
+    const std::uint64_t token;
+    const std::int64_t number;
+    const std::shared_ptr<const void> payload;
+    /// The executor on which a loss is reported.
+    const std::shared_ptr<mortal_executor> executor;
+
+    [[nodiscard]] bool valid() const noexcept
+    {
+        return !is_over_.load(std::memory_order_acquire) &&
+               boot_time().count() < expires_.load(std::memory_order_relaxed);
+    }
+    void extend(local_time expires) noexcept
+    {
+        expires_.store(expires.count(), std::memory_order_relaxed);
+    }
+
+    /// Marks the attempt as not held any more.
+    void end() noexcept { is_over_.store(true, std::memory_order_release); }
+
+    [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
+
+    /// Triggers the slot, on the executor of the worker.
+    void tell_lost() { held_lock::emit_lost(*executor, weak_from_this()); }
+
+private:
+    friend class held_lock;
+
+    std::atomic<std::int64_t> expires_;
+    std::atomic<bool> is_over_{false};
+    boost::asio::cancellation_signal lost_;
+};
+
+/// A worker that waits for a job.
+struct job_wait
+{
+    job_wait(std::shared_ptr<job_queue_handle> which, std::shared_ptr<held_job> former,
+             hold_handler handler)
+        : queue(std::move(which))
+        , finishes(std::move(former))
+        , executor(std::make_shared<mortal_executor>(handler.executor()))
+        , done(std::move(handler))
+    {
+    }
+
+    std::shared_ptr<job_queue_handle> queue;
+    /// The job to finish before; may be null.
+    std::shared_ptr<held_job> finishes;
+    std::shared_ptr<mortal_executor> executor;
+    completion<error_code, job_hold> done;
+    job_request_id request = 0;
+    bool cancelled = false;
+};
+
+/// A call to a queue.
+struct job_call
+{
+    using done_type = completion<error_code, std::vector<std::string>>;
+
+    std::shared_ptr<job_queue_handle> queue;
+    job_operation op = job_operation::push;
+    std::vector<std::string> arguments;
+    bool is_harmless = false;
+    /// Null if nobody needs the result.
+    std::shared_ptr<done_type> done;
+    /// The number of removed jobs, if the call had to be continued.
+    std::uint64_t removed = 0;
+};
+
+/**
+ * Performs the actions of the client of job queues: the part of a session for them.
+ *
+ * All calls and callbacks run on the strand of the session, whose connection it uses.
+ */
+class job_engine
+{
+public:
+    /// The session that owns this engine.
+    class owner
+    {
+    public:
+        /// An action was performed; the engine may be idle now.
+        virtual void jobs_have_acted() = 0;
+        /// An operation failed because of the server's error text, or because of the content of a key.
+        virtual void jobs_report(error_code code, const std::string& key,
+                                 const std::string& text) = 0;
+        /// The server answered a command.
+        virtual void jobs_answered(const reply& answer) = 0;
+        /// Keeps the session alive while a command is in flight.
+        [[nodiscard]] virtual std::shared_ptr<void> keep() = 0;
+
+    protected:
+        owner() = default;
+        owner(const owner&) = default;
+        owner& operator=(const owner&) = default;
+        ~owner() = default;
+    };
+
+    job_engine(const boost::asio::any_io_executor& strand, connection& wire, std::uint64_t nonce,
+               std::string wake_prefix, std::int64_t drift, owner& who);
+
+    /// @p obstacle is the error with which all operations fail at present, if any.
+    void next(const std::shared_ptr<job_wait>& wait, error_code obstacle);
+    void cancel(const std::shared_ptr<job_wait>& wait);
+    void call(const std::shared_ptr<job_call>& what, error_code obstacle);
+    /// Ends an attempt. @p done may be null.
+    void end(const std::shared_ptr<held_job>& held, const char* what, std::string error,
+             const std::shared_ptr<completion<error_code>>& done);
+    void progress(const held_job& held, std::string value);
+    void forget(job_queue_handle& queue);
+
+    void connected(std::uint64_t incarnation, bool is_other_server);
+    void disconnected();
+    void received(std::string_view message);
+
+    /// Fails all operations, since the server cannot be used for long.
+    void fail_hopeless(error_code obstacle);
+
+    /// Ends all operations: waits with one error, and operations with an unknown outcome with the other. Returns the
+    /// jobs if the connection lasts long enough.
+    void finish_all(error_code waits, error_code others);
+
+    /// Performs nothing from now on.
+    void stop();
+
+    [[nodiscard]] bool is_idle() const noexcept { return client_.is_idle(); }
+
+private:
+    void perform();
+    void perform(const job_command& what);
+    void perform(const job_granted& what);
+    void perform(const job_refused& what);
+    void perform(const job_answered& what);
+    void perform(const job_lost& what);
+    void perform(const job_renewed& what);
+    void on_reply(std::uint64_t number, const reply& answer);
+    void finish(const std::shared_ptr<job_wait>& wait, error_code error, job_hold hold);
+    void wake();
+    [[nodiscard]] job_queue_id name_of(job_queue_handle& queue);
+    [[nodiscard]] error_code code_of(job_result result, const std::string& key,
+                                     const std::string& text);
+
+    job_client client_;
+    connection* connection_;
+    owner* owner_;
+    boost::asio::any_io_executor strand_;
+    boost::asio::steady_timer timer_;
+    local_time wakes_at_ = local_time::max();
+    // Ordered by their start.
+    std::map<job_request_id, std::shared_ptr<job_wait>> waiting_;
+    std::unordered_map<job_attempt_id, std::weak_ptr<held_job>> held_;
+    std::unordered_map<job_call_id, std::shared_ptr<job_call>> calls_;
+    // The ends of attempts, with the keys of their queues.
+    std::unordered_map<job_call_id, std::pair<std::string, std::shared_ptr<completion<error_code>>>>
+        ends_;
+    bool is_performing_ = false;
+    bool is_over_ = false;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif
