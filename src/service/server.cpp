@@ -311,6 +311,7 @@ private:
         {
             finished_.expires_at(std::chrono::steady_clock::time_point::max());
             cancel.emit(asio::cancellation_type::terminal);
+            // NOLINTNEXTLINE(bugprone-infinite-loop): the coroutine that was spawned above changes it.
             while (!done)
                 co_await finished_.async_wait(as_result);
         }
@@ -426,9 +427,10 @@ server::server(asio::io_context& context, service& handler, server_settings sett
         auto& tls = tls_.emplace(asio::ssl::context::tls_server);
         tls.set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
         load("--tls-cert", settings_.certificate, [&](const std::string& name, error_code& error)
-             { tls.use_certificate_chain_file(name, error); });
-        load("--tls-key", settings_.key, [&](const std::string& name, error_code& error)
-             { tls.use_private_key_file(name, asio::ssl::context::pem, error); });
+             { static_cast<void>(tls.use_certificate_chain_file(name, error)); });
+        load(
+            "--tls-key", settings_.key, [&](const std::string& name, error_code& error)
+            { static_cast<void>(tls.use_private_key_file(name, asio::ssl::context::pem, error)); });
     }
     const tcp::endpoint endpoint(asio::ip::make_address(settings_.address), settings_.port);
     acceptor_.open(endpoint.protocol());

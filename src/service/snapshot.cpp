@@ -145,9 +145,9 @@ void snapshot::lock()
     const std::string name = path_ + ".lock";
     lock_ = ::open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     if (lock_ < 0)
-        fail("cannot open \"" + name + "\": " + reason());
+        throw failure("cannot open \"" + name + "\": " + reason());
     if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
-        fail("another process uses it");
+        throw failure("another process uses it");
 }
 
 void snapshot::load()
@@ -156,7 +156,7 @@ void snapshot::load()
     if (!file && errno == ENOENT)
         return;
     if (!file)
-        fail("cannot read it: " + reason());
+        throw failure("cannot read it: " + reason());
     std::map<std::string, stored_semaphore> found;
     std::int64_t number = 0;
     std::int64_t written_at_once = 1;
@@ -168,18 +168,18 @@ void snapshot::load()
             break;
         }
         const auto damaged = [&, at = ++number](const std::string& rule)
-        { fail("line " + std::to_string(at) + " is damaged: " + rule + "; " + remedy); };
+        { return failure("line " + std::to_string(at) + " is damaged: " + rule + "; " + remedy); };
         const std::string content = line.size() < 9 ? std::string() : line.substr(9);
         if (line.compare(0, 9, checksum(content) + ' ') != 0)
-            damaged("its checksum does not match");
+            throw damaged("its checksum does not match");
         const auto decoded = decode_json(content);
         if (!decoded)
-            damaged("it is not a JSON object");
+            throw damaged("it is not a JSON object");
         if (number == 1)
         {
             const auto lines = number_in(*decoded, "lines");
             if (number_in(*decoded, "turnstile") != format_version || !lines)
-                damaged("it is not a snapshot of version " + std::to_string(format_version));
+                throw damaged("it is not a snapshot of version " + std::to_string(format_version));
             written_at_once = *lines;
             store_.skip_tokens(
                 static_cast<std::uint64_t>(number_in(*decoded, "token").value_or(0)));
@@ -187,7 +187,7 @@ void snapshot::load()
         }
         const std::string name = text_in(*decoded, "name");
         if (name.empty())
-            damaged("it names no semaphore");
+            throw damaged("it names no semaphore");
         const auto value = number_in(*decoded, "value");
         if (!value)
         {
@@ -207,8 +207,8 @@ void snapshot::load()
             found[name].permits.erase(id);
     }
     if (number < written_at_once)
-        fail("it is damaged: it has " + std::to_string(number) + " of at least " +
-             std::to_string(written_at_once) + " lines; " + remedy);
+        throw failure("it is damaged: it has " + std::to_string(number) + " of at least " +
+                      std::to_string(written_at_once) + " lines; " + remedy);
     for (auto& [name, semaphore] : found)
     {
         change stored;
@@ -244,13 +244,13 @@ void snapshot::save()
     const std::string temporary = path_ + ".new";
     const int file = ::open(temporary.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
     if (file < 0)
-        fail("cannot open \"" + temporary + "\": " + reason());
+        throw failure("cannot open \"" + temporary + "\": " + reason());
     if (!write_all(file, text) || ::fsync(file) != 0 ||
         ::rename(temporary.c_str(), path_.c_str()) != 0)
     {
-        const std::string failure = reason();
+        const std::string cause = reason();
         ::close(file);
-        fail("cannot replace it by \"" + temporary + "\": " + failure);
+        throw failure("cannot replace it by \"" + temporary + "\": " + cause);
     }
     if (file_ >= 0)
         ::close(file_);
@@ -291,9 +291,9 @@ void snapshot::append(const change& made)
     }
 }
 
-void snapshot::fail(const std::string& rule) const
+std::runtime_error snapshot::failure(const std::string& rule) const
 {
-    throw std::runtime_error("snapshot \"" + path_ + "\": " + rule);
+    return std::runtime_error("snapshot \"" + path_ + "\": " + rule);
 }
 
 }  // namespace turnstile::service

@@ -8,6 +8,7 @@
 #include "service/store.hpp"
 
 #include <cstddef>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -46,7 +47,7 @@ private:
     void lock();
     void load();
     void append(const change& made);
-    [[noreturn]] void fail(const std::string& rule) const;
+    [[nodiscard]] std::runtime_error failure(const std::string& rule) const;
 
     std::string path_;
     store& store_;
