@@ -307,6 +307,19 @@ BOOST_AUTO_TEST_CASE(a_waiting_worker_learns_when_a_job_is_due)
     BOOST_TEST(due == 0);
 }
 
+BOOST_AUTO_TEST_CASE(after_a_due_job_a_worker_learns_of_the_next_one)
+{
+    take("a#1.1");
+    take("b#1.1");
+    push("x", '2', 1000);
+    push("z", '2', 500);
+    pass(501ms);
+    renew({});
+    BOOST_TEST(counts() == "0110");
+    BOOST_TEST(due - store.clock > 490'000);
+    BOOST_TEST(due - store.clock < 500'000);
+}
+
 BOOST_AUTO_TEST_CASE(four_sessions_learn_when_a_job_is_due)
 {
     store.subscribers["w:e#1"] = 1;
