@@ -395,8 +395,9 @@ void session_engine::close(listener done)
             if (!error)
                 self->end_close(errc::unknown_outcome);
         });
-    gates_.finish_all(errc::session_closed, errc::unknown_outcome);
+    // The jobs first: the session ends when nothing needs the server any more, and held jobs need it from here on.
     jobs_.finish_all(errc::session_closed, errc::unknown_outcome);
+    gates_.finish_all(errc::session_closed, errc::unknown_outcome);
     perform();
 }
 

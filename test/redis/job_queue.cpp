@@ -1,0 +1,222 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <turnstile/redis/job_queue.hpp>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/describe/class.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <turnstile/redis/error.hpp>
+#include <vector>
+
+#include "support/lock_client.hpp"
+#include "support/redis_server.hpp"
+
+// What only a job queue over Redis can do: payloads that are structs, and failures of servers, keys and sessions.
+
+namespace turnstile::test {
+namespace {
+
+using boost::asio::use_future;
+using namespace std::chrono_literals;
+
+struct thumbnail
+{
+    std::string file;
+    int width = 0;
+};
+BOOST_DESCRIBE_STRUCT(thumbnail, (), (file, width))
+
+/// A server with an append-only file, and sessions with short leases.
+struct scene
+{
+    /// Connects with a lease of an hour, or with a short one.
+    std::unique_ptr<redis::session> connect(std::chrono::milliseconds lease = 1h)
+    {
+        redis::config settings = undisturbed(server.url());
+        if (lease < 1h)
+        {
+            settings.lease = lease;
+            settings.claim_lease = lease;
+            settings.health_check = lease / 3;
+        }
+        return std::make_unique<redis::session>(context, settings, redis::session_thread::own);
+    }
+
+    redis_server server{{"--appendonly", "yes", "--appendfsync", "always"}};
+    boost::asio::io_context context;
+    std::unique_ptr<redis::session> session = connect();
+    redis::job_queue<std::string> queue{*session, "q"};
+    std::string key = "turnstile:{" + tag() + "}:jobs:q";
+
+private:
+    /// The hash tag of the queue.
+    std::string tag()
+    {
+        queue.async_push("first", use_future).get();
+        queue.async_drain(use_future).get();
+        const std::string keys = server.cli({"KEYS", "*jobs:q"});
+        const std::size_t open = keys.find('{');
+        return keys.substr(open + 1, keys.find('}') - open - 1);
+    }
+};
+
+BOOST_FIXTURE_TEST_SUITE(redis_job_queue, scene)
+
+BOOST_AUTO_TEST_CASE(a_payload_can_be_a_described_struct)
+{
+    redis::job_queue<thumbnail> thumbnails(*session, "thumbnails");
+    thumbnails.async_push({"a.png", 200}, use_future).get();
+    const auto listed = thumbnails.async_list(job_state::waiting, 0, 1, use_future).get();
+    BOOST_TEST(listed.at(0).payload->file == "a.png");
+    auto job = thumbnails.async_next(use_future).get();
+    BOOST_TEST(job.payload().file == "a.png");
+    BOOST_TEST(job.payload().width == 200);
+    job.async_finish(use_future).get();
+}
+
+BOOST_AUTO_TEST_CASE(a_payload_that_cannot_be_read_becomes_a_dead_letter)
+{
+    redis::job_queue<thumbnail> thumbnails(*session, "q");
+    queue.async_push("{\"file\":7", use_future).get();
+    queue.async_push("{\"file\":\"b.png\",\"width\":1}", use_future).get();
+    auto job = thumbnails.async_next(use_future).get();
+    BOOST_TEST(job.payload().file == "b.png");
+    const auto dead = thumbnails.async_list(job_state::dead, 0, 10, use_future).get();
+    BOOST_TEST_REQUIRE(dead.size() == 1U);
+    BOOST_TEST(!dead[0].payload);
+    BOOST_TEST(dead[0].error != "");
+    job.async_finish(use_future).get();
+}
+
+BOOST_AUTO_TEST_CASE(jobs_survive_a_restart_of_the_server)
+{
+    for (const char* each : {"a", "b", "c"})
+        queue.async_push(each, use_future).get();
+    auto job = queue.async_next(use_future).get();
+    server.kill();
+    server.start();
+    session->async_ready(use_future).get();
+    // The holder keeps its job, and finishes it.
+    job.async_finish(use_future).get();
+    auto next = queue.async_next(use_future).get();
+    BOOST_TEST(next.payload() == "b");
+    next.async_finish(use_future).get();
+    BOOST_TEST(queue.async_counts(use_future).get().waiting == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_waiting_worker_survives_a_restart_of_the_server)
+{
+    auto waiting = queue.async_next(use_future);
+    session->async_ping(use_future).get();
+    server.kill();
+    server.start();
+    session->async_ready(use_future).get();
+    queue.async_push("a", use_future).get();
+    auto job = waiting.get();
+    BOOST_TEST(job.payload() == "a");
+    job.async_finish(use_future).get();
+}
+
+BOOST_AUTO_TEST_CASE(a_waiting_worker_survives_a_broken_connection)
+{
+    auto waiting = queue.async_next(use_future);
+    session->async_ping(use_future).get();
+    server.run({"CLIENT", "KILL", "TYPE", "normal"});
+    server.run({"CLIENT", "KILL", "TYPE", "pubsub"});
+    const auto other = connect();
+    redis::job_queue<std::string> pusher(*other, "q");
+    pusher.async_push("a", use_future).get();
+    auto job = waiting.get();
+    BOOST_TEST(job.payload() == "a");
+    job.async_finish(use_future).get();
+}
+
+BOOST_AUTO_TEST_CASE(the_jobs_of_a_session_that_ends_go_to_a_waiting_worker)
+{
+    queue.async_push("a", use_future).get();
+    auto doomed = connect(600ms);
+    redis::job_queue<std::string> other(*doomed, "q");
+    auto lost = other.async_next(use_future).get();
+    auto waiting = queue.async_next(use_future);
+    session->async_ping(use_future).get();
+    // As if its process had crashed: it tells the server nothing.
+    doomed.reset();
+    BOOST_TEST(!lost.valid());
+    auto job = waiting.get();
+    BOOST_TEST(job.attempt() == 2);
+    BOOST_TEST(job.fencing_token() > lost.fencing_token());
+    job.async_finish(use_future).get();
+}
+
+BOOST_AUTO_TEST_CASE(a_renewed_lease_outlasts_itself)
+{
+    const auto quick = connect(600ms);
+    redis::job_queue<std::string> other(*quick, "q");
+    queue.async_push("a", use_future).get();
+    auto job = other.async_next(use_future).get();
+    // A job that becomes due later shows that more than the lease has passed.
+    queue.async_push("b", push_options().delay(1500ms), use_future).get();
+    auto late = queue.async_next(use_future).get();
+    BOOST_TEST(late.payload() == "b");
+    job.async_finish(use_future).get();
+    late.async_finish(use_future).get();
+}
+
+BOOST_AUTO_TEST_CASE(a_closed_session_returns_its_jobs)
+{
+    queue.async_push("a", use_future).get();
+    const auto other = connect();
+    redis::job_queue<std::string> its(*other, "q");
+    auto job = its.async_next(use_future).get();
+    other->async_close(use_future).get();
+    BOOST_TEST(!job.valid());
+    BOOST_TEST(queue.async_counts(use_future).get().waiting == 1U);
+    BOOST_CHECK_EXCEPTION(its.async_next(use_future).get(), system_error,
+                          [](const system_error& thrown)
+                          { return thrown.code() == redis::errc::session_closed; });
+}
+
+BOOST_AUTO_TEST_CASE(keys_of_other_programs_are_refused)
+{
+    const auto fails_with = [&](redis::errc expected)
+    {
+        const auto check = [&](const system_error& thrown) { return thrown.code() == expected; };
+        BOOST_CHECK_EXCEPTION(queue.async_push("a", use_future).get(), system_error, check);
+        BOOST_CHECK_EXCEPTION(queue.async_next(use_future).get(), system_error, check);
+        BOOST_CHECK_EXCEPTION(queue.async_counts(use_future).get(), system_error, check);
+    };
+    server.run({"HSET", key, "state", "2 x"});
+    fails_with(redis::errc::foreign_layout);
+    server.run({"HSET", key, "state", "1 x"});
+    fails_with(redis::errc::bad_state);
+    server.run({"DEL", key});
+    server.run({"SET", key, "x"});
+    fails_with(redis::errc::wrong_type);
+    server.run({"DEL", key});
+    queue.async_push("a", use_future).get();
+}
+
+BOOST_AUTO_TEST_CASE(a_user_without_the_keys_is_told)
+{
+    server.run({"ACL", "SETUSER", "app", "on", ">secret", "+@all", "&*", "~turnstile:*mutex*",
+                "~turnstile:{0}*", "~turnstile:{sessions}*"});
+    redis::config settings = undisturbed(server.url());
+    settings.username = "app";
+    settings.password = "secret";
+    redis::session confined(context, settings, redis::session_thread::own);
+    redis::job_queue<std::string> other(confined, "q");
+    BOOST_CHECK_EXCEPTION(other.async_next(use_future).get(), system_error,
+                          [](const system_error& thrown)
+                          { return thrown.code() == redis::errc::missing_permission; });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace turnstile::test
