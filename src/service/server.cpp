@@ -426,11 +426,12 @@ server::server(asio::io_context& context, service& handler, server_settings sett
     {
         auto& tls = tls_.emplace(asio::ssl::context::tls_server);
         tls.set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
+        // NOLINTBEGIN(bugprone-unused-return-value): the argument receives the same error.
         load("--tls-cert", settings_.certificate, [&](const std::string& name, error_code& error)
-             { static_cast<void>(tls.use_certificate_chain_file(name, error)); });
-        load(
-            "--tls-key", settings_.key, [&](const std::string& name, error_code& error)
-            { static_cast<void>(tls.use_private_key_file(name, asio::ssl::context::pem, error)); });
+             { tls.use_certificate_chain_file(name, error); });
+        load("--tls-key", settings_.key, [&](const std::string& name, error_code& error)
+             { tls.use_private_key_file(name, asio::ssl::context::pem, error); });
+        // NOLINTEND(bugprone-unused-return-value)
     }
     const tcp::endpoint endpoint(asio::ip::make_address(settings_.address), settings_.port);
     acceptor_.open(endpoint.protocol());
