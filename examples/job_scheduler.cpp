@@ -5,17 +5,20 @@
 // A generator pushes jobs at a rate, and workers do them. A dispatcher may match jobs with workers.
 //
 // The behaviour is in common/job_scheduler.hpp, for every kind of job queue. Here the queues are local. A killed
-// worker is a cancelled coroutine, whose job returns to its queue.
+// worker is a cancelled coroutine, whose job returns to its queue. With --redis, the participants are processes, and some
+// of them are killed: see redis/shared_jobs.hpp.
 
 #include "common/job_scheduler.hpp"
 #include "common/job_ledger.hpp"
 #include "common/program.hpp"
+#ifdef TURNSTILE_EXAMPLES_OVER_REDIS
+#include "redis/shared_jobs.hpp"
+#endif
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
@@ -24,7 +27,6 @@
 #include <fmt/format.h>
 #include <memory>
 #include <string>
-#include <turnstile/error.hpp>
 #include <turnstile/job_queue.hpp>
 #include <utility>
 #include <vector>
@@ -33,19 +35,6 @@ namespace asio = boost::asio;
 namespace scheduler = examples::scheduler;
 
 namespace {
-
-void rethrow_unless_cancelled(const std::exception_ptr& error)
-{
-    try
-    {
-        examples::rethrow(error);
-    }
-    catch (const turnstile::system_error& caught)
-    {
-        if (caught.code() != asio::error::operation_aborted)
-            throw;
-    }
-}
 
 /// All participants in one process.
 class local_office
@@ -84,8 +73,9 @@ private:
     asio::cancellation_signal& start(asio::awaitable<void> what)
     {
         auto& signal = signals_.emplace_back();
-        asio::co_spawn(context_, std::move(what),
-                       asio::bind_cancellation_slot(signal.slot(), rethrow_unless_cancelled));
+        asio::co_spawn(
+            context_, std::move(what),
+            asio::bind_cancellation_slot(signal.slot(), scheduler::rethrow_unless_cancelled));
         return signal;
     }
 
@@ -158,9 +148,21 @@ try
     CLI::App app{"A generator pushes jobs into a job queue, and workers do them.", "job_scheduler"};
     plan.add_to(app);
     bool is_local = true;
-    app.add_flag("--local", is_local, "Run everything in one process, which is the default");
+    [[maybe_unused]] auto* const local =
+        app.add_flag("--local", is_local, "Run everything in one process, which is the default");
+#ifdef TURNSTILE_EXAMPLES_OVER_REDIS
+    examples::sharing sharing;
+    scheduler::victims victims;
+    auto* const server = sharing.add_server_to(app);
+    server->excludes(local);
+    victims.add_to(app, server);
+#endif
     CLI11_PARSE(app, argc, argv);
     plan.check();
+#ifdef TURNSTILE_EXAMPLES_OVER_REDIS
+    if (sharing.wanted())
+        return scheduler::open_shared_office(sharing, victims, plan);
+#endif
 
     return local_office(plan).run();
 }

@@ -25,8 +25,8 @@ namespace examples::scheduler {
 /// Records what happens to each job. The record is in memory that forked processes share, so it survives a process that
 /// is killed, and costs no command.
 ///
-/// A worker records that it reports a job as finished, and then the answer of the queue. If it is killed in between,
-/// only the queue knows the answer: the job was finished if it is not in the queue at the end.
+/// A worker records that it reports a job as finished, and then the answer of the queue. If it is killed or disconnected
+/// in between, only the queue knows the answer: the job was finished if it is not in the queue at the end.
 class ledger
 {
 public:
@@ -95,6 +95,14 @@ public:
 
     void note_pause() { ++totals_->pauses; }
 
+    /// A participant lost its connection and has begun again. A worker may have received no answer to its report.
+    void note_restart() { ++totals_->restarts; }
+
+    /// Asks the processes to end.
+    void close() { totals_->is_closed = 1; }
+
+    [[nodiscard]] bool is_closed() const noexcept { return totals_->is_closed != 0; }
+
     [[nodiscard]] int jobs() const noexcept { return static_cast<int>(entries_.size()); }
 
     /// The number of jobs that were pushed.
@@ -135,10 +143,11 @@ public:
             "from push to start: p50 {:.2f} ms, p90 {:.2f} ms, p99 {:.2f} ms, at most {:.2f} "
             "ms\n",
             at_part(0.5), at_part(0.9), at_part(0.99), at_part(1));
-        fmt::print("killed: {}, pauses: {}\n", killed, totals_->pauses.load());
+        fmt::print("killed: {}, pauses: {}, restarts after a lost connection: {}\n", killed,
+                   totals_->pauses.load(), totals_->restarts.load());
         fmt::print("starts: {}, jobs that ran again: {}{}\n", starts, again, repeated());
-        fmt::print("finishes: {} accepted, {} rejected, {} whose worker was killed before it "
-                   "received the answer\n",
+        fmt::print("finishes: {} accepted, {} rejected, {} without an answer, because the "
+                   "worker was killed or disconnected\n",
                    totals_->finished.load(), totals_->rejected.load(), unanswered());
     }
 
@@ -162,10 +171,11 @@ public:
             else if (e.finishes == 0 && e.reporter == 0)
                 result.push_back(fmt::format("job {} was not finished", number));
         }
-        if (unanswered() > killed)
+        const int interrupted = killed + totals_->restarts;
+        if (unanswered() > interrupted)
             result.push_back(fmt::format("{} reports have no answer, but only {} workers were "
-                                         "killed",
-                                         unanswered(), killed));
+                                         "killed or disconnected",
+                                         unanswered(), interrupted));
         if (totals_->incapable != 0)
             result.push_back(fmt::format("{} jobs were started by workers without the capability",
                                          totals_->incapable.load()));
@@ -193,6 +203,8 @@ private:
         std::atomic<int> rejected{0};
         std::atomic<int> incapable{0};
         std::atomic<int> pauses{0};
+        std::atomic<int> restarts{0};
+        std::atomic<int> is_closed{0};
     };
 
     // Only atomic variables without a lock work between processes.

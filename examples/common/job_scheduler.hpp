@@ -10,12 +10,14 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/describe/class.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <fmt/format.h>
 #include <memory>
 #include <stdexcept>
@@ -125,6 +127,20 @@ inline boost::asio::awaitable<void> pause_for(std::chrono::milliseconds duration
     co_await timer.async_wait(boost::asio::deferred);
 }
 
+/// For `co_spawn`: like @ref rethrow, but a cancellation is no failure.
+inline void rethrow_unless_cancelled(const std::exception_ptr& error)
+{
+    try
+    {
+        rethrow(error);
+    }
+    catch (const turnstile::system_error& caught)
+    {
+        if (caught.code() != boost::asio::error::operation_aborted)
+            throw;
+    }
+}
+
 /// How each job is pushed. A job whose worker crashes uses up an attempt, so there are plenty. The deduplication id is
 /// remembered for longer than a crashed generator or dispatcher needs to be replaced.
 inline turnstile::push_options options_for(const task& what)
@@ -170,8 +186,11 @@ boost::asio::awaitable<void> do_jobs(Queue& queue, Body body, After after)
         co_await body(what);
         auto result = co_await job.async_finish_and_next(boost::asio::as_tuple);
         auto& [error, next] = result;
-        after(what, error != turnstile::errc::lost);
-        if (error == turnstile::errc::lost)
+        const bool was_rejected = error == turnstile::errc::lost;
+        // If the wait for the next job was cancelled, the finish was accepted. After other errors, nobody knows.
+        if (was_rejected || !error || error == boost::asio::error::operation_aborted)
+            after(what, !was_rejected);
+        if (was_rejected)
             next = co_await queue.async_next();
         else if (error)
             throw turnstile::system_error(error);

@@ -27,8 +27,7 @@ struct sharing
     /// @param unit the progress that `--kill-every` counts.
     void add_to(CLI::App& app, std::string_view unit)
     {
-        auto* const server = app.add_option(
-            "--redis", url, "Run in several processes, over the Redis server at this URL");
+        auto* const server = add_server_to(app);
         app.add_option("--processes", processes, "With --redis: number of processes")
             ->check(whole_number(1, 100))
             ->needs(server)
@@ -39,11 +38,22 @@ struct sharing
             ->check(whole_number(0, 1'000'000))
             ->needs(server)
             ->capture_default_str();
-        app.add_option("--lease", lease,
-                       "With --redis: the lease in ms; a killed process loses its locks after it")
+    }
+
+    /// Adds `--redis` and `--lease`.
+    ///
+    /// @return The option `--redis`.
+    CLI::Option* add_server_to(CLI::App& app)
+    {
+        auto* const server = app.add_option(
+            "--redis", url, "Run in several processes, over the Redis server at this URL");
+        app.add_option(
+               "--lease", lease,
+               "With --redis: the lease in ms; a killed process loses what it holds after it")
             ->check(whole_number(200, 60'000))
             ->needs(server)
             ->capture_default_str();
+        return server;
     }
 
     /// Whether the simulation runs in several processes.

@@ -101,12 +101,20 @@ BOOST_FIXTURE_TEST_CASE(a_late_rejection_keeps_the_report_of_the_next_worker, sc
     expect({}, 1);
 }
 
-BOOST_FIXTURE_TEST_CASE(only_a_killed_worker_may_have_received_no_answer, scene)
+BOOST_FIXTURE_TEST_CASE(a_killed_or_disconnected_worker_may_have_received_no_answer, scene)
 {
     start(1);
     book.note_report(1, 1);
     expect({}, 1);
-    expect({"1 reports have no answer, but only 0 workers were killed"}, 0);
+    book.note_restart();
+    expect({}, 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_report_without_an_answer_is_noticed, scene)
+{
+    start(1);
+    book.note_report(1, 1);
+    expect({"1 reports have no answer, but only 0 workers were killed or disconnected"}, 0);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_worker_without_the_capability_is_noticed, scene)

@@ -6,8 +6,8 @@ source "$(dirname "$0")/support/check.sh" "$1"
 
 run job_scheduler --jobs 200
 expect_status 0
-expect_text '200 jobs in ' ' jobs a second' 'from push to start: p50 ' 'p99 ' 'killed: 0, pauses: 0' \
-  'starts: 200, jobs that ran again: 0' 'finishes: 200 accepted, 0 rejected, 0 whose worker' \
+expect_text '200 jobs in ' ' jobs a second' 'from push to start: p50 ' 'p99 ' 'killed: 0, pauses: 0, restarts after a lost connection: 0' \
+  'starts: 200, jobs that ran again: 0' 'finishes: 200 accepted, 0 rejected, 0 without an answer' \
   'All 200 jobs were finished, each exactly once, and the queues are empty.'
 # The progress line is for terminals.
 [[ $output != *$'\r'* ]] || complain "$command_line wrote a progress line into a pipe"
