@@ -4,13 +4,16 @@
 
 #include <turnstile/redis/job_queue.hpp>
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/describe/class.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <turnstile/redis/error.hpp>
 #include <vector>
 
@@ -22,6 +25,7 @@
 namespace turnstile::test {
 namespace {
 
+using boost::asio::as_tuple;
 using boost::asio::use_future;
 using namespace std::chrono_literals;
 
@@ -31,6 +35,14 @@ struct thumbnail
     int width = 0;
 };
 BOOST_DESCRIBE_STRUCT(thumbnail, (), (file, width))
+
+/// The error of an operation that was started with as_tuple(use_future). An exception would be shared by two threads,
+/// and the sanitizer does not see how the standard library counts its owners.
+template <class Outcome>
+error_code error_of(std::future<Outcome> pending)
+{
+    return std::get<0>(pending.get());
+}
 
 /// A server with an append-only file, and sessions with short leases.
 struct scene
@@ -177,20 +189,16 @@ BOOST_AUTO_TEST_CASE(a_closed_session_returns_its_jobs)
     other->async_close(use_future).get();
     BOOST_TEST(!job.valid());
     BOOST_TEST(queue.async_counts(use_future).get().waiting == 1U);
-    BOOST_CHECK_EXCEPTION(static_cast<void>(its.async_next(use_future).get()), system_error,
-                          [](const system_error& thrown)
-                          { return thrown.code() == redis::errc::session_closed; });
+    BOOST_TEST((error_of(its.async_next(as_tuple(use_future))) == redis::errc::session_closed));
 }
 
 BOOST_AUTO_TEST_CASE(keys_of_other_programs_are_refused)
 {
     const auto fails_with = [&](redis::errc expected)
     {
-        const auto check = [&](const system_error& thrown) { return thrown.code() == expected; };
-        BOOST_CHECK_EXCEPTION(queue.async_push("a", use_future).get(), system_error, check);
-        BOOST_CHECK_EXCEPTION(static_cast<void>(queue.async_next(use_future).get()), system_error,
-                              check);
-        BOOST_CHECK_EXCEPTION(queue.async_counts(use_future).get(), system_error, check);
+        BOOST_TEST((error_of(queue.async_push("a", as_tuple(use_future))) == expected));
+        BOOST_TEST((error_of(queue.async_next(as_tuple(use_future))) == expected));
+        BOOST_TEST((error_of(queue.async_counts(as_tuple(use_future))) == expected));
     };
     server.run({"HSET", key, "state", "2 x"});
     fails_with(redis::errc::foreign_layout);
@@ -212,9 +220,8 @@ BOOST_AUTO_TEST_CASE(a_user_without_the_keys_is_told)
     settings.password = "secret";
     redis::session confined(context, settings, redis::session_thread::own);
     redis::job_queue<std::string> other(confined, "q");
-    BOOST_CHECK_EXCEPTION(static_cast<void>(other.async_next(use_future).get()), system_error,
-                          [](const system_error& thrown)
-                          { return thrown.code() == redis::errc::missing_permission; });
+    BOOST_TEST(
+        (error_of(other.async_next(as_tuple(use_future))) == redis::errc::missing_permission));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
