@@ -12,11 +12,9 @@
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/error.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
@@ -107,26 +105,24 @@ void take_part(const site& where, Make make)
 {
     asio::io_context context;
     desk mine{context, where};
-    asio::cancellation_signal stop;
-    bool has_ended = false;
-    asio::co_spawn(context, insist(where.book, [&] { return make(mine); }),
-                   asio::bind_cancellation_slot(stop.slot(),
-                                                [&](const std::exception_ptr& error)
-                                                {
-                                                    has_ended = true;
-                                                    rethrow_unless_cancelled(error);
-                                                }));
-    const auto watch = [&]() -> asio::awaitable<void>
+    const auto close = [&]() -> asio::awaitable<void>
     {
         // The ledger is in shared memory: the server is not asked.
-        while (!has_ended && !where.book.is_closed())
+        while (!where.book.is_closed())
             co_await pause_for(milliseconds(20));
-        stop.emit(asio::cancellation_type::terminal);
-        while (!has_ended)
-            co_await pause_for(milliseconds(1));
-        co_await mine.session.async_close(asio::as_tuple);
     };
-    asio::co_spawn(context, watch(), rethrow);
+    const auto run = [&]() -> asio::awaitable<void>
+    {
+        auto [order, error, ignored] =
+            co_await asio::experimental::make_parallel_group(
+                asio::co_spawn(context, insist(where.book, [&] { return make(mine); }),
+                               asio::deferred),
+                asio::co_spawn(context, close(), asio::deferred))
+                .async_wait(asio::experimental::wait_for_one(), asio::deferred);
+        co_await mine.session.async_close(asio::as_tuple);
+        rethrow_unless_cancelled(error);
+    };
+    asio::co_spawn(context, run(), rethrow);
     context.run();
 }
 

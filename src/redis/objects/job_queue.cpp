@@ -196,7 +196,7 @@ void start_end(const std::shared_ptr<held_job>& held, const char* what, std::str
 }
 
 void start_push(const std::shared_ptr<job_queue_handle>& queue, error_code error,
-                std::string payload, const push_options& options, answer_handler handler)
+                const std::string& payload, const push_options& options, answer_handler handler)
 {
     const auto call = std::make_shared<job_call>();
     call->queue = queue;

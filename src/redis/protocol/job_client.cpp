@@ -708,7 +708,9 @@ void job_client::received(local_time now, std::string_view text)
         const std::size_t size =
             static_cast<std::size_t>(worker.data() + worker.size() - whole.data());
         const std::string started(whole.substr(0, size));
-        const auto found = id ? requests_.find(id->sequence) : requests_.end();
+        if (!id)
+            return;
+        const auto found = requests_.find(id->sequence);
         if (found == requests_.end())
             return;
         queues_.at(found->second.queue).clock.reached(shown, now);

@@ -103,7 +103,7 @@ void start_end(const std::shared_ptr<held_job>& held, const char* what, std::str
 
 /// Adds a job, unless @p error is set. The payload is text.
 void start_push(const std::shared_ptr<job_queue_handle>& queue, error_code error,
-                std::string payload, const push_options& options, answer_handler handler);
+                const std::string& payload, const push_options& options, answer_handler handler);
 
 /// Runs the script `manage`, or `list`, unless @p error is set.
 void start_job_call(const std::shared_ptr<job_queue_handle>& queue, error_code error,
@@ -232,10 +232,10 @@ public:
     }
 
     template <class Handler>
-    void operator()(Handler&& handler, error_code error, std::string payload,
+    void operator()(Handler&& handler, error_code error, const std::string& payload,
                     const push_options& options) const
     {
-        start_push(*queue_, error, std::move(payload), options,
+        start_push(*queue_, error, payload, options,
                    {mapped_handler<std::decay_t<Handler>, to_job_number>(
                         std::forward<Handler>(handler), to_job_number()),
                     get_executor()});
