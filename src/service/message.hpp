@@ -47,6 +47,10 @@ struct response
     /// other members have no meaning then.
     std::function<awaitable<response>()> later;
 
+    /// If set, the answer has more parts: the connection sends the body of each response that this returns, until
+    /// one is empty, and closes. It cancels the call if the client hangs up.
+    std::function<awaitable<response>()> next;
+
     /// If set, the connection calls it when it could not send the answer.
     std::function<void()> undo;
 };

@@ -193,13 +193,15 @@ private:
                 co_return false;
             }
         }
-        const bool stay = message.keep_alive() && !owner_.closing_;
+        const bool stay = message.keep_alive() && !owner_.closing_ && !answer.next;
         const auto sent = message["X-Request-Id"];
         std::string id(sent.data(), sent.size());
         if (!is_request_id(id))
             id = new_request_id();
-        const bool written =
-            co_await write(answer, id, message.version() < 11, stay, method == "HEAD");
+        const bool head = method == "HEAD";
+        const bool written = co_await write(answer, id, message.version() < 11, stay, head);
+        if (written && answer.next && !head)
+            co_await write_parts(answer.next);
         if (is_logged(log_level::debug))
         {
             const auto time = std::chrono::steady_clock::now() - begin;
@@ -213,7 +215,7 @@ private:
                  {"microseconds",
                   std::chrono::duration_cast<std::chrono::microseconds>(time).count()}});
         }
-        co_return written;
+        co_return written&& stay;
     }
 
     awaitable<error_code> read(parser_type& parser)
@@ -325,7 +327,28 @@ private:
         return ::poll(&state, 1, 0) != 0;
     }
 
-    /// Whether the connection can be used again.
+    /// Whether the whole text was sent in time.
+    awaitable<bool> send(std::string_view text)
+    {
+        transport().expires_after(owner_.settings_.request_timeout);
+        auto [error, size] = co_await asio::async_write(stream_, asio::buffer(text), as_result);
+        co_return !error;
+    }
+
+    /// A client that does not receive a part in time is disconnected.
+    awaitable<void> write_parts(const std::function<awaitable<response>()>& next)
+    {
+        bool going_on = true;
+        while (going_on)
+        {
+            const response part = co_await await_answer(next);
+            if (hung_up_ || part.body.empty())
+                co_return;
+            going_on = co_await send(part.body);
+        }
+    }
+
+    /// Whether the answer was sent.
     awaitable<bool> write(response& answer, const std::string& id, bool old, bool stay, bool head)
     {
         const auto reason = http::obsolete_reason(http::int_to_status(answer.status));
@@ -335,10 +358,11 @@ private:
             .append(std::to_string(answer.status))
             .append(" ");
         text.append(reason.data(), reason.size()).append("\r\nDate: ").append(date());
-        text.append("\r\nContent-Type: ")
-            .append(answer.content_type)
-            .append("\r\nContent-Length: ");
-        text.append(std::to_string(answer.body.size())).append("\r\nX-Request-Id: ").append(id);
+        text.append("\r\nContent-Type: ").append(answer.content_type);
+        // The end of the connection is the end of an answer with parts.
+        if (!answer.next)
+            text.append("\r\nContent-Length: ").append(std::to_string(answer.body.size()));
+        text.append("\r\nX-Request-Id: ").append(id);
         text.append("\r\nCache-Control: no-store\r\n").append(answer.headers);
         if (!stay)
             text += "Connection: close\r\n";
@@ -347,11 +371,10 @@ private:
         text += "\r\n";
         if (!head)
             text += answer.body;
-        transport().expires_after(owner_.settings_.request_timeout);
-        auto [error, size] = co_await asio::async_write(stream_, asio::buffer(text), as_result);
-        if (error && answer.undo)
+        const bool sent = co_await send(text);
+        if (!sent && answer.undo)
             answer.undo();
-        co_return !error && stay;
+        co_return sent;
     }
 
     /// Closes the connection in such a way that the client receives the last answer, even if it is still

@@ -201,7 +201,7 @@ struct service::route
     response (service::*handler)(const request&, const std::string& name);
 };
 
-const std::array<service::route, 11> service::routes{{
+const std::array<service::route, 12> service::routes{{
     {"POST", "/semaphore/down", role::use, &service::down},
     {"POST", "/semaphore/up", role::use, &service::up},
     {"GET", "/semaphore/value/:name", role::read, &service::value},
@@ -210,6 +210,7 @@ const std::array<service::route, 11> service::routes{{
     {"POST", "/semaphore", role::admin, &service::create},
     {"GET", "/semaphore", role::read, &service::list},
     {"DELETE", "/semaphore/:name", role::admin, &service::remove},
+    {"GET", "/events", role::read, &service::follow},
     {"GET", "/metrics", role::read, &service::metrics},
     {"GET", "/healthz", role::nobody, &service::healthy},
     {"GET", "/readyz", role::nobody, &service::ready},
@@ -219,6 +220,7 @@ service::service(boost::asio::io_context& context, service_settings settings)
     : context_(context)
     , settings_(std::move(settings))
     , store_(context, settings_.max_waiters)
+    , events_(context, store_)
     , notifier_(context, settings_.notify)
 {
     if (!settings_.snapshot.empty())
@@ -254,6 +256,7 @@ void service::close()
 {
     closing_ = true;
     store_.close();
+    events_.close();
     notifier_.close();
 }
 
@@ -498,6 +501,18 @@ response service::list(const request& message, const std::string&)
     return json(std::move(body));
 }
 
+response service::follow(const request&, const std::string&)
+{
+    if (closing_)
+        return plain(503, "server is shutting down");
+    if (events_.readers() == events::most_readers)
+        return plain(503, "too many readers of events");
+    response answer;
+    answer.content_type = "text/event-stream";
+    answer.next = events_.open();
+    return answer;
+}
+
 response service::metrics(const request&, const std::string&)
 {
     const store_metrics numbers = store_.metrics();
@@ -516,6 +531,7 @@ response service::metrics(const request&, const std::string&)
     add("semaphores", "gauge", "Semaphores that exist.", numbers.semaphores);
     add("waiters", "gauge", "Clients that wait for units.", numbers.waiters);
     add("permits", "gauge", "Leased permits.", numbers.permits);
+    add("event_readers", "gauge", "Clients that read the events.", events_.readers());
     add("grants_total", "counter", "Successful down requests.", numbers.grants);
     add("withdrawn_total", "counter",
         "Waits that ended because the client hung up or the semaphore closed.", numbers.withdrawn);

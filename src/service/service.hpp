@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_SERVICE_SERVICE_HPP
 #define TURNSTILE_SERVICE_SERVICE_HPP
 
+#include "service/events.hpp"
 #include "service/message.hpp"
 #include "service/notify.hpp"
 #include "service/snapshot.hpp"
@@ -74,7 +75,7 @@ public:
 
 private:
     struct route;
-    static const std::array<route, 11> routes;
+    static const std::array<route, 12> routes;
 
     response create(const request& message, const std::string& name);
     response remove(const request& message, const std::string& name);
@@ -84,6 +85,7 @@ private:
     response notify(const request& message, const std::string& name);
     response renew(const request& message, const std::string& name);
     response list(const request& message, const std::string& name);
+    response follow(const request& message, const std::string& name);
     response metrics(const request& message, const std::string& name);
     response healthy(const request& message, const std::string& name);
     response ready(const request& message, const std::string& name);
@@ -98,6 +100,7 @@ private:
     boost::asio::io_context& context_;
     service_settings settings_;
     store store_;
+    events events_;
     notifier notifier_;
     std::size_t call_backs_ = 0;
     std::optional<snapshot> snapshot_;

@@ -72,6 +72,7 @@ bool store::create(std::string_view name, std::int64_t value)
         semaphores_.emplace(name, std::make_shared<entry>(executor_, value));
     created->second->name = created->first;
     record(*created->second);
+    tell(happening::created, *created->second, value);
     return true;
 }
 
@@ -88,20 +89,14 @@ bool store::remove(std::string_view name)
     const auto removed = found->second;
     if (recorder_)
         recorder_({name, {}, {}, 0, {}, {}, 0});
+    if (observer_)
+        observer_({happening::deleted, name, 0, 0, 0, 0, 0, {}, {}});
     removed->removed = true;
     removed->name = {};
     semaphores_.erase(found);
     removed->semaphore.close();
-    if (removed->permits != 0)
-    {
-        for (auto permit = leases_.begin(); permit != leases_.end();)
-        {
-            const auto next = std::next(permit);
-            if (permit->second.semaphore == removed)
-                end_permit(permit);
-            permit = next;
-        }
-    }
+    while (!removed->permits.empty())
+        end_permit(leases_.find(std::string(removed->permits.begin()->second)));
     return true;
 }
 
@@ -120,6 +115,7 @@ result store::up(std::string_view name, std::int64_t units)
         return {outcome::overflow, found->value()};
     found->add(units);
     record(*found);
+    tell(happening::value, *found, units);
     return {outcome::done, found->value()};
 }
 
@@ -131,10 +127,7 @@ result store::up(std::string_view name, const std::string& permit)
     const auto found = find_permit(semaphore, permit);
     if (found == leases_.end())
         return {outcome::foreign, semaphore->value()};
-    const std::int64_t units = found->second.units;
-    end_permit(found);
-    semaphore->add(units);
-    record(*semaphore, permit);
+    release(found, "released");
     return {outcome::done, semaphore->value()};
 }
 
@@ -152,6 +145,7 @@ result store::renew(std::string_view name, const std::string& permit,
     deadlines_.erase(renewed.deadline);
     renewed.deadline = deadlines_.emplace(clock::now() + renewed.lease, permit);
     record(*semaphore, permit);
+    tell(happening::renewed, *semaphore, renewed.units, renewed.token);
     await_expiry();
     return {outcome::done, semaphore->value()};
 }
@@ -179,17 +173,22 @@ awaitable<grant> store::down(std::string name, demand wanted)
         answer.what = closing_ ? outcome::closing : outcome::crowded;
         co_return answer;
     }
-    ++found->waiters;
+    const auto self =
+        found->waiters.insert(found->waiters.end(), waiter{wanted.units, clock::now()});
     ++counts_.waiters;
+    tell(happening::waiting, *found, wanted.units);
     auto [error, units] = co_await found->semaphore.async_try_acquire_for(
         wanted.units, wanted.wait, boost::asio::as_tuple(boost::asio::deferred));
-    --found->waiters;
+    const auto waited =
+        std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - self->since);
+    found->waiters.erase(self);
     --counts_.waiters;
     if (units)
     {
         units->forget();
-        co_return granted(found, wanted);
+        co_return granted(found, wanted, waited);
     }
+    tell(happening::left, *found, wanted.units, 0, waited);
     if (error)
         ++counts_.withdrawn;
     if (found->removed)
@@ -206,7 +205,8 @@ std::vector<listed> store::list(std::string_view after, std::size_t limit) const
          it != semaphores_.end() && result.size() != limit; ++it)
     {
         const entry& semaphore = *it->second;
-        result.push_back({it->first, semaphore.value(), semaphore.waiters, semaphore.permits});
+        result.push_back(
+            {it->first, semaphore.value(), semaphore.waiters.size(), semaphore.permits.size()});
     }
     return result;
 }
@@ -230,6 +230,11 @@ void store::close()
 void store::record_changes(std::function<void(const change&)> recorder)
 {
     recorder_ = std::move(recorder);
+}
+
+void store::observe(std::function<void(const event&)> observer)
+{
+    observer_ = std::move(observer);
 }
 
 void store::describe(const std::function<void(const change&)>& reader) const
@@ -271,7 +276,8 @@ store::leases::iterator store::find_permit(const std::shared_ptr<entry>& semapho
 }
 
 /// The units have been taken from the semaphore.
-grant store::granted(const std::shared_ptr<entry>& semaphore, const demand& wanted)
+grant store::granted(const std::shared_ptr<entry>& semaphore, const demand& wanted,
+                     std::chrono::milliseconds waited)
 {
     ++counts_.grants;
     semaphore->uncollected_value -= wanted.units;
@@ -288,6 +294,7 @@ grant store::granted(const std::shared_ptr<entry>& semaphore, const demand& want
                    clock::now() + wanted.lease, answer.token);
     }
     record(*semaphore, answer.permit);
+    tell(happening::granted, *semaphore, wanted.units, answer.token, waited);
     answer.undo = [this, semaphore, units = wanted.units, permit = answer.permit]
     {
         if (!permit.empty())
@@ -295,11 +302,14 @@ grant store::granted(const std::shared_ptr<entry>& semaphore, const demand& want
             const auto found = leases_.find(permit);
             if (found == leases_.end())
                 return;
-            end_permit(found);
+            ++counts_.undone;
+            release(found, "undone");
+            return;
         }
         ++counts_.undone;
         semaphore->add(units);
-        record(*semaphore, permit);
+        record(*semaphore);
+        tell(happening::released, *semaphore, units, 0, {}, "undone");
     };
     return answer;
 }
@@ -308,31 +318,40 @@ void store::add_permit(const std::string& id, const std::shared_ptr<entry>& sema
                        std::int64_t units, std::chrono::milliseconds lease,
                        clock::time_point deadline, std::uint64_t token)
 {
-    leases_.emplace(id,
-                    lease_record{semaphore, units, lease, deadlines_.emplace(deadline, id), token});
-    ++semaphore->permits;
+    const auto added = leases_
+                           .emplace(id, lease_record{semaphore, units, lease,
+                                                     deadlines_.emplace(deadline, id), token})
+                           .first;
+    semaphore->permits.emplace(token, added->first);
     await_expiry();
 }
 
 void store::end_permit(leases::iterator permit)
 {
-    --permit->second.semaphore->permits;
+    permit->second.semaphore->permits.erase(permit->second.token);
     deadlines_.erase(permit->second.deadline);
     leases_.erase(permit);
+}
+
+/// Ends a permit, and returns its units.
+void store::release(leases::iterator permit, std::string_view reason)
+{
+    const std::string id = permit->first;
+    const auto semaphore = permit->second.semaphore;
+    const std::int64_t units = permit->second.units;
+    const std::uint64_t token = permit->second.token;
+    end_permit(permit);
+    semaphore->add(units);
+    record(*semaphore, id);
+    tell(happening::released, *semaphore, units, token, {}, reason);
 }
 
 void store::expire()
 {
     while (!deadlines_.empty() && deadlines_.begin()->first <= clock::now())
     {
-        const std::string id = deadlines_.begin()->second;
-        const auto found = leases_.find(id);
-        const auto semaphore = found->second.semaphore;
-        const std::int64_t units = found->second.units;
-        end_permit(found);
         ++counts_.expired;
-        semaphore->add(units);
-        record(*semaphore, id);
+        release(leases_.find(deadlines_.begin()->second), "expired");
     }
     await_expiry();
 }
@@ -357,6 +376,14 @@ void store::record(const entry& semaphore, std::string_view permit) const
 {
     if (recorder_ && !semaphore.removed)
         recorder_(described(semaphore, permit));
+}
+
+void store::tell(happening what, const entry& semaphore, std::int64_t units, std::uint64_t token,
+                 std::chrono::milliseconds waited, std::string_view reason) const
+{
+    if (observer_ && !semaphore.removed)
+        observer_({what, semaphore.name, semaphore.value(), semaphore.waiters.size(),
+                   semaphore.permits.size(), units, token, waited, reason});
 }
 
 change store::described(const entry& semaphore, std::string_view permit) const

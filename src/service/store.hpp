@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -83,6 +84,41 @@ struct change
     std::chrono::milliseconds lease{0};
     std::chrono::system_clock::time_point until;
     std::uint64_t token = 0;
+};
+
+/// What happened to a semaphore, for @ref event.
+enum class happening
+{
+    created,
+    deleted,
+    /// Units were added that belonged to no permit.
+    value,
+    /// A client joined the queue.
+    waiting,
+    /// A client left the queue without a grant.
+    left,
+    granted,
+    /// A permit ended, or a grant was returned.
+    released,
+    renewed,
+};
+
+/// A change as clients see it, with the state after it. The names of the enumerators are the names of the events.
+struct event
+{
+    happening what = happening::value;
+    std::string_view name;
+    std::int64_t value = 0;
+    std::size_t waiters = 0;
+    std::size_t permits = 0;
+    /// The units that were added, wanted, granted or returned.
+    std::int64_t units = 0;
+    /// The fencing token of the permit; 0 if there is none.
+    std::uint64_t token = 0;
+    /// How long the client waited, for happening::granted and happening::left.
+    std::chrono::milliseconds waited{0};
+    /// Why a permit ended, for happening::released.
+    std::string_view reason;
 };
 
 /// One line of the list.
@@ -163,6 +199,9 @@ public:
     /// Calls @p recorder with each later change, before the change is answered.
     void record_changes(std::function<void(const change&)> recorder);
 
+    /// Calls @p observer after each later change.
+    void observe(std::function<void(const event&)> observer);
+
     /// Calls @p reader with the present semaphores, and then with the present permits.
     void describe(const std::function<void(const change&)>& reader) const;
 
@@ -180,6 +219,12 @@ private:
     using semaphore_type = basic_async_semaphore<executor, unsynchronized>;
     using clock = std::chrono::steady_clock;
 
+    struct waiter
+    {
+        std::int64_t units = 0;
+        clock::time_point since;
+    };
+
     struct entry
     {
         entry(const executor& ex, std::int64_t value);
@@ -195,8 +240,10 @@ private:
         std::int64_t uncollected_value;
         /// Units beyond the capacity of the semaphore. Not 0 only if all of its units are available.
         std::int64_t reserve;
-        std::size_t waiters = 0;
-        std::size_t permits = 0;
+        /// In the order of the queue of the semaphore.
+        std::list<waiter> waiters;
+        /// The ids of the permits, which are keys of the leases, by their tokens.
+        std::map<std::uint64_t, std::string_view> permits;
         bool removed = false;
     };
 
@@ -216,12 +263,16 @@ private:
     [[nodiscard]] std::shared_ptr<entry> find(std::string_view name) const;
     [[nodiscard]] leases::iterator find_permit(const std::shared_ptr<entry>& semaphore,
                                                const std::string& permit);
-    grant granted(const std::shared_ptr<entry>& semaphore, const demand& wanted);
+    grant granted(const std::shared_ptr<entry>& semaphore, const demand& wanted,
+                  std::chrono::milliseconds waited = {});
     void add_permit(const std::string& id, const std::shared_ptr<entry>& semaphore,
                     std::int64_t units, std::chrono::milliseconds lease, clock::time_point deadline,
                     std::uint64_t token);
     void end_permit(leases::iterator permit);
+    void release(leases::iterator permit, std::string_view reason);
     void record(const entry& semaphore, std::string_view permit = {}) const;
+    void tell(happening what, const entry& semaphore, std::int64_t units, std::uint64_t token = 0,
+              std::chrono::milliseconds waited = {}, std::string_view reason = {}) const;
     [[nodiscard]] change described(const entry& semaphore, std::string_view permit) const;
     void expire();
     void await_expiry();
@@ -236,6 +287,7 @@ private:
     std::uint64_t last_token_;
     store_metrics counts_;
     std::function<void(const change&)> recorder_;
+    std::function<void(const event&)> observer_;
 };
 
 }  // namespace turnstile::service

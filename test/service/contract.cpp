@@ -5,6 +5,7 @@
 // The contract of the HTTP service, see docs/service.md. It starts a server. To test another one, set
 // TURNSTILE_SERVICE_URL to its base URL, for instance http://127.0.0.1:1880.
 
+#include "event_stream.hpp"
 #include "http_client.hpp"
 #include "server_process.hpp"
 
@@ -21,6 +22,7 @@
 namespace {
 
 using turnstile::test::ask;
+using turnstile::test::event_stream;
 using turnstile::test::http_answer;
 using turnstile::test::http_client;
 using turnstile::test::request_text;
@@ -611,6 +613,88 @@ BOOST_AUTO_TEST_CASE(the_list_has_pages)
     BOOST_TEST(rest.body.starts_with("{\"semaphores\":[" + line("c")));
     for (const char* const query : {"limit=0", "limit=x", "limit=1001", "after=%zz"})
         BOOST_TEST(ask(server(), "GET", std::string("/semaphore?") + query).status == 400);
+}
+
+BOOST_AUTO_TEST_CASE(events_begin_with_the_state)
+{
+    const std::string name = created("3");
+    BOOST_TEST(post("/semaphore/down", named(name, "\"lease\":600")).status == 200);
+    event_stream stream(server());
+    BOOST_TEST(stream.head().status == 200);
+    BOOST_TEST(stream.head().field("Content-Type").value_or("") == "text/event-stream");
+    bool found = false;
+    bool first = true;
+    for (bool last = false; !last; first = false)
+    {
+        const auto page = stream.next();
+        BOOST_TEST_REQUIRE(page.kind == "snapshot");
+        BOOST_TEST(page.data.starts_with(first ? "{\"first\":true,\"last\":"
+                                               : "{\"first\":false,\"last\":"));
+        last = page.data.find("\"last\":true") != std::string::npos;
+        found = found ||
+                page.data.find("{\"name\":\"" + name +
+                               "\",\"value\":2,\"waiters\":0,\"permits\":1}") != std::string::npos;
+    }
+    BOOST_TEST(found);
+}
+
+BOOST_AUTO_TEST_CASE(events_name_each_change_in_order)
+{
+    event_stream stream(server());
+    stream.skip_state();
+    const std::string name = created("1");
+    const auto next = [&](const std::string& kind, const std::string& rest)
+    {
+        const auto found = stream.next_of(name);
+        BOOST_TEST(found.kind == kind);
+        BOOST_TEST(found.data.starts_with("{\"name\":\"" + name + '"' + rest));
+        return found;
+    };
+    const http_answer granted = post("/semaphore/down", named(name, "\"lease\":600"));
+    const std::string permit = "\"permit\":\"" + permit_of(granted) + '"';
+    const std::string token = granted.body.substr(granted.body.find(",\"token\":"));
+    const std::string token_field = token.substr(0, token.size() - 1);
+    BOOST_TEST(post("/semaphore/renew", named(name, permit)).status == 200);
+    http_client waiter = waiting(name, 1);
+    BOOST_TEST(post("/semaphore/up", named(name, permit)).status == 200);
+    BOOST_TEST(waiter.receive().status == 200);
+    BOOST_TEST(post("/semaphore/up", named(name, "\"n\":2")).status == 200);
+    BOOST_TEST(post("/semaphore/down", named(name, "\"n\":3,\"wait\":0.01")).status == 409);
+    BOOST_TEST(post("/semaphore/down", named(name, "\"n\":2,\"lease\":0.1")).status == 200);
+    BOOST_TEST(post("/semaphore/down", named(name, "\"wait\":600")).status == 200);
+    BOOST_TEST(ask(server(), "DELETE", "/semaphore/" + name).status == 200);
+
+    next("created", ",\"value\":1,\"waiters\":0,\"permits\":0,\"n\":1}");
+    next("granted",
+         ",\"value\":0,\"waiters\":0,\"permits\":1,\"n\":1" + token_field + ",\"waited_ms\":0}");
+    next("renewed", ",\"value\":0,\"waiters\":0,\"permits\":1,\"n\":1" + token_field + '}');
+    next("waiting", ",\"value\":0,\"waiters\":1,\"permits\":1,\"n\":1}");
+    // The unit belongs to the waiter, whose grant comes next.
+    next("released", ",\"value\":0,\"waiters\":1,\"permits\":0,\"n\":1" + token_field +
+                         ",\"reason\":\"released\"}");
+    next("granted", ",\"value\":0,\"waiters\":0,\"permits\":0,\"n\":1,\"waited_ms\":");
+    next("value", ",\"value\":2,\"waiters\":0,\"permits\":0,\"n\":2}");
+    next("waiting", ",\"value\":2,\"waiters\":1,\"permits\":0,\"n\":3}");
+    next("left", ",\"value\":2,\"waiters\":0,\"permits\":0,\"n\":3,\"waited_ms\":");
+    next("granted", ",\"value\":0,\"waiters\":0,\"permits\":1,\"n\":2,\"token\":");
+    next("waiting", ",\"value\":0,\"waiters\":1,\"permits\":1,\"n\":1}");
+    const auto expired = next("released", ",\"value\":1,\"waiters\":1,\"permits\":0,\"n\":2");
+    BOOST_TEST(expired.data.ends_with(",\"reason\":\"expired\"}"));
+    const auto before = next("granted", ",\"value\":1,\"waiters\":0,\"permits\":0,\"n\":1");
+    const auto last = next("deleted", "}");
+    BOOST_TEST(last.id > before.id);
+    for (const std::string& text : stream.texts())
+        BOOST_TEST(text.find(permit_of(granted)) == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_reconnected_reader_receives_the_state)
+{
+    const std::string name = created("7");
+    event_stream stream(server(), "Last-Event-ID: 1\r\n");
+    std::string state_text;
+    for (const auto& page : stream.skip_state())
+        state_text += page;
+    BOOST_TEST(state_text.find("\"name\":\"" + name + "\",\"value\":7") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(operators_can_watch_the_server)

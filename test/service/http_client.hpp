@@ -7,6 +7,7 @@
 
 // A blocking HTTP client that sends exactly the given bytes. So a test can send what no library would send.
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
 #include <cstdlib>
@@ -130,6 +131,22 @@ public:
         answer.body = received_.substr(0, length);
         received_.erase(0, length);
         return answer;
+    }
+
+    /// Reads text up to and including @p end. Empty if the connection ended before.
+    std::string receive_until(std::string_view end)
+    {
+        std::size_t found = 0;
+        std::size_t searched = 0;
+        while ((found = received_.find(end, searched)) == std::string::npos)
+        {
+            searched = received_.size() - std::min(received_.size(), end.size());
+            if (!receive_more())
+                return {};
+        }
+        std::string text = received_.substr(0, found + end.size());
+        received_.erase(0, text.size());
+        return text;
     }
 
     /// Whether the server closes the connection without a further byte.

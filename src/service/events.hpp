@@ -1,0 +1,72 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SERVICE_EVENTS_HPP
+#define TURNSTILE_SERVICE_EVENTS_HPP
+
+#include "service/message.hpp"
+#include "service/store.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace turnstile::service {
+
+/**
+ * @brief The server-sent events of a @ref store.
+ *
+ * A reader first receives the state in pages, and then the events. All readers share the last events. A reader
+ * that is slower than they are dropped receives the state again. So the memory does not grow with the delay of a reader.
+ *
+ * @par Thread safety
+ * Unsafe: everything runs on the context.
+ */
+class events
+{
+public:
+    static constexpr std::size_t most_readers = 1000;
+
+    /// Observes @p observed, which has to live as long as this object.
+    events(boost::asio::io_context& context, store& observed);
+
+    /// A new reader. Each call of the result waits for the next text of the stream; it is empty after @ref close.
+    std::function<awaitable<response>()> open();
+
+    [[nodiscard]] std::size_t readers() const noexcept;
+
+    /// Ends the streams.
+    void close();
+
+private:
+    struct reader;
+
+    void publish(const event& made);
+    void wake();
+    std::string take(reader& from) const;
+    std::string page(reader& from) const;
+    awaitable<response> next(std::shared_ptr<reader> from);
+
+    executor executor_;
+    store& store_;
+    bool closing_ = false;
+    /// The id of the last event.
+    std::uint64_t last_ = 0;
+    /// The texts of the last events.
+    std::deque<std::string> recent_;
+    std::size_t recent_bytes_ = 0;
+    /// Readers may outlive this object in coroutines that never resume.
+    std::vector<std::weak_ptr<reader>> asleep_;
+    /// Each reader has a copy.
+    std::shared_ptr<const int> counter_ = std::make_shared<const int>();
+};
+
+}  // namespace turnstile::service
+
+#endif
