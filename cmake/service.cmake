@@ -6,10 +6,26 @@ find_package(OpenSSL REQUIRED)
 set(CMAKE_CXX_EXTENSIONS OFF)
 
 set(service_dir ${PROJECT_SOURCE_DIR}/src/service)
+
+# --- the page -------------------------------------------------------------------------------
+
+file(GLOB page_files CONFIGURE_DEPENDS ${service_dir}/page/*)
+set(embedded_page ${PROJECT_BINARY_DIR}/generated/service/page.cpp)
+add_custom_command(
+  OUTPUT ${embedded_page}
+  COMMAND ${CMAKE_COMMAND} -DOUTPUT=${embedded_page} "-DFILES=${page_files}"
+          -P ${PROJECT_SOURCE_DIR}/cmake/embed_page.cmake
+  DEPENDS ${PROJECT_SOURCE_DIR}/cmake/embed_page.cmake ${page_files}
+  COMMENT "Embedding the files of src/service/page"
+  VERBATIM)
+
+# --- the library ----------------------------------------------------------------------------
+
 # Boost.JSON's functions are compiled here once more, because the Redis backend may be left out.
 file(GLOB sources CONFIGURE_DEPENDS ${service_dir}/*.cpp)
 list(REMOVE_ITEM sources ${service_dir}/main.cpp)
-add_library(turnstile_service STATIC ${sources} ${PROJECT_SOURCE_DIR}/src/redis/state/boost_json.cpp)
+add_library(turnstile_service STATIC ${sources} ${embedded_page}
+                                     ${PROJECT_SOURCE_DIR}/src/redis/state/boost_json.cpp)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/redis/state/boost_json.cpp PROPERTIES COMPILE_OPTIONS -w)
 target_include_directories(turnstile_service PUBLIC ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(turnstile_service PUBLIC turnstile OpenSSL::SSL)

@@ -5,6 +5,7 @@
 #include "service/service.hpp"
 
 #include "service/decode.hpp"
+#include "service/page.hpp"
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
@@ -19,6 +20,9 @@ namespace {
 
 /// Longer names would not fit into the request line of a `DELETE`.
 constexpr std::size_t longest_name = 4096;
+
+/// The largest number of waiters, and of permits, in the details of a semaphore.
+constexpr std::size_t longest_detail = 100;
 
 response plain(unsigned status, std::string text)
 {
@@ -55,6 +59,13 @@ response not_found()
 std::string name_and_value(std::string_view name, std::int64_t value)
 {
     return "{\"name\":" + quoted(name) + ",\"value\":" + std::to_string(value);
+}
+
+std::string listed_state(const listed& semaphore)
+{
+    return name_and_value(semaphore.name, semaphore.value) +
+           ",\"waiters\":" + std::to_string(semaphore.waiters) +
+           ",\"permits\":" + std::to_string(semaphore.permits);
 }
 
 /// The answer to a request that did not wait.
@@ -201,17 +212,20 @@ struct service::route
     response (service::*handler)(const request&, const std::string& name);
 };
 
-const std::array<service::route, 12> service::routes{{
+const std::array<service::route, 15> service::routes{{
     {"POST", "/semaphore/down", role::use, &service::down},
     {"POST", "/semaphore/up", role::use, &service::up},
     {"GET", "/semaphore/value/:name", role::read, &service::value},
     {"POST", "/semaphore/notify", role::use, &service::notify},
     {"POST", "/semaphore/renew", role::use, &service::renew},
+    {"POST", "/semaphore/free", role::admin, &service::free},
+    {"GET", "/semaphore/detail/:name", role::read, &service::detail},
     {"POST", "/semaphore", role::admin, &service::create},
     {"GET", "/semaphore", role::read, &service::list},
     {"DELETE", "/semaphore/:name", role::admin, &service::remove},
     {"GET", "/events", role::read, &service::follow},
     {"GET", "/metrics", role::read, &service::metrics},
+    {"GET", "/openapi.json", role::nobody, &service::file},
     {"GET", "/healthz", role::nobody, &service::healthy},
     {"GET", "/readyz", role::nobody, &service::ready},
 }};
@@ -474,6 +488,40 @@ response service::renew(const request& message, const std::string&)
     return to_response(store_.renew(name, *permit, lease), name);
 }
 
+response service::free(const request& message, const std::string&)
+{
+    const fields body = decode_body(message);
+    const std::string& name = name_in(body);
+    const auto token = number_in(body, "token", 1, static_cast<double>(largest_value));
+    if (!token)
+        refuse(400, "token must be the fencing token of a permit");
+    return to_response(store_.free(name, static_cast<std::uint64_t>(*token)), name);
+}
+
+response service::detail(const request&, const std::string& name)
+{
+    const auto found = store_.detail(name, longest_detail);
+    if (!found)
+        return not_found();
+    const auto add = [](std::string& list, const participant& next, const std::string& more)
+    {
+        list += (list.empty() ? "{\"n\":" : ",{\"n\":") + std::to_string(next.units) +
+                ",\"age_ms\":" + std::to_string(next.age.count()) + more + '}';
+    };
+    std::string waiters;
+    for (const participant& waiter : found->waiters)
+        add(waiters, waiter, {});
+    std::string permits;
+    for (const participant& permit : found->permits)
+        add(permits, permit,
+            ",\"rest_ms\":" + std::to_string(permit.rest.count()) +
+                ",\"lease_ms\":" + std::to_string(permit.lease.count()) +
+                ",\"token\":" + std::to_string(permit.token));
+    std::string body = listed_state(found->state);
+    body += ",\"waiting\":[" + waiters + "],\"holding\":[" + permits + "]}";
+    return json(std::move(body));
+}
+
 response service::list(const request& message, const std::string&)
 {
     const std::size_t question = std::min(message.target.find('?'), message.target.size());
@@ -493,9 +541,7 @@ response service::list(const request& message, const std::string&)
     for (const listed& semaphore : page)
     {
         body += body.back() == '[' ? "" : ",";
-        body += name_and_value(semaphore.name, semaphore.value) +
-                ",\"waiters\":" + std::to_string(semaphore.waiters) +
-                ",\"permits\":" + std::to_string(semaphore.permits) + '}';
+        body += listed_state(semaphore) + '}';
     }
     body += "],\"next\":" + (more ? quoted(page.back().name) : "null") + '}';
     return json(std::move(body));
@@ -545,6 +591,20 @@ response service::metrics(const request&, const std::string&)
                 std::to_string(count) + '\n';
     response answer = plain(200, std::move(body));
     answer.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    return answer;
+}
+
+response service::file(const request& message, const std::string&)
+{
+    const std::string_view path = message.target.substr(0, message.target.find('?'));
+    response answer;
+    for (const page_file& candidate : page_files())
+    {
+        if (candidate.path != path)
+            continue;
+        answer.content_type = candidate.content_type;
+        answer.body = candidate.text;
+    }
     return answer;
 }
 

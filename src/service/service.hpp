@@ -75,7 +75,7 @@ public:
 
 private:
     struct route;
-    static const std::array<route, 12> routes;
+    static const std::array<route, 15> routes;
 
     response create(const request& message, const std::string& name);
     response remove(const request& message, const std::string& name);
@@ -84,9 +84,12 @@ private:
     response down(const request& message, const std::string& name);
     response notify(const request& message, const std::string& name);
     response renew(const request& message, const std::string& name);
+    response free(const request& message, const std::string& name);
+    response detail(const request& message, const std::string& name);
     response list(const request& message, const std::string& name);
     response follow(const request& message, const std::string& name);
     response metrics(const request& message, const std::string& name);
+    response file(const request& message, const std::string& name);
     response healthy(const request& message, const std::string& name);
     response ready(const request& message, const std::string& name);
 

@@ -150,6 +150,18 @@ result store::renew(std::string_view name, const std::string& permit,
     return {outcome::done, semaphore->value()};
 }
 
+result store::free(std::string_view name, std::uint64_t token)
+{
+    const auto semaphore = find(name);
+    if (!semaphore)
+        return {};
+    const auto found = semaphore->permits.find(token);
+    if (found == semaphore->permits.end())
+        return {outcome::foreign, semaphore->value()};
+    release(leases_.find(std::string(found->second)), "freed");
+    return {outcome::done, semaphore->value()};
+}
+
 grant store::try_down(std::string_view name, const demand& wanted)
 {
     const auto found = find(name);
@@ -209,6 +221,33 @@ std::vector<listed> store::list(std::string_view after, std::size_t limit) const
             {it->first, semaphore.value(), semaphore.waiters.size(), semaphore.permits.size()});
     }
     return result;
+}
+
+std::optional<detailed> store::detail(std::string_view name, std::size_t limit) const
+{
+    const auto found = find(name);
+    if (!found)
+        return std::nullopt;
+    const auto now = clock::now();
+    const auto milliseconds = [](clock::duration time)
+    { return std::chrono::duration_cast<std::chrono::milliseconds>(time); };
+    detailed answer{
+        {found->name, found->value(), found->waiters.size(), found->permits.size()}, {}, {}};
+    for (const waiter& next : found->waiters)
+    {
+        if (answer.waiters.size() == limit)
+            break;
+        answer.waiters.push_back({next.units, milliseconds(now - next.since), {}, {}, 0});
+    }
+    for (const auto& [token, id] : found->permits)
+    {
+        if (answer.permits.size() == limit)
+            break;
+        const lease_record& permit = leases_.find(std::string(id))->second;
+        answer.permits.push_back({permit.units, milliseconds(now - permit.since),
+                                  milliseconds(permit.deadline->first - now), permit.lease, token});
+    }
+    return answer;
 }
 
 store_metrics store::metrics() const
@@ -318,10 +357,11 @@ void store::add_permit(const std::string& id, const std::shared_ptr<entry>& sema
                        std::int64_t units, std::chrono::milliseconds lease,
                        clock::time_point deadline, std::uint64_t token)
 {
-    const auto added = leases_
-                           .emplace(id, lease_record{semaphore, units, lease,
-                                                     deadlines_.emplace(deadline, id), token})
-                           .first;
+    const auto added =
+        leases_
+            .emplace(id, lease_record{semaphore, units, lease, deadlines_.emplace(deadline, id),
+                                      token, deadline - lease})
+            .first;
     semaphore->permits.emplace(token, added->first);
     await_expiry();
 }

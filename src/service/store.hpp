@@ -130,6 +130,27 @@ struct listed
     std::size_t permits = 0;
 };
 
+/// A waiter or a permit of a semaphore.
+struct participant
+{
+    std::int64_t units = 0;
+    /// Since when the client waits, or how long ago the permit was granted. After a restart, since the last renewal.
+    std::chrono::milliseconds age{0};
+    /// How long the permit still lasts, and how long a lease is.
+    std::chrono::milliseconds rest{0};
+    std::chrono::milliseconds lease{0};
+    /// The fencing token of the permit.
+    std::uint64_t token = 0;
+};
+
+/// A semaphore with its first waiters and oldest permits, in order.
+struct detailed
+{
+    listed state;
+    std::vector<participant> waiters;
+    std::vector<participant> permits;
+};
+
 /// Numbers for the metrics.
 struct store_metrics
 {
@@ -182,6 +203,9 @@ public:
     result renew(std::string_view name, const std::string& permit,
                  std::optional<std::chrono::milliseconds> lease);
 
+    /// Releases the permit with that fencing token, as an operator does whose client is stuck.
+    result free(std::string_view name, std::uint64_t token);
+
     /// Takes units if they are available and there are no waiters. Ignores demand::wait.
     grant try_down(std::string_view name, const demand& wanted);
 
@@ -190,6 +214,9 @@ public:
 
     /// The semaphores whose names are greater than @p after, in the order of their names.
     [[nodiscard]] std::vector<listed> list(std::string_view after, std::size_t limit) const;
+
+    /// Nothing if there is no such semaphore.
+    [[nodiscard]] std::optional<detailed> detail(std::string_view name, std::size_t limit) const;
 
     [[nodiscard]] store_metrics metrics() const;
 
@@ -256,6 +283,7 @@ private:
         std::chrono::milliseconds lease{0};
         deadlines::iterator deadline;
         std::uint64_t token = 0;
+        clock::time_point since;
     };
 
     using leases = std::unordered_map<std::string, lease_record>;

@@ -10,13 +10,18 @@
 #include "server_process.hpp"
 
 #include <algorithm>
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 namespace {
@@ -30,6 +35,50 @@ using turnstile::test::server_process;
 using turnstile::test::site;
 
 const std::string form = "application/x-www-form-urlencoded";
+
+/// The method, target and status of each answer that a test has received.
+class answers_seen
+{
+public:
+    answers_seen()
+    {
+        http_client::observer =
+            [this](const std::string& method, const std::string& target, int status)
+        {
+            const std::scoped_lock lock(mutex_);
+            all_.emplace(method, target, status);
+        };
+    }
+
+    [[nodiscard]] const auto& all() const noexcept { return all_; }
+
+private:
+    std::mutex mutex_;
+    std::set<std::tuple<std::string, std::string, int>> all_;
+};
+
+answers_seen seen;
+
+/// The member of @p paths that describes a target; null if there is none. A pattern with a fixed text wins.
+const boost::json::object* description_of(const boost::json::object& paths,
+                                          const std::string& target)
+{
+    const std::string path = target.substr(0, target.find('?'));
+    const auto* exact = paths.if_contains(path);
+    const std::size_t slash = path.rfind('/');
+    const auto* pattern = slash == std::string::npos || slash + 1 == path.size()
+                              ? nullptr
+                              : paths.if_contains(path.substr(0, slash) + "/{name}");
+    const auto* found = exact != nullptr ? exact : pattern;
+    return found == nullptr ? nullptr : &found->as_object();
+}
+
+std::string lower_case(std::string text)
+{
+    for (char& c : text)
+        c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+    return text;
+}
 
 const site& server()
 {
@@ -250,8 +299,8 @@ BOOST_AUTO_TEST_CASE(forms_are_accepted)
 
 BOOST_AUTO_TEST_CASE(bad_bodies_are_refused_at_once)
 {
-    for (const char* const target :
-         {"/semaphore", "/semaphore/up", "/semaphore/down", "/semaphore/renew"})
+    for (const char* const target : {"/semaphore", "/semaphore/up", "/semaphore/down",
+                                     "/semaphore/renew", "/semaphore/free", "/semaphore/notify"})
     {
         for (const char* const body :
              {"", "{", "nonsense", "[]", "\"text\"", "1", "null", "{}", "{\"name\":null}",
@@ -615,6 +664,60 @@ BOOST_AUTO_TEST_CASE(the_list_has_pages)
         BOOST_TEST(ask(server(), "GET", std::string("/semaphore?") + query).status == 400);
 }
 
+BOOST_AUTO_TEST_CASE(details_name_waiters_and_permits_in_order)
+{
+    const std::string name = created("5");
+    const auto detail = [&]
+    {
+        const http_answer answer = ask(server(), "GET", "/semaphore/detail/" + name);
+        BOOST_TEST(answer.status == 200);
+        return boost::json::parse(answer.body).as_object();
+    };
+    const auto units = [](const boost::json::value& list)
+    {
+        std::vector<std::int64_t> numbers;
+        for (const auto& one : list.as_array())
+            numbers.push_back(one.as_object().at("n").as_int64());
+        return numbers;
+    };
+    post("/semaphore/down", named(name, "\"n\":2,\"lease\":600"));
+    post("/semaphore/down", named(name, "\"n\":3,\"lease\":60"));
+    const http_client first = waiting(name, 1, ",\"n\":4");
+    const http_client second = waiting(name, 2);
+    const auto found = detail();
+    BOOST_TEST(found.at("name").as_string() == name);
+    BOOST_TEST(found.at("value").as_int64() == 0);
+    BOOST_TEST(found.at("waiters").as_int64() == 2);
+    BOOST_TEST(found.at("permits").as_int64() == 2);
+    BOOST_TEST(units(found.at("waiting")) == (std::vector<std::int64_t>{4, 1}));
+    BOOST_TEST(units(found.at("holding")) == (std::vector<std::int64_t>{2, 3}));
+    const auto& permit = found.at("holding").as_array().at(1).as_object();
+    BOOST_TEST(permit.at("lease_ms").as_int64() == 60'000);
+    BOOST_TEST(permit.at("rest_ms").as_int64() + permit.at("age_ms").as_int64() <= 60'000);
+    BOOST_TEST(permit.at("rest_ms").as_int64() + permit.at("age_ms").as_int64() >= 59'998);
+    check(ask(server(), "GET", "/semaphore/detail/" + new_name()), 404, "semaphore not found");
+}
+
+BOOST_AUTO_TEST_CASE(an_operator_frees_a_permit_by_its_token)
+{
+    const std::string name = created("1");
+    const http_answer stuck = post("/semaphore/down", named(name, "\"lease\":600"));
+    const std::string token = stuck.body.substr(stuck.body.find("\"token\":"));
+    const std::string field = token.substr(0, token.size() - 1);
+    http_client waiter = waiting(name, 1);
+    BOOST_TEST(post("/semaphore/free", named(created("1"), field)).status == 409);
+    check(post("/semaphore/free", named(name, field)), 200, state(name, "0"));
+    check(waiter.receive(), 200, state(name, "0"));
+    BOOST_TEST(post("/semaphore/free", named(name, field)).status == 409);
+    BOOST_TEST(
+        post("/semaphore/up", named(name, "\"permit\":\"" + permit_of(stuck) + '"')).status == 409);
+    BOOST_TEST(post("/semaphore/free", named(new_name(), field)).status == 404);
+    for (const char* const wrong : {"0", "-1", "null", "\"x\"", "1e300"})
+        BOOST_TEST(post("/semaphore/free", named(name, std::string("\"token\":") + wrong)).status ==
+                   400);
+    BOOST_TEST(post("/semaphore/free", named(name)).status == 400);
+}
+
 BOOST_AUTO_TEST_CASE(events_begin_with_the_state)
 {
     const std::string name = created("3");
@@ -703,7 +806,8 @@ BOOST_AUTO_TEST_CASE(operators_can_watch_the_server)
     check(ask(server(), "GET", "/readyz"), 200, "ok");
     const http_answer metrics = ask(server(), "GET", "/metrics");
     BOOST_TEST(metrics.status == 200);
-    for (const char* const name : {"semaphores", "waiters", "permits", "grants_total"})
+    for (const char* const name :
+         {"semaphores", "waiters", "permits", "event_readers", "grants_total"})
         BOOST_TEST(metrics.body.find(std::string("\nturnstile_") + name + ' ') !=
                    std::string::npos);
 }
@@ -716,4 +820,54 @@ BOOST_AUTO_TEST_CASE(each_answer_has_a_request_id)
     const std::string own = answer.field("X-Request-Id").value_or("a b");
     BOOST_TEST(own != "a b");
     BOOST_TEST(ask(server(), "GET", "/healthz").field("X-Request-Id").value_or(own) != own);
+}
+
+/// The last test: it looks at the answers that the others have received.
+BOOST_AUTO_TEST_CASE(each_answer_is_described)
+{
+    const http_answer answer = ask(server(), "GET", "/openapi.json");
+    BOOST_TEST(answer.status == 200);
+    const auto description = boost::json::parse(answer.body).as_object();
+    const auto& paths = description.at("paths").as_object();
+    for (const auto& [path, methods] : paths)
+    {
+        std::string target = path;
+        if (target.ends_with("{name}"))
+            target.replace(target.size() - 6, 6, new_name());
+        for (const auto& [method, operation] : methods.as_object())
+        {
+            BOOST_TEST_CONTEXT(std::string(method) << ' ' << target)
+            {
+                std::string upper(method);
+                for (char& c : upper)
+                    c = static_cast<char>(c - ('a' - 'A'));
+                const http_answer tried = ask(server(), upper, target);
+                BOOST_TEST(tried.status != 405);
+                BOOST_TEST(tried.body != "no such route");
+            }
+        }
+    }
+    for (const auto& [method, target, status] : seen.all())
+    {
+        BOOST_TEST_CONTEXT(method << ' ' << target.substr(0, 100) << ' ' << status)
+        {
+            const auto* methods = description_of(paths, target);
+            if (methods == nullptr)
+            {
+                BOOST_TEST((status == 404 || status == 431 || status == 400));
+                continue;
+            }
+            const auto* operation =
+                methods->if_contains(method == "HEAD" ? "get" : lower_case(method));
+            if (operation == nullptr)
+            {
+                BOOST_TEST(status == 405);
+                continue;
+            }
+            BOOST_TEST(operation->as_object()
+                           .at("responses")
+                           .as_object()
+                           .contains(std::to_string(status)));
+        }
+    }
 }

@@ -11,6 +11,8 @@
 #include <arpa/inet.h>
 #include <cerrno>
 #include <cstdlib>
+#include <deque>
+#include <functional>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -53,6 +55,10 @@ struct http_answer
 class http_client
 {
 public:
+    /// If set, it is called with the method, the target and the status of each answer whose request line was sent as a
+    /// whole. No client may exist when it is set.
+    static inline std::function<void(const std::string&, const std::string&, int)> observer;
+
     /// @p from is the address of the client; the system chooses one if it is empty.
     explicit http_client(const site& server, const std::string& from = {})
     {
@@ -83,6 +89,7 @@ public:
     http_client(http_client&& other) noexcept
         : socket_(std::exchange(other.socket_, -1))
         , received_(std::move(other.received_))
+        , requests_(std::move(other.requests_))
     {
     }
 
@@ -97,6 +104,7 @@ public:
     /// False if the server has closed the connection. Its last answer may explain why.
     bool send(std::string_view bytes)
     {
+        remember_requests(bytes);
         while (!bytes.empty())
         {
             const ssize_t size = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -120,6 +128,11 @@ public:
         answer.head = received_.substr(0, end + 2);
         received_.erase(0, end + 4);
         answer.status = std::atoi(answer.head.substr(9, 3).c_str());
+        if (answer.status >= 200 && !requests_.empty())
+        {
+            observer(requests_.front().first, requests_.front().second, answer.status);
+            requests_.pop_front();
+        }
         const std::size_t length =
             head ? 0
                  : std::strtoul(answer.field("Content-Length").value_or("0").c_str(), nullptr, 10);
@@ -169,6 +182,24 @@ public:
     }
 
 private:
+    void remember_requests(std::string_view bytes)
+    {
+        if (!observer)
+            return;
+        for (std::size_t end = bytes.find(" HTTP/1."); end != std::string_view::npos;
+             end = bytes.find(" HTTP/1.", end + 1))
+        {
+            const std::size_t space = bytes.rfind(' ', end - 1);
+            if (end == 0 || space == std::string_view::npos)
+                continue;
+            std::size_t begin = space;
+            while (begin != 0 && bytes[begin - 1] >= 'A' && bytes[begin - 1] <= 'Z')
+                --begin;
+            requests_.emplace_back(bytes.substr(begin, space - begin),
+                                   bytes.substr(space + 1, end - space - 1));
+        }
+    }
+
     bool receive_more()
     {
         char buffer[4096];
@@ -181,6 +212,8 @@ private:
 
     int socket_ = -1;
     std::string received_;
+    /// The methods and targets of the requests without an answer.
+    std::deque<std::pair<std::string, std::string>> requests_;
 };
 
 /// The text of a request.
