@@ -26,6 +26,9 @@ struct request
     std::string_view target;
     std::string_view content_type;
     std::string_view authorization;
+    /// The site of the web page that sends the request; empty if no page does.
+    std::string_view origin;
+    std::string_view host;
     std::string_view body;
     /// The address of the client, without its port.
     std::string_view client;

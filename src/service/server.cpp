@@ -178,6 +178,8 @@ private:
                             {target.data(), target.size()},
                             header(http::field::content_type),
                             header(http::field::authorization),
+                            header(http::field::origin),
+                            header(http::field::host),
                             message.body(),
                             client_};
         const auto begin = std::chrono::steady_clock::now();

@@ -189,6 +189,16 @@ bool same_secret(std::string_view a, std::string_view b) noexcept
     return difference == 0;
 }
 
+/// Whether a request that a web page sends comes from a page of this server, and not from any page that the user of
+/// the browser has opened.
+bool is_own_page(const request& message)
+{
+    if (message.origin.empty())
+        return true;
+    const std::size_t host = message.origin.find("://");
+    return host != std::string_view::npos && message.origin.substr(host + 3) == message.host;
+}
+
 /// Whether a path fits a route. A last segment `:name` stands for any text without a slash, which becomes
 /// @p parameter.
 bool matches(std::string_view pattern, std::string_view path, std::string_view& parameter)
@@ -212,7 +222,7 @@ struct service::route
     response (service::*handler)(const request&, const std::string& name);
 };
 
-const std::array<service::route, 15> service::routes{{
+const std::array<service::route, 19> service::routes{{
     {"POST", "/semaphore/down", role::use, &service::down},
     {"POST", "/semaphore/up", role::use, &service::up},
     {"GET", "/semaphore/value/:name", role::read, &service::value},
@@ -225,6 +235,10 @@ const std::array<service::route, 15> service::routes{{
     {"DELETE", "/semaphore/:name", role::admin, &service::remove},
     {"GET", "/events", role::read, &service::follow},
     {"GET", "/metrics", role::read, &service::metrics},
+    {"GET", "/", role::nobody, &service::file},
+    {"GET", "/page.css", role::nobody, &service::file},
+    {"GET", "/page.js", role::nobody, &service::file},
+    {"GET", "/icon.svg", role::nobody, &service::file},
     {"GET", "/openapi.json", role::nobody, &service::file},
     {"GET", "/healthz", role::nobody, &service::healthy},
     {"GET", "/readyz", role::nobody, &service::ready},
@@ -297,6 +311,8 @@ response service::dispatch(const request& message)
             allowed += candidate.method == "GET" ? ", HEAD" : "";
             continue;
         }
+        if (method != "GET" && !is_own_page(message))
+            refuse(403, "a page of another origin must not change anything");
         const role client = role_of(message);
         if (client < candidate.needed)
         {
@@ -598,6 +614,11 @@ response service::file(const request& message, const std::string&)
 {
     const std::string_view path = message.target.substr(0, message.target.find('?'));
     response answer;
+    answer.headers =
+        "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
+        "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: "
+        "no-referrer\r\n";
     for (const page_file& candidate : page_files())
     {
         if (candidate.path != path)

@@ -75,7 +75,7 @@ public:
 
 private:
     struct route;
-    static const std::array<route, 15> routes;
+    static const std::array<route, 19> routes;
 
     response create(const request& message, const std::string& name);
     response remove(const request& message, const std::string& name);

@@ -800,6 +800,43 @@ BOOST_AUTO_TEST_CASE(a_reconnected_reader_receives_the_state)
     BOOST_TEST(state_text.find("\"name\":\"" + name + "\",\"value\":7") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(the_page_loads_nothing_from_elsewhere)
+{
+    const http_answer page = ask(server(), "GET", "/");
+    BOOST_TEST(page.status == 200);
+    BOOST_TEST(page.field("Content-Type").value_or("") == "text/html; charset=utf-8");
+    BOOST_TEST(page.body.starts_with("<!doctype html>"));
+    BOOST_TEST(page.field("Content-Security-Policy")
+                   .value_or("")
+                   .starts_with("default-src 'none'; script-src 'self'; style-src 'self';"));
+    BOOST_TEST(page.body.find("//") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_page_of_another_origin_changes_nothing)
+{
+    const std::string name = created("1");
+    const auto up = [&](const std::string& origin)
+    {
+        return ask(server(), "POST", "/semaphore/up", named(name), std::string("application/json"),
+                   "Origin: " + origin + "\r\n")
+            .status;
+    };
+    // request_text() sends the host `test`.
+    for (const char* const origin :
+         {"http://elsewhere", "http://test.elsewhere", "http://test:81", "null", "test", "file://"})
+    {
+        BOOST_TEST_CONTEXT(origin)
+        BOOST_TEST(up(origin) == 403);
+    }
+    BOOST_TEST(ask(server(), "DELETE", "/semaphore/" + name, "", "", "Origin: http://elsewhere\r\n")
+                   .status == 403);
+    check(value_of(name), 200, state(name, "1"));
+    BOOST_TEST(up("http://test") == 200);
+    BOOST_TEST(up("https://test") == 200);
+    BOOST_TEST(ask(server(), "GET", "/healthz", "", "", "Origin: http://elsewhere\r\n").status ==
+               200);
+}
+
 BOOST_AUTO_TEST_CASE(operators_can_watch_the_server)
 {
     check(ask(server(), "GET", "/healthz"), 200, "ok");
