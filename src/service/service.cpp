@@ -396,23 +396,23 @@ response service::down(const request& message, const std::string&)
 {
     const fields body = decode_body(message);
     const std::string& name = name_in(body);
-    const demand wanted = demand_in(body, 0);
+    const demand wanted = demand_in(message, body, 0);
 
     grant granted = store_.try_down(name, wanted);
     if (granted.what != outcome::locked || wanted.wait == wanted.wait.zero())
         return to_response(std::move(granted), name);
     response answer;
-    answer.later = [this, name, wanted, client = std::string(message.client)]
-    { return down_later(name, wanted, client); };
+    answer.later = [this, name, wanted] { return down_later(name, wanted); };
     return answer;
 }
 
-/// The units, the waiting time and the lease in a body. @p wait is the waiting time in seconds if there is none.
-demand service::demand_in(const fields& body, double wait) const
+/// The client of a request, and the units, the waiting time and the lease in its body. @p wait is the waiting time in seconds if there is none.
+demand service::demand_in(const request& message, const fields& body, double wait) const
 {
     const auto most_wait = static_cast<double>(settings_.max_wait.count());
     const auto most_lease = static_cast<double>(settings_.max_lease.count());
     demand wanted;
+    wanted.client = message.client;
     wanted.units = static_cast<std::ptrdiff_t>(units_in(body));
     wanted.wait = to_milliseconds(number_in(body, "wait", 0, most_wait).value_or(wait));
     wanted.lease = to_milliseconds(number_in(body, "lease", 0.1, most_lease).value_or(0));
@@ -423,7 +423,7 @@ response service::notify(const request& message, const std::string&)
 {
     const fields body = decode_body(message);
     const std::string& name = name_in(body);
-    const demand wanted = demand_in(body, static_cast<double>(settings_.max_wait.count()));
+    const demand wanted = demand_in(message, body, static_cast<double>(settings_.max_wait.count()));
     const field* const sent = body.find("url");
     const auto* const url = sent == nullptr ? nullptr : std::get_if<std::string>(sent);
     const auto target = url == nullptr ? std::nullopt : parse_url(*url);
@@ -477,9 +477,9 @@ awaitable<void> service::call_back(std::string id, notify_target target, std::st
         granted.undo();
 }
 
-awaitable<response> service::down_later(std::string name, demand wanted, std::string client)
+awaitable<response> service::down_later(std::string name, demand wanted)
 {
-    const auto count = waiters_of_.try_emplace(std::move(client), 0).first;
+    const auto count = waiters_of_.try_emplace(wanted.client, 0).first;
     if (count->second >= settings_.max_waiters_per_client)
         co_return plain(429, "too many clients with this address are waiting");
     ++count->second;
@@ -521,7 +521,8 @@ response service::detail(const request&, const std::string& name)
         return not_found();
     const auto add = [](std::string& list, const participant& next, const std::string& more)
     {
-        list += (list.empty() ? "{\"n\":" : ",{\"n\":") + std::to_string(next.units) +
+        list += (list.empty() ? "{\"client\":" : ",{\"client\":") + quoted(next.client) +
+                ",\"n\":" + std::to_string(next.units) +
                 ",\"age_ms\":" + std::to_string(next.age.count()) + more + '}';
     };
     std::string waiters;

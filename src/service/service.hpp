@@ -93,8 +93,8 @@ private:
     response healthy(const request& message, const std::string& name);
     response ready(const request& message, const std::string& name);
 
-    [[nodiscard]] demand demand_in(const fields& body, double wait) const;
-    awaitable<response> down_later(std::string name, demand wanted, std::string client);
+    [[nodiscard]] demand demand_in(const request& message, const fields& body, double wait) const;
+    awaitable<response> down_later(std::string name, demand wanted);
     awaitable<void> call_back(std::string id, notify_target target, std::string name,
                               demand wanted);
     response dispatch(const request& message);

@@ -185,8 +185,8 @@ awaitable<grant> store::down(std::string name, demand wanted)
         answer.what = closing_ ? outcome::closing : outcome::crowded;
         co_return answer;
     }
-    const auto self =
-        found->waiters.insert(found->waiters.end(), waiter{wanted.units, clock::now()});
+    const auto self = found->waiters.insert(found->waiters.end(),
+                                            waiter{wanted.client, wanted.units, clock::now()});
     ++counts_.waiters;
     tell(happening::waiting, *found, wanted.units);
     auto [error, units] = co_await found->semaphore.async_try_acquire_for(
@@ -237,14 +237,15 @@ std::optional<detailed> store::detail(std::string_view name, std::size_t limit) 
     {
         if (answer.waiters.size() == limit)
             break;
-        answer.waiters.push_back({next.units, milliseconds(now - next.since), {}, {}, 0});
+        answer.waiters.push_back(
+            {next.client, next.units, milliseconds(now - next.since), {}, {}, 0});
     }
     for (const auto& [token, id] : found->permits)
     {
         if (answer.permits.size() == limit)
             break;
         const lease_record& permit = leases_.find(std::string(id))->second;
-        answer.permits.push_back({permit.units, milliseconds(now - permit.since),
+        answer.permits.push_back({permit.client, permit.units, milliseconds(now - permit.since),
                                   milliseconds(permit.deadline->first - now), permit.lease, token});
     }
     return answer;
@@ -293,7 +294,7 @@ void store::restore(const change& stored)
     const auto rest = std::min<std::chrono::system_clock::duration>(
         stored.until - std::chrono::system_clock::now(), stored.lease);
     add_permit(std::string(stored.permit), find(stored.name), stored.units, stored.lease,
-               clock::now() + rest, stored.token);
+               clock::now() + rest, stored.token, {});
 }
 
 void store::skip_tokens(std::uint64_t token) noexcept
@@ -330,7 +331,7 @@ grant store::granted(const std::shared_ptr<entry>& semaphore, const demand& want
         answer.permit = new_id();
         answer.token = ++last_token_;
         add_permit(answer.permit, semaphore, wanted.units, wanted.lease,
-                   clock::now() + wanted.lease, answer.token);
+                   clock::now() + wanted.lease, answer.token, wanted.client);
     }
     record(*semaphore, answer.permit);
     tell(happening::granted, *semaphore, wanted.units, answer.token, waited);
@@ -355,12 +356,12 @@ grant store::granted(const std::shared_ptr<entry>& semaphore, const demand& want
 
 void store::add_permit(const std::string& id, const std::shared_ptr<entry>& semaphore,
                        std::int64_t units, std::chrono::milliseconds lease,
-                       clock::time_point deadline, std::uint64_t token)
+                       clock::time_point deadline, std::uint64_t token, std::string client)
 {
     const auto added =
         leases_
             .emplace(id, lease_record{semaphore, units, lease, deadlines_.emplace(deadline, id),
-                                      token, deadline - lease})
+                                      token, deadline - lease, std::move(client)})
             .first;
     semaphore->permits.emplace(token, added->first);
     await_expiry();

@@ -63,6 +63,8 @@ struct grant : result
 /// What a `down` wants.
 struct demand
 {
+    /// The address of the client, for operators.
+    std::string client;
     std::ptrdiff_t units = 1;
     /// How long to wait; not at all if it is zero.
     std::chrono::milliseconds wait{0};
@@ -133,6 +135,8 @@ struct listed
 /// A waiter or a permit of a semaphore.
 struct participant
 {
+    /// The address of the client. Empty after a restart, because the snapshot does not contain it.
+    std::string client;
     std::int64_t units = 0;
     /// Since when the client waits, or how long ago the permit was granted. After a restart, since the last renewal.
     std::chrono::milliseconds age{0};
@@ -248,6 +252,7 @@ private:
 
     struct waiter
     {
+        std::string client;
         std::int64_t units = 0;
         clock::time_point since;
     };
@@ -284,6 +289,7 @@ private:
         deadlines::iterator deadline;
         std::uint64_t token = 0;
         clock::time_point since;
+        std::string client;
     };
 
     using leases = std::unordered_map<std::string, lease_record>;
@@ -295,7 +301,7 @@ private:
                   std::chrono::milliseconds waited = {});
     void add_permit(const std::string& id, const std::shared_ptr<entry>& semaphore,
                     std::int64_t units, std::chrono::milliseconds lease, clock::time_point deadline,
-                    std::uint64_t token);
+                    std::uint64_t token, std::string client);
     void end_permit(leases::iterator permit);
     void release(leases::iterator permit, std::string_view reason);
     void record(const entry& semaphore, std::string_view permit = {}) const;

@@ -691,6 +691,9 @@ BOOST_AUTO_TEST_CASE(details_name_waiters_and_permits_in_order)
     BOOST_TEST(found.at("permits").as_int64() == 2);
     BOOST_TEST(units(found.at("waiting")) == (std::vector<std::int64_t>{4, 1}));
     BOOST_TEST(units(found.at("holding")) == (std::vector<std::int64_t>{2, 3}));
+    for (const char* const list : {"waiting", "holding"})
+        for (const auto& one : found.at(list).as_array())
+            BOOST_TEST(!one.as_object().at("client").as_string().empty());
     const auto& permit = found.at("holding").as_array().at(1).as_object();
     BOOST_TEST(permit.at("lease_ms").as_int64() == 60'000);
     BOOST_TEST(permit.at("rest_ms").as_int64() + permit.at("age_ms").as_int64() <= 60'000);

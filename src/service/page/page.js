@@ -505,7 +505,7 @@ async function load_details() {
 
 function new_holder(name, permit) {
   const item = document.createElement('li');
-  const text = document.createElement('span');
+  const text = document.createElement('bdi');
   const lease = document.createElement('span');
   lease.className = 'lease';
   lease.append(document.createElement('i'));
@@ -537,7 +537,7 @@ function show_participants() {
     }
     const item = lists.holders.get(permit.token);
     const rest = Math.max(0, permit.rest_ms - passed);
-    set_text(item.firstChild, `${units(permit.n)} for ${age(permit.age_ms + passed)}, lease ends in ${age(rest)}`);
+    set_text(item.firstChild, `${permit.client || 'unknown since a restart'}: ${units(permit.n)} for ${age(permit.age_ms + passed)}, lease ends in ${age(rest)}`);
     item.title = `Fencing token ${permit.token}, lease ${duration(permit.lease_ms)}`;
     const part = permit.lease_ms ? rest / permit.lease_ms : 0;
     const bar = item.querySelector('.lease');
@@ -555,7 +555,7 @@ function show_participants() {
   data.waiting.forEach((waiter, i) => {
     const [place, wanted, waits_for] = queue.children[i].children;
     set_text(place, `${i + 1}.`);
-    set_text(wanted, units(waiter.n));
+    set_text(wanted, `${waiter.client}: ${units(waiter.n)}`);
     set_text(waits_for, `waits for ${age(waiter.age_ms + passed)}`);
   });
 
