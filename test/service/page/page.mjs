@@ -1,0 +1,295 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Tests the live page of turnstile-server in Chromium.
+//
+//   node page.mjs SERVER MODULES [SCREENSHOTS]
+//
+// MODULES is a folder with the module playwright-core. SCREENSHOTS is a folder that receives pictures of the page.
+
+import assert from 'node:assert/strict';
+import {spawn} from 'node:child_process';
+import {createRequire} from 'node:module';
+import path from 'node:path';
+
+const [program, modules, screenshots] = process.argv.slice(2);
+const {chromium} = createRequire(path.resolve(modules) + '/')('playwright-core');
+
+const children = new Set();
+process.on('exit', () => children.forEach(child => child.kill('SIGKILL')));
+
+// Starts a server, and returns it with its address. A port of 0 is a free one.
+async function start(port = 0, environment = {}) {
+  const child = spawn(program, ['--port', String(port)],
+    {stdio: ['ignore', 'pipe', 'inherit'], env: {...process.env, ...environment}});
+  children.add(child);
+  const line = await new Promise((resolve, reject) => {
+    child.stdout.once('data', data => resolve(String(data)));
+    child.once('exit', status => reject(new Error('the server ends with ' + status)));
+  });
+  const url = line.match(/http:\S+/)[0];
+  return {
+    url,
+    port: Number(new URL(url).port),
+    ask(method, target, body) {
+      const answer = fetch(url + target,
+        {method, body: body && JSON.stringify(body), headers: body ? {'Content-Type': 'application/json'} : {}});
+      // A test that fails does not wait for all its answers.
+      answer.catch(() => {});
+      return answer;
+    },
+    async end() {
+      if (!children.delete(child)) return;
+      const ended = new Promise(resolve => child.once('exit', resolve));
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
+  // The sandbox does not work for root. The browser finds no other host.
+  args: ['--no-sandbox', '--disable-dev-shm-usage', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
+});
+
+const exactly = text => new RegExp('^' + text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&') + '$');
+const row = (page, name) =>
+  page.locator('#list > li').filter({has: page.locator('.name bdi').filter({hasText: exactly(name)})});
+
+// Waits until an element has a text.
+const shows = (locator, text) =>
+  locator.filter({hasText: typeof text === 'string' ? exactly(text) : text}).waitFor();
+const value = (page, name, text) => shows(row(page, name).locator('.value b'), text);
+const permits = (page, name, text) => shows(row(page, name).locator('.permits b'), text);
+const waiters = (page, name, text) => shows(row(page, name).locator('.waiters b'), text);
+
+const open = (page, name) => row(page, name).locator('.name').click();
+const confirm = page => page.locator('#confirm-yes').click();
+const live = page => page.locator('body.live').waitFor();
+const lost = page => page.locator('body.lost').waitFor();
+
+const tests = {
+  async a_semaphore_is_created_taken_released_and_deleted({page, server}) {
+    await page.getByLabel('Name', {exact: true}).fill('printer');
+    await page.getByLabel('Value').fill('2');
+    await page.getByRole('button', {name: 'Create'}).click();
+    await value(page, 'printer', '2');
+    await page.getByRole('button', {name: 'Down printer'}).click();
+    await value(page, 'printer', '1');
+    await page.getByRole('button', {name: 'Up printer'}).click();
+    await value(page, 'printer', '2');
+    assert.equal((await (await server.ask('GET', '/semaphore/value/printer')).json()).value, 2);
+    await open(page, 'printer');
+    await row(page, 'printer').getByRole('button', {name: 'Delete'}).click();
+    await confirm(page);
+    await row(page, 'printer').waitFor({state: 'detached'});
+    assert.equal((await server.ask('GET', '/semaphore/value/printer')).status, 404);
+  },
+
+  async changes_by_others_are_shown({page, server}) {
+    await server.ask('POST', '/semaphore', {name: 'door', value: 1});
+    await value(page, 'door', '1');
+    await server.ask('POST', '/semaphore/down', {name: 'door'});
+    await value(page, 'door', '0');
+    await server.ask('DELETE', '/semaphore/door');
+    await row(page, 'door').waitFor({state: 'detached'});
+  },
+
+  async waiters_are_shown_in_order_and_granted({page, server}) {
+    await server.ask('POST', '/semaphore', {name: 'desk', value: 1});
+    await server.ask('POST', '/semaphore/down', {name: 'desk'});
+    await open(page, 'desk');
+    await shows(row(page, 'desk').locator('.queue + p'), 'Nobody waits.');
+    const first = server.ask('POST', '/semaphore/down', {name: 'desk', wait: 600, lease: 600});
+    await waiters(page, 'desk', '1');
+    const second = server.ask('POST', '/semaphore/down', {name: 'desk', wait: 600, n: 2});
+    await waiters(page, 'desk', '2');
+    await shows(row(page, 'desk').locator('.queue li').nth(0), /^1\.127\.0\.0\.1: 1 unitwaits for/);
+    await shows(row(page, 'desk').locator('.queue li').nth(1), /^2\.127\.0\.0\.1: 2 unitswaits for/);
+    await page.getByRole('button', {name: 'Up desk'}).click();
+    assert.equal((await first).status, 200);
+    await permits(page, 'desk', '1');
+    await waiters(page, 'desk', '1');
+    await shows(row(page, 'desk').locator('.holders li'), /^127\.0\.0\.1: 1 unit for .*, lease ends in 9 min/);
+    await shows(row(page, 'desk').locator('.queue li').nth(0), /^1\.127\.0\.0\.1: 2 units/);
+    await server.ask('DELETE', '/semaphore/desk');
+    assert.equal((await second).status, 404);
+  },
+
+  async grants_are_counted_in_the_charts({page, server}) {
+    await server.ask('POST', '/semaphore', {name: 'ticket', value: 1});
+    await server.ask('POST', '/semaphore/down', {name: 'ticket'});
+    const waiting = server.ask('POST', '/semaphore/down', {name: 'ticket', wait: 600});
+    await waiters(page, 'ticket', '1');
+    await server.ask('POST', '/semaphore/up', {name: 'ticket'});
+    assert.equal((await waiting).status, 200);
+    await page.locator('#grants rect').first().waitFor({state: 'attached'});
+    await page.locator('#waits rect').first().waitFor({state: 'attached'});
+    await shows(page.locator('#grants-peak'), /^peak [12]\/s$/);
+  },
+
+  async the_page_waits_and_gives_up({page, server}) {
+    await server.ask('POST', '/semaphore', {name: 'room', value: 1});
+    await server.ask('POST', '/semaphore/down', {name: 'room'});
+    await open(page, 'room');
+    const form = row(page, 'room').locator('form');
+    await form.getByLabel('Wait').fill('600');
+    await form.getByLabel('Lease').fill('600');
+    await form.getByRole('button', {name: 'Down'}).click();
+    await waiters(page, 'room', '1');
+    await row(page, 'room').getByRole('button', {name: 'Stop waiting'}).click();
+    await waiters(page, 'room', '0');
+    await form.getByRole('button', {name: 'Down'}).click();
+    await waiters(page, 'room', '1');
+    await server.ask('POST', '/semaphore/up', {name: 'room'});
+    await permits(page, 'room', '1');
+    await shows(page.locator('#messages p'), /^room: granted, permit /);
+  },
+
+  async a_stuck_permit_is_freed({page, server}) {
+    await server.ask('POST', '/semaphore', {name: 'crane', value: 1});
+    const {permit} = await (await server.ask('POST', '/semaphore/down', {name: 'crane', lease: 600})).json();
+    await permits(page, 'crane', '1');
+    await open(page, 'crane');
+    await page.getByRole('button', {name: /^Free permit \d+$/}).click();
+    await confirm(page);
+    await value(page, 'crane', '1');
+    await permits(page, 'crane', '0');
+    assert.equal((await server.ask('POST', '/semaphore/up', {name: 'crane', permit})).status, 409);
+  },
+
+  async a_refusal_is_shown({page, server}) {
+    await server.ask('POST', '/semaphore', {name: 'busy', value: 1});
+    await server.ask('POST', '/semaphore/down', {name: 'busy'});
+    await value(page, 'busy', '0');
+    await page.getByRole('button', {name: 'Down busy'}).click();
+    await shows(page.locator('#messages p'), 'busy: Semaphore locked');
+  },
+
+  async names_with_markup_are_text({page, server}) {
+    const name = '<img src=x onerror="window.attacked=1"> & "\u{1F600}"/%2F';
+    await server.ask('POST', '/semaphore', {name, value: 3});
+    await value(page, name, '3');
+    await page.getByRole('button', {name: 'Up ' + name}).click();
+    await value(page, name, '4');
+    await server.ask('POST', '/semaphore/down', {name, lease: 600});
+    await open(page, name);
+    await row(page, name).locator('.holders li').waitFor();
+    await row(page, name).getByRole('button', {name: 'Delete'}).click();
+    await shows(page.locator('#confirm-title'), `Delete “${name}”?`);
+    assert.equal(await page.locator('main img, dialog img').count(), 0);
+    assert.equal(await page.evaluate('window.attacked'), undefined);
+    await confirm(page);
+    await row(page, name).waitFor({state: 'detached'});
+  },
+
+  async a_filter_finds_a_name({page, server}) {
+    for (const name of ['red apple', 'green apple', 'plum']) await server.ask('POST', '/semaphore', {name, value: 1});
+    await row(page, 'plum').waitFor();
+    await page.getByLabel('Filter').fill('APPLE');
+    await row(page, 'plum').waitFor({state: 'detached'});
+    await row(page, 'red apple').waitFor();
+    assert.equal(await page.locator('#list > li').count(), 2);
+  },
+
+  async a_lost_connection_is_shown_and_recovered({page, server}) {
+    await server.ask('POST', '/semaphore', {name: 'before', value: 1});
+    await row(page, 'before').waitFor();
+    await server.end();
+    await lost(page);
+    await shows(page.locator('#lost-text'), /This is the state of /);
+    const next = await start(server.port);
+    await live(page);
+    await row(page, 'before').waitFor({state: 'detached'});
+    await next.ask('POST', '/semaphore', {name: 'after', value: 1});
+    await row(page, 'after').waitFor();
+    await next.end();
+  },
+
+  async the_keyboard_is_enough({page, server}) {
+    const press = async (...keys) => {
+      for (const key of keys) await page.keyboard.press(key);
+    };
+    // The first stop is the link to the list.
+    await press('Tab', 'Tab');
+    await page.keyboard.type('keys');
+    await press('Tab', 'ArrowUp', 'Enter');
+    await value(page, 'keys', '2');
+    // Creating moves the focus back to the name. The slash is a letter there.
+    await page.locator('#create-name:focus').waitFor();
+    await press('Tab', 'Tab', '/');
+    await page.keyboard.type('ke');
+    await press('ArrowDown', '+');
+    await value(page, 'keys', '3');
+    await press('-');
+    await value(page, 'keys', '2');
+    await press('Enter');
+    await row(page, 'keys').getByRole('button', {name: 'Delete'}).waitFor();
+    await press('Escape', 'Delete');
+    await page.locator('#confirm-yes').waitFor();
+    await press('Tab', 'Enter');
+    await row(page, 'keys').waitFor({state: 'detached'});
+    assert.equal((await server.ask('GET', '/semaphore/value/keys')).status, 404);
+  },
+
+  async a_token_is_asked_for({page}) {
+    const server = await start(0, {TURNSTILE_ADMIN_TOKEN: 'secret'});
+    await page.goto(server.url);
+    await page.locator('#token').fill('wrong');
+    await page.getByRole('button', {name: 'Connect'}).click();
+    await page.locator('#token').fill('secret');
+    await page.getByRole('button', {name: 'Connect'}).click();
+    await live(page);
+    await page.locator('#token').waitFor({state: 'hidden'});
+    await server.end();
+  },
+
+  async it_fits_narrow_and_dark_screens({page, server}) {
+    for (let i = 0; i < 5; ++i) await server.ask('POST', '/semaphore', {name: 'lathe ' + i, value: i + 1});
+    await server.ask('POST', '/semaphore', {name: 'x'.repeat(200), value: 2 ** 53 - 1});
+    await server.ask('POST', '/semaphore/down', {name: 'lathe 0', lease: 600});
+    await server.ask('POST', '/semaphore/down', {name: 'lathe 2', lease: 90, n: 2});
+    const waiting = server.ask('POST', '/semaphore/down', {name: 'lathe 0', wait: 600});
+    await waiters(page, 'lathe 0', '1');
+    await open(page, 'lathe 0');
+    await row(page, 'lathe 0').locator('.queue li').waitFor();
+    const ground = () => page.evaluate('getComputedStyle(document.body).backgroundColor');
+    const light = await ground();
+    for (const [scheme, width, height] of [['light', 1100, 760], ['dark', 1100, 760], ['dark', 360, 780]]) {
+      await page.emulateMedia({colorScheme: scheme});
+      await page.setViewportSize({width, height});
+      const wide = await page.evaluate(`[...document.querySelectorAll('main *')]
+        .filter(each => each.getBoundingClientRect().right > innerWidth).map(each => each.className)`);
+      assert.deepEqual(wide, [], 'wider than a screen of ' + width);
+      if (screenshots) await page.screenshot({path: `${screenshots}/${scheme}_${width}.png`});
+    }
+    assert.notEqual(await ground(), light);
+    await server.ask('DELETE', '/semaphore/lathe%200');
+    assert.equal((await waiting).status, 404);
+  },
+};
+
+let failures = 0;
+for (const [name, test] of Object.entries(tests)) {
+  const server = await start();
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  const errors = [];
+  page.on('pageerror', error => errors.push(error));
+  try {
+    await page.goto(server.url);
+    await live(page);
+    await test({page, server});
+    assert.deepEqual(errors, []);
+    console.log('ok      ' + name);
+  } catch (error) {
+    ++failures;
+    console.log('FAILED  ' + name + '\n' + error.stack);
+  }
+  await context.close();
+  await server.end();
+}
+await browser.close();
+process.exitCode = failures === 0 ? 0 : 1;
