@@ -73,7 +73,8 @@ public:
             sockaddr_in own{};
             own.sin_family = AF_INET;
             ::inet_pton(AF_INET, from.c_str(), &own.sin_addr);
-            ::bind(socket_, reinterpret_cast<const sockaddr*>(&own), sizeof own);
+            if (::bind(socket_, reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0)
+                throw std::runtime_error("cannot use the address " + from);
         }
         const int connected = ::connect(socket_, found->ai_addr, found->ai_addrlen);
         ::freeaddrinfo(found);
