@@ -43,7 +43,7 @@ namespace {
 
 using queue_type = turnstile::redis::job_queue<task>;
 
-/// What all processes share.
+/// The settings and the ledger that all processes share.
 struct site
 {
     const plan& what;

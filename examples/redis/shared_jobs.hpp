@@ -9,22 +9,19 @@
 #include "redis/sharing.hpp"
 #include <string>
 
-// A generator, workers and perhaps a dispatcher, each in a process of its own. Some are killed and replaced. Three
-// questions and their answers:
+// A generator, workers and perhaps a dispatcher, each in a process of its own. Some are killed and replaced:
 //
-// What if a worker is killed in the middle of a job? Its lease expires, and the job starts again at another worker,
-// before all others. The more often workers are killed, the more attempts a job needs.
-//
-// What if it is killed between the end of its work and the answer of the server? Then the job may have been finished, or
-// may run again. The effects of a job have to allow for that: see docs/jobs.md. Here the effect is an
-// entry in the ledger, and the judge looks at the queues at the end.
-//
-// What if the server restarts? The operations that were in progress fail with an unknown outcome. Each participant
-// then begins again, as if it had been killed. The server must have stored its data, see docs/failures.md.
+// - A worker is killed in the middle of a job. Its lease expires, and the job starts again at another worker, before all
+//   others. The more often workers are killed, the more attempts a job needs.
+// - A worker is killed between the end of its work and the answer of the server. The job may have been finished, or may
+//   run again. The effects of a job have to allow for that: see docs/jobs.md. Here the effect is an entry in the ledger,
+//   and the judge looks at the queues at the end.
+// - The server restarts. The operations that were in progress fail with an unknown outcome. Each participant then begins
+//   again, as if it had been killed. The server must have stored its data, see docs/failures.md.
 
 namespace examples::scheduler {
 
-/// Which processes are killed.
+/// The role of the processes that are killed.
 struct victims
 {
     std::string role = "worker";

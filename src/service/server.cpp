@@ -217,7 +217,7 @@ private:
                  {"microseconds",
                   std::chrono::duration_cast<std::chrono::microseconds>(time).count()}});
         }
-        co_return written&& stay;
+        co_return (written && stay);
     }
 
     awaitable<error_code> read(parser_type& parser)

@@ -88,7 +88,7 @@ struct change
     std::uint64_t token = 0;
 };
 
-/// What happened to a semaphore, for @ref event.
+/// The kinds of an @ref event.
 enum class happening
 {
     created,

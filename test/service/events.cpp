@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_reader_that_reads_nothing_is_cut_off)
     event_stream stuck(server.address());
     while (has_readers(server.address()))
         change_often(server.address(), 1000);
-    // What the system had accepted is followed by the end of the connection.
+    // The connection ends after the bytes that the system had accepted.
     while (!stuck.next().kind.empty())
     {
     }

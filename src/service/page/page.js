@@ -37,7 +37,7 @@ function request(method, path, body, signal) {
 }
 
 const refusals = {
-  0: 'that name exists',
+  0: 'that name exists', // Browsers hide an answer that redirects.
   401: 'the token is missing or unknown',
   403: 'your token does not permit this',
 };
@@ -106,6 +106,7 @@ async function free(name, permit) {
 let stream = null; // Aborts the present connection.
 let attempts = 0;
 let retry_at = 0;
+let reconnect_reason = '';
 let last_byte = 0;
 let fresh_at = null; // When the shown state was up to date.
 
@@ -143,8 +144,6 @@ async function connect() {
   show_connection('lost');
   tick();
 }
-
-let reconnect_reason = '';
 
 async function read_events(reader) {
   const decoder = new TextDecoder();
@@ -416,11 +415,10 @@ function new_details(name) {
   form.addEventListener('submit', (submitted) => {
     submitted.preventDefault();
     const { n, wait, lease } = form.elements;
-    const by_enter = !submitted.submitter;
-    if (!by_enter && submitted.submitter.value === 'up') up(name, Number(n.value));
+    if (submitted.submitter?.value === 'up') up(name, Number(n.value));
     else take(name, Number(n.value), Number(wait.value), Number(lease.value));
   });
-  return { element, data: null, at: 0, lists: { holders: new Map(), queue: [] } };
+  return { element, data: null, at: 0, holders: new Map() };
 }
 
 // A `down` with all its options. The page shows its wait, and can give it up.
@@ -520,22 +518,22 @@ function new_holder(name, permit) {
 }
 
 function show_participants() {
-  const { element, data, at, lists } = details;
+  const { element, data, at, holders: items } = details;
   const passed = performance.now() - at;
 
   const holders = element.querySelector('.holders');
   const tokens = new Set(data.holding.map((permit) => permit.token));
-  for (const [held, item] of lists.holders) {
+  for (const [held, item] of items) {
     if (tokens.has(held)) continue;
     item.remove();
-    lists.holders.delete(held);
+    items.delete(held);
   }
   for (const permit of data.holding) {
-    if (!lists.holders.has(permit.token)) {
-      lists.holders.set(permit.token, new_holder(data.name, permit));
-      holders.append(lists.holders.get(permit.token));
+    if (!items.has(permit.token)) {
+      items.set(permit.token, new_holder(data.name, permit));
+      holders.append(items.get(permit.token));
     }
-    const item = lists.holders.get(permit.token);
+    const item = items.get(permit.token);
     const rest = Math.max(0, permit.rest_ms - passed);
     set_text(item.firstChild, `${permit.client || 'unknown since a restart'}: ${units(permit.n)} for ${age(permit.age_ms + passed)}, lease ends in ${age(rest)}`);
     item.title = `Fencing token ${permit.token}, lease ${duration(permit.lease_ms)}`;

@@ -29,7 +29,11 @@ report=$(mktemp)
 "$examples/job_scheduler" --redis "$redis_url" --jobs 3000 --rate 1000 --work 5 --workers 6 --lease 1000 > "$report" &
 scheduler=$!
 for _ in 1 2; do
-  sleep 0.7
+  # A new server counts from 0. All jobs together need several thousand commands.
+  until (($(redis-cli -s "${redis_url#unix://}" info stats |
+    sed -n 's/^total_commands_processed:\([0-9]*\).*/\1/p') > 1000)); do
+    sleep 0.02
+  done
   restart_redis
 done
 command_line='job_scheduler with restarts of the server'

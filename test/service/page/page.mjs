@@ -49,7 +49,7 @@ async function start(port = 0, environment = {}) {
 }
 
 const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
+  executablePath: '/usr/bin/chromium',
   // The sandbox does not work for root. The browser finds no other host.
   args: ['--no-sandbox', '--disable-dev-shm-usage', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
 });
