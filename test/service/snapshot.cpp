@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <list>
 #include <string>
 #include <sys/resource.h>
 #include <thread>
@@ -160,13 +161,16 @@ BOOST_AUTO_TEST_CASE(no_answered_change_is_lost_by_a_kill_under_load)
         BOOST_TEST(value >= least);
         BOOST_TEST(value <= most);
         std::atomic<std::int64_t> answered = 0;
-        std::vector<std::thread> threads;
+        // All connect first: the server may be killed before the last thread begins.
+        std::list<http_client> connections;
         for (int i = 0; i < clients; ++i)
+            connections.emplace_back(server.address());
+        std::vector<std::thread> threads;
+        for (http_client& client : connections)
         {
             threads.emplace_back(
                 [&]
                 {
-                    http_client client(server.address());
                     while (true)
                     {
                         client.send(request_text("POST", "/semaphore/up", R"({"name":"a"})"));
