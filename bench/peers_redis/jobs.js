@@ -51,6 +51,7 @@ class ListQueue {
   constructor(name) {
     this.name = name;
     this.clients = [];
+    this.reactions = new Set();
     this.client = this.connect();
     // Tells the dispatcher, if there is anything to do.
     this.client.defineCommand('tell', {
@@ -74,6 +75,15 @@ class ListQueue {
     return client;
   }
 
+  // Calls an asynchronous function for each message. The end of the queue waits for the calls in progress.
+  async react(client, channel, each) {
+    client.on('message', (_, message) => {
+      const reaction = each(message).finally(() => this.reactions.delete(reaction));
+      this.reactions.add(reaction);
+    });
+    await client.subscribe(channel);
+  }
+
   key(part) {
     return `{${this.name}}${part}`;
   }
@@ -93,14 +103,12 @@ class ListQueue {
   }
 
   async work(started, finished) {
-    const dispatcher = this.connect();
-    dispatcher.on('message', async () => {
+    await this.react(this.connect(), this.key('events'), async () => {
       const pair = await this.client.match(this.key('jobs'), this.key('workers'));
       if (pair) {
         await this.client.publish(pair[1], pair[0]);
       }
     });
-    await dispatcher.subscribe(this.key('events'));
     for (let i = 0; i !== Number(concurrency); ++i) {
       const channel = this.key('worker' + i);
       const worker = this.connect();
@@ -108,17 +116,19 @@ class ListQueue {
         await this.client.lpush(this.key('workers'), channel);
         await this.tell();
       };
-      worker.on('message', async () => {
+      await this.react(worker, channel, async () => {
         started();
         finished();
         await offer();
       });
-      await worker.subscribe(channel);
       await offer();
     }
   }
 
   async close() {
+    while (this.reactions.size > 0) {
+      await Promise.all(this.reactions);
+    }
     this.clients.forEach((each) => each.disconnect());
   }
 }
