@@ -11,7 +11,10 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/basic_stream.hpp>
@@ -19,8 +22,11 @@
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
+#include <boost/system/error_code.hpp>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/ssl.h>
+#include <stdexcept>
 #include <utility>
 
 namespace turnstile::service {
@@ -29,6 +35,7 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
+using boost::system::error_code;
 
 namespace {
 
@@ -43,7 +50,9 @@ char to_lower(char c) noexcept
 
 std::optional<notify_target> parse_url(std::string_view url)
 {
-    constexpr std::string_view scheme = "http://";
+    notify_target target;
+    target.tls = url.starts_with("https://");
+    const std::string_view scheme = target.tls ? "https://" : "http://";
     // Other characters could end the request line and begin a header.
     if (!url.starts_with(scheme) ||
         std::ranges::any_of(url, [](char c) { return c <= ' ' || c > '~'; }))
@@ -59,9 +68,11 @@ std::optional<notify_target> parse_url(std::string_view url)
     std::size_t colon = place.rfind(':');
     if (bracket != std::string_view::npos && colon != std::string_view::npos && colon < bracket)
         colon = std::string_view::npos;
-    notify_target target;
     target.host = place.substr(0, colon);
-    target.port = colon == std::string_view::npos ? "80" : std::string(place.substr(colon + 1));
+    if (colon != std::string_view::npos)
+        target.port = place.substr(colon + 1);
+    else
+        target.port = target.tls ? "443" : "80";
     target.path = path;
     if (path.empty() || path.front() != '/')
         target.path.insert(0, "/");
@@ -118,17 +129,27 @@ notifier::notifier(asio::io_context& context, notify_settings settings)
     : context_(context)
     , settings_(std::move(settings))
 {
+    tls_.set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
+    tls_.set_verify_mode(asio::ssl::verify_peer);
+    error_code error;
+    if (settings_.authorities.empty())
+        tls_.set_default_verify_paths(error);
+    else
+        tls_.load_verify_file(settings_.authorities, error);
+    if (error)
+        throw std::runtime_error("--notify-ca: cannot use \"" + settings_.authorities +
+                                 "\": " + error.message());
 }
 
 bool notifier::allows(const notify_target& target) const
 {
-    return std::ranges::any_of(settings_.hosts,
-                               [&](const std::string& allowed)
-                               {
-                                   const auto parsed = parse_url("http://" + allowed);
-                                   return parsed && parsed->host == target.host &&
-                                          parsed->port == target.port;
-                               });
+    return std::ranges::any_of(
+        settings_.hosts,
+        [&](const std::string& allowed)
+        {
+            const auto parsed = parse_url((target.tls ? "https://" : "http://") + allowed);
+            return parsed && parsed->host == target.host && parsed->port == target.port;
+        });
 }
 
 awaitable<bool> notifier::deliver(notify_target target, std::string body)
@@ -157,6 +178,23 @@ awaitable<bool> notifier::deliver(notify_target target, std::string body)
     co_return false;
 }
 
+namespace {
+
+/// Whether the answer has a status 2xx.
+template <class Stream>
+awaitable<bool> post(Stream& stream, const std::string& text)
+{
+    auto [unsent, sent] = co_await asio::async_write(stream, asio::buffer(text), as_result);
+    if (unsent)
+        co_return false;
+    beast::flat_buffer buffer;
+    http::response_parser<http::empty_body> parser;
+    auto [unread, size] = co_await http::async_read_header(stream, buffer, parser, as_result);
+    co_return (!unread && parser.get().result_int() / 100 == 2);
+}
+
+}  // namespace
+
 awaitable<bool> notifier::attempt(delivery& state, const notify_target& target,
                                   const std::string& text)
 {
@@ -172,14 +210,25 @@ awaitable<bool> notifier::attempt(delivery& state, const notify_target& target,
     auto [refused, place] = co_await state.stream.async_connect(places, as_result);
     if (refused)
         co_return false;
-    auto [unsent, sent] = co_await asio::async_write(state.stream, asio::buffer(text), as_result);
-    if (unsent)
-        co_return false;
-    beast::flat_buffer buffer;
-    http::response_parser<http::empty_body> parser;
-    auto [unread, size] = co_await http::async_read_header(state.stream, buffer, parser, as_result);
+    bool accepted = false;
+    if (target.tls)
+    {
+        asio::ssl::stream<decltype(state.stream)&> secured(state.stream, tls_);
+        secured.set_verify_callback(asio::ssl::host_name_verification(host));
+        // A server with several certificates selects one by this name. Addresses are no names.
+        error_code no_address;
+        asio::ip::make_address(host, no_address);
+        if (no_address && ::SSL_set_tlsext_host_name(secured.native_handle(), host.c_str()) != 1)
+            co_return false;
+        auto [refused_tls] =
+            co_await secured.async_handshake(asio::ssl::stream_base::client, as_result);
+        if (!refused_tls)
+            accepted = co_await post(secured, text);
+    }
+    else
+        accepted = co_await post(state.stream, text);
     state.stream.close();
-    co_return !unread && parser.get().result_int() / 100 == 2;
+    co_return accepted;
 }
 
 void notifier::close()

@@ -8,6 +8,7 @@
 #include "service/message.hpp"
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -21,10 +22,14 @@ namespace turnstile::service {
 /// The settings of call-backs.
 struct notify_settings
 {
-    /// The receivers that clients may name, as `host` (port 80) or `host:port`. Without any, there are no call-backs.
+    /// The receivers that clients may name, as `host` (port 80 for http, 443 for https) or `host:port`. Without any, there
+    /// are no call-backs.
     std::vector<std::string> hosts;
     /// The key of the signatures.
     std::string secret;
+    /// The file with the certificates of the authorities that receivers with https are checked with. If it is empty,
+    /// those of the system.
+    std::string authorities;
     /// The largest number of call-backs that wait or are being delivered.
     std::size_t most = 1000;
     /// How often a call is tried, and the first delay between two attempts. The delay doubles each time.
@@ -37,12 +42,14 @@ struct notify_settings
 /// The parts of a URL.
 struct notify_target
 {
+    /// Whether the scheme is https.
+    bool tls = false;
     std::string host;
     std::string port;
     std::string path;
 };
 
-/// The parts of `http://HOST[:PORT][/PATH]`. Nothing if @p url is something else.
+/// The parts of `http[s]://HOST[:PORT][/PATH]`. Nothing if @p url is something else.
 [[nodiscard]] std::optional<notify_target> parse_url(std::string_view url);
 
 /// The HMAC-SHA256 of a text, as 64 hexadecimal digits.
@@ -57,6 +64,7 @@ struct notify_target
 class notifier
 {
 public:
+    /// @throws std::runtime_error  if the file with authorities cannot be used.
     notifier(boost::asio::io_context& context, notify_settings settings);
 
     [[nodiscard]] const notify_settings& settings() const noexcept { return settings_; }
@@ -64,8 +72,8 @@ public:
     /// Whether the operator has allowed calls to the host and port of @p target.
     [[nodiscard]] bool allows(const notify_target& target) const;
 
-    /// Posts @p body until the receiver answers with a status 2xx. It follows no redirects. False if all attempts
-    /// failed, or after @ref close.
+    /// Posts @p body until the receiver answers with a status 2xx. It follows no redirects. A receiver with https needs
+    /// a valid certificate for its name. False if all attempts failed, or after @ref close.
     awaitable<bool> deliver(notify_target target, std::string body);
 
     /// Ends the deliveries.
@@ -78,6 +86,7 @@ private:
 
     boost::asio::io_context& context_;
     notify_settings settings_;
+    boost::asio::ssl::context tls_{boost::asio::ssl::context::tls_client};
     std::unordered_set<delivery*> deliveries_;
     bool closing_ = false;
 };

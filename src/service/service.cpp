@@ -428,7 +428,7 @@ response service::notify(const request& message, const std::string&)
     const auto* const url = sent == nullptr ? nullptr : std::get_if<std::string>(sent);
     const auto target = url == nullptr ? std::nullopt : parse_url(*url);
     if (!target)
-        refuse(400, "url must be http://HOST[:PORT]/PATH");
+        refuse(400, "url must be http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH");
     if (!notifier_.allows(*target))
         refuse(403, "the operator does not allow calls to that host and port");
     if (!store_.exists(name))

@@ -6,10 +6,13 @@
 
 #include "http_client.hpp"
 #include "server_process.hpp"
+#include "support/tls_files.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 #include <cstdio>
+#include <memory>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <string>
 #include <thread>
@@ -20,6 +23,7 @@ using turnstile::test::http_answer;
 using turnstile::test::http_client;
 using turnstile::test::request_text;
 using turnstile::test::server_process;
+using turnstile::test::tls_files;
 
 namespace {
 
@@ -28,6 +32,8 @@ struct call
 {
     std::string head;
     std::string body;
+    /// The name that the client of a TLS connection asked for.
+    std::string server_name;
 };
 
 /// A server for one request at a time.
@@ -45,7 +51,21 @@ public:
         BOOST_TEST_REQUIRE(::bind(listener_, address, size) == 0);
         BOOST_TEST_REQUIRE(::listen(listener_, 16) == 0);
         BOOST_TEST_REQUIRE(::getsockname(listener_, address, &size) == 0);
-        place_ = "127.0.0.1:" + std::to_string(ntohs(own.sin_port));
+        port_ = std::to_string(ntohs(own.sin_port));
+        place_ = "127.0.0.1:" + port_;
+    }
+
+    /// With https.
+    explicit receiver(const tls_files& files)
+        : receiver()
+    {
+        tls_.reset(::SSL_CTX_new(::TLS_server_method()));
+        BOOST_TEST_REQUIRE(
+            ::SSL_CTX_use_certificate_chain_file(tls_.get(), files.certificate().c_str()) == 1);
+        BOOST_TEST_REQUIRE(
+            ::SSL_CTX_use_PrivateKey_file(tls_.get(), files.key().c_str(), SSL_FILETYPE_PEM) == 1);
+        // The client may have gone before the end of the session is sent.
+        std::signal(SIGPIPE, SIG_IGN);
     }
 
     receiver(const receiver&) = delete;
@@ -55,12 +75,28 @@ public:
 
     [[nodiscard]] const std::string& place() const noexcept { return place_; }
 
-    [[nodiscard]] std::string url() const { return "http://" + place_ + "/hook?x=1"; }
+    [[nodiscard]] const std::string& port() const noexcept { return port_; }
+
+    [[nodiscard]] std::string url() const
+    {
+        return (tls_ ? "https://" : "http://") + place_ + "/hook?x=1";
+    }
 
     /// Waits for a call, and answers it.
     [[nodiscard]] call take(const std::string& status, const std::string& headers = {}) const
     {
         const int client = ::accept(listener_, nullptr, nullptr);
+        std::unique_ptr<SSL, decltype(&::SSL_free)> session(nullptr, &::SSL_free);
+        std::string server_name;
+        if (tls_)
+        {
+            session.reset(::SSL_new(tls_.get()));
+            ::SSL_set_fd(session.get(), client);
+            BOOST_TEST_REQUIRE(::SSL_accept(session.get()) == 1);
+            const char* const asked =
+                ::SSL_get_servername(session.get(), TLSEXT_NAMETYPE_host_name);
+            server_name = asked == nullptr ? "" : asked;
+        }
         std::string text;
         const auto is_whole = [&]
         {
@@ -71,15 +107,38 @@ public:
         };
         char buffer[4096];
         ssize_t size = 1;
-        while (!is_whole() && (size = ::recv(client, buffer, sizeof buffer, 0)) > 0)
+        const auto receive = [&]() -> ssize_t
+        {
+            return session ? ::SSL_read(session.get(), buffer, sizeof buffer)
+                           : ::recv(client, buffer, sizeof buffer, 0);
+        };
+        while (!is_whole() && (size = receive()) > 0)
             text.append(buffer, static_cast<std::size_t>(size));
         BOOST_TEST_REQUIRE(is_whole());
         const std::string answer =
             "HTTP/1.1 " + status + "\r\n" + headers + "Content-Length: 0\r\n\r\n";
-        ::send(client, answer.data(), answer.size(), MSG_NOSIGNAL);
+        if (session)
+            ::SSL_write(session.get(), answer.data(), static_cast<int>(answer.size()));
+        else
+            ::send(client, answer.data(), answer.size(), MSG_NOSIGNAL);
         ::close(client);
         const std::size_t end = text.find("\r\n\r\n");
-        return {text.substr(0, end + 2), text.substr(end + 4)};
+        return {text.substr(0, end + 2), text.substr(end + 4), server_name};
+    }
+
+    /// Waits for a client that ends the connection during the TLS handshake.
+    [[nodiscard]] bool is_distrusted() const
+    {
+        const int client = ::accept(listener_, nullptr, nullptr);
+        const std::unique_ptr<SSL, decltype(&::SSL_free)> session(::SSL_new(tls_.get()),
+                                                                  &::SSL_free);
+        ::SSL_set_fd(session.get(), client);
+        // With TLS 1.3, the client judges after the server's part of the handshake.
+        char byte = 0;
+        const bool silent =
+            ::SSL_accept(session.get()) != 1 || ::SSL_read(session.get(), &byte, 1) <= 0;
+        ::close(client);
+        return silent;
     }
 
     [[nodiscard]] bool has_calls() const
@@ -90,7 +149,9 @@ public:
 
 private:
     int listener_ = -1;
+    std::string port_;
     std::string place_;
+    std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> tls_{nullptr, &::SSL_CTX_free};
 };
 
 /// A server that may call a receiver.
@@ -278,10 +339,10 @@ BOOST_AUTO_TEST_CASE(only_allowed_receivers_are_called)
              other.url(), "http://localhost" + to.place().substr(9), "http://127.0.0.1/",
              "http://127.0.0.1" + to.place().substr(9) + "0/"})
         BOOST_TEST(server.notify(url).status == 403, url);
-    for (const std::string& url : std::vector<std::string>{
-             "ftp://a/", "https://" + to.place(), "http://", "http://x@" + to.place() + '/',
-             "/path", to.url() + "#part", to.url() + "\\r\\nX: y", to.url() + " x",
-             "http://127.0.0.1:x/", "http://:80/"})
+    for (const std::string& url :
+         std::vector<std::string>{"ftp://a/", "https://", "http://", "http://x@" + to.place() + '/',
+                                  "/path", to.url() + "#part", to.url() + "\\r\\nX: y",
+                                  to.url() + " x", "http://127.0.0.1:x/", "http://:80/"})
         BOOST_TEST(server.notify(url).status == 400, url);
     BOOST_TEST(server.post("/semaphore/notify", R"({"name":"a"})").status == 400);
     BOOST_TEST(
@@ -296,6 +357,52 @@ BOOST_AUTO_TEST_CASE(only_allowed_receivers_are_called)
                    .status == 403);
     BOOST_TEST(!to.has_calls());
     BOOST_CHECK_THROW(server_process({"--notify-host", to.place()}), std::runtime_error);
+}
+
+BOOST_AUTO_TEST_CASE(https_receiver_is_called_if_its_certificate_is_valid)
+{
+    const tls_files files("IP:127.0.0.1,DNS:localhost");
+    const receiver to(files);
+    const calling_server server(
+        to, {"--notify-host", "localhost:" + to.port(), "--notify-ca", files.certificate()});
+    server.create_empty();
+    BOOST_TEST(server.notify(to.url()).status == 202);
+    BOOST_TEST(server.notify("https://localhost:" + to.port() + '/').status == 202);
+    server.up();
+    const call by_address = to.take("200 OK");
+    BOOST_TEST(member(by_address.body, "event") == "open");
+    BOOST_TEST(by_address.server_name == "");
+    const call by_name = to.take("200 OK");
+    BOOST_TEST(member(by_name.body, "event") == "open");
+    BOOST_TEST(by_name.server_name == "localhost");
+}
+
+BOOST_AUTO_TEST_CASE(https_receiver_without_a_valid_certificate_learns_nothing)
+{
+    const tls_files files("IP:127.0.0.1");
+    const tls_files other_name("DNS:localhost");
+    const tls_files other_authority("IP:127.0.0.1");
+    const auto refuses = [](const tls_files& shown, std::vector<std::string> trusted)
+    {
+        const receiver to(shown);
+        trusted.insert(trusted.end(), {"--notify-attempts", "1"});
+        const calling_server server(to, trusted);
+        server.create_empty();
+        server.up();
+        BOOST_TEST(server.notify(to.url(), R"(,"lease":600)").status == 202);
+        BOOST_TEST(to.is_distrusted());
+        // The unit returns.
+        BOOST_TEST(server.post("/semaphore/down", R"({"name":"a","wait":600})").status == 200);
+    };
+    refuses(files, {});
+    refuses(files, {"--notify-ca", other_authority.certificate()});
+    refuses(other_name, {"--notify-ca", other_name.certificate()});
+}
+
+BOOST_AUTO_TEST_CASE(file_of_authorities_has_to_be_readable)
+{
+    const receiver to;
+    BOOST_CHECK_THROW(calling_server(to, {"--notify-ca", "/nonexistent"}), std::runtime_error);
 }
 
 BOOST_AUTO_TEST_CASE(number_of_call_backs_is_bounded)
