@@ -29,6 +29,8 @@ if(TURNSTILE_BUILD_SERVICE)
   set(CPACK_DEBIAN_SERVER_PACKAGE_NAME turnstile-server)
   set(CPACK_DEBIAN_SERVER_PACKAGE_SECTION net)
   set(CPACK_DEBIAN_SERVER_PACKAGE_SHLIBDEPS ON)
+  # They check receivers of call-backs by https.
+  set(CPACK_DEBIAN_SERVER_PACKAGE_RECOMMENDS "ca-certificates")
 endif()
 
 include(CPack)

@@ -67,7 +67,8 @@ void check_url(std::string_view url)
     require(target->path.starts_with('/'));
     // The operator has allowed a host, which must be the one that is called.
     require(target->host.find_first_of("/@?#") == std::string::npos);
-    const auto again = parse_url((target->tls ? "https://" : "http://") + target->host + ':' + target->port + target->path);
+    const auto again = parse_url((target->tls ? "https://" : "http://") + target->host + ':' +
+                                 target->port + target->path);
     require(again && again->host == target->host && again->port == target->port);
 }
 
