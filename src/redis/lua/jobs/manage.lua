@@ -6,9 +6,10 @@
 --            (there is no such dead letter) | foreign
 -- repeated   harmless, but a number is not counted twice
 -- wakes      waiting workers, if jobs can be started
--- complexity O(log jobs); up to 512 jobs are removed
+-- complexity O(log jobs); up to 256 jobs are removed
 -- flags: allow-oom
 local what, number = ARGV[2], ARGV[3]
+local most = 256  -- how many jobs a call removes; 512 would take more than a millisecond
 
 -- Removes the jobs of these entries, which may begin with a level.
 local function remove_all(entries, first)
@@ -37,24 +38,24 @@ elseif what == 'retry' then
   redis.call('RPUSH', key .. '{ready}' .. level, number)
   ready[level + 0] = ready[level + 0] + 1
 elseif what == 'purge' then
-  local dead = redis.call('ZRANGE', key .. '{dead}', 0, looks - 1)
+  local dead = redis.call('ZRANGE', key .. '{dead}', 0, most - 1)
   for _, each in ipairs(dead) do redis.call('ZREM', key .. '{dead}', each) end
   removed = remove_all(dead, 1)
 else
   for level = 1, 3 do
-    local list = ready[level] > 0 and removed < looks and
-      redis.call('LPOP', key .. '{ready}' .. level, looks - removed)
+    local list = ready[level] > 0 and removed < most and
+      redis.call('LPOP', key .. '{ready}' .. level, most - removed)
     if list then
       removed = removed + remove_all(list, 1)
       ready[level] = redis.call('LLEN', key .. '{ready}' .. level)
     end
   end
-  local list = redis.call('ZRANGE', key .. '{delayed}', 0, looks - removed - 1)
-  if removed < looks then
+  local list = redis.call('ZRANGE', key .. '{delayed}', 0, most - removed - 1)
+  if removed < most then
     for _, each in ipairs(list) do redis.call('ZREM', key .. '{delayed}', each) end
     removed = removed + remove_all(list, 2)
   end
 end
 serve()
 save()
-return answer('ok', removed) .. (removed == looks and ' 1' or ' 0')
+return answer('ok', removed) .. (removed == most and ' 1' or ' 0')
