@@ -31,7 +31,9 @@ namespace turnstile::redis {
  *
  * @code
  * turnstile::redis::job_queue<thumbnail> jobs{session, "thumbnails"};
- * co_await jobs.async_push({"a.png", 200}, turnstile::push_options().attempts(3));
+ * // g++ 12 would destroy the text of a temporary aggregate in a co_await expression twice.
+ * const thumbnail wanted{"a.png", 200};
+ * co_await jobs.async_push(wanted, turnstile::push_options().attempts(3));
  *
  * auto job = co_await jobs.async_next();
  * co_await render(job.payload());
@@ -278,7 +280,7 @@ public:
      * @par Per-Operation Cancellation, Immediate completion
      * As with @ref async_push.
      * @par Round trips
-     * One command for each 512 jobs.
+     * One command for each 256 jobs.
      */
     template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
                   boost::asio::deferred_t>
