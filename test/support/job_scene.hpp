@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "script_scene.hpp"
 
@@ -17,7 +18,11 @@ namespace turnstile::test {
 class job_scene : public script_scene
 {
 public:
-    job_scene() { keys = {"jobs"}; }
+    explicit job_scene(const std::vector<script_patch>& patches = {})
+        : script_scene(patches)
+    {
+        keys = {"jobs"};
+    }
 
     /// Pushes a job with default options, and returns its id.
     std::string push(const std::string& payload, char level = '2', std::int64_t delay = 0)

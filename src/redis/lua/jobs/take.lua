@@ -10,7 +10,66 @@
 -- wakes      waiting workers, if jobs are due
 -- complexity O(log attempts), O(log workers) if it waits
 -- flags: allow-oom
-local worker, ticket, attempt, reason = ARGV[2], ARGV[3] + 0, ARGV[4], ARGV[7]
+local key, worker, ticket, attempt, reason = KEYS[1], ARGV[2], ARGV[3] + 0, ARGV[4], ARGV[7]
+
+-- The ordinary path needs no function of the prologue: the job to finish has no deduplication id, the queue is not
+-- limited, nothing is due, and the clock has not gone back. Either nobody waits and there is a job, or there is none, and
+-- the worker waits.
+local last, turn, high, normal, low, parked, due, told = string.match(redis.call('HGET', key, 'state') or '',
+  '^1 (%d+) 0 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %-$')
+local done, flag = string.match(attempt, '^(%d+) %d+ %d+ .(.)')
+if last and (done and flag ~= 'n' or attempt == '') and reason == '' then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000000 + time[2]
+  local ready = {high + 0, normal + 0, low + 0}
+  turn, parked, due, told = turn + 0, parked + 0, due + 0, told + 0
+  local jobs = ready[1] + ready[2] + ready[3]
+  local is_ordinary = now > last + 0 and (due == 0 or due > now) and
+    (parked == 0 or jobs == 0)
+  if is_ordinary and (not done or redis.call('ZREM', key .. '{active}', attempt) == 1) then
+    if done then redis.call('HDEL', key .. '{jobs}', done) end
+    if done and ARGV[5] == '1' then redis.call('HDEL', key .. '{notes}', done, 'p' .. done) end
+    -- What remains has nothing to finish.
+    attempt = ''
+    if jobs == 0 then
+      if ticket == 0 then ticket, last = now, string.format('%d', now) end
+      local place = string.format('%d', ticket)
+      redis.call('ZADD', key .. '{idle}', place, worker)
+      if parked == 0 then told = due end
+      redis.call('HSET', key, 'state',
+        string.format('1 %s 0 %d 0 0 0 %d %d %d -', last, turn, parked + 1, due, told))
+      return string.format('parked %d %d ', now, due) .. place
+    end
+    -- As in take_entry.
+    local level = turn == 15 and 3 or turn % 4 == 3 and 2 or 1
+    if ready[level] == 0 then level = ready[1] > 0 and 1 or ready[2] > 0 and 2 or 3 end
+    local entry = redis.call('LPOP', key .. '{ready}' .. level)
+    local id, number, failure = entry, 0, '-'
+    if entry and #entry > 17 then id, number, failure = string.match(entry, '^(%d+) (%d+) (%a)$') end
+    local record = entry and redis.call('HGET', key .. '{jobs}', id)
+    if record then
+      local named, limit, till = '-', 0, now + 1000 * string.match(worker, '/(%d+)$')
+      if string.sub(record, 2, 2) ~= ' ' then
+        local timeout, size = string.match(record, '^%d,%d+,%d+,%d+,(%d+),(%d+) ')
+        if size ~= '0' then named = 'n' end
+        if timeout ~= '0' then
+          limit = now + 1000 * timeout
+          till = math.min(till, limit)
+        end
+      end
+      if due == 0 or till < due then due = till end
+      ready[level] = ready[level] - 1
+      local member = string.format('%s %d %d %s%s %d %s', id, now, number + 1, failure, named, limit, worker)
+      redis.call('ZADD', key .. '{active}', string.format('%d', till), member)
+      redis.call('HSET', key, 'state', string.format('1 %d 0 %d %d %d %d 0 %d %d -', now, (turn + 1) % 16, ready[1],
+        ready[2], ready[3], due, told))
+      return {string.format('job %d %d', now, till), member, record}
+    end
+    if entry then redis.call('LPUSH', key .. '{ready}' .. level, entry) end
+  end
+end
+
+-- the prologue stands here
 local failed
 if attempt ~= '' then
   if redis.call('ZREM', key .. '{active}', attempt) == 0 then
