@@ -217,7 +217,10 @@ bool job_client::abandon_call(job_call_id id)
 void job_client::drop(job_attempt_id id)
 {
     const auto found = attempts_.find(id);
-    queues_.at(found->second.queue).attempts.erase(id);
+    queue_state& queue = queues_.at(found->second.queue);
+    queue.attempts.erase(id);
+    if (queue.attempts.empty())
+        queue.renew_at = never;
     attempts_.erase(found);
 }
 
