@@ -238,6 +238,7 @@ private:
             times.push_back(co_await queue_->push_to_start());
         }
         co_await queue_->all_finished();
+        co_await pause();
         const auto middle = times.begin() + count / 2;
         std::nth_element(times.begin(), middle, times.end());
         co_return *middle;
