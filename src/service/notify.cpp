@@ -22,11 +22,11 @@
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
-#include <boost/system/error_code.hpp>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
 #include <stdexcept>
+#include <turnstile/error.hpp>
 #include <utility>
 
 namespace turnstile::service {
@@ -35,7 +35,6 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
-using boost::system::error_code;
 
 namespace {
 
