@@ -51,9 +51,9 @@ long long since(clock_type::time_point begin)
 class bench_queue
 {
 public:
-    bench_queue(redis::session& session, std::string name, int concurrency)
+    bench_queue(redis::session& session, const std::string& name, int concurrency)
         : executor_(session.get_executor())
-        , queue_(session, std::move(name))
+        , queue_(session, name)
         , concurrency_(concurrency)
     {
     }

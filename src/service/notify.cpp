@@ -22,6 +22,7 @@
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
+#include <exception>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
@@ -130,14 +131,18 @@ notifier::notifier(asio::io_context& context, notify_settings settings)
 {
     tls_.set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
     tls_.set_verify_mode(asio::ssl::verify_peer);
-    error_code error;
-    if (settings_.authorities.empty())
-        tls_.set_default_verify_paths(error);
-    else
-        tls_.load_verify_file(settings_.authorities, error);
-    if (error)
+    try
+    {
+        if (settings_.authorities.empty())
+            tls_.set_default_verify_paths();
+        else
+            tls_.load_verify_file(settings_.authorities);
+    }
+    catch (const std::exception& error)
+    {
         throw std::runtime_error("--notify-ca: cannot use \"" + settings_.authorities +
-                                 "\": " + error.message());
+                                 "\": " + error.what());
+    }
 }
 
 bool notifier::allows(const notify_target& target) const
