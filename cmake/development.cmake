@@ -1,10 +1,12 @@
 # Build settings for tests, examples and benchmarks. They do not affect a user's build.
 
-# ccache supports precompiled headers only if it may ignore time macros, which these do not use.
+# ccache supports precompiled headers only if it may ignore time macros, which these do not use. Clones of this project
+# share its results, because paths below the clone are relative for it.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-                                  CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+      CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
 
 set(CMAKE_CXX_EXTENSIONS OFF)
