@@ -46,6 +46,13 @@ struct driven_jobs
         machine.cancel(now, id);
         collect();
     }
+    /// Makes the job of the last grant a dead letter.
+    void bury()
+    {
+        machine.bury(now, granted.back().request, granted.back().attempt, "unreadable");
+        granted.clear();
+        collect();
+    }
     void push()
     {
         machine.call(now, queue, job_operation::push, {"2 x", "2", "0", "", "0"}, false);
@@ -196,6 +203,80 @@ BOOST_AUTO_TEST_CASE(a_waiting_worker_is_granted_a_job_by_message)
     BOOST_TEST(sent() == "fetch");
     answer(job(other));
     BOOST_TEST(granted.size() == 2U);
+}
+
+// A bound of the server's clock that is some hours old allows for so much drift that a lease would count as expired.
+BOOST_AUTO_TEST_CASE(a_worker_that_has_waited_for_hours_keeps_its_job)
+{
+    connect();
+    const job_request_id request = take();
+    answer({"parked " + clock() + " 0 42"});
+    pass(5h);
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request) + " 2 x");
+    BOOST_TEST(granted.empty());
+    BOOST_TEST(sent() == "fetch");
+    answer(job(request));
+    BOOST_TEST_REQUIRE(granted.size() == 1U);
+    BOOST_TEST((granted[0].expires > now + 14s));
+    pass(1s);
+    BOOST_TEST(lost.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_keeps_its_job_if_the_clock_was_set)
+{
+    for (const local_time step : {-1h, 1h})
+    {
+        connect();
+        const job_request_id request = take();
+        answer({"parked " + clock() + " 0 42"});
+        receive("job q grant " + clock(step) + ' ' + clock(step + 15s) + ' ' + attempt(request) +
+                " 2 x");
+        BOOST_TEST(sent() == "fetch");
+        answer({"job " + clock(step) + ' ' + clock(step + 15s), attempt(request), "2 x"});
+        BOOST_TEST_REQUIRE(granted.size() == 1U);
+        BOOST_TEST((granted[0].expires > now + 14s));
+        granted.clear();
+        disconnect();
+    }
+}
+
+// A worker that only asked for a job does not learn of the loss of one that it never had.
+BOOST_AUTO_TEST_CASE(a_dead_letter_that_was_lost_before_costs_no_request)
+{
+    connect();
+    for (const char* const result : {"lost ", "unknown "})
+    {
+        const job_request_id request = take();
+        answer(job(request));
+        bury();
+        BOOST_TEST(commands.at(0).arguments.at(6) == "unreadable");
+        answer({result + clock() + " 0"});
+        BOOST_TEST(refused.empty());
+        BOOST_TEST_REQUIRE(sent() == "take");
+        BOOST_TEST(commands[0].arguments[3] == "");
+        BOOST_TEST(commands[0].arguments[6] == "");
+        answer({"parked " + clock() + " 0 42"});
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_that_comes_behind_its_grant_does_not_undo_a_dead_letter)
+{
+    connect();
+    const job_request_id request = take();
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request));
+    receive("job q due " + clock() + ' ' + clock(1h));
+    BOOST_TEST(sent() == "take fetch");
+    const job_command first = take_command();
+    answer(job(request));
+    bury();
+    machine.answered(now, first.number, {"parked " + clock() + " 0 42"});
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "resync renew");
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(sent() == "renew take");
+    BOOST_TEST(commands[1].arguments.at(3) == attempt(request));
+    BOOST_TEST(commands[1].arguments.at(6) == "unreadable");
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_of_a_cancelled_request_is_returned)

@@ -329,6 +329,18 @@ BOOST_AUTO_TEST_CASE(four_sessions_learn_when_a_job_is_due)
     TEST_WORDS(heard(), "w:a#1 due", "w:b#1 due", "w:c#1 due", "w:d#1 due");
 }
 
+// All of them may have crashed, or crash before they ask.
+BOOST_AUTO_TEST_CASE(the_workers_of_one_process_do_not_hide_a_due_time_from_others)
+{
+    for (int i = 1; i <= 5; ++i)
+        take("x#1." + std::to_string(i));
+    for (int i = 1; i <= 5; ++i)
+        take("a#1." + std::to_string(i));
+    take("b#1.1");
+    push("x", '2', 1000);
+    TEST_WORDS(heard(), "w:a#1 due", "w:b#1 due");
+}
+
 BOOST_AUTO_TEST_CASE(a_crashed_worker_is_noticed_by_a_waiting_one)
 {
     take("a#1.1");
@@ -362,6 +374,20 @@ BOOST_AUTO_TEST_CASE(a_clock_that_is_set_back_stops_nothing)
 }
 
 // --- management ---------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_lease_that_a_renewal_shortens_ends_in_time)
+{
+    push("x");
+    take("a#1.1");
+    const std::string held = attempt;
+    // The renewed lease ends 9 seconds before the old one. Nobody else gives the queue a new time.
+    pass(1s);
+    renew({held});
+    store.clock -= 10'000'000;
+    renew({held});
+    pass(15'001ms);
+    BOOST_TEST(take("b#1.1") == "job");
+}
 
 BOOST_AUTO_TEST_CASE(a_paused_queue_starts_nothing)
 {

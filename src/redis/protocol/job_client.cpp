@@ -323,7 +323,7 @@ void job_client::send(job_operation op, job_queue_id queue, std::uint64_t whose,
 {
     const std::uint64_t number = ++last_;
     arguments.insert(arguments.begin(), wake_prefix_);
-    flights_.emplace(number, flight{op, queue, whose, now_, std::move(others)});
+    flights_.emplace(number, flight{number, op, queue, whose, now_, std::move(others)});
     actions_.emplace_back(
         job_command{number, op, queues_.at(queue).options.key, std::move(arguments)});
 }
@@ -339,6 +339,7 @@ void job_client::send_take(job_request_id id)
     send(job_operation::take, each.queue, id,
          {each.worker, each.ticket, each.finishes, each.has_notes ? "1" : "", each.how,
           each.reason});
+    each.asked = last_;
 }
 
 void job_client::send_call(job_call_id id)
@@ -530,15 +531,21 @@ void job_client::on_take(const flight& flown, const std::vector<std::string>& an
     if (found == requests_.end())
         return;
     request& each = found->second;
+    // A message may have granted a job before this answer, which was then made a dead letter.
+    if (flown.op == job_operation::take && flown.number != each.asked)
+        return;
     const std::string_view status = job_word(answer[0], 0);
     const std::int64_t now = number_in(job_word(answer[0], 1));
     const std::int64_t number = number_in(job_word(answer[0], 2));
     if (status == "job" && answer.size() == 3)
         return grant(flown.whose, answer[1], now, number, answer[2]);
-    if (status == "lost" && flown.op == job_operation::fetch)
+    const bool has_no_result = flown.op == job_operation::fetch || !each.reason.empty();
+    if (has_no_result && (status == "lost" || status == "unknown"))
     {
-        // The job was lost before it was read, so the request asks again.
+        // The job was lost before it was read, or before it became a dead letter. So the request asks again.
         each.fetched.clear();
+        each.finishes.clear();
+        each.reason.clear();
         return each.cancelled ? static_cast<void>(requests_.erase(found)) : send_take(flown.whose);
     }
     if (status != "parked")
@@ -716,8 +723,12 @@ void job_client::received(local_time now, std::string_view text)
         const auto found = requests_.find(id->sequence);
         if (found == requests_.end())
             return;
-        queues_.at(found->second.queue).clock.reached(shown, now);
-        if (!text.empty())
+        queue_state& whose = queues_.at(found->second.queue);
+        whose.clock.reached(shown, now);
+        // After hours, or if the server's clock was set, the bound of the clock is useless. A fetch renews it.
+        const bool clock_is_known =
+            expiry(whose, end) >= now + local_time(std::max<std::int64_t>(end - shown, 0)) / 2;
+        if (!text.empty() && clock_is_known)
             return grant(id->sequence, started, shown, end, text);
         found->second.fetched = started;
         send(job_operation::fetch, found->second.queue, id->sequence, {started});

@@ -226,6 +226,8 @@ private:
         bool waits = false;
         bool resyncs = false;
         bool cancelled = false;
+        /// The number of its last command `take`.
+        std::uint64_t asked = 0;
         /// The attempt and the end of its lease, while its record is fetched.
         std::string fetched;
     };
@@ -253,6 +255,7 @@ private:
 
     struct flight
     {
+        std::uint64_t number = 0;
         job_operation op = job_operation::push;
         job_queue_id queue = 0;
         std::uint64_t whose = 0;

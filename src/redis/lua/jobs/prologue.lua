@@ -248,13 +248,16 @@ local function serve()
   end
   if parked == 0 or due == 0 or told > now and told <= due then return end
   told = due
-  local heard = {}
-  for _, worker in ipairs(redis.call('ZRANGE', key .. '{idle}', 0, 3)) do
+  -- Four connections learn it. All workers of one process may be gone before.
+  local heard, left_to_tell = {}, 4
+  for _, worker in ipairs(redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)) do
     local whose = channel(worker)
-    if not heard[whose] then
-      heard[whose] = true
+    if not heard[whose] and alive(worker) then
       redis.call('PUBLISH', whose, format('job %s due %d %d', key, now, due))
+      left_to_tell = left_to_tell - 1
     end
+    heard[whose] = true
+    if left_to_tell == 0 then return end
   end
 end
 

@@ -14,6 +14,8 @@ for i = 3, #ARGV, 2 do
   local id, limit = string.match(member, '^(%d+) %d+ %d+ .. (%d+)')
   local own = limit ~= '0' and math.min(till, limit) or till
   local known = redis.call('ZADD', active, 'XX', 'CH', text(own), member) == 1 or redis.call('ZSCORE', active, member)
+  -- If the clock was set back, this lease may end before the one that it renews.
+  if known then is_due_at(own) end
   if known and progress ~= '' then redis.call('HSET', key .. '{notes}', 'p' .. id, progress) end
   results[#results + 1] = known and '1' or '0'
 end

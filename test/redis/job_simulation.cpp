@@ -1,0 +1,270 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "support/job_simulation.hpp"
+
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/random_runs.hpp"
+#include "support/script_engine.hpp"
+
+// Random histories of a job queue, and the safeguards without which one of them breaks a promise.
+// TURNSTILE_SEED=N TURNSTILE_RANDOM_RUNS=1 runs one again.
+
+namespace turnstile::test {
+namespace {
+
+using redis::detail::job_command;
+using redis::detail::job_operation;
+
+// Sanitizers make histories ten times slower.
+#ifdef __OPTIMIZE__
+constexpr std::uint64_t portion = 10;
+#else
+constexpr std::uint64_t portion = 1;
+#endif
+
+std::string table(const job_simulation_result& sum)
+{
+    std::ostringstream text;
+    text << sum.scripts << " scripts, " << sum.jobs.pushed << " jobs, " << sum.jobs.starts
+         << " starts, " << sum.jobs.lost << " lost attempts, " << sum.jobs.finished
+         << " jobs finished, " << sum.jobs.dead << " dead letters, " << sum.jobs.removed
+         << " removed;";
+    for (std::size_t i = 0; i < fault_count; ++i)
+        if (sum.faults[i] != 0)
+            text << ' ' << name_of(static_cast<fault>(i)) << ' ' << sum.faults[i];
+    return text.str();
+}
+
+BOOST_AUTO_TEST_CASE(histories)
+{
+    script_engine scripts;
+    job_simulation_result sum;
+    std::uint64_t runs = 0;
+    run_seeds(200 * portion,
+              [&](std::uint64_t seed)
+              {
+                  job_simulation_options options;
+                  options.seed = seed;
+                  ++runs;
+                  BOOST_TEST(find_job_violation(scripts, options, &sum) == "");
+              });
+    BOOST_TEST_MESSAGE(runs << " histories: " << table(sum));
+    // Otherwise the histories would show nothing.
+    BOOST_TEST(sum.jobs.finished > 0U);
+}
+
+// --- safeguards ---------------------------------------------------------------------------------
+
+struct safeguard
+{
+    const char* name;
+    /// Switches it off in the scripts, or in the commands of the clients.
+    std::vector<script_patch> scripts;
+    std::function<void(job_command&)> spoil;
+    /// The faults of the simulation.
+    fault_set faults;
+    /// The promise that is broken without the safeguard.
+    const char* promise;
+    /// A history that breaks the promise. After a change of the protocol, the test may have to search for another one.
+    std::uint64_t seed;
+
+    friend std::ostream& operator<<(std::ostream& stream, const safeguard& each)
+    {
+        return stream << each.name;
+    }
+};
+
+/// The number of seeds that the test tries if the known one no longer breaks the promise.
+constexpr std::uint64_t search_bound = 3000;
+
+/// The patches, and those that remove the ordinary paths, which have safeguards of their own.
+std::vector<script_patch> in_full(std::vector<script_patch> patches)
+{
+    for (const char* script : {"jobs_push", "jobs_take"})
+        patches.push_back({script, "if last and ", "if false and "});
+    return patches;
+}
+
+/// A client that changes what it says about earlier executions of the same command.
+std::function<void(job_command&)> saying(const char* said, const char* instead)
+{
+    return [said, instead](job_command& what)
+    {
+        const std::size_t how = what.op == job_operation::take ? 5 : 4;
+        const bool ends = what.op == job_operation::take || what.op == job_operation::finish;
+        if (ends && what.arguments.at(how) == said)
+            what.arguments[how] = instead;
+    };
+}
+
+/// A client that does not tell its position when it waits again.
+void forget_position(job_command& what)
+{
+    if (what.op == job_operation::take)
+        what.arguments.at(2) = "0";
+}
+
+/// A client whose connections are not told apart.
+void forget_incarnation(job_command& what)
+{
+    if (what.op != job_operation::take)
+        return;
+    std::string& worker = what.arguments.at(1);
+    const std::size_t sign = worker.find('#') + 1;
+    worker.replace(sign, worker.find('.') - sign, "1");
+}
+
+const std::vector<safeguard>& all_safeguards()
+{
+    using enum fault;
+    static const std::vector<safeguard> list{
+        // --- of the client ---
+        {"a repeated end of an attempt says so",
+         {},
+         saying("again", "first"),
+         only({cut, half_open}),
+         "was denied that the server has executed",
+         19},
+        {"an end that an outdated server may not know is in doubt",
+         {},
+         saying("unsure", "again"),
+         only({failover, restart_empty}),
+         "was confirmed that the server has not executed",
+         18},
+        {"a worker that waits again tells its position",
+         {},
+         forget_position,
+         only({cut, restart_aof}),
+         "has lost its position",
+         1},
+        {"each connection has an incarnation",
+         {},
+         forget_incarnation,
+         only({cut, half_open}),
+         "never ends",
+         11},
+        // --- of the scripts ---
+        {"a job is started where somebody listens",
+         in_full({{"jobs_prologue", "if worker and alive(worker) then", "if worker then"}}),
+         {},
+         only({cut, crash}),
+         "where nobody listens",
+         1},
+        {"a job is pushed to a worker that listens",
+         {{"jobs_push", " and redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then", " then"}},
+         {},
+         only({cut, crash}),
+         "where nobody listens",
+         1},
+        {"only the current attempt finishes its job",
+         {{"jobs_finish", "if redis.call('ZREM', key .. '{active}', attempt) == 0 then",
+           "if redis.call('ZREM', key .. '{active}', attempt) == 0 and what ~= 'finish' then"}},
+         {},
+         only({pause, half_open}),
+         "without a record",
+         29},
+        {"only the current attempt finishes its job before the next one",
+         {{"jobs_take", "redis.call('ZREM', key .. '{active}', attempt) == 1",
+           "redis.call('ZREM', key .. '{active}', attempt) < 2"}},
+         {},
+         only({pause, half_open}),
+         "without a record",
+         282},
+        {"lost attempts are remembered",
+         {{"jobs_prologue", "redis.call('ZADD', key .. '{lost}', text(now), attempt)", ""}},
+         {},
+         only({cut, half_open, pause}),
+         "was confirmed that the server has not executed",
+         164},
+        {"tokens rise within a microsecond",
+         in_full({{"jobs_prologue", "last = now > last and now or last + 1", "last = now"}}),
+         {},
+         only({}),
+         "is not higher than all before",
+         289},
+        {"the clock of a queue never goes back",
+         {{"jobs_prologue", "if now < last then skew, now = skew + last - now, last end", ""},
+          {"jobs_prologue", "last = now > last and now or last + 1", "last = now"}},
+         {},
+         only({clock_back}),
+         "is not higher than all before",
+         2},
+        {"workers that wait learn when something is due",
+         {{"jobs_prologue", "told > now and told <= due then return end", "true then return end"}},
+         {},
+         only({crash}),
+         "is left waiting",
+         131},
+        {"several connections learn when something is due",
+         {{"jobs_prologue", "if not heard[whose] and alive(worker) then", "if true then"}},
+         {},
+         only({crash}),
+         "is left waiting",
+         692},
+        {"a renewal may shorten a lease",
+         {{"jobs_renew", "if known then is_due_at(own) end", ""}},
+         {},
+         only({clock_back}),
+         "due before DUE",
+         1},
+        {"a worker that waits is not overtaken",
+         in_full({{"jobs_take", "if parked == 0 and can_start() then", "if can_start() then"}}),
+         {},
+         only({pause, crash}),
+         "has overtaken",
+         7},
+        {"a deduplication id is taken until its window ends",
+         {{"jobs_push", "if other and (done == '' or till + 0 > now) then",
+           "if other and done == '' then"}},
+         {},
+         only({}),
+         "a deduplication id has two jobs",
+         1},
+        {"an attempt that a crashed worker had counts",
+         {{"jobs_prologue", "give_back(over[i], limit ~= '0' and limit + 0 <= now and 't' or 'a')",
+           "give_back(over[i], limit ~= '0' and limit + 0 <= now and 't' or 'r')"}},
+         {},
+         only({crash}),
+         "has a wrong number",
+         3},
+    };
+    return list;
+}
+
+BOOST_DATA_TEST_CASE(each_safeguard_earns_its_place, all_safeguards())
+{
+    script_engine weakened(sample.scripts);
+    script_engine whole;
+    job_simulation_options options;
+    options.faults = sample.faults;
+    options.seed = sample.seed;
+    options.spoil = sample.spoil;
+    const auto breaks = [&]
+    {
+        return simulate_jobs(weakened, options).violation.find(sample.promise) != std::string::npos;
+    };
+    bool broken = breaks();
+    for (std::uint64_t i = 1; i <= search_bound && !broken; ++i)
+    {
+        options.seed = i;
+        broken = breaks();
+    }
+    BOOST_TEST_REQUIRE(broken, "no history needs it: " << sample.name);
+    BOOST_TEST_MESSAGE(sample.name << ": without it, seed " << options.seed << ": "
+                                   << simulate_jobs(weakened, options).violation);
+    options.spoil = nullptr;
+    BOOST_TEST(find_job_violation(whole, options) == "");
+}
+
+}  // namespace
+}  // namespace turnstile::test

@@ -1,0 +1,289 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "job_world.hpp"
+
+#include <algorithm>
+
+// Time, the clients, and the course of a history. The users are in job_world_users.cpp, the network and the faults in
+// job_world_network.cpp.
+
+namespace turnstile::test {
+
+using namespace redis::detail;
+using std::chrono::microseconds;
+
+job_world::job_world(script_engine& scripts, const job_simulation_options& options)
+    : scripts_(scripts)
+    , options_(options)
+    , dice_(options.seed)
+    , lease_(microseconds(options.lease).count())
+    , judge_(key_, lease_)
+    , clients_(options.clients != 0 ? options.clients : 2 + dice_.below(3))
+{
+}
+
+// --- time ---------------------------------------------------------------------------------------
+
+void job_world::at(world_time when, std::function<void()> what)
+{
+    events_.push({std::max(when, now_), ++events_made_, std::move(what)});
+}
+
+void job_world::drain(world_time until)
+{
+    while (!events_.empty() && events_.top().at <= until && judge_.violation().empty())
+    {
+        auto what = events_.top().what;
+        now_ = events_.top().at;
+        events_.pop();
+        what();
+    }
+    now_ = std::max(now_, until);
+}
+
+job_world::world_time job_world::span(world_time least, world_time most)
+{
+    return least + static_cast<world_time>(dice_.below(static_cast<unsigned>(most - least + 1)));
+}
+
+local_time job_world::local(const client& who) const
+{
+    return local_time(who.offset + static_cast<world_time>(static_cast<double>(now_) * who.speed));
+}
+
+job_world::world_time job_world::global(const client& who, local_time when) const
+{
+    if (when == local_time::min())
+        return 0;
+    return static_cast<world_time>(static_cast<double>(when.count() - who.offset) / who.speed) + 1;
+}
+
+// --- clients ------------------------------------------------------------------------------------
+
+void job_world::start(std::size_t index)
+{
+    client& who = clients_[index];
+    const std::uint64_t life = who.life;
+    who = client();
+    who.life = life;
+    who.nonce = 0xC000 + 0x10 * index + ++nonces_ * 0x100;
+    who.offset = 10'000'000'000 + span(0, 1'000'000'000);
+    who.speed = 1 + (static_cast<double>(span(0, 800)) - 400) / 1e6;
+    who.machine = std::make_unique<job_client>(who.nonce, "w:", clock_bound::usual_drift);
+    who.queue = who.machine->open_queue({key_, options_.lease, std::chrono::milliseconds(50)});
+    connect(index);
+    for (unsigned i = 1 + dice_.below(5); i > 0; --i)
+        later(index, span(0, lease_), [this, index] { ask(index); });
+}
+
+void job_world::input(std::size_t index, std::function<void()> what)
+{
+    client& who = clients_[index];
+    if (!who.machine)
+        return;
+    if (who.paused_until > now_)
+    {
+        who.backlog.push_back(std::move(what));
+        return;
+    }
+    what();
+    perform(index);
+}
+
+void job_world::later(std::size_t index, world_time span, std::function<void()> what)
+{
+    after(span,
+          [this, index, life = clients_[index].life, what = std::move(what)]
+          {
+              if (clients_[index].life == life)
+                  input(index, what);
+          });
+}
+
+void job_world::perform(std::size_t index)
+{
+    client& who = clients_[index];
+    const std::uint64_t life = who.life;
+    for (auto actions = who.machine->take_actions(); !actions.empty();
+         actions = who.machine->take_actions())
+        for (const job_action& each : actions)
+            std::visit([&](const auto& what) { act(index, what); }, each);
+    if (who.life == life)
+        schedule_tick(index);
+}
+
+void job_world::schedule_tick(std::size_t index)
+{
+    client& who = clients_[index];
+    const auto next = who.machine->next_tick();
+    if (!next)
+        return;
+    const world_time when = std::max(global(who, *next), now_);
+    if (who.tick_at >= now_ && who.tick_at <= when)
+        return;
+    who.tick_at = when;
+    later(index, when - now_,
+          [this, index]
+          {
+              client& each = clients_[index];
+              each.tick_at = -1;
+              each.machine->tick(local(each));
+          });
+}
+
+// --- histories ----------------------------------------------------------------------------------
+
+job_simulation_result job_world::run()
+{
+    for (std::size_t i = 0; i < clients_.size(); ++i)
+        start(i);
+    const unsigned jobs = options_.jobs != 0 ? options_.jobs : 4 + dice_.below(16);
+    for (unsigned i = 0; i < jobs; ++i)
+        at(span(0, 8 * lease_),
+           [this]
+           {
+               const std::size_t index = dice_.below(static_cast<unsigned>(clients_.size()));
+               input(index, [this, index] { push(index); });
+           });
+    for (unsigned i = dice_.below(5); i > 0; --i)
+        at(span(0, 9 * lease_),
+           [this]
+           {
+               const std::size_t index = dice_.below(static_cast<unsigned>(clients_.size()));
+               input(index, [this, index] { operate(index); });
+           });
+    plan_faults();
+    drain(10 * lease_);
+    if (judge_.violation().empty())
+        heal();
+    // Delays, back-offs and leases of all attempts, and a clock that was set back.
+    const world_time limit = now_ + 100 * lease_;
+    while (judge_.violation().empty() && !all_quiet() && now_ < limit)
+        drain(now_ + lease_);
+    if (judge_.violation().empty())
+        check_end();
+    if (judge_.violation().empty())
+        check_patience();
+    result_.jobs = judge_.counted();
+    result_.violation = judge_.violation();
+    log("=> ", result_.violation.empty() ? "nothing wrong" : result_.violation);
+    return std::move(result_);
+}
+
+/// The faults end, and somebody removes the limits of the queue.
+void job_world::heal()
+{
+    healed_ = true;
+    log("*** the faults end");
+    for (client& each : clients_)
+        each.refusals = 0;
+    // Some never come back. The others get all jobs.
+    for (std::size_t i = 1; i < clients_.size(); ++i)
+        if (clients_[i].machine && options_.most_faults > 0 && chance(20))
+            crash(i);
+    if (!clients_[0].machine)
+        start(0);
+    const job_contents queue = look_at_jobs(store_, key_);
+    if (queue.paused || queue.has_rate)
+    {
+        later(0, lease_, [this] { manage(0, "resume"); });
+        later(0, lease_, [this] { manage(0, "limit"); });
+    }
+    watch();
+}
+
+/// Finds workers that are left waiting although there is something to do.
+void job_world::watch()
+{
+    store_.clock = now_ + server_offset_;
+    if (!judge_.is_left_waiting(store_))
+        left_waiting_ = -1;
+    else if (left_waiting_ < 0)
+        left_waiting_ = now_;
+    else if (now_ - left_waiting_ > 4 * lease_)
+        judge_.violate("a worker is left waiting");
+    after(lease_ / 2, [this] { watch(); });
+}
+
+bool job_world::all_quiet() const
+{
+    return judge_.all_ended() &&
+           std::ranges::all_of(clients_,
+                               [](const client& each)
+                               {
+                                   return !each.machine ||
+                                          (each.connection && !each.connection->broken &&
+                                           each.calls.empty() && each.holds.empty());
+                               });
+}
+
+void job_world::check_end()
+{
+    if (!all_quiet())
+        return judge_.violate(judge_.all_ended() ? "a call never ends" : "a job never ends");
+    // What is due for attempts that have ended is asked once more.
+    drain(now_ + 3 * lease_);
+    const std::uint64_t scripts = result_.scripts;
+    drain(now_ + 20 * lease_);
+    if (result_.scripts != scripts)
+        judge_.violate("idle clients send commands");
+    std::vector<std::string> waiting;
+    for (const client& each : clients_)
+        for (const auto& [id, what] : each.waiting)
+            waiting.push_back(to_string(waiter_id{each.nonce, each.incarnation, id}) + '/' +
+                              std::to_string(options_.lease.count()));
+    judge_.check_rest(store_, waiting);
+}
+
+/// After some hours, the workers still wait. They finish their jobs in their first attempts.
+void job_world::check_patience()
+{
+    calm_ = true;
+    log("*** hours pass");
+    now_ += span(0, 20) * microseconds(std::chrono::hours(1)).count();
+    const job_judge::sums before = judge_.counted();
+    for (int i = 0; i < 3; ++i)
+        later(0, span(0, lease_), [this] { push(0); });
+    drain(now_ + 15 * lease_);
+    const job_judge::sums& sums = judge_.counted();
+    if (judge_.violation().empty() && sums.finished - before.finished != 3)
+        judge_.violate("a patient worker does not finish its job");
+    if (sums.starts - before.starts != 3)
+        judge_.violate("a job of a patient worker was repeated");
+}
+
+job_simulation_result simulate_jobs(script_engine& scripts, const job_simulation_options& options)
+{
+    return job_world(scripts, options).run();
+}
+
+std::string find_job_violation(script_engine& scripts, job_simulation_options options,
+                               job_simulation_result* sum)
+{
+    const job_simulation_result result = simulate_jobs(scripts, options);
+    if (sum != nullptr)
+    {
+        sum->scripts += result.scripts;
+        sum->jobs.pushed += result.jobs.pushed;
+        sum->jobs.finished += result.jobs.finished;
+        sum->jobs.dead += result.jobs.dead;
+        sum->jobs.removed += result.jobs.removed;
+        sum->jobs.starts += result.jobs.starts;
+        sum->jobs.lost += result.jobs.lost;
+        for (std::size_t i = 0; i < fault_count; ++i)
+            sum->faults[i] += result.faults[i];
+    }
+    if (result.violation.empty())
+        return {};
+    options.log = true;
+    const auto events = simulate_jobs(scripts, options).events;
+    std::string told = "seed " + std::to_string(options.seed) + ": " + result.violation + '\n';
+    for (std::size_t i = events.size() - std::min<std::size_t>(events.size(), 60);
+         i < events.size(); ++i)
+        told += "    " + events[i] + '\n';
+    return told;
+}
+
+}  // namespace turnstile::test

@@ -1,0 +1,231 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_JOB_WORLD_HPP
+#define TURNSTILE_TEST_SUPPORT_JOB_WORLD_HPP
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "job_simulation.hpp"
+#include "random_runs.hpp"
+
+namespace turnstile::test {
+
+/// The parts of a history of a job queue, and its events in the order of time.
+class job_world
+{
+public:
+    job_world(script_engine& scripts, const job_simulation_options& options);
+    job_world(const job_world&) = delete;
+    job_world& operator=(const job_world&) = delete;
+
+    job_simulation_result run();
+
+private:
+    /// Real time in microseconds. The clock of each client deviates from it.
+    using world_time = std::int64_t;
+
+    struct link
+    {
+        std::size_t client = 0;
+        std::uint64_t life = 0;
+        std::string channel;
+        std::uint64_t incarnation = 0;
+        std::uint64_t run = 0;
+        bool broken = false;
+        // Whether messages still reach the server and the client.
+        bool up = true;
+        bool down = true;
+        bool at_server = true;
+        // The number of commands in flight that still arrive after the connection broke.
+        unsigned passing = 0;
+        world_time last_command = 0;
+        world_time last_reply = 0;
+    };
+    using link_pointer = std::shared_ptr<link>;
+
+    /// A job that a worker has.
+    struct held
+    {
+        std::uint64_t id = 0;
+        std::uint64_t token = 0;
+        bool is_limited = false;
+    };
+
+    /// A command of a user that is not answered.
+    struct pending
+    {
+        redis::detail::job_operation op{};
+        // The end of an attempt.
+        std::uint64_t job = 0;
+        std::uint64_t token = 0;
+        std::string how;
+        // A push.
+        std::vector<std::string> arguments;
+        std::uint64_t run = 0;
+    };
+
+    struct client
+    {
+        std::unique_ptr<redis::detail::job_client> machine;
+        redis::detail::job_queue_id queue = 0;
+        std::uint64_t nonce = 0;
+        // The number of processes that have been this client.
+        std::uint64_t life = 0;
+        std::uint64_t incarnation = 0;
+        world_time offset = 0;
+        double speed = 1;
+        world_time paused_until = 0;
+        world_time slow_until = 0;
+        world_time tick_at = -1;
+        unsigned refusals = 0;
+        link_pointer connection;
+        // The server's run that the client knows.
+        std::uint64_t known_run = 0;
+        std::deque<std::function<void()>> backlog;
+        // Workers that wait, each with the attempt that it finishes before.
+        std::map<redis::detail::job_request_id, pending> waiting;
+        std::map<redis::detail::job_attempt_id, held> holds;
+        std::map<redis::detail::job_call_id, pending> calls;
+        // The positions of the requests, and their last commands.
+        std::map<std::string, std::string> tickets;
+        std::map<std::string, std::uint64_t> asked;
+    };
+
+    struct event
+    {
+        world_time at = 0;
+        std::uint64_t order = 0;
+        std::function<void()> what;
+
+        friend bool operator<(const event& a, const event& b)
+        {
+            return std::pair(b.at, b.order) < std::pair(a.at, a.order);
+        }
+    };
+
+    // Time.
+    void at(world_time when, std::function<void()> what);
+    void after(world_time span, std::function<void()> what) { at(now_ + span, std::move(what)); }
+    void drain(world_time until);
+    world_time span(world_time least, world_time most);
+    bool chance(unsigned percent) { return dice_.below(100) < percent; }
+    redis::detail::local_time local(const client& who) const;
+    world_time global(const client& who, redis::detail::local_time when) const;
+
+    // Clients.
+    void start(std::size_t index);
+    void input(std::size_t index, std::function<void()> what);
+    /// Does something in a process later, if it still runs then.
+    void later(std::size_t index, world_time span, std::function<void()> what);
+    void perform(std::size_t index);
+    void schedule_tick(std::size_t index);
+    void act(std::size_t index, const redis::detail::job_command& what);
+    void act(std::size_t index, const redis::detail::job_granted& what);
+    void act(std::size_t index, const redis::detail::job_refused& what);
+    void act(std::size_t index, const redis::detail::job_answered& what);
+    void act(std::size_t index, const redis::detail::job_lost& what);
+    void act(std::size_t index, const redis::detail::job_renewed& what);
+
+    // Users.
+    void ask(std::size_t index, redis::detail::job_attempt_id finished = 0);
+    void cancel(std::size_t index, redis::detail::job_request_id id);
+    void work(std::size_t index, redis::detail::job_attempt_id id);
+    void end(std::size_t index, redis::detail::job_attempt_id id);
+    void end(std::size_t index, redis::detail::job_attempt_id id, const std::string& how);
+    [[nodiscard]] pending ending(std::size_t index, redis::detail::job_attempt_id id,
+                                 const std::string& how);
+    void push(std::size_t index);
+    void push_again(std::size_t index, const std::vector<std::string>& arguments);
+    [[nodiscard]] std::vector<std::string> random_job();
+    void operate(std::size_t index);
+    void manage(std::size_t index, const std::string& what, const std::string& number = "0",
+                const std::string& period = "0");
+
+    // The network and the server.
+    void connect(std::size_t index);
+    void cut(const link_pointer& line, world_time notice, world_time drop_after);
+    void drop(link& line);
+    void execute(const link_pointer& line, const redis::detail::job_command& what);
+    void reply(const link_pointer& line, const redis::detail::job_command& what,
+               redis_reply answer);
+    void publish();
+    world_time delay(std::size_t index);
+    void check_ticket(const link_pointer& line, const redis::detail::job_command& what);
+
+    // Faults.
+    void plan_faults();
+    void strike(fault what, std::size_t victim);
+    void pause(std::size_t victim);
+    void crash(std::size_t victim);
+    void restart();
+    void take_over();
+    void step_clock(world_time by);
+
+    // The end.
+    void heal();
+    void watch();
+    [[nodiscard]] bool all_quiet() const;
+    void check_end();
+    void check_patience();
+
+    template <class... Parts>
+    void log(const Parts&... parts);
+
+    script_engine& scripts_;
+    job_simulation_options options_;
+    job_simulation_result result_;
+    dice dice_;
+    std::string key_ = "sim:jobs:q";
+    world_time lease_;
+    job_judge judge_;
+    world_time now_ = 0;
+    std::uint64_t events_made_ = 0;
+    std::priority_queue<event> events_;
+    std::vector<client> clients_;
+    std::vector<link_pointer> links_;
+    redis_store store_;
+    std::optional<std::pair<redis_store, job_judge::ledger>> replica_;
+    std::int64_t server_offset_ = 1'700'000'000'000'000;
+    std::uint64_t server_run_ = 1;
+    world_time server_back_at_ = 0;
+    std::uint64_t nonces_ = 0;
+    std::uint64_t payloads_ = 0;
+    // Since when a worker is left waiting.
+    world_time left_waiting_ = -1;
+    // Whether the faults have ended; and whether there are none from now on, so that no attempt may be lost.
+    bool healed_ = false;
+    bool calm_ = false;
+};
+
+template <class... Parts>
+void job_world::log(const Parts&... parts)
+{
+    if (!options_.log)
+        return;
+    std::string line = std::to_string(now_) + " us ";
+    const auto append = [&](const auto& part)
+    {
+        if constexpr (std::is_integral_v<std::decay_t<decltype(part)>>)
+            line += std::to_string(part);
+        else
+            line += part;
+    };
+    (append(parts), ...);
+    result_.events.push_back(std::move(line));
+}
+
+}  // namespace turnstile::test
+
+#endif
