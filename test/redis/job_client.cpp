@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "redis/protocol/job_text.hpp"
+
 // The client of job queues, without a server.
 
 namespace turnstile::test {

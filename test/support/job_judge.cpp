@@ -10,6 +10,8 @@
 #include <optional>
 #include <string_view>
 
+#include "redis/protocol/job_text.hpp"
+
 namespace turnstile::test {
 
 using namespace redis::detail;

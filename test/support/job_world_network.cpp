@@ -6,6 +6,8 @@
 #include <array>
 #include <numeric>
 
+#include "redis/protocol/job_text.hpp"
+
 #include "job_world.hpp"
 
 // The network, the server and the faults.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "redis/protocol/job_text.hpp"
+
 #include "job_world.hpp"
 
 // Workers, producers and operators: what they ask a client for, and what they do with its answers.

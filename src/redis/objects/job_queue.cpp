@@ -12,6 +12,7 @@
 #include <turnstile/redis/job_queue.hpp>
 
 #include "redis/objects/lock_support.hpp"
+#include "redis/protocol/job_text.hpp"
 #include "redis/session/job_engine.hpp"
 #include "redis/session/session_core.hpp"
 

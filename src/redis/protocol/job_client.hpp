@@ -128,16 +128,6 @@ struct job_renewed
 using job_action =
     std::variant<job_command, job_granted, job_refused, job_answered, job_lost, job_renewed>;
 
-/// The text in which the server stores a job; see lua/jobs/prologue.lua.
-[[nodiscard]] std::string job_record(const push_options& options, std::string_view payload);
-
-/// The payload and the level of a stored job; nothing if the text is no record.
-[[nodiscard]] std::optional<std::pair<std::string, job_priority>> parse_job_record(
-    std::string_view record);
-
-/// A word of a text, from 0.
-[[nodiscard]] std::string_view job_word(std::string_view text, std::size_t which) noexcept;
-
 /**
  * The sans-io client of job queues: decides everything and performs nothing. Driven like @ref protocol_client.
  *
@@ -275,6 +265,7 @@ private:
     void on_take(const flight& flown, const std::vector<std::string>& answer);
     void on_renewal(const flight& flown, const std::vector<std::string>& answer);
     void on_resync(const flight& flown, const std::vector<std::string>& answer);
+    void on_grant(server_time shown, std::string_view text);
     void end_request(job_request_id id, job_result result, std::string_view text = {});
     void grant(job_request_id id, std::string text, server_time now, server_time end,
                std::string_view record);
@@ -282,6 +273,7 @@ private:
     void drop(job_attempt_id id);
     void lose(job_attempt_id id);
     void wake(queue_state& queue, local_time at);
+    void ask_at(queue_state& queue, server_time shown, server_time due);
     [[nodiscard]] local_time expiry(const queue_state& queue, server_time end) const;
     [[nodiscard]] std::string worker_name(job_request_id id, const queue_state& queue) const;
 

@@ -11,6 +11,7 @@
 #include <turnstile/redis/error.hpp>
 #include <variant>
 
+#include "redis/protocol/job_text.hpp"
 #include "redis/transport/diagnosis.hpp"
 #include "redis/transport/scripts.hpp"
 

@@ -1,0 +1,226 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/protocol/job_client.hpp"
+
+#include <algorithm>
+
+#include "redis/protocol/job_text.hpp"
+#include "redis/protocol/names.hpp"
+#include "redis/protocol/protocol.hpp"
+
+// The answers to the commands of a client of job queues.
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+job_result result_of(std::string_view status) noexcept
+{
+    if (status == "lost")
+        return job_result::lost;
+    if (status == "unknown")
+        return job_result::unknown;
+    if (status == "missing")
+        return job_result::missing;
+    if (status == "foreign")
+        return job_result::foreign_layout;
+    return job_result::ok;
+}
+
+job_result refusal_of(std::string_view error) noexcept
+{
+    if (error.starts_with("WRONGTYPE"))
+        return job_result::wrong_type;
+    return is_damage(error) ? job_result::damaged : job_result::refused;
+}
+
+}  // namespace
+
+void job_client::answered(local_time now, std::uint64_t number,
+                          const std::vector<std::string>& answer)
+{
+    now_ = now;
+    const auto found = flights_.find(number);
+    if (found == flights_.end())
+        return;
+    if (answer.empty() || answer[0].find_first_of(" f") == std::string::npos)
+        return refused(now, number, not_understood);
+    const flight flown = std::move(found->second);
+    flights_.erase(found);
+    queue_state& queue = queues_.at(flown.queue);
+    if (const std::int64_t shown = job_number(job_word(answer[0], 1)); shown != 0)
+        queue.clock.sample(flown.sent, shown);
+    switch (flown.op)
+    {
+    case job_operation::take:
+    case job_operation::fetch:
+        return on_take(flown, answer);
+    case job_operation::renew:
+        return on_renewal(flown, answer);
+    case job_operation::resync:
+        return on_resync(flown, answer);
+    case job_operation::cancel:
+        // A grant would have arrived before.
+        if (const auto each = requests_.find(flown.whose); each != requests_.end())
+            if (each->second.fetched.empty())
+                requests_.erase(each);
+        return;
+    default:
+        break;
+    }
+    const auto whose = calls_.find(flown.whose);
+    if (whose == calls_.end())
+        return;
+    if (whose->second.awaited)
+        actions_.emplace_back(
+            job_answered{whose->first, result_of(job_word(answer[0], 0)), {}, answer});
+    calls_.erase(whose);
+}
+
+void job_client::on_take(const flight& flown, const std::vector<std::string>& answer)
+{
+    const auto found = requests_.find(flown.whose);
+    if (found == requests_.end())
+        return;
+    request& each = found->second;
+    // A message may have granted a job before this answer, which was then made a dead letter.
+    if (flown.op == job_operation::take && flown.number != each.asked)
+        return;
+    const std::string_view status = job_word(answer[0], 0);
+    const std::int64_t now = job_number(job_word(answer[0], 1));
+    const std::int64_t number = job_number(job_word(answer[0], 2));
+    if (status == "job" && answer.size() == 3)
+        return grant(flown.whose, answer[1], now, number, answer[2]);
+    const bool has_no_result = flown.op == job_operation::fetch || !each.reason.empty();
+    if (has_no_result && (status == "lost" || status == "unknown"))
+    {
+        // The job was lost before it was read, or before it became a dead letter. So the request asks again.
+        each.fetched.clear();
+        each.finishes.clear();
+        each.reason.clear();
+        return each.cancelled ? static_cast<void>(requests_.erase(found)) : send_take(flown.whose);
+    }
+    if (status != "parked")
+        return end_request(flown.whose, result_of(status) == job_result::ok ? job_result::damaged
+                                                                            : result_of(status));
+    each.waits = true;
+    each.finishes.clear();
+    each.reason.clear();
+    each.ticket = job_word(answer[0], 3);
+    if (number != 0)
+        ask_at(queues_.at(each.queue), now, number);
+    if (each.cancelled)
+        send_cancel(flown.whose);
+}
+
+void job_client::on_renewal(const flight& flown, const std::vector<std::string>& answer)
+{
+    queue_state& queue = queues_.at(flown.queue);
+    queue.renewing = false;
+    const std::int64_t now = job_number(job_word(answer[0], 1));
+    const std::int64_t due = job_number(job_word(answer[0], 2));
+    if (result_of(job_word(answer[0], 0)) != job_result::ok)
+        return;
+    if (due != 0)
+        ask_at(queue, now, due);
+    const local_time expires = expiry(queue, now + queue.options.lease.count() * 1000);
+    for (std::size_t i = 0; i < flown.others.size() && i + 1 < answer.size(); ++i)
+    {
+        const auto found = attempts_.find(flown.others[i]);
+        if (found == attempts_.end())
+            continue;
+        if (answer[i + 1] == "0")
+        {
+            lose(found->first);
+            continue;
+        }
+        found->second.expires = expires;
+        actions_.emplace_back(job_renewed{found->first, expires});
+    }
+    if (queue.has_progress)
+        send_renewal(flown.queue);
+    wake(queue, std::min(queue.renew_at, queue.ask_at));
+}
+
+void job_client::on_resync(const flight& flown, const std::vector<std::string>& answer)
+{
+    const std::int64_t now = job_number(job_word(answer[0], 1));
+    for (const job_request_id id : flown.others)
+        if (const auto found = requests_.find(id); found != requests_.end())
+            found->second.resyncs = false;
+    for (std::size_t i = 1; i + 2 < answer.size(); i += 3)
+        if (const auto worker =
+                parse_waiter_id(job_word(answer[i], 5).substr(0, job_word(answer[i], 5).find('/'))))
+            grant(worker->sequence, answer[i], now, job_number(answer[i + 1]), answer[i + 2]);
+    for (const job_request_id id : flown.others)
+    {
+        const auto found = requests_.find(id);
+        if (found == requests_.end())
+            continue;
+        if (!found->second.cancelled)
+        {
+            send_take(id);
+            continue;
+        }
+        if (!found->second.finishes.empty())
+        {
+            const job_call_id call = ++last_;
+            calls_.emplace(call, call_state{flown.queue,
+                                            job_operation::finish,
+                                            {found->second.finishes,
+                                             found->second.reason.empty() ? "finish" : "b", "1",
+                                             found->second.how, found->second.reason},
+                                            true,
+                                            false});
+            send_call(call);
+        }
+        requests_.erase(found);
+    }
+}
+
+void job_client::refused(local_time now, std::uint64_t number, std::string_view text)
+{
+    now_ = now;
+    const auto found = flights_.find(number);
+    if (found == flights_.end())
+        return;
+    const flight flown = std::move(found->second);
+    flights_.erase(found);
+    queue_state& queue = queues_.at(flown.queue);
+    if (flown.op == job_operation::renew)
+        queue.renewing = false;
+    const bool is_internal = flown.op == job_operation::renew || flown.op == job_operation::cancel;
+    if (is_transient(text) || (is_internal && !queue.attempts.empty()))
+    {
+        delayed_.emplace(now + retry_interval, flown);
+        return;
+    }
+    const job_result result = refusal_of(text);
+    switch (flown.op)
+    {
+    case job_operation::take:
+    case job_operation::fetch:
+        return end_request(flown.whose, result, text);
+    case job_operation::cancel:
+        requests_.erase(flown.whose);
+        return;
+    case job_operation::renew:
+        return;
+    case job_operation::resync:
+        for (const job_request_id each : flown.others)
+            end_request(each, result, text);
+        return;
+    default:
+        break;
+    }
+    const auto whose = calls_.find(flown.whose);
+    if (whose == calls_.end())
+        return;
+    if (whose->second.awaited)
+        actions_.emplace_back(job_answered{whose->first, result, std::string(text), {}});
+    calls_.erase(whose);
+}
+
+}  // namespace turnstile::redis::detail

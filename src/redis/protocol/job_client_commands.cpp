@@ -1,0 +1,145 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/protocol/job_client.hpp"
+
+#include <algorithm>
+
+#include "redis/protocol/names.hpp"
+
+// The commands of a client of job queues.
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+/// The most attempts that one command renews.
+constexpr std::size_t max_batch = 512;
+
+}  // namespace
+
+void job_client::wake(queue_state& queue, local_time at)
+{
+    queue.due = std::min(queue.due, at);
+}
+
+std::string job_client::worker_name(job_request_id id, const queue_state& queue) const
+{
+    return to_string(waiter_id{nonce_, incarnation_, id}) + '/' +
+           std::to_string(queue.options.lease.count());
+}
+
+void job_client::send(job_operation op, job_queue_id queue, std::uint64_t whose,
+                      std::vector<std::string> arguments, std::vector<std::uint64_t> others)
+{
+    const std::uint64_t number = ++last_;
+    arguments.insert(arguments.begin(), wake_prefix_);
+    flights_.emplace(number, flight{number, op, queue, whose, now_, std::move(others)});
+    actions_.emplace_back(
+        job_command{number, op, queues_.at(queue).options.key, std::move(arguments)});
+}
+
+void job_client::send_take(job_request_id id)
+{
+    request& each = requests_.at(id);
+    if (!up_ || each.resyncs)
+        return;
+    each.sent = true;
+    each.waits = false;
+    each.worker = worker_name(id, queues_.at(each.queue));
+    send(job_operation::take, each.queue, id,
+         {each.worker, each.ticket, each.finishes, each.has_notes ? "1" : "", each.how,
+          each.reason});
+    each.asked = last_;
+}
+
+void job_client::send_call(job_call_id id)
+{
+    call_state& each = calls_.at(id);
+    if (!up_)
+        return;
+    each.sent = true;
+    send(each.op, each.queue, id, each.arguments);
+}
+
+void job_client::send_cancel(job_request_id id)
+{
+    const request& each = requests_.at(id);
+    send(job_operation::cancel, each.queue, id, {each.worker});
+}
+
+/// Renews the leases of a queue's attempts, and lets the server do what is due.
+void job_client::send_renewal(job_queue_id id)
+{
+    queue_state& queue = queues_.at(id);
+    if (!up_ || queue.renewing)
+        return;
+    queue.renewing = true;
+    queue.has_progress = false;
+    queue.ask_at = never;
+    queue.renew_at = queue.attempts.empty() ? never : now_ + local_time(queue.options.lease) / 3;
+    std::vector<std::string> arguments{std::to_string(queue.options.lease.count())};
+    std::vector<std::uint64_t> others;
+    // If there are too many for one command, those that expire first.
+    std::vector<job_attempt_id> all(queue.attempts.begin(), queue.attempts.end());
+    if (all.size() > max_batch)
+    {
+        std::ranges::sort(all, {}, [&](job_attempt_id each) { return attempts_.at(each).expires; });
+        all.resize(max_batch);
+        queue.renew_at = now_;
+    }
+    for (const job_attempt_id each : all)
+    {
+        attempt& renewed = attempts_.at(each);
+        arguments.push_back(renewed.text);
+        arguments.push_back(std::exchange(renewed.progress, std::nullopt).value_or(""));
+        others.push_back(each);
+    }
+    send(job_operation::renew, id, id, std::move(arguments), std::move(others));
+}
+
+void job_client::send_resync(job_queue_id id)
+{
+    std::vector<std::string> arguments{nonce_name(nonce_)};
+    std::vector<std::uint64_t> others;
+    for (const auto& [name, each] : requests_)
+        if (each.queue == id && each.resyncs)
+        {
+            arguments.push_back(std::to_string(name));
+            arguments.push_back(each.worker);
+            others.push_back(name);
+        }
+    if (!others.empty())
+        send(job_operation::resync, id, id, std::move(arguments), std::move(others));
+}
+
+void job_client::resend(const flight& flown)
+{
+    switch (flown.op)
+    {
+    case job_operation::take:
+        if (requests_.contains(flown.whose))
+            send_take(flown.whose);
+        break;
+    case job_operation::cancel:
+        if (requests_.contains(flown.whose))
+            send_cancel(flown.whose);
+        break;
+    case job_operation::fetch:
+        if (const auto found = requests_.find(flown.whose); found != requests_.end())
+            send(flown.op, flown.queue, flown.whose, {found->second.fetched});
+        break;
+    case job_operation::renew:
+        send_renewal(flown.queue);
+        break;
+    case job_operation::resync:
+        send_resync(flown.queue);
+        break;
+    default:
+        if (calls_.contains(flown.whose))
+            send_call(flown.whose);
+    }
+}
+
+}  // namespace turnstile::redis::detail

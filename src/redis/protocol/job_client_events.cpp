@@ -1,0 +1,181 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/protocol/job_client.hpp"
+
+#include <algorithm>
+
+#include "redis/protocol/job_text.hpp"
+#include "redis/protocol/names.hpp"
+
+// The connection, the messages and the time of a client of job queues.
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+constexpr std::string_view message_word = "job ";
+
+}  // namespace
+
+void job_client::connected(local_time now, std::uint64_t incarnation, bool is_other_server)
+{
+    now_ = now;
+    up_ = true;
+    incarnation_ = incarnation;
+    for (auto& [id, queue] : queues_)
+    {
+        if (is_other_server)
+            queue.clock.reset();
+        send_resync(id);
+        if (!queue.attempts.empty() || queue.ask_at != never)
+            send_renewal(id);
+    }
+    const char* const how = is_other_server ? "unsure" : "again";
+    for (auto& [id, each] : requests_)
+        if (each.sent && each.how != "unsure")
+            each.how = how;
+        else if (!each.sent)
+            send_take(id);
+    for (auto& [id, each] : calls_)
+    {
+        constexpr std::size_t how_at = 3;
+        if (each.sent && each.op == job_operation::finish && each.arguments[how_at] != "unsure")
+            each.arguments[how_at] = how;
+        send_call(id);
+    }
+}
+
+void job_client::disconnected(local_time now)
+{
+    now_ = now;
+    up_ = false;
+    flights_.clear();
+    delayed_.clear();
+    for (auto& [id, queue] : queues_)
+        queue.renewing = false;
+    for (auto& [id, each] : requests_)
+    {
+        each.resyncs = each.sent;
+        each.fetched.clear();
+    }
+    for (auto next = calls_.begin(); next != calls_.end();)
+    {
+        const auto each = next++;
+        if (!each->second.sent || each->second.is_harmless)
+            continue;
+        if (each->second.awaited)
+            actions_.emplace_back(job_answered{each->first, job_result::unknown, {}, {}});
+        calls_.erase(each);
+    }
+}
+
+bool job_client::is_for_jobs(std::string_view text) noexcept
+{
+    return text.starts_with(message_word);
+}
+
+void job_client::received(local_time now, std::string_view text)
+{
+    now_ = now;
+    take_job_word(text);
+    const std::string_view key = take_job_word(text);
+    const std::string_view what = take_job_word(text);
+    const std::int64_t shown = job_number(take_job_word(text));
+    const auto queue = std::ranges::find_if(queues_, [&](const auto& each)
+                                            { return each.second.options.key == key; });
+    if (queue == queues_.end())
+        return;
+    if (what == "due")
+        return ask_at(queue->second, shown, job_number(take_job_word(text)));
+    if (what == "grant")
+        return on_grant(shown, text);
+    if (what != "lost")
+        return;
+    const std::string_view token = take_job_word(text);
+    for (const auto& [id, each] : attempts_)
+        if (queues_.at(each.queue).options.key == key && job_word(each.text, 1) == token)
+            return lose(id);
+}
+
+/// The end of the lease, the attempt, and the record unless that is large.
+void job_client::on_grant(server_time shown, std::string_view text)
+{
+    const server_time end = job_number(take_job_word(text));
+    const std::string_view whole = text;
+    for (int i = 0; i < 5; ++i)
+        take_job_word(text);
+    const std::string_view worker = take_job_word(text);
+    const auto id = parse_waiter_id(worker.substr(0, worker.find('/')));
+    const auto found = id ? requests_.find(id->sequence) : requests_.end();
+    if (found == requests_.end())
+        return;
+    const std::string started(whole.data(), worker.data() + worker.size());
+    queue_state& queue = queues_.at(found->second.queue);
+    queue.clock.reached(shown, now_);
+    // After hours, or if the server's clock was set, the bound of the clock is useless. A fetch renews it.
+    const bool clock_is_known =
+        expiry(queue, end) >= now_ + local_time(std::max<std::int64_t>(end - shown, 0)) / 2;
+    if (!text.empty() && clock_is_known)
+        return grant(id->sequence, started, shown, end, text);
+    found->second.fetched = started;
+    send(job_operation::fetch, found->second.queue, id->sequence, {started});
+}
+
+void job_client::tick(local_time now)
+{
+    now_ = now;
+    while (up_ && !delayed_.empty() && delayed_.begin()->first <= now)
+    {
+        const flight again = std::move(delayed_.begin()->second);
+        delayed_.erase(delayed_.begin());
+        resend(again);
+    }
+    for (auto& [id, queue] : queues_)
+    {
+        if (queue.due > now)
+            continue;
+        bool renews = queue.renew_at <= now || queue.ask_at <= now;
+        local_time next = never;
+        for (auto each = queue.attempts.begin(); each != queue.attempts.end();)
+        {
+            const job_attempt_id name = *each++;
+            attempt& held = attempts_.at(name);
+            if (held.expires <= now)
+            {
+                lose(name);
+                continue;
+            }
+            if (held.limit <= now)
+            {
+                renews = true;
+                // Asks again if the server's clock is slower.
+                held.limit = now + std::chrono::milliseconds(10);
+            }
+            next = std::min({next, held.expires, held.limit});
+        }
+        if (renews)
+            send_renewal(id);
+        queue.due = std::min({next, queue.renew_at > now ? queue.renew_at : never,
+                              queue.ask_at > now ? queue.ask_at : never});
+    }
+}
+
+/// Asks the server when something is due there.
+void job_client::ask_at(queue_state& queue, server_time shown, server_time due)
+{
+    const auto left = local_time(std::max<std::int64_t>(due - shown, 0));
+    queue.ask_at = std::min(queue.ask_at, now_ + left + std::chrono::milliseconds(1));
+    wake(queue, queue.ask_at);
+}
+
+std::optional<local_time> job_client::next_tick() const
+{
+    local_time next = delayed_.empty() ? never : delayed_.begin()->first;
+    for (const auto& [id, queue] : queues_)
+        next = std::min(next, queue.due);
+    return next == never ? std::nullopt : std::optional(next);
+}
+
+}  // namespace turnstile::redis::detail

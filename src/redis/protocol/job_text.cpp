@@ -1,0 +1,66 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/protocol/job_text.hpp"
+
+#include <algorithm>
+
+#include "redis/protocol/protocol.hpp"
+
+namespace turnstile::redis::detail {
+
+std::string_view take_job_word(std::string_view& text) noexcept
+{
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return word;
+}
+
+std::int64_t job_number(std::string_view text) noexcept
+{
+    std::int64_t number = 0;
+    return parse_number(text, number) ? number : 0;
+}
+
+std::string_view job_word(std::string_view text, std::size_t which) noexcept
+{
+    for (; which > 0; --which)
+        take_job_word(text);
+    return take_job_word(text);
+}
+
+std::string job_record(const push_options& options, std::string_view payload)
+{
+    const push_options usual;
+    std::string record = std::to_string(1 + static_cast<int>(options.priority()));
+    const std::string name = options.deduplication_id().value_or("");
+    if (options.attempts() != usual.attempts() ||
+        options.backoff_first() != usual.backoff_first() ||
+        options.backoff_most() != usual.backoff_most() || options.timeout() || !name.empty())
+        for (const std::int64_t each :
+             {std::int64_t(options.attempts()), std::int64_t(options.backoff_first().count()),
+              std::int64_t(options.backoff_most().count()),
+              std::int64_t(options.timeout().value_or(push_options::duration(0)).count()),
+              static_cast<std::int64_t>(name.size())})
+            record.append(",").append(std::to_string(each));
+    record.append(" ").append(name).append(payload);
+    return record;
+}
+
+std::optional<std::pair<std::string, job_priority>> parse_job_record(std::string_view record)
+{
+    if (record.empty() || record[0] < '1' || record[0] > '3')
+        return std::nullopt;
+    const auto level = static_cast<job_priority>(record[0] - '1');
+    const std::string_view options = take_job_word(record);
+    std::int64_t size = 0;
+    if (const std::size_t comma = options.rfind(','); comma != std::string_view::npos)
+        size = job_number(options.substr(comma + 1));
+    if (size < 0 || static_cast<std::size_t>(size) > record.size())
+        return std::nullopt;
+    return std::pair(std::string(record.substr(static_cast<std::size_t>(size))), level);
+}
+
+}  // namespace turnstile::redis::detail
