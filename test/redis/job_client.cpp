@@ -228,17 +228,16 @@ BOOST_AUTO_TEST_CASE(a_worker_keeps_its_job_if_the_clock_was_set)
 {
     for (const local_time step : {-1h, 1h})
     {
-        connect();
-        const job_request_id request = take();
-        answer({"parked " + clock() + " 0 42"});
-        receive("job q grant " + clock(step) + ' ' + clock(step + 15s) + ' ' + attempt(request) +
-                " 2 x");
-        BOOST_TEST(sent() == "fetch");
-        answer({"job " + clock(step) + ' ' + clock(step + 15s), attempt(request), "2 x"});
-        BOOST_TEST_REQUIRE(granted.size() == 1U);
-        BOOST_TEST((granted[0].expires > now + 14s));
-        granted.clear();
-        disconnect();
+        driven_jobs other;
+        other.connect();
+        const job_request_id request = other.take();
+        other.answer({"parked " + clock() + " 0 42"});
+        const std::string begin = clock(step) + ' ' + clock(step + 15s);
+        other.receive("job q grant " + begin + ' ' + attempt(request) + " 2 x");
+        BOOST_TEST(other.sent() == "fetch");
+        other.answer({"job " + begin, attempt(request), "2 x"});
+        BOOST_TEST_REQUIRE(other.granted.size() == 1U);
+        BOOST_TEST((other.granted[0].expires > now + 14s));
     }
 }
 
