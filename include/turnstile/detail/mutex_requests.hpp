@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <source_location>
-#include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/state_request.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>

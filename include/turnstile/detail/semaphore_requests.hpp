@@ -13,7 +13,7 @@
 #include <optional>
 #include <source_location>
 #include <string>
-#include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/state_request.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>

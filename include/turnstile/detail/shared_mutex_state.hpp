@@ -17,19 +17,11 @@
 #include <turnstile/detail/wait_queue.hpp>
 #include <turnstile/detail/watch_log.hpp>
 #include <turnstile/observe.hpp>
+#include <turnstile/shared_lock_guard.hpp>
 #include <utility>
 #include <vector>
 
 namespace turnstile::detail {
-
-/// How a shared mutex is held.
-enum class access : std::uint8_t
-{
-    shared,
-    /// Like shared, but for one holder at a time, which can make it exclusive.
-    upgrade,
-    exclusive,
-};
 
 /**
  * @brief State of a reader-writer mutex.

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <type_traits>
 #include <utility>
