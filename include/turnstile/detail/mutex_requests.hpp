@@ -157,7 +157,7 @@ public:
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {
-        return state_->lock_or_park(w, context);
+        return state_->grant_or_park(w, context);
     }
 
     void arrive(waiter& w) noexcept
@@ -218,7 +218,7 @@ public:
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {
-        return state_->lock_or_park(w, context);
+        return state_->grant_or_park(w, context);
     }
 
     void arrive(waiter& w) noexcept

@@ -117,22 +117,12 @@ public:
             if (word_.take(word, grant)) [[likely]]
                 return true;
         }
-        return (word_.peek() & locked) == 0 && try_lock_slowly(grant, location);
-    }
-
-    /// Acquires the lock or parks the waiter. Returns whether the attempt has ended.
-    bool lock_or_park(waiter& w, boost::asio::execution_context* context)
-    {
-        watch_log log = queue::start_log();
-        std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
-        const bool taken = take_if_free(word, w.value);
-        const bool over = taken ? queue::take_at_once(w) : queue::park(w);
-        if (log.is_on() && taken)
-            log_grant(log, w.value, 0, w.location);
-        else if (log.is_on() && !over)
-            log.contended(0, w.location);
-        queue::unlock_queue(word);
-        return over;
+        if ((word_.peek() & locked) != 0)
+            return false;
+        ticket attempt;
+        const bool taken = queue::try_grant(attempt, location) == outcome::granted;
+        grant = attempt.value;
+        return taken;
     }
 
     /// Releases a guard's lock, and grants it to the first waiter.
@@ -324,26 +314,13 @@ public:
     }
 
 private:
-    bool take_if_free(std::uint64_t& word, std::uint64_t& grant) noexcept
+    bool admit(std::uint64_t& word, ticket& attempt) noexcept final
     {
         if ((word & locked) != 0)
             return false;
         word += unit | held;
-        grant = word & ~engine_bits;
+        attempt.value = word & ~engine_bits;
         return true;
-    }
-
-    /// Out of line, like all slow paths, so that the fast paths stay small.
-    BOOST_NOINLINE bool try_lock_slowly(std::uint64_t& grant,
-                                        const std::source_location& location) noexcept
-    {
-        watch_log log = queue::start_log();
-        std::uint64_t word = queue::lock_queue();
-        const bool taken = take_if_free(word, grant);
-        if (log.is_on() && taken)
-            log_grant(log, grant, 0, location);
-        queue::unlock_queue(word);
-        return taken;
     }
 
     BOOST_NOINLINE void unlock_slowly(std::uint64_t grant) noexcept
@@ -384,19 +361,6 @@ private:
     static owner_token token_owner(std::uint64_t word) noexcept
     {
         return (word & held) == locked ? owner_token(number(word)) : owner_token();
-    }
-
-    std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept final
-    {
-        waiter* next = parked_.front();
-        if (next == nullptr || !take_if_free(word, next->value))
-            return word;
-        parked_.erase(*next);
-        // A waiter that comes from a condition is pinned, and its result is already set.
-        if (!next->pinned)
-            next->result = outcome::granted;
-        queue::make_ready(*next, ready);
-        return word;
     }
 
     [[nodiscard]] std::uint64_t live_grants(std::uint64_t word) const noexcept override

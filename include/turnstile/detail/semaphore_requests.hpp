@@ -184,7 +184,8 @@ public:
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {
-        return state_->acquire_or_park(w, units(), context);
+        w.value = units();
+        return state_->grant_or_park(w, context);
     }
 
     void arrive(waiter& w) noexcept
