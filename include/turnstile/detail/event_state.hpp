@@ -62,7 +62,7 @@ public:
     }
 
     /// Whether a passage resets the event, so that an undelivered passage has to set it again.
-    [[nodiscard]] bool uses_something_up() const noexcept { return resets_itself_; }
+    [[nodiscard]] bool is_consuming() const noexcept { return resets_itself_; }
 
     /// A waiter passed, but cannot be delivered: an automatic event lets the next waiter pass.
     void passage_undelivered() noexcept
@@ -117,7 +117,7 @@ public:
         return possible;
     }
 
-    [[nodiscard]] static bool uses_something_up() noexcept { return false; }
+    [[nodiscard]] static bool is_consuming() noexcept { return false; }
     static void passage_undelivered() noexcept {}
 
 private:
@@ -169,11 +169,11 @@ public:
             queue::grant_at_once(w);
             return end_phase(word);
         }
-        const bool over = queue::park(w);
-        if (!over)
+        const bool ended = queue::park(w);
+        if (!ended)
             ++arrived_;
         queue::unlock_queue(word);
-        return over;
+        return ended;
     }
 
     /// Arrives and leaves for good. Returns false if there are no participants.
@@ -192,7 +192,7 @@ public:
         return true;
     }
 
-    [[nodiscard]] static bool uses_something_up() noexcept { return false; }
+    [[nodiscard]] static bool is_consuming() noexcept { return false; }
     static void passage_undelivered() noexcept {}
 
 private:
@@ -263,7 +263,7 @@ public:
         return state_->grant_or_park(w, context);
     }
 
-    static void arrive(waiter& /*w*/) noexcept {}
+    static void begin_delivery(waiter& /*w*/) noexcept {}
 
     static result_type finish(ticket& attempt) noexcept
         requires(!std::is_void_v<Result>)
@@ -272,7 +272,7 @@ public:
                                                     : std::cv_status::no_timeout;
     }
 
-    [[nodiscard]] bool uses_something_up() const noexcept { return state_->uses_something_up(); }
+    [[nodiscard]] bool is_consuming() const noexcept { return state_->is_consuming(); }
 
     void abandon(const waiter& w) noexcept
     {

@@ -160,7 +160,7 @@ public:
         return state_->grant_or_park(w, context);
     }
 
-    void arrive(waiter& w) noexcept
+    void begin_delivery(waiter& w) noexcept
     {
         if (w.result == outcome::granted && state_->is_orphaned())
         {
@@ -221,7 +221,7 @@ public:
         return state_->grant_or_park(w, context);
     }
 
-    void arrive(waiter& w) noexcept
+    void begin_delivery(waiter& w) noexcept
     {
         if (w.result == outcome::granted && state_->is_orphaned())
         {

@@ -188,7 +188,7 @@ public:
         return state_->grant_or_park(w, context);
     }
 
-    void arrive(waiter& w) noexcept
+    void begin_delivery(waiter& w) noexcept
     {
         if (w.result == outcome::granted && state_->is_orphaned())
         {

@@ -126,7 +126,7 @@ public:
         waiter_chain ready;
         const bool possible = units >= 1 && units <= limit() - available_in(word) + debt_;
         if (possible)
-            word = pass_on(word, units, ready, log);
+            word = hand_over(word, units, ready, log);
         queue::unlock_queue(word);
         deliver(ready);
         return possible;
@@ -194,7 +194,7 @@ private:
         if ((word & orphaned) != 0)
             return queue::drop_reference(word);
         waiter_chain ready;
-        queue::unlock_queue(pass_on(word - one_permit, units, ready, log));
+        queue::unlock_queue(hand_over(word - one_permit, units, ready, log));
         deliver(ready);
     }
 
@@ -229,8 +229,8 @@ private:
     }
 
     /// Releases units and grants to waiters. The queue lock is held.
-    std::uint64_t pass_on(std::uint64_t word, std::uint64_t units, waiter_chain& ready,
-                          watch_log& log) noexcept
+    std::uint64_t hand_over(std::uint64_t word, std::uint64_t units, waiter_chain& ready,
+                            watch_log& log) noexcept
     {
         if (log.is_on())
             log.released(units, 0, {});

@@ -68,7 +68,7 @@ public:
         std::uint64_t word = queue::lock_queue();
         if ((word & orphaned) != 0)
             return queue::drop_reference(word);
-        leave(access_of(grant));
+        remove_holder(access_of(grant));
         if (log.is_on())
             log_release(log, grant);
         waiter_chain ready;
@@ -86,8 +86,8 @@ public:
             {
                 if ((word & orphaned) == 0)
                 {
-                    leave(access_of(grant));
-                    enter(to);
+                    remove_holder(access_of(grant));
+                    add_holder(to);
                     if (queue::is_watched())
                         find_hold(grant)->grant = kept;
                 }
@@ -117,7 +117,7 @@ public:
         watch_log log = queue::start_log();
         const std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
         w.value = grant;
-        bool over = true;
+        bool ended = true;
         if ((word & orphaned) != 0)
         {
             queue::fail_at_once(w, outcome::aborted);
@@ -131,12 +131,12 @@ public:
         }
         else
         {
-            over = queue::park_in(upgrading_, w);
-            if (log.is_on() && !over)
+            ended = queue::park_in(upgrading_, w);
+            if (log.is_on() && !ended)
                 log.contended(0, w.location);
         }
         queue::unlock_queue(word);
-        return over;
+        return ended;
     }
 
 private:
@@ -153,7 +153,7 @@ private:
         return static_cast<access>(grant & access_mask);
     }
 
-    void enter(access kind) noexcept
+    void add_holder(access kind) noexcept
     {
         if (kind == access::shared)
             ++shared_;
@@ -161,7 +161,7 @@ private:
             (kind == access::upgrade ? upgradable_ : exclusive_) = true;
     }
 
-    void leave(access kind) noexcept
+    void remove_holder(access kind) noexcept
     {
         if (kind == access::shared)
             --shared_;
@@ -175,7 +175,7 @@ private:
         // No new readers while an upgrade waits for the present ones.
         if (!upgrading_.empty() || !is_free_for(wanted))
             return false;
-        enter(wanted);
+        add_holder(wanted);
         attempt.value = new_grant(wanted);
         return true;
     }
@@ -189,8 +189,8 @@ private:
 
     void become_exclusive(std::uint64_t& grant) noexcept
     {
-        leave(access::upgrade);
-        enter(access::exclusive);
+        remove_holder(access::upgrade);
+        add_holder(access::exclusive);
         grant = new_grant(access::exclusive);
     }
 
@@ -302,7 +302,7 @@ private:
         queue::evict_from(upgrading_, link, evicted);
         if (upgrading != nullptr && upgrading_.empty())
         {
-            leave(access::upgrade);  // the destroyed waiter carried the grant
+            remove_holder(access::upgrade);  // the destroyed waiter carried the grant
             if (queue::is_watched())
                 holds_.erase(find_hold(upgrading->value));
         }
@@ -399,11 +399,11 @@ public:
         }
     }
 
-    void arrive(waiter& w) noexcept
+    void begin_delivery(waiter& w) noexcept
     {
         // A failed upgrade keeps its upgradable grant.
         if (w.result == outcome::granted)
-            base::arrive(w);
+            base::begin_delivery(w);
         else
             restore(w.value);
     }
