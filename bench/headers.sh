@@ -6,13 +6,13 @@
 #
 # scripts/bench calls it with the build directory, the path of the JSON file and the headers to measure, such as
 # redis/monitor.hpp; without headers, all of them. Each value is the processor time of a source that only includes the
-# header, without optimization. The sources are compiled by turns, and each ratio is the median of 5 rounds.
+# header, without optimization. The sources are compiled by turns, and each ratio is the median of 3 rounds.
 set -euo pipefail
 
 json=$2
 shift 2
 cxx=${CXX:-g++}
-rounds=5
+rounds=3
 bar=1.4
 baseline='asio: awaitable.hpp and steady_timer.hpp'
 
