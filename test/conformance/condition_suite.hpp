@@ -601,11 +601,12 @@ TURNSTILE_CONDITION_TEST(destroying_the_condition_aborts_waiters_holding_the_loc
 {
     turnstile::test::condition_test<Provider> t;
     using condition_type = typename Provider::condition_type;
-    std::unique_ptr<condition_type> mortal(new condition_type(t.provider.make_condition(t.mutex)));
+    std::unique_ptr<condition_type> expiring(
+        new condition_type(t.provider.make_condition(t.mutex)));
     const auto sleeper = [&]() -> typename decltype(t)::task
     {
         auto guard = co_await t.mutex.async_lock();
-        const auto [error] = co_await mortal->async_wait(guard, boost::asio::as_tuple);
+        const auto [error] = co_await expiring->async_wait(guard, boost::asio::as_tuple);
         BOOST_TEST(guard.owns_lock());
         t.tell('a', error);
     };
@@ -614,7 +615,7 @@ TURNSTILE_CONDITION_TEST(destroying_the_condition_aborts_waiters_holding_the_loc
         {
             co_await t.spawn_and_settle(sleeper);
             co_await t.spawn_and_settle(sleeper);
-            mortal.reset();
+            expiring.reset();
         });
     BOOST_TEST(t.told == "AA");
 }

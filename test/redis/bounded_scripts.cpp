@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_notification_reaches_the_live_waiter_behind_many_disconne
         scene.acquire("d#1.1");
         scene.add_dead("lock{sleepers}c");
         std::string newest;
-        const words first = scene.signal(whom);
+        const words first = scene.notify(whom);
         const int scripts = scene.until_done(first,
                                              [&](const words& told)
                                              {
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_notification_reaches_the_live_waiter_behind_many_disconne
                                                  if (newest.empty())
                                                      newest = told[4];
                                                  BOOST_TEST(newest != "0");
-                                                 return scene.signal(whom, newest);
+                                                 return scene.notify(whom, newest);
                                              });
         BOOST_TEST(scripts == many / 512 + 1);
         BOOST_TEST((scene.queue() == words{"a#1.2"}));
@@ -109,11 +109,11 @@ BOOST_FIXTURE_TEST_CASE(a_continued_notification_skips_waiters_that_were_added_l
 {
     acquire("d#1.1");
     add_dead("lock{sleepers}c");
-    const words first = signal();
+    const words first = notify();
     release("d#1.1", fence(), "d");
     pass(1ms);
     sleep("a#1.1", "a#1.2");
-    until_done(first, [&](const words&) { return signal("one", first[4]); });
+    until_done(first, [&](const words&) { return notify("one", first[4]); });
     BOOST_TEST((sleepers() == words{"a#1.2"}));
     BOOST_TEST(queue().empty());
 }
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_notification_that_passes_to_another_waiter_reaches_a_live
         for (const char* who : {"a", "b"})
             scene.sleep(std::string(who) + "#1.1", std::string(who) + "#1.2");
         scene.acquire("d#1.1");
-        scene.signal();
+        scene.notify();
         scene.add_dead("lock{sleepers}c");
         if (!is_held)
             scene.release("d#1.1", scene.fence(), "d");
@@ -185,10 +185,10 @@ BOOST_FIXTURE_TEST_CASE(a_signal_is_sent_again_though_the_script_leaves_another_
     // The holder's lease expires. A client notifies another condition, which has many waiters.
     pass(5s);
     condition = "e";
-    const words told = signal("all");
+    const words told = notify("all");
     BOOST_TEST(told[5] == "1");
     BOOST_TEST_REQUIRE(told[4] != "0");
-    signal("all", told[4]);
+    notify("all", told[4]);
     BOOST_TEST(sleepers().empty());
     until_done(nudge(""));
     BOOST_TEST(field("signalled a.2") == "e");
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(each_script_that_finds_the_lock_free_continues_a_signal)
         [](bounded_lock& lock)
         {
             lock.condition = "e";
-            lock.signal();
+            lock.notify();
         }};
     for (std::size_t i = 0; i < scripts.size(); ++i)
         BOOST_TEST_CONTEXT("script " << i)
@@ -276,7 +276,7 @@ BOOST_FIXTURE_TEST_CASE(many_expired_contributions_notify_many_waiters_in_severa
     for (int i = 0; i < 64; ++i)
     {
         const std::string name = "c" + std::to_string(i);
-        binds = binds + words{"a/" + std::to_string(i) + " -1 n " + name + " state", "bind"};
+        binds = binds + words{"a/" + std::to_string(i) + " -1 n " + name + " state", "contribute"};
         add_dead("lock{sleepers}" + name, 512);
         store.run(words{"ZADD", "lock{sleepers}" + name, std::to_string(start), "a#1." + name});
     }
@@ -296,8 +296,8 @@ BOOST_FIXTURE_TEST_CASE(many_contributions_of_an_outdated_state_last_until_the_g
                         bounded_monitor)
 {
     acquire("a#1.1");
-    leave("a#1.1", fence(), "", {"a/0 -1 n c state", "bind", "a/1 -2 n c state", "bind"},
-          {"n", "=64"});
+    leave("a#1.1", fence(), "",
+          {"a/0 -1 n c state", "contribute", "a/1 -2 n c state", "contribute"}, {"n", "=64"});
     for (int i = 2; i < 2000; ++i)
         store.run(words{"ZADD", "lock{bound}", std::to_string(store.clock + 15'000'000),
                         "a/" + std::to_string(i) + " 0 n c state"});

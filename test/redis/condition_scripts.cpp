@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(late_leave_ends_an_expired_grant)
 BOOST_AUTO_TEST_CASE(signal_moves_the_first_to_the_end_of_the_queue)
 {
     acquire("d#1.5");
-    const words told = signal();
+    const words told = notify();
     BOOST_TEST(told[0] == "ok");
     BOOST_TEST(told[5] == "0");
     TEST_WORDS(queue(), "d#1.5", "a#1.2");
@@ -154,14 +154,14 @@ BOOST_AUTO_TEST_CASE(signal_moves_the_first_to_the_end_of_the_queue)
 BOOST_AUTO_TEST_CASE(signal_skips_disconnected_waiters)
 {
     store.subscribers["w:a#1"] = 0;
-    signal();
+    notify();
     TEST_WORDS(queue(), "b#1.2");
     TEST_WORDS(sleepers(), "c#1.2");
 }
 
 BOOST_AUTO_TEST_CASE(signal_all_moves_all_in_order)
 {
-    BOOST_TEST(signal("all")[5] == "0");
+    BOOST_TEST(notify("all")[5] == "0");
     TEST_WORDS(queue(), "a#1.2", "b#1.2", "c#1.2");
     TEST_WORDS(sleepers());
 }
@@ -169,16 +169,16 @@ BOOST_AUTO_TEST_CASE(signal_all_moves_all_in_order)
 BOOST_AUTO_TEST_CASE(signal_all_moves_a_limited_number_at_once)
 {
     add_sleepers(600);
-    BOOST_TEST(signal("all")[5] == "1");
+    BOOST_TEST(notify("all")[5] == "1");
     BOOST_TEST(queue().size() == 512U);
-    BOOST_TEST(signal("all")[5] == "0");
+    BOOST_TEST(notify("all")[5] == "0");
     BOOST_TEST(queue().size() == 603U);
 }
 
 BOOST_AUTO_TEST_CASE(signal_grants_a_free_lock)
 {
     release("d#1.1", fence(), "s");
-    signal();
+    notify();
     BOOST_TEST(owner() == "a#1.2");
     TEST_WORDS(told(), "w:a#1 grant a#1.2");
 }
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(signal_grants_a_free_lock)
 BOOST_AUTO_TEST_CASE(signal_ends_an_expired_grant)
 {
     pass(5s);
-    signal();
+    notify();
     BOOST_TEST(owner() == "a#1.2");
 }
 
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(signal_ends_an_expired_grant)
 BOOST_AUTO_TEST_CASE(notification_passes_to_the_next_waiter_although_the_state_was_lost)
 {
     store.run(words{"DEL", keys[0]});
-    signal();
+    notify();
     BOOST_TEST(owner() == "a#1.2");
     cancel("a#1.2");
     BOOST_TEST(owner() == "b#1.2");
@@ -203,14 +203,14 @@ BOOST_AUTO_TEST_CASE(notification_passes_to_the_next_waiter_although_the_state_w
 BOOST_AUTO_TEST_CASE(signal_without_waiters_leaves_nothing)
 {
     condition = "other";
-    signal();
-    signal("all");
+    notify();
+    notify("all");
     TEST_WORDS(queue());
 }
 
 BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_critical_section)
 {
-    signal();
+    notify();
     release("d#1.1", fence(), "s");
     BOOST_TEST(is_marked("a#1.2"));
     release("a#1.2", fence(), "s");
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_critical_section)
 
 BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_next_wait)
 {
-    signal();
+    notify();
     release("d#1.1", fence(), "s");
     leave("a#1.2", fence(), "a#1.3");
     BOOST_TEST(!is_marked("a#1.2"));
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_next_wait)
 // If the receiver of a notification crashes, the next waiter gets it, at whatever step.
 BOOST_AUTO_TEST_CASE(the_notification_of_a_disconnected_waiter_passes_to_the_next)
 {
-    signal();
+    notify();
     store.subscribers["w:a#1"] = 0;
     release("d#1.1", fence(), "s");
     BOOST_TEST(owner() == "b#1.2");
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(the_notification_of_a_disconnected_waiter_passes_to_the_nex
 
 BOOST_AUTO_TEST_CASE(the_notification_of_a_crashed_holder_passes_to_the_next)
 {
-    signal();
+    notify();
     release("d#1.1", fence(), "s");
     BOOST_TEST(owner() == "a#1.2");
     pass(5s);
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(the_notification_of_a_crashed_holder_passes_to_the_next)
 
 BOOST_AUTO_TEST_CASE(the_notification_of_a_cancelled_waiter_passes_to_the_next)
 {
-    signal();
+    notify();
     cancel("a#1.2");
     TEST_WORDS(queue(), "b#1.2");
     release("d#1.1", fence(), "s");
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(the_notification_of_a_cancelled_waiter_passes_to_the_next)
 
 BOOST_AUTO_TEST_CASE(the_notification_of_a_failed_critical_section_passes_to_the_next)
 {
-    signal();
+    notify();
     release("d#1.1", fence(), "s");
     release("a#1.2", fence(), "");
     BOOST_TEST(owner() == "b#1.2");
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(the_notification_of_a_failed_critical_section_passes_to_the
 BOOST_AUTO_TEST_CASE(the_notification_follows_its_receiver_to_another_connection)
 {
     store.subscribers["w:a#2"] = 1;
-    signal();
+    notify();
     resync("a#1.2", "a#2.2");
     TEST_WORDS(queue(), "a#2.2");
     cancel("a#2.2");
@@ -303,7 +303,7 @@ BOOST_AUTO_TEST_CASE(wake_moves_a_waiter_without_a_notification)
     BOOST_TEST(!is_marked("b#1.2"));
     TEST_WORDS(sleepers(), "a#1.2", "c#1.2");
     BOOST_TEST(wake("b#1.2", "b#1.2")[0] == "queued");
-    signal();
+    notify();
     // It has been signalled already.
     BOOST_TEST(wake("a#1.2", "a#1.2")[6] == "");
 }
@@ -355,7 +355,7 @@ BOOST_AUTO_TEST_CASE(all_keys_expire_without_nudges)
 
 BOOST_AUTO_TEST_CASE(a_queue_that_a_notification_created_expires)
 {
-    signal();
+    notify();
     cancel("a#1.2");
     TEST_WORDS(queue(), "b#1.2");
     pass(1h);
@@ -372,7 +372,7 @@ BOOST_AUTO_TEST_CASE(a_condition_without_waiters_is_forgotten)
         condition = "once " + std::to_string(i);
         acquire("d#1.1");
         leave("d#1.1", fence(), "d#1.2");
-        signal();
+        notify();
         BOOST_TEST(owner() == "d#1.2");
         release("d#1.2", fence(), "d");
     }

@@ -267,8 +267,8 @@ BOOST_AUTO_TEST_CASE(what_can_not_be)
 
 BOOST_AUTO_TEST_CASE(a_session_that_is_closed_takes_it_back)
 {
-    redis::session mortal(context, redis::config(short_url(server)), redis::session_thread::own);
-    monitor its_room(mortal, "room");
+    redis::session expiring(context, redis::config(short_url(server)), redis::session_thread::own);
+    monitor its_room(expiring, "room");
     auto its_gone = its_room.make_condition(reader_gone);
     redis::contribution mine;
     bool is_told = false;
@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_is_closed_takes_it_back)
             co_await its_room.async_with(
                 [&](section& s) { mine = s.contribute(&reading_room::readers, 1, its_gone); });
             mine.lost().assign([&](asio::cancellation_type) { is_told = true; });
-            co_await mortal.async_close(asio::deferred);
+            co_await expiring.async_close(asio::deferred);
             co_await until_so([&] { return is_told; });
         });
     BOOST_TEST(!mine.valid());

@@ -31,14 +31,14 @@ struct contribution_scene : script_scene
     words contribute(const std::string& id, const std::string& record, const std::string& number)
     {
         acquire(id);
-        return leave(id, fence(), "", {record, "bind"}, {"n", '=' + number});
+        return leave(id, fence(), "", {record, "contribute"}, {"n", '=' + number});
     }
 
     /// A section of one that writes the number and takes a contribution back.
     words take_back(const std::string& id, const std::string& record, const std::string& number)
     {
         acquire(id);
-        return leave(id, fence(), "", {record, "free"}, {"n", '=' + number});
+        return leave(id, fence(), "", {record, "withdraw"}, {"n", '=' + number});
     }
 
     /// Adds a waiter of the condition.
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_is_made_with_the_commit)
     BOOST_TEST(bound() == words{mine}, boost::test_tools::per_element());
     BOOST_TEST(field("flags") == "cb");
     // Only the holder can contribute.
-    BOOST_TEST(leave("b#1.1", 5, "", {other, "bind"}, {"n", "=9"})[0] != "released");
+    BOOST_TEST(leave("b#1.1", 5, "", {other, "contribute"}, {"n", "=9"})[0] != "released");
     BOOST_TEST(bound().size() == 1U);
     BOOST_TEST(number() == "1");
 }
@@ -106,9 +106,9 @@ BOOST_AUTO_TEST_CASE(a_repeated_contribution_or_withdrawal_takes_effect_once)
 {
     acquire("a#1.1");
     const std::int64_t fence_of_it = fence();
-    leave("a#1.1", fence_of_it, "", {mine, "bind"}, {"n", "=1"});
+    leave("a#1.1", fence_of_it, "", {mine, "contribute"}, {"n", "=1"});
     take_back("a#1.2", mine, "0");
-    BOOST_TEST(leave("a#1.1", fence_of_it, "", {mine, "bind"}, {"n", "=1"})[0] == "released");
+    BOOST_TEST(leave("a#1.1", fence_of_it, "", {mine, "contribute"}, {"n", "=1"})[0] == "released");
     BOOST_TEST(bound().empty());
     BOOST_TEST(number() == "0");
 }
@@ -221,8 +221,8 @@ BOOST_AUTO_TEST_CASE(an_undone_contribution_cannot_be_withdrawn)
     const std::int64_t fence_of_it = fence();
     // It believes otherwise. Nothing of its section counts, however often it asks.
     for (int i = 0; i < 2; ++i)
-        BOOST_TEST(leave("a#1.2", fence_of_it, "", {mine, "free", "c", "all"}, {"n", "=-1"})[0] ==
-                   "lost");
+        BOOST_TEST(leave("a#1.2", fence_of_it, "", {mine, "withdraw", "c", "all"},
+                         {"n", "=-1"})[0] == "lost");
     BOOST_TEST(number() == "0");
     BOOST_TEST(owner() == "");
 }
@@ -255,8 +255,8 @@ BOOST_AUTO_TEST_CASE(keep_renews_contributions_of_several_locks)
     store.run(words{"HSET", "state2", "n", "0"});
     contribute("a#1.2", "a/2 -1 n c state2", "1");
     keys = {"lock", "lock2"};
-    const words told = run("keep", {"w:", mine, "15000", lease, claim, idle, "a/2 -1 n c state2",
-                                    "0", lease, claim, idle});
+    const words told = run("contributions", {"w:", mine, "15000", lease, claim, idle,
+                                             "a/2 -1 n c state2", "0", lease, claim, idle});
     BOOST_TEST(told.size() == 14U);
     BOOST_TEST(told[0] == "own");
     BOOST_TEST(told[7] == "own");
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(an_ended_contribution_is_undone_as_soon_as_the_lock_is_free
     BOOST_TEST(number() == "0");
     BOOST_TEST(owner() == "d#1.2");
     BOOST_TEST(keep_one(mine, "0")[0] == "lost");
-    leave("d#1.2", fence(), "", {other, "bind"}, {"n", "=2"});
+    leave("d#1.2", fence(), "", {other, "contribute"}, {"n", "=2"});
     acquire("b#1.1");
     BOOST_TEST(keep_one(other, "0")[0] == "own");
     BOOST_TEST(number() == "2");
@@ -350,7 +350,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_was_deleted_is_left_alone)
     pass(16s);
     BOOST_TEST(acquire("b#1.1")[6] == "");
     BOOST_TEST(bound().empty());
-    leave("b#1.1", fence(), "", {mine, "bind"}, {"other", "=1"});
+    leave("b#1.1", fence(), "", {mine, "contribute"}, {"other", "=1"});
     pass(16s);
     BOOST_TEST(acquire("b#1.2")[6] == "5:other1:1");
     BOOST_TEST(bound().empty());
@@ -439,7 +439,7 @@ BOOST_AUTO_TEST_CASE(many_are_undone_and_many_are_woken_in_several_steps)
     acquire("a#1.1");
     words all;
     for (int i = 0; i < 100; ++i)
-        all.insert(all.end(), {"a/" + std::to_string(i) + " -1 n c state", "bind"});
+        all.insert(all.end(), {"a/" + std::to_string(i) + " -1 n c state", "contribute"});
     leave("a#1.1", fence(), "", all, {"n", "=100"});
     for (int i = 0; i < 600; ++i)
         sleep("d#1.1", "d#1." + std::to_string(10 + i));
@@ -499,7 +499,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_keeps_the_lock_after_an_incomplete_notificat
         sleep("d#1.1", "d#1." + std::to_string(10 + i));
     pass(16s);
     nudge_one("d#1.5");
-    leave(owner(), fence(), "", {other, "bind"}, {"n", "=2"});
+    leave(owner(), fence(), "", {other, "contribute"}, {"n", "=2"});
     BOOST_TEST((bound() == words{other}));
     pass(48h);
     BOOST_TEST((bound() == words{other}));

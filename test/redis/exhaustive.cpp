@@ -100,9 +100,9 @@ exhaustive_options with_wakes(unsigned wakes, exhaustive_options options)
     return options;
 }
 
-exhaustive_options with_signals(unsigned signals, exhaustive_options options)
+exhaustive_options with_signals(unsigned notifications, exhaustive_options options)
 {
-    options.most_signals = signals;
+    options.most_signals = notifications;
     return options;
 }
 
@@ -116,7 +116,7 @@ std::string tell(const exhaustive_result& result)
                     std::to_string(result.faults[i]) + ',';
     return text + " cancel: " + std::to_string(result.cancels) +
            ", wake: " + std::to_string(result.wakes) +
-           ", signal: " + std::to_string(result.signals) + "; the end is " +
+           ", signal: " + std::to_string(result.notifications) + "; the end is " +
            std::to_string(result.longest_end) + " steps away at most, the queue has " +
            std::to_string(result.longest_queue) + " places, " + std::to_string(result.most_asleep) +
            " sleep";
@@ -199,7 +199,7 @@ BOOST_DATA_TEST_CASE(no_promise_can_be_broken, worlds())
         BOOST_TEST((result.faults[i] != 0) == (options.faults[i] != 0));
     BOOST_TEST((result.cancels != 0) == (options.most_cancels != 0));
     BOOST_TEST((result.wakes != 0) == (options.most_wakes != 0));
-    BOOST_TEST((result.signals != 0) == (options.most_signals != 0));
+    BOOST_TEST((result.notifications != 0) == (options.most_signals != 0));
     BOOST_TEST(result.most_asleep == options.consumers);
     BOOST_TEST_MESSAGE(sample.name << ": " << tell(result));
 }
@@ -280,20 +280,22 @@ const std::vector<safeguard>& all_safeguards()
          "is still signalled"},
         {"the dead are not signalled", nullptr, without::looking_for_the_living(),
          with_consumers(2, with(3, 1, {crash})), "a signal was eaten", medium},
-        {"who was signalled before its time was up has not slept until then",
+        {"who was signalled before its time was up has not waited until then",
          nullptr,
-         {{"wake", "return answer(s, nil, id, slept)", "return answer(s, nil, id, 1)"}},
+         {{"requeue", "return answer(s, nil, id, waited)", "return answer(s, nil, id, 1)"}},
          with_consumers(1, with_wakes(1, with(2, 0, {}))),
          "a signal was taken for the end of the time"},
-        {"a signal reaches who slept first",
+        {"a signal reaches who waited first",
          nullptr,
-         {{"prologue", "local place = ticket(s, 0)\n", "local place = format('%d', -s.now)\n"}},
+         {{"prologue", "local ticket = new_ticket(s, 0)\n",
+           "local ticket = format('%d', -s.now)\n"}},
          with_consumers(2, with(3, 0, {})),
          "a signal has not reached the first",
          medium},
         {"who gives up does not sleep any more",
          nullptr,
-         {{"cancel", "if ARGV[6] ~= '' then redis.call('ZREM', sleepers(s, ARGV[6]), id) end", ""}},
+         {{"cancel", "if ARGV[6] ~= '' then redis.call('ZREM', waiters_on(s, ARGV[6]), id) end",
+           ""}},
          with_cancels(1, with_consumers(1, with(2, 0, {}))),
          "where nobody listens"},
         {"who was signalled is so until its section has ended",

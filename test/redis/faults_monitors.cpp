@@ -201,8 +201,8 @@ BOOST_AUTO_TEST_CASE(notified_and_dead_before_it_owns_the_lock)
 
 BOOST_FIXTURE_TEST_CASE(owner_of_a_signal_away_until_its_lease_has_ended, lease_scene)
 {
-    redis::session mortal_one(context, brief(proxy.url()), redis::session_thread::own);
-    monitor its(mortal_one, "room");
+    redis::session expiring_one(context, brief(proxy.url()), redis::session_thread::own);
+    monitor its(expiring_one, "room");
     monitor::condition_type its_signal = its.make_condition("signal");
     // A waiter on a condition checks after a lease whether the lock has been lost.
     redis::session other(context, brief(server.url()), redis::session_thread::own);

@@ -25,10 +25,10 @@ namespace {
 
 using turnstile::error_code;
 using turnstile::test::endless;
+using turnstile::test::expiring;
 using turnstile::test::kill_connections;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
-using turnstile::test::mortal;
 using turnstile::test::pool_view;
 using turnstile::test::redis_server;
 using turnstile::test::surviving;
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_heard_of_its_grant)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
-    lock_process taker(server, mortal(proxy.url()));
+    lock_process taker(server, expiring(proxy.url()));
     lock_client client(surviving(server.url()));
     client.size("a", 3);
     const pool_view view(server, "a");
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_was_told_that_it_has_taken)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
-    lock_process taker(server, mortal(proxy.url()));
+    lock_process taker(server, expiring(proxy.url()));
     lock_client client(surviving(server.url()));
     client.size("a", 3);
     const pool_view view(server, "a");
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(takers_sigkilled_at_any_moment)
     std::ptrdiff_t asked = 0;
     for (int i = 0; i < takers; ++i)
     {
-        lock_process taker(server, mortal(server.url()));
+        lock_process taker(server, expiring(server.url()));
         for (int j = 0; j < 4; ++j)
             taker.tell("take a " + std::to_string(units) + " 1");
         asked += 4;
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(adder_sigkilled_before_it_was_told)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
-    lock_process adder(server, mortal(proxy.url()));
+    lock_process adder(server, expiring(proxy.url()));
     lock_client client(surviving(server.url()));
     client.size("a", 3);
     const pool_view view(server, "a");

@@ -245,7 +245,7 @@ BOOST_FIXTURE_TEST_CASE(contributions_of_an_outdated_state_expire_after_the_grac
     keys.emplace_back("state");
     store.run(words{"HSET", "state", "n", "1"});
     acquire("a#1.1");
-    const words bind{"a#0/1 -1 n c state", "bind"};
+    const words bind{"a#0/1 -1 n c state", "contribute"};
     leave("a#1.1", fence(), "", bind);
     pass(5s);
     begin_grace(60s);

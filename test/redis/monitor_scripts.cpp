@@ -309,8 +309,9 @@ BOOST_AUTO_TEST_CASE(a_refused_commit_notifies_nobody)
     acquire("b#1.1");
     const std::int64_t mine = fence();
     spoil();
-    const std::string error = error_of("leave", {"w:", "b#1.1", std::to_string(mine), "slot", lease,
-                                                 claim, idle, "", "", "1", "c", "all", "n", "=1"});
+    const std::string error =
+        error_of("commit", {"w:", "b#1.1", std::to_string(mine), "slot", lease, claim, idle, "", "",
+                            "1", "c", "all", "n", "=1"});
     BOOST_TEST(error.starts_with("WRONGTYPE"), error);
     BOOST_TEST(owner() == "b#1.1");
     BOOST_TEST(sleepers().size() == 1U);

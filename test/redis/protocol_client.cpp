@@ -17,7 +17,7 @@
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
-using status = standing::status;
+using status = script_answer::status_code;
 
 namespace {
 
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_it_is_held)
     pass(100ms);
     BOOST_TEST(sent() == "renew");
     answer(own(fence, 15s));
-    const auto more = only<extended>();
+    const auto more = only<lease_renewed>();
     BOOST_TEST(more.attempt == id);
     BOOST_TEST((more.expires - now).count() > 14'900'000);
     pass(4900ms);
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(what_is_over_is_lost_before_a_late_answer_is_read)
     pass(5100ms);
     BOOST_TEST(sent() == "renew");
     // The process was stopped meanwhile, so the answer is old.
-    const standing old = own(fence, 15s);
+    const script_answer old = own(fence, 15s);
     now += 16s;
     answer(old);
     BOOST_TEST(only<lost>().attempt == id);
@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(messages_that_are_none)
 BOOST_AUTO_TEST_CASE(answers_that_are_none)
 {
     want();
-    answer(std::vector<standing>{});
+    answer(std::vector<script_answer>{});
     BOOST_TEST((only<failed>().reason == attempt_failure::refused));
     machine.answered(now, 4711, {own(fence, 4s)});
     machine.refused(now, 4711, "ERR");

@@ -19,7 +19,7 @@
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
-using status = standing::status;
+using status = script_answer::status_code;
 
 namespace {
 
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(a_renewal_under_way_goes_on_for_the_next_one)
     release_later(first);
     BOOST_TEST(handed_over().attempt == second);
     answer(own(fence, 15s));
-    const auto more = only<extended>();
+    const auto more = only<lease_renewed>();
     BOOST_TEST(more.attempt == second);
     BOOST_TEST((more.expires > now + 14s));
     // The client renews the lease with the token that the server knows.
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(it_is_passed_on_while_there_is_no_connection)
     BOOST_TEST(sent() == "resync");
     BOOST_TEST(commands[0].arguments[3] == std::to_string(fence));
     answer(own(fence, 15s));
-    BOOST_TEST(only<extended>().attempt == second);
+    BOOST_TEST(only<lease_renewed>().attempt == second);
 }
 
 BOOST_AUTO_TEST_CASE(who_gives_up_a_place_gives_it_to_the_next_one)
@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(a_sleep_ends_a_run_and_says_how_far_the_fences_have_come)
     BOOST_TEST(handed_over().attempt == second);
     now += 1ms;
     const attempt_id sleeper = sleep(second);
-    BOOST_TEST(sent() == "leave acquire");
+    BOOST_TEST(sent() == "commit acquire");
     BOOST_TEST(commands[0].arguments[1] == id(first));
     BOOST_TEST(commands[0].arguments[7] == id(sleeper));
     BOOST_TEST(commands[0].arguments.back() == std::to_string(fence + 1));

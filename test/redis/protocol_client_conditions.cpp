@@ -16,8 +16,8 @@ namespace {
 using redis::detail::attempt_failure;
 using redis::detail::attempt_id;
 using redis::detail::called;
+using redis::detail::commit_request;
 using redis::detail::failed;
-using redis::detail::farewell;
 using redis::detail::granted;
 using redis::detail::local_time;
 using redis::detail::release_result;
@@ -38,13 +38,13 @@ public:
         BOOST_TEST(only<released>().attempt + 1 == id);
     }
 
-    [[nodiscard]] standing fallen_asleep() const
+    [[nodiscard]] script_answer fallen_asleep() const
     {
-        standing result = say(status::released);
+        script_answer result = say(status::released);
         result.extra = "77";
         return result;
     }
-    [[nodiscard]] standing woken(standing told) const
+    [[nodiscard]] script_answer unnotified(script_answer told) const
     {
         told.extra = "1";
         return told;
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(one_command_leaves_and_goes_to_sleep)
     const attempt_id holder = client.hold();
     const attempt_id sleeper = client.sleep(holder);
     BOOST_TEST(sleeper != 0U);
-    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.sent() == "commit");
     const auto& arguments = client.commands[0].arguments;
     BOOST_TEST(arguments.at(1) == client.id(holder));
     BOOST_TEST(arguments.at(7) == client.id(sleeper));
@@ -77,12 +77,12 @@ BOOST_AUTO_TEST_CASE(a_section_says_what_it_has_changed)
     options.state = "state";
     driven_client client(options);
     client.connect();
-    farewell words;
-    words.signals = {{"c", false}, {"d", true}};
+    commit_request words;
+    words.notifications = {{"c", false}, {"d", true}};
     words.fields = {{"a", "1"}, {"b", std::nullopt}};
     BOOST_TEST(client.machine.release(client.now, client.hold(), std::move(words)) == 0U);
     client.pass(0s);
-    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.sent() == "commit");
     BOOST_TEST(client.commands[0].keys.at(1) == "state");
     const std::vector<std::string> said(client.commands[0].arguments.begin() + 7,
                                         client.commands[0].arguments.end());
@@ -95,8 +95,8 @@ BOOST_AUTO_TEST_CASE(a_section_leaves_signals_to_the_server)
 {
     driven_client client;
     client.connect();
-    farewell words;
-    words.signals = {{"d", true}};
+    commit_request words;
+    words.notifications = {{"d", true}};
     client.machine.release(client.now, client.hold(), std::move(words));
     client.pass(0s);
     // The server remembers which notifications remain.
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_message_ends_the_sleep)
     const auto got = client.only<granted>();
     BOOST_TEST(got.attempt == client.id);
     BOOST_TEST(got.fence == second_fence);
-    BOOST_TEST(!got.woken);
+    BOOST_TEST(!got.unnotified);
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_that_is_faster_than_the_answer_waits_for_it)
@@ -193,38 +193,38 @@ BOOST_AUTO_TEST_CASE(who_was_forgotten_waits_for_the_lock_at_the_end_of_the_queu
     BOOST_TEST(client.sent() == "acquire");
     BOOST_TEST(client.commands[0].arguments.at(2) == "0");
     client.answer(client.own(second_fence, 4s));
-    BOOST_TEST(!client.only<granted>().woken);
+    BOOST_TEST(!client.only<granted>().unnotified);
 }
 
 BOOST_AUTO_TEST_CASE(who_is_woken_waits_for_the_lock)
 {
     sleeping_client client;
-    client.wake(client.id);
-    BOOST_TEST(client.sent() == "wake");
+    client.end_wait(client.id);
+    BOOST_TEST(client.sent() == "requeue");
     BOOST_TEST(client.commands[0].arguments.back() == "c");
-    client.answer(client.woken(client.queued(99, 2s)));
+    client.answer(client.unnotified(client.queued(99, 2s)));
     BOOST_TEST(client.events.empty());
     client.receive(client.grant(client.id, second_fence, 4s));
-    BOOST_TEST(client.only<granted>().woken);
+    BOOST_TEST(client.only<granted>().unnotified);
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_that_is_faster_than_the_answer_to_a_wake_waits_for_it)
 {
     sleeping_client client;
-    client.wake(client.id);
+    client.end_wait(client.id);
     client.receive(client.grant(client.id, second_fence, 4s));
     BOOST_TEST(client.events.empty());
-    client.answer(client.woken(client.queued(99, 2s)));
-    BOOST_TEST(client.only<granted>().woken);
+    client.answer(client.unnotified(client.queued(99, 2s)));
+    BOOST_TEST(client.only<granted>().unnotified);
 }
 
 BOOST_AUTO_TEST_CASE(who_is_cancelled_while_it_is_woken_is_taken_away_afterwards)
 {
     sleeping_client client;
-    client.wake(client.id);
+    client.end_wait(client.id);
     client.cancel(client.id);
-    BOOST_TEST(client.sent() == "wake");
-    client.answer(client.woken(client.queued(99, 2s)));
+    BOOST_TEST(client.sent() == "requeue");
+    client.answer(client.unnotified(client.queued(99, 2s)));
     BOOST_TEST(client.sent() == "cancel");
 }
 
@@ -232,21 +232,21 @@ BOOST_AUTO_TEST_CASE(who_is_cancelled_while_it_is_woken_is_taken_away_afterwards
 BOOST_AUTO_TEST_CASE(who_was_forgotten_before_it_is_woken_counts_as_woken)
 {
     sleeping_client client;
-    client.wake(client.id);
+    client.end_wait(client.id);
     client.answer(client.say(driven_client::status::gone));
     BOOST_TEST(client.sent() == "acquire");
     client.answer(client.own(second_fence, 4s));
-    BOOST_TEST(client.only<granted>().woken);
+    BOOST_TEST(client.only<granted>().unnotified);
 }
 
 BOOST_AUTO_TEST_CASE(who_was_signalled_before_is_not_woken)
 {
     sleeping_client client;
-    client.wake(client.id);
+    client.end_wait(client.id);
     client.receive(client.grant(client.id, second_fence, 4s));
     BOOST_TEST(client.events.empty());
     client.answer(client.own(second_fence, 4s));
-    BOOST_TEST(!client.only<granted>().woken);
+    BOOST_TEST(!client.only<granted>().unnotified);
 }
 
 // The client has to wait for the answer to the wake, since it cannot renew the lease before.
@@ -254,13 +254,13 @@ BOOST_AUTO_TEST_CASE(a_nudge_that_tells_of_a_grant_during_a_wake_does_not_repeat
 {
     sleeping_client client;
     client.pass(16s);
-    client.wake(client.id);
-    BOOST_TEST(client.sent() == "nudge wake");
+    client.end_wait(client.id);
+    BOOST_TEST(client.sent() == "nudge requeue");
     // Half of the claim lease has passed, so the client has to renew it at once.
     client.answer(client.own(second_fence, 1900ms));
     BOOST_TEST(client.events.empty());
     client.answer(client.own(second_fence, 1900ms));
-    BOOST_TEST(!client.only<granted>().woken);
+    BOOST_TEST(!client.only<granted>().unnotified);
     BOOST_TEST(client.sent() == "");
     client.pass(1s);
     BOOST_TEST(client.sent() == "renew");
@@ -271,8 +271,8 @@ BOOST_AUTO_TEST_CASE(who_is_woken_while_it_holds_the_lock_says_nothing)
 {
     sleeping_client client;
     client.receive(client.grant(client.id, second_fence, 4s));
-    BOOST_TEST(!client.only<granted>().woken);
-    client.wake(client.id);
+    BOOST_TEST(!client.only<granted>().unnotified);
+    client.end_wait(client.id);
     BOOST_TEST(client.sent() == "");
 }
 
@@ -281,23 +281,23 @@ BOOST_AUTO_TEST_CASE(a_wake_that_comes_before_the_sleep_is_not_lost)
     driven_client client;
     client.connect();
     const attempt_id sleeper = client.sleep(client.hold());
-    client.wake(sleeper);
-    BOOST_TEST(client.sent() == "leave");
+    client.end_wait(sleeper);
+    BOOST_TEST(client.sent() == "commit");
     client.answer(client.say(driven_client::status::released));
-    BOOST_TEST(client.sent() == "wake");
+    BOOST_TEST(client.sent() == "requeue");
 }
 
 BOOST_AUTO_TEST_CASE(a_wake_is_repeated_over_the_next_connection)
 {
     sleeping_client client;
-    client.wake(client.id);
+    client.end_wait(client.id);
     client.disconnect();
     client.connect(2);
     BOOST_TEST(client.sent() == "resync");
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
-    BOOST_TEST(client.sent() == "wake");
-    client.answer(client.woken(client.own(second_fence, 4s)));
-    BOOST_TEST(client.only<granted>().woken);
+    BOOST_TEST(client.sent() == "requeue");
+    client.answer(client.unnotified(client.own(second_fence, 4s)));
+    BOOST_TEST(client.only<granted>().unnotified);
 }
 
 // The client asks about the new attempt only when it knows that the attempt exists.
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(a_leave_without_an_answer_is_repeated_before_anything_is_sa
     const std::string first = client.id(sleeper);
     client.disconnect();
     client.connect(2);
-    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.sent() == "commit");
     BOOST_TEST(client.commands[0].arguments.at(7) == client.id(sleeper));
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST(client.sent() == "resync");
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_CASE(who_gives_up_before_the_server_has_heard_of_it_does_not_sle
     client.disconnect();
     client.cancel(client.sleep(holder));
     client.connect(2);
-    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.sent() == "commit");
     BOOST_TEST(client.commands[0].arguments.at(7) == "");
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST(client.only<released>().attempt == holder);
@@ -350,7 +350,7 @@ BOOST_AUTO_TEST_CASE(who_is_cancelled_before_it_sleeps_is_taken_away_afterwards)
     client.connect();
     const attempt_id sleeper = client.sleep(client.hold());
     client.cancel(sleeper);
-    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.sent() == "commit");
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST(client.sent() == "cancel");
 }
@@ -362,21 +362,21 @@ BOOST_AUTO_TEST_CASE(another_server_wakes_who_sleeps)
     client.disconnect();
     client.connect(2, "other");
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
-    BOOST_TEST(client.sent() == "wake");
-    client.answer(client.woken(client.own(second_fence, 4s)));
-    BOOST_TEST(!client.only<granted>().woken);
+    BOOST_TEST(client.sent() == "requeue");
+    client.answer(client.unnotified(client.own(second_fence, 4s)));
+    BOOST_TEST(!client.only<granted>().unnotified);
 }
 
 BOOST_AUTO_TEST_CASE(another_server_does_not_hide_that_somebody_was_to_be_woken)
 {
     sleeping_client client;
-    client.wake(client.id);
+    client.end_wait(client.id);
     client.disconnect();
     client.connect(2, "other");
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
-    BOOST_TEST(client.sent() == "wake");
-    client.answer(client.woken(client.own(second_fence, 4s)));
-    BOOST_TEST(client.only<granted>().woken);
+    BOOST_TEST(client.sent() == "requeue");
+    client.answer(client.unnotified(client.own(second_fence, 4s)));
+    BOOST_TEST(client.only<granted>().unnotified);
 }
 
 BOOST_AUTO_TEST_CASE(another_connection_to_the_same_server_lets_sleep_on)
@@ -432,13 +432,13 @@ BOOST_AUTO_TEST_CASE(a_signal_is_a_call)
 {
     driven_client client;
     client.connect();
-    const auto call = client.signal();
-    BOOST_TEST(client.sent() == "signal");
+    const auto call = client.notify();
+    BOOST_TEST(client.sent() == "notify");
     BOOST_TEST(client.commands[0].arguments.at(1) == "c");
     BOOST_TEST(client.commands[0].arguments.at(2) == "one");
     client.disconnect();
     client.connect(2);
-    BOOST_TEST(client.sent() == "signal");
+    BOOST_TEST(client.sent() == "notify");
     client.answer(client.say(driven_client::status::ok));
     BOOST_TEST(client.only<called>().call == call);
 }
@@ -447,13 +447,13 @@ BOOST_AUTO_TEST_CASE(a_signal_goes_on_until_it_has_passed_all_disconnected_sleep
 {
     driven_client client;
     client.connect();
-    client.signal();
+    client.notify();
     auto more = client.say(driven_client::status::ok);
     more.more = true;
     more.ticket = 77;
     client.answer(more);
     BOOST_TEST(client.events.empty());
-    BOOST_TEST(client.sent() == "signal");
+    BOOST_TEST(client.sent() == "notify");
     BOOST_TEST(client.commands[0].arguments.at(2) == "one");
     BOOST_TEST(client.commands[0].arguments.at(6) == "77");
     client.answer(client.say(driven_client::status::ok));
@@ -465,7 +465,7 @@ BOOST_AUTO_TEST_CASE(a_signal_for_all_goes_on_until_all_have_got_it)
 {
     driven_client client;
     client.connect();
-    client.signal(true);
+    client.notify(true);
     BOOST_TEST(client.commands[0].arguments.at(6) == "");
     auto more = client.say(driven_client::status::ok);
     more.more = true;
@@ -475,14 +475,14 @@ BOOST_AUTO_TEST_CASE(a_signal_for_all_goes_on_until_all_have_got_it)
         more.ticket = newest;
         client.answer(more);
         BOOST_TEST(client.events.empty());
-        BOOST_TEST(client.sent() == "signal");
+        BOOST_TEST(client.sent() == "notify");
         BOOST_TEST(client.commands[0].arguments.at(6) == "77");
     }
     client.answer(client.say(driven_client::status::ok));
     client.only<called>();
     BOOST_TEST(client.sent() == "");
     // No further waiter is notified if the remaining work is of another kind.
-    client.signal(true);
+    client.notify(true);
     more.ticket = 0;
     client.answer(more);
     client.only<called>();

@@ -15,7 +15,7 @@
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
-using status = standing::status;
+using status = script_answer::status_code;
 
 namespace {
 
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_renewal_does_not_shorten_a_lease)
     const local_time expires = only<granted>().expires;
     pass(5100ms);
     answer(own(fence, 1s));
-    BOOST_TEST((only<extended>().expires == expires));
+    BOOST_TEST((only<lease_renewed>().expires == expires));
 }
 
 // --- renewals -----------------------------------------------------------------------------------
@@ -127,7 +127,8 @@ BOOST_AUTO_TEST_CASE(a_renewal_that_was_refused_for_the_moment_is_sent_again)
 
 BOOST_AUTO_TEST_CASE(a_renewal_that_was_denied_loses_the_lock)
 {
-    for (const standing& denial : {say(status::lost), say(status::unknown), own(fence + 1, 15s)})
+    for (const script_answer& denial :
+         {say(status::lost), say(status::unknown), own(fence + 1, 15s)})
     {
         driven_client other;
         other.connect();

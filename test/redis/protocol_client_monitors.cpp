@@ -18,8 +18,8 @@ namespace {
 
 using redis::detail::attempt_failure;
 using redis::detail::attempt_id;
+using redis::detail::commit_request;
 using redis::detail::failed;
-using redis::detail::farewell;
 using redis::detail::field_map;
 using redis::detail::granted;
 using redis::detail::release_result;
@@ -45,19 +45,19 @@ public:
     }
 
     /// The answer to a fetch of the state.
-    [[nodiscard]] static standing with(standing told, const std::string& state)
+    [[nodiscard]] static script_answer with(script_answer told, const std::string& state)
     {
         told.extra = state;
         return told;
     }
 
     /// Ends a critical section with a commit, and waits on a condition.
-    attempt_id sleep_and_say(attempt_id holder, bool signals, bool writes)
+    attempt_id sleep_and_say(attempt_id holder, bool notifications, bool writes)
     {
-        farewell words;
+        commit_request words;
         words.condition = "c";
-        if (signals)
-            words.signals = {{"c", true}};
+        if (notifications)
+            words.notifications = {{"c", true}};
         if (writes)
             words.fields = {{"n", "1"}};
         const attempt_id result = machine.release(now, holder, std::move(words));
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_message_with_the_state_needs_no_question)
     const auto got = client.only<granted>();
     BOOST_TEST(got.attempt == id);
     BOOST_TEST((got.state == field_map{{"n", "12"}}));
-    BOOST_TEST((got.heard == client.now));
+    BOOST_TEST((got.received_at == client.now));
     BOOST_TEST(client.sent() == "");
     BOOST_TEST(client.machine.counters().granted_by_message == 1U);
     // The grant is a claim, and is renewed like one.
@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_is_told_the_state_when_it_wakes)
 {
     monitor_client client;
     const attempt_id sleeper = client.sleep_and_say(client.hold(), true, true);
-    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.sent() == "commit");
     BOOST_TEST(client.commands[0].keys.back() == "state");
     auto asleep = client.say(driven_client::status::released);
     asleep.extra = "77";
@@ -291,7 +291,7 @@ BOOST_AUTO_TEST_CASE(whoever_hands_the_lock_on_names_the_state)
 {
     monitor_client client;
     client.sleep_and_say(client.hold(), true, false);
-    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.sent() == "commit");
     BOOST_TEST(client.commands[0].keys.size() == 2U);
     BOOST_TEST(client.commands[0].keys.back() == "state");
 
@@ -312,10 +312,10 @@ BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_has_written_nothing)
 
 BOOST_AUTO_TEST_CASE(a_server_that_has_forgotten_can_not_tell_whether_anything_was_written)
 {
-    for (const bool signals : {false, true})
+    for (const bool notifications : {false, true})
     {
         monitor_client client;
-        client.sleep_and_say(client.hold(), signals, !signals);
+        client.sleep_and_say(client.hold(), notifications, !notifications);
         client.answer(client.say(driven_client::status::unknown));
         BOOST_TEST((client.failure() == attempt_failure::unknown));
     }
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(another_server_can_not_tell_whether_anything_was_written)
     client.sleep_and_say(client.hold(), true, true);
     client.disconnect();
     client.connect(2, "other");
-    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.sent() == "commit");
     client.answer(client.say(driven_client::status::lost));
     BOOST_TEST((std::get<released>(client.events.at(0)).result == release_result::unknown));
     BOOST_TEST((client.failure() == attempt_failure::unknown));

@@ -18,7 +18,7 @@
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
-using status = standing::status;
+using status = script_answer::status_code;
 
 namespace {
 
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(there_is_one_nudge_at_a_time)
     want();
     for (const std::int64_t ticket : {5, 6})
     {
-        standing told = queued(ticket, 15s);
+        script_answer told = queued(ticket, 15s);
         told.more = true;
         answer(told);
     }
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(who_waits_further_behind_asks_later)
         driven_client other;
         other.connect();
         other.want();
-        standing told = other.queued(5, 3s);
+        script_answer told = other.queued(5, 3s);
         told.extra = position;
         other.answer(told);
         other.pass(3s + later);
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(an_owner_of_another_client_is_none_of_ours)
 {
     const attempt_id one = wait(5, 3s);
     pass(3100ms);
-    standing told = queued(5, 4s);
+    script_answer told = queued(5, 4s);
     told.fence = fence;
     told.extra = "abd#1." + std::to_string(one);
     answer(told);

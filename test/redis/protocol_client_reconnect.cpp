@@ -15,7 +15,7 @@
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
-using status = standing::status;
+using status = script_answer::status_code;
 
 namespace {
 
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_nudge_tells_of_a_grant_to_another_attempt_of_the_client)
     wait(5, 3s);
     const attempt_id second = wait(6, 3s);
     pass(3100ms);
-    standing told = queued(5, 4s);
+    script_answer told = queued(5, 4s);
     told.fence = fence;
     told.extra = id(second);
     answer(told);
@@ -103,11 +103,11 @@ BOOST_AUTO_TEST_CASE(waiters_whose_queue_is_gone_enter_it_again)
 BOOST_AUTO_TEST_CASE(a_script_that_stopped_halfway_is_followed_by_a_nudge)
 {
     want();
-    standing told = queued(5, 15s);
+    script_answer told = queued(5, 15s);
     told.more = true;
     answer(told);
     BOOST_TEST(sent() == "nudge");
-    standing again = queued(5, 15s);
+    script_answer again = queued(5, 15s);
     again.more = true;
     answer(again);
     BOOST_TEST(sent() == "nudge");
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_refused_batch_is_divided_so_that_one_lock_does_not_end_th
     BOOST_TEST(commands[0].keys.size() == 1U);
     BOOST_TEST(commands[1].keys.size() == 1U);
     answer(own(fence, 15s));
-    BOOST_TEST(only<extended>().attempt == one);
+    BOOST_TEST(only<lease_renewed>().attempt == one);
     refuse("NOPERM no permission");
     pass(14s);
     BOOST_TEST(only<lost>().attempt == two);
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_holder_goes_on_while_its_lease_lasts)
     connect(2);
     BOOST_TEST(commands[0].arguments[3] == std::to_string(fence));
     answer(own(fence, 15s));
-    BOOST_TEST(only<extended>().attempt == one);
+    BOOST_TEST(only<lease_renewed>().attempt == one);
     pass(14s);
     BOOST_TEST(machine.holds(one));
 }
@@ -394,7 +394,7 @@ BOOST_AUTO_TEST_CASE(only_calls_that_were_sent_once_are_forgotten)
     const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
     const auto add = [&]
     {
-        machine.call(now, pool, inquiry::add, 1);
+        machine.call(now, pool, call_kind::add, 1);
         pass(0us);
     };
     add();
@@ -416,17 +416,17 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_call_that_is_refused_is_unknown)
     lease_options options;
     options.pool.emplace(pool_shape{3, 3});
     const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
-    machine.call(now, pool, inquiry::add, 1);
-    machine.call(now, pool, inquiry::read, 0);
+    machine.call(now, pool, call_kind::add, 1);
+    machine.call(now, pool, call_kind::read, 0);
     pass(0us);
     disconnect();
     connect(2);
-    machine.call(now, pool, inquiry::add, 1);
+    machine.call(now, pool, call_kind::add, 1);
     pass(0us);
     for (const auto expected : {status::unknown, status::cancelled, status::cancelled})
     {
         refuse("NOPERM");
-        BOOST_CHECK(only<called>().said == expected);
+        BOOST_CHECK(only<called>().status == expected);
     }
 }
 
@@ -435,7 +435,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_take_that_is_refused_is_unknown)
     lease_options options;
     options.pool.emplace(pool_shape{3, 0});
     const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
-    demand what;
+    lock_request what;
     what.takes = true;
     for (const bool is_repeated : {true, false})
     {

@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(it_takes_one_command)
 {
     transacting_client client;
     proposal what = one_more();
-    what.signals = {{"c", true}, {"d", false}};
+    what.notifications = {{"c", true}, {"d", false}};
     const attempt_id id = client.transact(what);
     BOOST_TEST(client.sent() == "transact");
     const auto& sent = client.commands[0];
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(it_takes_one_command)
     client.answer(client.done());
     const auto end = client.only<transacted>();
     BOOST_TEST(end.attempt == id);
-    BOOST_TEST(end.carried_out);
+    BOOST_TEST(end.executed);
     BOOST_TEST(client.machine.attempt_count() == 0U);
     BOOST_TEST(client.sent() == "");
     // The next attempt in the slot knows what the server remembers in it.
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(a_requirement_that_does_not_hold_is_no_failure)
     transacting_client client;
     client.transact();
     client.answer(client.say(status::unmet));
-    BOOST_TEST(!client.only<transacted>().carried_out);
+    BOOST_TEST(!client.only<transacted>().executed);
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
@@ -95,12 +95,12 @@ BOOST_AUTO_TEST_CASE(what_is_left_of_the_notifications_is_done_by_a_nudge)
 {
     transacting_client client;
     proposal what = one_more();
-    what.signals = {{"c", true}, {"d", false}};
+    what.notifications = {{"c", true}, {"d", false}};
     client.transact(what);
     auto told = client.done();
     told.more = true;
     client.answer(told);
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
     BOOST_TEST(client.sent() == "nudge");
 }
 
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(without_an_answer_it_is_sent_again_under_the_same_name)
         BOOST_TEST(client.argument(same) == first.at(same));
     BOOST_TEST(client.argument(client.tries) == "1");
     client.answer(client.done());
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
     // The repeated command may still arrive over the first connection, so the slot stays reserved, and the next attempt
     // uses another one.
     client.transact();
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_under_way_ends_as_the_answer_says)
     BOOST_TEST(!client.give_up(client.transact()));
     BOOST_TEST(client.events.empty());
     client.answer(client.done());
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
 
     BOOST_TEST(!client.give_up(client.transact()));
     client.answer(client.with(client.own(second_fence, 4s), "1:n1:1"));
@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(a_lost_answer_does_not_let_it_happen_twice)
     const auto late = world.commands[0];
     world.reconnect();
     world.execute_all();
-    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.only<transacted>().executed);
     BOOST_TEST(world.number() == "1");
     // The same command has no effect when it arrives once more.
     world.commands.push_back(late);
@@ -316,7 +316,7 @@ BOOST_AUTO_TEST_CASE(a_lost_answer_does_not_let_it_happen_twice)
     BOOST_TEST(world.number() == "1");
     world.transact();
     world.execute_all();
-    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.only<transacted>().executed);
     BOOST_TEST(world.number() == "2");
 }
 
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_CASE(a_lost_command_lets_it_happen_all_the_same)
     const auto late = world.commands[0];
     world.reconnect();
     world.execute_all();
-    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.only<transacted>().executed);
     BOOST_TEST(world.number() == "1");
     world.commands.push_back(late);
     (void)world.execute();
@@ -354,7 +354,7 @@ BOOST_AUTO_TEST_CASE(another_server_that_knows_of_it_says_so)
     (void)world.execute();
     world.reconnect("other");
     world.execute_all();
-    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.only<transacted>().executed);
     BOOST_TEST(world.number() == "1");
 }
 

@@ -60,13 +60,13 @@ BOOST_AUTO_TEST_SUITE(redis_protocol_client_transactions_waiting)
 
 BOOST_AUTO_TEST_CASE(a_message_says_what_became_of_it)
 {
-    for (const bool carried_out : {true, false})
+    for (const bool executed : {true, false})
     {
         waiting_client client;
-        client.receive(client.told(carried_out ? "released" : "unmet"));
+        client.receive(client.told(executed ? "released" : "unmet"));
         const auto end = client.only<transacted>();
         BOOST_TEST(end.attempt == client.attempt());
-        BOOST_TEST(end.carried_out == carried_out);
+        BOOST_TEST(end.executed == executed);
         BOOST_TEST(client.machine.attempt_count() == 0U);
         BOOST_TEST(!client.machine.next_tick());
         BOOST_TEST(client.sent() == "");
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(the_message_may_be_faster_than_the_answer)
     transacting_client client;
     const attempt_id id = client.transact();
     client.receive(client.message("released", id));
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
     client.answer(client.queued(5, 4s));
     BOOST_TEST(client.events.empty());
     BOOST_TEST(client.machine.attempt_count() == 0U);
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(an_old_message_is_not_about_one_that_was_sent_again)
     client.receive(old);
     BOOST_TEST(client.events.empty());
     client.receive(client.told("unmet"));
-    BOOST_TEST(!client.only<transacted>().carried_out);
+    BOOST_TEST(!client.only<transacted>().executed);
 }
 
 BOOST_AUTO_TEST_CASE(who_is_granted_the_lock_does_it_by_itself)
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_asks_once_in_a_lease)
     client.pass(2s);
     BOOST_TEST(client.sent() == "nudge");
     client.receive(client.message("released", id));
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
 }
 
 BOOST_AUTO_TEST_CASE(the_one_that_has_slept_longest_asks)
@@ -208,10 +208,10 @@ BOOST_AUTO_TEST_CASE(one_that_sleeps_on_another_server_has_itself_woken)
     client.connect(3, "other");
     BOOST_TEST(client.sent() == "resync");
     client.answer(client.say(status::asleep, 0, 0s, 5));
-    BOOST_TEST(client.sent() == "wake");
+    BOOST_TEST(client.sent() == "requeue");
     client.answer(client.queued(9, 4s));
     client.receive(client.message("released", id));
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
 }
 
 BOOST_AUTO_TEST_CASE(those_that_sleep_without_having_been_told_so_do_not_ask_again_and_again)
@@ -246,8 +246,8 @@ BOOST_AUTO_TEST_CASE(one_that_fell_asleep_on_another_server_sleeps_on)
 BOOST_AUTO_TEST_CASE(who_signals_can_set_it_free)
 {
     transacting_client client;
-    client.signal();
-    BOOST_TEST(client.sent() == "signal");
+    client.notify();
+    BOOST_TEST(client.sent() == "notify");
     BOOST_TEST(client.commands[0].keys.back() == "state");
 }
 
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(to_give_up_takes_an_answer)
         if (in_time)
             BOOST_TEST((client.only<failed>().reason == attempt_failure::cancelled));
         else
-            BOOST_TEST(client.only<transacted>().carried_out);
+            BOOST_TEST(client.only<transacted>().executed);
         BOOST_TEST(client.machine.attempt_count() == 0U);
         client.transact();
         BOOST_TEST(client.argument(client.slot) == "abc#0.1.0");
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(the_message_may_be_faster_than_the_cancellation)
     waiting_client client;
     client.give_up(client.attempt());
     client.receive(client.told("released"));
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
     client.answer(client.done(done_fence));
     BOOST_TEST(client.events.empty());
     BOOST_TEST(client.machine.attempt_count() == 0U);
@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(over_another_connection_it_waits_on)
         BOOST_TEST(client.sent() == "");
         // A message over the new connection ends the transaction.
         client.receive(client.told("released"));
-        BOOST_TEST(client.only<transacted>().carried_out);
+        BOOST_TEST(client.only<transacted>().executed);
     }
 }
 
@@ -396,7 +396,7 @@ BOOST_AUTO_TEST_CASE(if_it_is_not_there_any_more_the_slot_tells_why)
         BOOST_TEST(client.argument(client.hint) == "5");
         BOOST_TEST(client.argument(client.slot) == "abc#0.1.0");
         client.answer(client.done(done_fence));
-        BOOST_TEST(client.only<transacted>().carried_out);
+        BOOST_TEST(client.only<transacted>().executed);
     }
 }
 
@@ -425,7 +425,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_another_server_has_missed_is_none)
         if (given_up)
             BOOST_TEST(!client.give_up(client.attempt()));
         client.receive(client.told("released"));
-        BOOST_TEST(client.only<transacted>().carried_out);
+        BOOST_TEST(client.only<transacted>().executed);
     }
     waiting_client client;
     client.receive("grant " + client.name(client.attempt()) + " 7 " +
@@ -527,7 +527,7 @@ BOOST_AUTO_TEST_CASE(a_lost_message_is_noticed_by_a_nudge)
     BOOST_TEST(client.argument(client.tries) == "1");
     BOOST_TEST(client.argument(client.since) == std::to_string(heard));
     client.answer(client.done(done_fence));
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
 }
 
 BOOST_AUTO_TEST_CASE(the_last_answer_says_how_long_it_has_waited_at_least)
@@ -620,7 +620,7 @@ BOOST_AUTO_TEST_CASE(a_message_that_was_lost_with_its_connection_does_not_let_it
     world.pass(10s);
     world.reconnect();
     world.execute_all();
-    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.only<transacted>().executed);
     BOOST_TEST(world.number() == "1");
 }
 
@@ -630,7 +630,7 @@ BOOST_AUTO_TEST_CASE(nor_does_a_cancellation_that_comes_too_late)
     world.set_free();
     world.give_up(1);
     world.execute_all();
-    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.only<transacted>().executed);
     BOOST_TEST(world.number() == "1");
 }
 

@@ -98,10 +98,10 @@ simulation_options with_grace(simulation_options options)
 std::vector<script_patch> trusting_publish()
 {
     const std::string call = "redis.pcall('PUBLISH', channel(id), message)";
-    return {{"prologue", "if not alive(id) then\n      pass_on(s, id)",
-             "if false then\n      pass_on(s, id)"},
+    return {{"prologue", "if not is_connected(id) then\n      renotify(s, id)",
+             "if false then\n      renotify(s, id)"},
             {"prologue", call + "\n        return",
-             "if " + call + " > 0 then return end\n        s.owner, s.deadline = '', '0'"}};
+             "if " + call + " > 0 then return end\n        s.holder, s.deadline = '', '0'"}};
 }
 
 const std::vector<safeguard>& all_safeguards()
@@ -177,8 +177,8 @@ const std::vector<safeguard>& all_safeguards()
          without::places_of_the_past(), under({restart_empty, deletion}), "FIFO", 4},
         {"resync gives waiters the new id",
          nullptr,
-         {{"resync", "if place and not held then", "if false then"},
-          {"resync", "if place and (held or old ~= id) then", "if place and held then"}},
+         {{"resync", "if ticket and not held then", "if false then"},
+          {"resync", "if ticket and (held or old ~= id) then", "if ticket and held then"}},
          under({cut, half_open}),
          "FIFO",
          226},
@@ -218,21 +218,21 @@ const std::vector<safeguard>& all_safeguards()
          with_conditions(under({crash})), "a signal was eaten", 20},
         {"a state is not written that was made after the one that was read",
          nullptr,
-         {{"leave", "if writes and s.reclaimed then", "if false then"}},
+         {{"commit", "if writes and s.reclaimed then", "if false then"}},
          with_states(under({restart_empty})),
          "the state has been changed",
          1},
         {"who gets its lock back may have read another state",
          nullptr,
-         {{"resync", "s.owner, s.fence, s.reclaimed, reclaims = id, fence, true, true",
-           "s.owner, s.fence, reclaims = id, fence, true"}},
+         {{"resync", "s.holder, s.fence, s.reclaimed, reclaims = id, fence, true, true",
+           "s.holder, s.fence, reclaims = id, fence, true"}},
          with_states(under({failover})),
          "the state has been changed",
          93},
         {"what has lapsed is not taken back",
          nullptr,
-         {{"leave",
-           "if ARGV[i + 1] == 'free' and not redis.call('ZSCORE', s.key .. '{bound}', ARGV[i]) "
+         {{"commit",
+           "if ARGV[i + 1] == 'withdraw' and not redis.call('ZSCORE', s.key .. '{bound}', ARGV[i]) "
            "then",
            "if false then"}},
          with_states(under({failover, clock_forward})),
@@ -240,8 +240,9 @@ const std::vector<safeguard>& all_safeguards()
          34},
         {"contributions lapse while nobody owns the lock",
          nullptr,
-         {{"keep", "    if s.owner == '' then grant(s) end", "    if s.bound then lapse(s) end"},
-          {"prologue", "s.owner ~= '' and '1' or s.grace", "s.grace"}},
+         {{"contributions", "    if s.holder == '' then grant_next(s) end",
+           "    if s.pending then process_pending(s) end"},
+          {"prologue", "s.holder ~= '' and '1' or s.grace", "s.grace"}},
          with_states(under({crash})),
          "contributions, and the state says",
          138},

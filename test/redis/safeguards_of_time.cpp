@@ -57,8 +57,8 @@ BOOST_AUTO_TEST_CASE(a_grant_is_a_claim_until_it_is_confirmed)
 // The answer to an acquire is lost, because the client has crashed.
 BOOST_AUTO_TEST_CASE(so_is_one_in_an_answer)
 {
-    const script_patch patch{"acquire", "  own(s, id, ARGV[7])",
-                             "  own(s, id, ARGV[7])\n"
+    const script_patch patch{"acquire", "  grant_to(s, id, ARGV[7])",
+                             "  grant_to(s, id, ARGV[7])\n"
                              "  s.deadline = format('%d', s.now + ARGV[4] * 1000)"};
     for (const bool without : {false, true})
     {
@@ -73,10 +73,11 @@ BOOST_AUTO_TEST_CASE(so_is_one_in_an_answer)
 // the first one receives the loss.
 BOOST_AUTO_TEST_CASE(who_loses_a_lock_is_told)
 {
-    const script_patch patch{"prologue",
-                             "  redis.pcall('PUBLISH', channel(owner), 'lost ' .. owner .. ' ' .. "
-                             "s.fence .. ' ' .. s.stamp .. (reason or ''))\n",
-                             ""};
+    const script_patch patch{
+        "prologue",
+        "  redis.pcall('PUBLISH', channel(holder), 'lost ' .. holder .. ' ' .. "
+        "s.fence .. ' ' .. s.stamp .. (reason or ''))\n",
+        ""};
     for (const bool without : {false, true})
     {
         script_scene scene(without ? std::vector{patch} : std::vector<script_patch>());
@@ -94,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_holder_reclaims_what_nobody_was_granted_since)
 {
     const script_patch patch{
         "resync",
-        "if held and (s.fence - fence < 0 or s.fence == fence and (s.owner == '' or s.owner == "
+        "if held and (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == "
         "'?')) then",
         "if false then"};
     for (const bool without : {false, true})
@@ -128,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_client_brings_the_fence_that_it_has_seen)
 BOOST_AUTO_TEST_CASE(an_acquire_can_be_repeated)
 {
     const script_patch patch{
-        "acquire", "elseif s.owner ~= id and not redis.call('ZSCORE', s.queue, id) then", "else"};
+        "acquire", "elseif s.holder ~= id and not redis.call('ZSCORE', s.queue, id) then", "else"};
     for (const bool without : {false, true})
     {
         script_scene scene(without ? std::vector{patch} : std::vector<script_patch>());

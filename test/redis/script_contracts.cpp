@@ -90,8 +90,8 @@ BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
             BOOST_TEST((head["flags"] == "none" || head["flags"] == "allow-oom"));
             // Only a new waiter needs memory, or a state that grows.
             const bool grows = name.ends_with("acquire") || name == "gate_wait" ||
-                               name == "leave" || name == "jobs_push" || name == "signal" ||
-                               name == "wake" || name == "transact" || name == "self_announce";
+                               name == "commit" || name == "jobs_push" || name == "notify" ||
+                               name == "requeue" || name == "transact" || name == "self_announce";
             BOOST_TEST((head["flags"] == "none") == grows);
         }
 }
@@ -203,8 +203,8 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_take)
     const auto sleeper = other.sleep(other.hold());
     note();
     other.answer(other.say(driven_client::status::released));
-    other.wake(sleeper);
-    other.signal();
+    other.end_wait(sleeper);
+    other.notify();
     note();
     redis::detail::lease_options options;
     options.state = "state";
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_take)
     contributor.contribute(contributor.hold());
     contributor.answer(contributor.say(driven_client::status::released));
     contributor.pass(std::chrono::milliseconds(5100));
-    sent["keep"] = contributor.commands.at(0);
+    sent["contributions"] = contributor.commands.at(0);
     BOOST_TEST(sent.size() == redis::detail::operation_count - 1);
     check_numbers(sent, 1);
 }

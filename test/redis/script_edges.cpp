@@ -32,7 +32,7 @@ namespace {
 using turnstile::test::gate_scene;
 using turnstile::test::redis_reply;
 using turnstile::test::redis_store;
-using status = turnstile::redis::detail::standing::status;
+using status = turnstile::redis::detail::script_answer::status_code;
 
 /// Values that no script writes; the first one stands for a field that was deleted.
 const std::vector<std::optional<std::string>> damages{std::nullopt,
@@ -169,7 +169,7 @@ struct two_monitors : script_scene
                 leave("d#1.1", fence(), sleeper);
             }
             acquire("a#1.1");
-            leave("a#1.1", fence(), "", {record(number), "bind", "c", "one"}, {"n", "=1"});
+            leave("a#1.1", fence(), "", {record(number), "contribute", "c", "one"}, {"n", "=1"});
             BOOST_TEST(owner() == "d#1.2");
             acquire("b#1.1");
             run("transact", {"w:", "c#1.7+", "0", lease, claim, idle, std::to_string(store.clock),
@@ -185,7 +185,7 @@ struct two_monitors : script_scene
         const std::string its_fence = turnstile::test::lock_field(store, "lock" + number, "fence");
         if (script == "renew")
             return {"d#1.2", its_fence, lease, claim, idle};
-        if (script == "keep")
+        if (script == "contributions")
             return {record(number), lease, lease, claim, idle};
         return {"d#1.2", "d#2.2", its_fence, lease, claim, idle, condition};
     }
@@ -251,10 +251,10 @@ void check_neighbours(const words& scripts, const words& keys, const words& dama
                                          scene.engine.run(scene.store, script, of_both, arguments);
                                      BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
                                      const auto told =
-                                         turnstile::redis::detail::parse_standings(reply.leaves());
+                                         turnstile::redis::detail::parse_answers(reply.leaves());
                                      BOOST_TEST_REQUIRE(told.has_value());
                                      const auto& healthy = told->at(is_first ? 1 : 0);
-                                     BOOST_TEST((healthy.said == status::own));
+                                     BOOST_TEST((healthy.status == status::own));
                                      BOOST_TEST(healthy.deadline == scene.store.clock + 15'000'000);
                                  });
             }
@@ -698,7 +698,7 @@ BOOST_AUTO_TEST_CASE(silent_sleepers_delay_the_others_by_one_claim_lease)
         leave(who + '.' + std::to_string(i), fence(), who + ".1" + std::to_string(i));
     }
     acquire("b#1.1");
-    signal();
+    notify();
     release("b#1.1", fence());
     BOOST_TEST(owner() == "a#1.11");
     pass(4s);
@@ -715,8 +715,8 @@ BOOST_AUTO_TEST_CASE(the_notification_of_a_silent_waiter_is_passed_on)
         leave(who, fence(), std::string(who) + "1");
     }
     acquire("b#1.1");
-    signal();
-    signal();
+    notify();
+    notify();
     release("b#1.1", fence());
     pass(4s);
     nudge("c#1.11");
@@ -813,7 +813,7 @@ BOOST_FIXTURE_TEST_CASE(every_command_of_a_connection_ends_its_silence_in_a_pool
 
 BOOST_AUTO_TEST_CASE(a_damaged_lock_does_not_keep_others_from_being_renewed)
 {
-    check_neighbours<two_monitors>({"renew", "resync", "keep"}, {"lock"},
+    check_neighbours<two_monitors>({"renew", "resync", "contributions"}, {"lock"},
                                    {"lock1", "lock1{queue}", "lock1{done}", "state1",
                                     "lock1{bound}", "lock1{conditions}", "lock1{sleepers}c"});
 }
@@ -836,21 +836,21 @@ BOOST_AUTO_TEST_CASE(each_script_of_a_lock_shows_that_the_state_is_damaged)
         {"acquire", {"w:", "d#1.9", "0", "15000", "4000", "60000", "0"}},
         {"acquire", {"w:", "d#1.9", "try", "15000", "4000", "60000", "0"}},
         {"release", {"w:", "d#1.2", fence, "slot", "15000", "4000", "60000"}},
-        {"leave",
+        {"commit",
          {"w:", "d#1.2", fence, "slot", "15000", "4000", "60000", "d#1.8", "c", "2",
-          two_monitors::record("2"), "free", "c", "all", "n", "=5"}},
+          two_monitors::record("2"), "withdraw", "c", "all", "n", "=5"}},
         {"fetch", {"w:", "d#1.2", fence, "15000", "4000", "60000"}},
         {"cancel", {"w:", "b#1.1", "15000", "4000", "60000", "c"}},
         {"nudge", {"w:", "b#1.1", "15000", "4000", "60000", "w:b#1", "c"}},
-        {"signal", {"w:", "c", "all", "15000", "4000", "60000", ""}},
-        {"wake", {"w:", "d#1.3", "d#1.3", "15000", "4000", "60000", "c"}},
+        {"notify", {"w:", "c", "all", "15000", "4000", "60000", ""}},
+        {"requeue", {"w:", "d#1.3", "d#1.3", "15000", "4000", "60000", "c"}},
         {"transact",
          {"w:", "d#1.9+", "0", "15000", "4000", "60000", since, "0", "slot 9", "0", "c", "0", "add",
           "n", "=1", "=0", "-9", "9"}}};
     for (const auto& [script, arguments] : calls)
     {
         words its_keys = scene.keys;
-        if (script == "cancel" || script == "wake")
+        if (script == "cancel" || script == "requeue")
             its_keys.pop_back();
         check_errors(scene, script, its_keys, all, arguments);
     }

@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(resync_keeps_the_order_of_waiters_that_it_names_in_another_
                 scene.acquire("d#1.1");
                 scene.leave("d#1.1", scene.fence(), "c#1.2");
                 scene.acquire("b#1.9");
-                scene.signal();
+                scene.notify();
                 BOOST_TEST(scene.queue() == (words{"a#1.7"}), boost::test_tools::per_element());
                 BOOST_TEST(scene.sleepers() == (words{"b#1.1", "a#1.5", "c#1.2"}),
                            boost::test_tools::per_element());
@@ -464,7 +464,7 @@ BOOST_AUTO_TEST_CASE(layouts_1_and_2_refuse_the_locks_of_each_other)
     for (const words& told :
          {acquire("b#1.1"), acquire("b#1.1", "try"), release("a#1.1", start, "slot"),
           cancel("a#1.1"), nudge("a#1.1"), renew("a#1.1", start), resync("a#1.1", "a#2.1", start),
-          leave("a#1.1", start), keep("record", "15000"), signal(), wake("a#1.1", "a#2.1"),
+          leave("a#1.1", start), keep("record", "15000"), notify(), wake("a#1.1", "a#2.1"),
           break_lock()})
         BOOST_TEST(told[0] == "foreign");
     BOOST_TEST((store == before));

@@ -127,15 +127,15 @@ public:
         case 8:
             // Seldom by another client than the holder.
             if (dice_.below(4) == 0 || owner_.empty())
-                result = {"leave", {"w:", who, fence(), "a#0.1"}};
+                result = {"commit", {"w:", who, fence(), "a#0.1"}};
             else
-                result = {"leave", {"w:", owner_, owned_, "a#0.1"}};
+                result = {"commit", {"w:", owner_, owned_, "a#0.1"}};
             append(result, options);
             append(result, {dice_.coin() ? id() : "", "c", "1", "d", whom()});
             append(result, {"f", dice_.coin() ? "" : (dice_.coin() ? "=5" : "=1 2:\n" + who)});
             return result;
         case 9:
-            result = {"signal", {"w:", dice_.coin() ? "c" : "d", whom()}};
+            result = {"notify", {"w:", dice_.coin() ? "c" : "d", whom()}};
             append(result, options);
             result.arguments.push_back(dice_.below(4) == 0 ? fence() : "");
             return result;
@@ -163,7 +163,7 @@ public:
                 append(result, {"set", "f", dice_.coin() ? "" : "=1", "", "", ""});
             return result;
         default:
-            result = {"wake", {"w:", who + ',' + id(), who}};
+            result = {"requeue", {"w:", who + ',' + id(), who}};
             append(result, options);
             result.arguments.emplace_back("c");
             return result;
@@ -179,7 +179,7 @@ public:
             owner_ = asked.arguments[1];
             owned_ = told[2];
         }
-        else if (asked.script == "leave" && told[0] == "released")
+        else if (asked.script == "commit" && told[0] == "released")
             sleeper_ = asked.arguments[7];
         else if (asked.script == "transact" && told[0] == "asleep")
             sleeper_ = asked.arguments[1];
@@ -488,7 +488,7 @@ BOOST_AUTO_TEST_CASE(a_lock_of_a_batch_fails_alone_on_a_real_server)
     const auto load = [&](const std::string& name)
     { return real.ask({"SCRIPT", "LOAD", script_text(name)}).text; };
     const std::string acquire = load("acquire");
-    const std::string keep = load("keep");
+    const std::string keep = load("contributions");
     words batch{"EVALSHA", keep, "3"};
     for (const std::string number : {"1", "2", "3"})
     {

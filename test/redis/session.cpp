@@ -577,9 +577,9 @@ BOOST_AUTO_TEST_CASE(a_lost_lock_names_its_reason)
     lock_client client(undisturbed(server.url() + "?renew_fraction=0.05"));
     lock_client other(undisturbed(server.url()));
     const auto usurped = client.lock("a");
-    const auto kept = client.lock("b");
+    const auto contribution_renewed = client.lock("b");
     BOOST_TEST(usurped->result() == "held");
-    BOOST_TEST(kept->result() == "held");
+    BOOST_TEST(contribution_renewed->result() == "held");
     // The server forgets the holder while the connection is broken, and another client acquires the lock first.
     const turnstile::test::lock_view view(server, "a");
     const std::string key = view.keys[0];
@@ -592,7 +592,7 @@ BOOST_AUTO_TEST_CASE(a_lost_lock_names_its_reason)
                                           key + " has ended"),
                client.log());
     BOOST_TEST(client.close() == error_code());
-    BOOST_TEST(until([&] { return kept->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return contribution_renewed->is_told_of_loss(); }));
     BOOST_TEST(contains(client.log(), "the lock 'b' was lost: the session was closed"),
                client.log());
 }

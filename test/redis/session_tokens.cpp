@@ -86,22 +86,22 @@ void cancel_waits(asio::cancellation_type type)
     const auto body = [&]() -> asio::awaitable<void>
     {
         guard_type guard = co_await it.mutex.async_lock();
-        asio::cancellation_signal signals[5];
+        asio::cancellation_signal notifications[5];
         const auto bound = [&](int i)
-        { return asio::bind_cancellation_slot(signals[i].slot(), expect_aborted); };
+        { return asio::bind_cancellation_slot(notifications[i].slot(), expect_aborted); };
         it.mutex.async_lock(bound(0));
         it.mutex.async_try_lock_for(1h, bound(1));
         it.mutex.async_try_lock_until(std::chrono::system_clock::now() + 1h, bound(2));
         it.mutex.async_enter(bound(3));
         // This cancellation precedes the first command to the server.
-        signals[0].emit(type);
+        notifications[0].emit(type);
         co_await it.s.async_ping();
         // The acquire of the cancelled wait may have been sent already. Then the next command undoes it.
         BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 3; }));
-        for (auto& each : signals)
+        for (auto& each : notifications)
             each.emit(type);
         // A repeated or late cancellation has no effect.
-        for (auto& each : signals)
+        for (auto& each : notifications)
             each.emit(type);
         co_await it.s.async_ping();
         BOOST_TEST(guard.valid());

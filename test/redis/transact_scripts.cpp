@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(expired_contributions_are_undone_first)
     for (const bool deleted : {false, true})
     {
         acquire("b#1.1");
-        leave("b#1.1", fence(), "", {"b.1 -5 n c state", "bind"}, {"n", "=17"});
+        leave("b#1.1", fence(), "", {"b.1 -5 n c state", "contribute"}, {"n", "=17"});
         if (deleted)
             store.run(words{"DEL", "lock"});
         pass(16s);

@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(every_script_that_frees_the_lock_executes_it)
     wait("a#1.5+");
     pass(5s);
     condition = "c";
-    signal();
+    notify();
     BOOST_TEST(value("n").value() == "35");
 }
 
@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(one_in_the_queue_moves_to_its_condition)
     BOOST_TEST(store.published.empty());
     BOOST_TEST(nudge("a#1.1+")[0] == "asleep");
     put("n", "13");
-    signal();
+    notify();
     BOOST_TEST(value("n").value() == "14");
 }
 
@@ -416,14 +416,14 @@ BOOST_AUTO_TEST_CASE(many_notifications_in_vain_come_to_an_end)
         }
         else
         {
-            told = signal("all");
+            told = notify("all");
             newest = told[4];
         }
         int scripts = 1;
         for (; told[5] == "1" && scripts < 100; ++scripts)
         {
             pass(1ms);
-            told = newest.empty() ? nudge("") : signal("all", newest);
+            told = newest.empty() ? nudge("") : notify("all", newest);
         }
         // All of them have checked the state, and wait again.
         BOOST_TEST(scripts < 20);
@@ -489,7 +489,7 @@ BOOST_AUTO_TEST_CASE(it_keeps_its_position_over_a_reconnect)
     transact("a#2.2+", number(">", "n", "13") + add("n", "1"));
     BOOST_TEST(resync("a#2.2+", "a#1.2+")[0] == "asleep");
     put("n", "14");
-    signal();
+    notify();
     BOOST_TEST(value("n").value() == "15");
     BOOST_TEST((told() == words{"w:a#1 released a#1.2+"}));
 }
@@ -552,7 +552,7 @@ BOOST_AUTO_TEST_CASE(a_late_duplicate_on_a_condition_is_replaced_by_the_next_att
     tries = 1;
     BOOST_TEST(transact("a#2.1+", number(">", "n", "12") + add("n", "1"))[0] == "released");
     BOOST_TEST(sleepers().empty());
-    signal();
+    notify();
     BOOST_TEST(value("n").value() == "14");
     BOOST_TEST(!has_plan_of("a.1+"));
 }
@@ -565,7 +565,7 @@ BOOST_AUTO_TEST_CASE(the_notification_of_a_replaced_one_passes_to_the_next)
     slot = "other";
     transact("c#1.1+", number(">", "n", "13") + add("n", "1"));
     acquire("b#1.1");
-    signal();
+    notify();
     BOOST_TEST((queue() == words{"a#1.1+"}));
     slot = "slot";
     tries = 1;
@@ -610,7 +610,7 @@ BOOST_AUTO_TEST_CASE(a_lock_that_remembers_can_tell_after_a_lease)
 BOOST_AUTO_TEST_CASE(a_lock_with_contributions_remembers_for_as_long_as_it_is_there)
 {
     acquire("b#1.1");
-    leave("b#1.1", fence(), "", {"b.1 -5 n c state", "bind"}, {"n", "=17"});
+    leave("b#1.1", fence(), "", {"b.1 -5 n c state", "contribute"}, {"n", "=17"});
     since = store.clock;
     transact("a#1.1+", add("n", "1"));
     pass(10min);

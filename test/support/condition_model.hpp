@@ -57,7 +57,7 @@ public:
         if (owner_ == who)
         {
             owner_.reset();
-            pass_on();
+            renotify();
         }
     }
 
@@ -73,7 +73,7 @@ public:
         a.asleep_on = condition;
         sleepers_[condition].push_back(who);
         owner_.reset();
-        pass_on();
+        renotify();
     }
 
     void notify(std::size_t condition, bool all)
@@ -81,7 +81,7 @@ public:
         do
             found_ += signal(condition);
         while (all && !sleepers_[condition].empty());
-        pass_on();
+        renotify();
     }
 
     /// Ends a wait for a condition or the lock because of a cancellation or a time-out.
@@ -103,7 +103,7 @@ public:
     }
 
     /// The agent has received its result, or its predicate was evaluated.
-    void told(id who)
+    void on_grant(id who)
     {
         agent& a = agents_[who];
         received_ += a.signal_of.has_value();
@@ -124,12 +124,12 @@ public:
         std::erase_if(queue_, is_gone);
         for (const id who : contenders)
             pass_signal_on(who);
-        pass_on();
+        renotify();
         if (owner_ && is_gone(*owner_))
         {
             pass_signal_on(*owner_);
             owner_.reset();
-            pass_on();
+            renotify();
         }
         for (const id who : gone)
             agents_[who] = agent();
@@ -201,10 +201,10 @@ private:
     void contend(id who)
     {
         queue_.push_back(who);
-        pass_on();
+        renotify();
     }
 
-    void pass_on()
+    void renotify()
     {
         if (owner_ || queue_.empty())
             return;

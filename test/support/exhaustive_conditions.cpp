@@ -20,7 +20,7 @@ using stage = exhaustive_section::stage;
 /// Whether a command reports the end of a critical section that was successful.
 bool is_end_of(const command& what, attempt_id attempt)
 {
-    return (what.op == operation::release || what.op == operation::leave) &&
+    return (what.op == operation::release || what.op == operation::commit) &&
            parse_waiter_id(what.arguments[1]).value().sequence == attempt &&
            !what.arguments[3].empty();
 }
@@ -50,17 +50,17 @@ void exhaustive_world::add_condition_steps(const exhaustive_state& from, std::si
 void exhaustive_world::put_take_or_sleep(exhaustive_state& at, std::size_t index, attempt_id id)
 {
     process& who = at.clients[index].edit();
-    farewell last_words;
+    commit_request section_changes;
     if (!is_consumer(index))
     {
-        last_words.signals.emplace_back(exhaustive_condition, false);
+        section_changes.notifications.emplace_back(exhaustive_condition, false);
         who.deeds.push_back({id, 1});
     }
     // A waiter whose time was up was not notified, and does not check for items.
-    else if (!find_section(who, id)->woken)
+    else if (!find_section(who, id)->unnotified)
     {
         if (at.past.items == 0)
-            last_words.condition = exhaustive_condition;
+            section_changes.condition = exhaustive_condition;
         else
             who.deeds.push_back({id, -1});
     }
@@ -68,7 +68,7 @@ void exhaustive_world::put_take_or_sleep(exhaustive_state& at, std::size_t index
                  [&](protocol_client& machine)
                  {
                      section next;
-                     next.attempt = machine.release(at.now, id, std::move(last_words));
+                     next.attempt = machine.release(at.now, id, std::move(section_changes));
                      next.sleeper = true;
                      if (next.attempt != 0)
                          who.sections.push_back(next);
@@ -81,7 +81,7 @@ void exhaustive_world::time_is_up(exhaustive_state& at, const exhaustive_step& s
     section& each = at.clients[step.client].edit().sections[step.which];
     each.roused = true;
     const attempt_id id = each.attempt;
-    tell_machine(at, step.client, [&](protocol_client& machine) { machine.wake(at.now, id); });
+    tell_machine(at, step.client, [&](protocol_client& machine) { machine.end_wait(at.now, id); });
 }
 
 /// Sends a notification without a reason, which must be harmless.
@@ -90,7 +90,7 @@ void exhaustive_world::disturb(exhaustive_state& at, std::size_t index)
     --at.signals_left;
     const lock_id lock = at.clients[index]->lock;
     tell_machine(at, index, [&](protocol_client& machine)
-                 { machine.signal(at.now, lock, exhaustive_condition, false); });
+                 { machine.notify(at.now, lock, exhaustive_condition, false); });
 }
 
 // --- effects ------------------------------------------------------------------------------------
@@ -98,11 +98,11 @@ void exhaustive_world::disturb(exhaustive_state& at, std::size_t index)
 /// The server has executed the end of a critical section, so its effect happens, once. It happens even if
 /// the server forgets it later.
 void exhaustive_world::note_deed(exhaustive_state& at, const redis_store& before,
-                                 const command& what, const standing& told)
+                                 const command& what, const script_answer& told)
 {
-    if (what.op == operation::signal)
+    if (what.op == operation::notify)
         return check_signal(at, before);
-    if (told.said != standing::status::released)
+    if (told.status != script_answer::status_code::released)
         return;
     const std::size_t index = client_of(parse_waiter_id(what.arguments[1]).value().nonce);
     const auto& deeds = at.clients[index]->deeds;

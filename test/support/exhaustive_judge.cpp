@@ -166,7 +166,7 @@ void exhaustive_world::note_release(exhaustive_state& at, const redis_store& bef
     const std::string owner = owner_of(before, keys_);
     const std::int64_t fence = number_of(before, keys_, "fence");
     section* const each = section_of(at.clients, owner);
-    if (each == nullptr || (op != operation::release && op != operation::leave) ||
+    if (each == nullptr || (op != operation::release && op != operation::commit) ||
         (fence == number_of(store, keys_, "fence") && !owner_of(store, keys_).empty()))
         return;
     if (std::ranges::none_of(store.published, [&](const auto& message)
@@ -203,11 +203,11 @@ void exhaustive_world::check_grant(exhaustive_state& at, const redis_store& befo
 
 /// A free lock is granted to its first waiter at once, unless the answer announces more work.
 void exhaustive_world::check_handed_on(const exhaustive_state& at,
-                                       const std::vector<standing>& told)
+                                       const std::vector<script_answer>& told)
 {
     const redis_store& store = at.server->store;
     if (owner_of(store, keys_).empty() && !queue_of(store, keys_).empty() &&
-        std::ranges::none_of(told, &standing::more))
+        std::ranges::none_of(told, &script_answer::more))
         violate("somebody waits for a free lock");
 }
 
@@ -239,7 +239,7 @@ bool exhaustive_world::is_placed(const exhaustive_state& at, const waiter_id& id
            (who.line->incarnation == id.incarnation || !options_.guards.incarnations) &&
            each != nullptr && each->at == stage::waiting &&
            // The server drops waiters of a silent connection until that sends a command.
-           !is_silent(at.server->store, keys_[0], wake_name(id.nonce, id.incarnation));
+           !is_unresponsive(at.server->store, keys_[0], wake_name(id.nonce, id.incarnation));
 }
 
 /// Whether the server can believe that the waiter's connection is subscribed.
@@ -286,13 +286,13 @@ void exhaustive_world::on_granted(exhaustive_state& at, process& who, section& e
     who.newest_fence = said.fence;
     if (each.at != stage::waiting)
         return violate("an attempt was granted the lock twice");
-    if (said.woken && !each.roused)
+    if (said.unnotified && !each.roused)
         violate("a sleeper was woken though its time was not up");
     const waiter_id id{who.machine->nonce(), 0, each.attempt};
-    if (said.woken && !at.past.forgetful &&
+    if (said.unnotified && !at.past.forgetful &&
         signalled_of(at.server->store, keys_).contains(without_incarnation(to_string(id))))
         violate("a signal was taken for the end of the time");
-    each.woken = said.woken;
+    each.unnotified = said.unnotified;
     each.at = stage::holding;
     each.fence = said.fence;
     each.expires = said.expires;

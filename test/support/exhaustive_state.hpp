@@ -66,7 +66,7 @@ struct exhaustive_answer
 {
     std::uint64_t number = 0;
     redis::detail::operation op{};
-    std::vector<redis::detail::standing> told;
+    std::vector<redis::detail::script_answer> told;
     std::string error;
 };
 
@@ -109,7 +109,7 @@ struct exhaustive_section
     // the wait.
     bool sleeper = false;
     bool roused = false;
-    bool woken = false;
+    bool unnotified = false;
     // The token with which the client holds the lock, and the end of its lease.
     std::int64_t fence = 0;
     redis::detail::local_time expires{};

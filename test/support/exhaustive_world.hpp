@@ -132,7 +132,7 @@ private:
     void time_is_up(exhaustive_state& at, const exhaustive_step& step);
     void disturb(exhaustive_state& at, std::size_t index);
     void note_deed(exhaustive_state& at, const redis_store& before,
-                   const redis::detail::command& what, const redis::detail::standing& told);
+                   const redis::detail::command& what, const redis::detail::script_answer& told);
     void drop_deeds(exhaustive_state& at, std::size_t index);
     void note_sleepers(exhaustive_state& at, const redis_store& before);
     void note_woken(exhaustive_state& at);
@@ -155,7 +155,7 @@ private:
     void note_release(exhaustive_state& at, const redis_store& before, redis::detail::operation op);
     void check_grant(exhaustive_state& at, const redis_store& before, redis::detail::operation op);
     void check_handed_on(const exhaustive_state& at,
-                         const std::vector<redis::detail::standing>& told);
+                         const std::vector<redis::detail::script_answer>& told);
     void check_order(exhaustive_state& at, const redis_store& before, const section& winner,
                      redis::detail::operation op);
     void note_known_place(section& each, const connection& line) const;

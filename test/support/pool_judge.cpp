@@ -15,7 +15,7 @@ namespace turnstile::test {
 using redis::detail::operation;
 using redis::detail::parse_waiter_id;
 using redis::detail::release_result;
-using redis::detail::standing;
+using redis::detail::script_answer;
 using redis::detail::waiter_id;
 
 namespace {
@@ -255,17 +255,19 @@ void pool_judge::check_account(pool& each, const contents& after, const executed
     {
         const std::int64_t units = number(script.what.arguments[2]);
         const std::string& name = script.what.arguments[3];
-        const auto said = script.told[0].said;
-        if (said == standing::status::ok && after.outside == expected - units && units != 0)
+        const auto said = script.told[0].status;
+        if (said == script_answer::status_code::ok && after.outside == expected - units &&
+            units != 0)
         {
             if (!each.calls.insert(name).second)
                 violate("units were added twice by " + name);
             each.added += units;
             expected -= units;
         }
-        else if (said == standing::status::ok && each.forgot_at < 0 && !each.calls.contains(name))
+        else if (said == script_answer::status_code::ok && each.forgot_at < 0 &&
+                 !each.calls.contains(name))
             violate("units were not added by " + name + " though it was said");
-        else if (said == standing::status::excess && each.seen.outside >= units)
+        else if (said == script_answer::status_code::excess && each.seen.outside >= units)
             violate("units were refused that were outside");
     }
     if (after.outside != expected)
@@ -296,7 +298,7 @@ void pool_judge::check_contents(pool& each, const contents& after, const execute
         return;
     if (!fits(after.held, after.outside, 0))
         violate("there are more units than the capacity");
-    const bool more = std::ranges::any_of(script.told, &standing::more);
+    const bool more = std::ranges::any_of(script.told, &script_answer::more);
     if (!after.queue.empty() && !more && fits(after.held, after.outside, after.first))
         violate("the first of the queue fits, and waits");
 }
@@ -334,8 +336,8 @@ void pool_judge::clock_stepped(std::int64_t by, time now)
 
 // --- the clients --------------------------------------------------------------------------------
 
-void pool_judge::begun(std::size_t index, attempt_name who, const redis::detail::demand& wants,
-                       time now)
+void pool_judge::begun(std::size_t index, attempt_name who,
+                       const redis::detail::lock_request& wants, time now)
 {
     pools_[index].wishes[who] = {wants, now};
 }
@@ -439,12 +441,12 @@ void pool_judge::taken(std::size_t index, attempt_name who)
 void pool_judge::check_rest(const redis_store& store)
 {
     // A pool that is kept keeps its waiters and holders, too.
-    std::size_t kept = 0;
+    std::size_t contribution_renewed = 0;
     for (std::size_t i = 0; i < keys_.size(); ++i)
         if (outside(store, i) != shape_.outside)
             for (const char* part : {"", "{queue}", "{holders}"})
-                kept += store.exists(keys_[i][0] + part) ? 1 : 0;
-    if (store.key_count() != kept)
+                contribution_renewed += store.exists(keys_[i][0] + part) ? 1 : 0;
+    if (store.key_count() != contribution_renewed)
         violate("keys are left");
 }
 

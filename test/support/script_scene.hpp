@@ -101,7 +101,7 @@ public:
     }
     /// Releases the lock, and waits on a condition under the id @p sleeper, if there is one.
     words leave(const std::string& id, std::int64_t fence, const std::string& sleeper = "",
-                const words& signals = {}, const words& fields = {})
+                const words& notifications = {}, const words& fields = {})
     {
         words arguments{"w:",
                         id,
@@ -112,23 +112,23 @@ public:
                         idle,
                         sleeper,
                         condition,
-                        std::to_string(signals.size() / 2)};
-        arguments.insert(arguments.end(), signals.begin(), signals.end());
+                        std::to_string(notifications.size() / 2)};
+        arguments.insert(arguments.end(), notifications.begin(), notifications.end());
         arguments.insert(arguments.end(), fields.begin(), fields.end());
-        return run("leave", arguments);
+        return run("commit", arguments);
     }
     /// Renews a contribution for this many milliseconds, or ends it.
     words keep(const std::string& record, const std::string& span)
     {
-        return run("keep", {"w:", record, span, lease, claim, idle});
+        return run("contributions", {"w:", record, span, lease, claim, idle});
     }
-    words signal(const std::string& whom = "one", const std::string& newest = "")
+    words notify(const std::string& whom = "one", const std::string& newest = "")
     {
-        return run("signal", {"w:", condition, whom, lease, claim, idle, newest});
+        return run("notify", {"w:", condition, whom, lease, claim, idle, newest});
     }
     words wake(const std::string& ids, const std::string& id)
     {
-        return run("wake", {"w:", ids, id, lease, claim, idle, condition});
+        return run("requeue", {"w:", ids, id, lease, claim, idle, condition});
     }
 
     /// Breaks the lock of the holder with this fencing token, or of any holder.

@@ -35,8 +35,8 @@ void simulation_world::disturb(std::size_t index, attempt_id id)
     const bool all = chance(30);
     log("client ", index, ": signals ", all ? "all" : "one", " of lock ", lock);
     const call_id call =
-        machine(index).signal(local(who), who.locks[lock], simulated_condition, all);
-    who.calls.emplace(call, std::pair(lock, inquiry::signal_one));
+        machine(index).notify(local(who), who.locks[lock], simulated_condition, all);
+    who.calls.emplace(call, std::pair(lock, call_kind::notify_one));
 }
 
 void simulation_world::put_or_take(std::size_t index, attempt_id id)
@@ -45,15 +45,15 @@ void simulation_world::put_or_take(std::size_t index, attempt_id id)
     section& each = who.sections.at(id);
     if (each.at != stage::holding)
         return;
-    farewell last_words;
+    commit_request section_changes;
     if (each.role == task::producer)
-        last_words.signals.emplace_back(simulated_condition, chance(20));
+        section_changes.notifications.emplace_back(simulated_condition, chance(20));
     log("client ", index, each.role == task::producer ? ": puts one by ." : ": takes one by .", id);
     deeds_[{who.nonce, id}] = {each.lock, each.role == task::producer ? 1 : -1};
     each.at = stage::releasing;
     judge_->gone(each.lock, {who.nonce, id});
-    change(index, id, last_words);
-    machine(index).release(local(who), id, std::move(last_words));
+    change(index, id, section_changes);
+    machine(index).release(local(who), id, std::move(section_changes));
 }
 
 void simulation_world::sleep(std::size_t index, attempt_id id)
@@ -64,10 +64,10 @@ void simulation_world::sleep(std::size_t index, attempt_id id)
         return;
     each.at = stage::releasing;
     judge_->gone(each.lock, {who.nonce, id});
-    farewell last_words;
-    last_words.condition = simulated_condition;
-    change(index, id, last_words);
-    const attempt_id sleeper = machine(index).release(local(who), id, std::move(last_words));
+    commit_request section_changes;
+    section_changes.condition = simulated_condition;
+    change(index, id, section_changes);
+    const attempt_id sleeper = machine(index).release(local(who), id, std::move(section_changes));
     log("client ", index, ": .", id, " goes to sleep as .", sleeper);
     if (sleeper == 0)
         return;
@@ -89,14 +89,14 @@ void simulation_world::wake(std::size_t index, attempt_id id)
     if (who.sections.at(id).at != stage::waiting)
         return;
     log("client ", index, ": wakes .", id);
-    machine(index).wake(local(who), id);
+    machine(index).end_wait(local(who), id);
 }
 
 /// The server has executed the end of a critical section, so its effect happens, once.
-void simulation_world::note_deed(const command& what, const standing& told)
+void simulation_world::note_deed(const command& what, const script_answer& told)
 {
-    if ((what.op != operation::release && what.op != operation::leave) ||
-        told.said != standing::status::released)
+    if ((what.op != operation::release && what.op != operation::commit) ||
+        told.status != script_answer::status_code::released)
         return;
     const auto id = parse_waiter_id(what.arguments[1]);
     const auto found = id ? deeds_.find({id->nonce, id->sequence}) : deeds_.end();

@@ -125,9 +125,10 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
             arrived.claim = 0;
 
     // A critical section whose commit is rejected releases the lock as well, and reports that it was lost.
-    const bool releases = op == operation::release ||
-                          (op == operation::leave &&
-                           script.told.front().said == redis::detail::standing::status::released);
+    const bool releases =
+        op == operation::release ||
+        (op == operation::commit &&
+         script.told.front().status == redis::detail::script_answer::status_code::released);
     if (each.fence != 0 && !each.owner.empty() && (fence != each.fence || owner.empty()) &&
         releases)
     {

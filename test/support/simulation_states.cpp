@@ -73,7 +73,7 @@ proposal simulation_world::random_proposal()
     for (const char* field : {"n", chance(50) ? "a" : "b"})
         result.steps.push_back({"add", field, "=1", "=0", "-1000000", "1000000"});
     if (options_.conditions && chance(30))
-        result.signals.emplace_back(simulated_condition, false);
+        result.notifications.emplace_back(simulated_condition, false);
     return result;
 }
 
@@ -93,7 +93,7 @@ void simulation_world::check_grant(std::size_t index, const granted& got)
 }
 
 /// Adds the changes of the state to a commit.
-void simulation_world::change(std::size_t index, attempt_id id, farewell& words)
+void simulation_world::change(std::size_t index, attempt_id id, commit_request& words)
 {
     client& who = clients_[index];
     section& each = who.sections.at(id);
@@ -117,17 +117,17 @@ void simulation_world::change(std::size_t index, attempt_id id, farewell& words)
     {
         log("client ", index, ": takes contribution ", mine->first, " back by .", id);
         mine->second.freed_by = id;
-        words.freed.push_back({mine->first, mine->second.record});
-        words.signals.emplace_back(simulated_absence, true);
+        words.withdrawn.push_back({mine->first, mine->second.record});
+        words.notifications.emplace_back(simulated_absence, true);
         changed["p"] = number_of(each.state, "p") - 1;
     }
     else if (now_ < 9 * lease_ && chance(40))
     {
-        const bond_name name =
-            machine(index).bind(who.locks[each.lock], {"p", 1, simulated_absence});
+        const contribution_name name =
+            machine(index).contribute(who.locks[each.lock], {"p", 1, simulated_absence});
         log("client ", index, ": makes contribution ", name.id, " by .", id);
         who.bonds[name.id] = {each.lock, name.record, {}, 0};
-        words.bound.push_back(name);
+        words.contributed.push_back(name);
         changed["p"] = number_of(each.state, "p") + 1;
     }
     for (const auto& [field, value] : changed)
@@ -135,10 +135,10 @@ void simulation_world::change(std::size_t index, attempt_id id, farewell& words)
     changes_[{who.nonce, id}] = each.lock;
 }
 
-void simulation_world::on_kept(std::size_t index, const kept& what)
+void simulation_world::on_kept(std::size_t index, const contribution_renewed& what)
 {
     client& who = clients_[index];
-    if (const auto found = who.bonds.find(what.bond); found != who.bonds.end())
+    if (const auto found = who.bonds.find(what.contribution); found != who.bonds.end())
         found->second.expires = what.expires;
 }
 
@@ -146,11 +146,11 @@ void simulation_world::on_transacted(std::size_t index, const transacted& what)
 {
     client& who = clients_[index];
     who.sections.at(what.attempt).at = stage::ended;
-    log("client ", index, what.carried_out ? ": has carried out ." : ": has not carried out .",
+    log("client ", index, what.executed ? ": has carried out ." : ": has not carried out .",
         what.attempt);
-    if (what.carried_out != changed_.contains({who.nonce, what.attempt}) && !has_forgotten_)
+    if (what.executed != changed_.contains({who.nonce, what.attempt}) && !has_forgotten_)
         judge_->violate("a transaction is not what its client was told");
-    if (!what.carried_out)
+    if (!what.executed)
         denied_.insert({who.nonce, what.attempt});
 }
 
@@ -160,7 +160,7 @@ void simulation_world::note_end(std::size_t index, attempt_id id, release_result
     client& who = clients_[index];
     if (result == release_result::lost && changed_.contains({who.nonce, id}) && !has_forgotten_)
         judge_->violate("a section counts whose client was told that it does not");
-    for (auto& [bond, each] : who.bonds)
+    for (auto& [number, each] : who.bonds)
         if (each.freed_by == id)
             each.freed_by = 0;
 }
@@ -180,7 +180,7 @@ void simulation_world::end_contributions()
                                     {
                                         if (one.second.freed_by != 0)
                                             return false;
-                                        machine(index).unbind(local(who), one.first);
+                                        machine(index).undo_contribution(local(who), one.first);
                                         return true;
                                     });
                   });
@@ -223,7 +223,7 @@ simulation_world::state_before simulation_world::look_at_state(std::size_t lock)
 
 /// Checks the effects of a script on a state.
 void simulation_world::check_state(const state_before& before, const command& what,
-                                   const standing& told)
+                                   const script_answer& told)
 {
     const field_map state = state_of(before.lock);
     const std::int64_t n = number_of(state, "n");
@@ -249,17 +249,17 @@ void simulation_world::check_state(const state_before& before, const command& wh
         return id ? attempt_name{id->nonce, id->sequence} : attempt_name();
     };
     // A repeated transaction that is too late gets the earlier result of its attempt.
-    if (told.said == standing::status::released && what.op == operation::transact &&
+    if (told.status == script_answer::status_code::released && what.op == operation::transact &&
         number_in(told.extra) > before.fence)
         counts(name_in(what.arguments[1]), true);
-    if (told.said == standing::status::released && what.op == operation::leave &&
+    if (told.status == script_answer::status_code::released && what.op == operation::commit &&
         changes_.contains(name_in(what.arguments[1])))
         counts(name_in(what.arguments[1]), false);
     // Transactions that have waited.
     for (const std::string& id : simulation_judge::told_in(store_, "released"))
     {
         counts(name_in(id), true);
-        ++result_.carried_out;
+        ++result_.executed;
     }
     if (n != before.changes + changes)
         judge_->violate("the state has been changed " + std::to_string(n - before.changes) +
@@ -271,7 +271,7 @@ void simulation_world::check_state(const state_before& before, const command& wh
         if (!records.contains(record) &&
             std::ranges::find(what.arguments, record) == what.arguments.end())
             for (const client& each : clients_)
-                for (const auto& [bond, one] : each.bonds)
+                for (const auto& [number, one] : each.bonds)
                     if (each.machine && one.record == record && one.expires > local(each))
                         judge_->violate("a contribution has lapsed in which its client believes");
 }

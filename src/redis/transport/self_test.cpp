@@ -78,7 +78,7 @@ void self_test::ask(link& whom, const std::string& channel, std::function<void()
 
 bool self_test::hears(std::string_view payload)
 {
-    heard_ = heard_ || payload == probe_;
+    received_ = received_ || payload == probe_;
     return payload == probe_;
 }
 
