@@ -169,7 +169,8 @@ BOOST_FIXTURE_TEST_CASE(a_lock_that_is_busy_continues_with_each_release, bounded
     BOOST_TEST(highest <= bound);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_signal_is_sent_again_though_the_script_leaves_another_one, bounded_lock)
+BOOST_FIXTURE_TEST_CASE(an_incomplete_notification_is_repeated_although_another_one_is_deferred,
+                        bounded_lock)
 {
     const std::string first = std::exchange(condition, "e");
     sleep("a#1.1", "a#1.2");
@@ -207,7 +208,7 @@ BOOST_FIXTURE_TEST_CASE(a_waiter_with_a_pending_notification_does_not_time_out, 
     BOOST_TEST(members("lock{bound}").empty());
 }
 
-BOOST_AUTO_TEST_CASE(each_script_that_finds_the_lock_free_continues_a_signal)
+BOOST_AUTO_TEST_CASE(each_script_that_finds_the_lock_free_continues_a_notification)
 {
     const std::vector<std::function<void(bounded_lock&)>> scripts{
         [](bounded_lock& lock) { lock.cancel("b#1.9"); }, [](bounded_lock& lock)
@@ -233,7 +234,7 @@ BOOST_AUTO_TEST_CASE(each_script_that_finds_the_lock_free_continues_a_signal)
 
 // --- transactions and contributions -------------------------------------------------------------
 
-BOOST_FIXTURE_TEST_CASE(transactions_that_signal_many_are_carried_out_in_several_steps,
+BOOST_FIXTURE_TEST_CASE(transactions_that_notify_many_are_executed_in_several_steps,
                         bounded_monitor)
 {
     acquire("d#1.1");
@@ -252,7 +253,7 @@ BOOST_FIXTURE_TEST_CASE(transactions_that_signal_many_are_carried_out_in_several
     BOOST_TEST(!store.exists("lock{bound}"));
 }
 
-BOOST_FIXTURE_TEST_CASE(long_transactions_are_carried_out_in_several_steps, bounded_monitor)
+BOOST_FIXTURE_TEST_CASE(long_transactions_are_executed_in_several_steps, bounded_monitor)
 {
     words steps;
     for (int i = 0; i < 100; ++i)
@@ -410,7 +411,7 @@ BOOST_FIXTURE_TEST_CASE(a_batch_of_pools_looks_at_no_more_than_one_pool, bounded
     }
 }
 
-BOOST_FIXTURE_TEST_CASE(a_new_capacity_tells_the_first_waiters_and_others_in_their_turn,
+BOOST_FIXTURE_TEST_CASE(a_new_capacity_rejects_the_first_waiters_at_once_and_others_in_their_turn,
                         bounded_pool)
 {
     acquire("d#1.1", 3);

@@ -56,7 +56,7 @@ struct sleepers_scene : script_scene
 
 BOOST_FIXTURE_TEST_SUITE(redis_condition_scripts, sleepers_scene)
 
-BOOST_AUTO_TEST_CASE(leave_releases_the_lock_and_waits)
+BOOST_AUTO_TEST_CASE(commit_releases_the_lock_and_waits)
 {
     TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
     BOOST_TEST(owner() == "d#1.1");
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(leave_releases_the_lock_and_waits)
     BOOST_TEST(owner() == "a#1.3");
 }
 
-BOOST_AUTO_TEST_CASE(leave_by_another_client_changes_nothing)
+BOOST_AUTO_TEST_CASE(commit_by_another_client_changes_nothing)
 {
     keys.emplace_back("state");
     const std::int64_t mine = fence();
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(leave_by_another_client_changes_nothing)
     TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(leave_commits_notifies_and_hands_the_lock_over)
+BOOST_AUTO_TEST_CASE(commit_writes_notifies_and_hands_the_lock_over)
 {
     keys.emplace_back("state");
     store.run(words{"HSET", "state", "old", "x", "kept", "y"});
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(leave_commits_notifies_and_hands_the_lock_over)
     TEST_WORDS(this->told(), "w:a#1 grant a#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(leave_notifies_others_before_it_waits)
+BOOST_AUTO_TEST_CASE(commit_notifies_others_before_it_waits)
 {
     leave("d#1.1", fence(), "d#1.2", {condition, "all"});
     TEST_WORDS(sleepers(), "d#1.2");
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(leave_notifies_others_before_it_waits)
     TEST_WORDS(queue(), "b#1.2", "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(leave_notifies_several_conditions)
+BOOST_AUTO_TEST_CASE(commit_notifies_several_conditions)
 {
     condition = "other";
     leave("d#1.1", fence(), "d#1.2");
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(leave_notifies_several_conditions)
     TEST_WORDS(queue(), "d#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(leave_reports_that_more_waiters_are_to_be_notified)
+BOOST_AUTO_TEST_CASE(commit_reports_that_more_waiters_are_to_be_notified)
 {
     add_sleepers(600);
     BOOST_TEST(leave("d#1.1", fence(), "", {condition, "all", "other", "all"})[5] == "1");
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(leave_reports_that_more_waiters_are_to_be_notified)
     BOOST_TEST(queue().size() == 511U);
 }
 
-BOOST_AUTO_TEST_CASE(late_leave_ends_an_expired_grant)
+BOOST_AUTO_TEST_CASE(late_commit_ends_an_expired_grant)
 {
     const std::int64_t former = fence();
     release("d#1.1", former, "s");
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(late_leave_ends_an_expired_grant)
     BOOST_TEST(owner() == "a#1.3");
 }
 
-BOOST_AUTO_TEST_CASE(signal_moves_the_first_to_the_end_of_the_queue)
+BOOST_AUTO_TEST_CASE(notify_moves_the_first_waiter_to_the_end_of_the_queue)
 {
     acquire("d#1.5");
     const words told = notify();
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(signal_moves_the_first_to_the_end_of_the_queue)
     TEST_WORDS(this->told());
 }
 
-BOOST_AUTO_TEST_CASE(signal_skips_disconnected_waiters)
+BOOST_AUTO_TEST_CASE(notify_skips_disconnected_waiters)
 {
     store.subscribers["w:a#1"] = 0;
     notify();
@@ -159,14 +159,14 @@ BOOST_AUTO_TEST_CASE(signal_skips_disconnected_waiters)
     TEST_WORDS(sleepers(), "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(signal_all_moves_all_in_order)
+BOOST_AUTO_TEST_CASE(notify_all_moves_all_in_order)
 {
     BOOST_TEST(notify("all")[5] == "0");
     TEST_WORDS(queue(), "a#1.2", "b#1.2", "c#1.2");
     TEST_WORDS(sleepers());
 }
 
-BOOST_AUTO_TEST_CASE(signal_all_moves_a_limited_number_at_once)
+BOOST_AUTO_TEST_CASE(notify_all_moves_a_limited_number_at_once)
 {
     add_sleepers(600);
     BOOST_TEST(notify("all")[5] == "1");
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(signal_all_moves_a_limited_number_at_once)
     BOOST_TEST(queue().size() == 603U);
 }
 
-BOOST_AUTO_TEST_CASE(signal_grants_a_free_lock)
+BOOST_AUTO_TEST_CASE(notify_grants_a_free_lock)
 {
     release("d#1.1", fence(), "s");
     notify();
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(signal_grants_a_free_lock)
     TEST_WORDS(told(), "w:a#1 grant a#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(signal_ends_an_expired_grant)
+BOOST_AUTO_TEST_CASE(notify_ends_an_expired_grant)
 {
     pass(5s);
     notify();
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(notification_passes_to_the_next_waiter_although_the_state_w
     BOOST_TEST(owner() == "b#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(signal_without_waiters_leaves_nothing)
+BOOST_AUTO_TEST_CASE(notify_without_waiters_creates_no_key)
 {
     condition = "other";
     notify();
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_keeps_its_position_over_a_reconnect
     BOOST_TEST(nudge("b#1.2")[0] == "gone");
 }
 
-BOOST_AUTO_TEST_CASE(wake_moves_a_waiter_without_a_notification)
+BOOST_AUTO_TEST_CASE(end_wait_moves_a_waiter_without_a_notification)
 {
     BOOST_TEST(wake("b#1.2", "b#1.2")[6] == "1");
     TEST_WORDS(queue(), "b#1.2");
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(wake_moves_a_waiter_without_a_notification)
     BOOST_TEST(wake("a#1.2", "a#1.2")[6] == "");
 }
 
-BOOST_AUTO_TEST_CASE(wake_gets_a_free_lock)
+BOOST_AUTO_TEST_CASE(end_wait_is_granted_a_free_lock)
 {
     release("d#1.1", fence(), "s");
     const words told = wake("b#1.2", "b#1.2");
@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(wake_gets_a_free_lock)
     TEST_WORDS(this->told());
 }
 
-BOOST_AUTO_TEST_CASE(wake_finds_a_waiter_by_any_of_its_ids)
+BOOST_AUTO_TEST_CASE(end_wait_finds_a_waiter_by_any_of_its_ids)
 {
     store.subscribers["w:b#3"] = 1;
     resync("b#1.2", "b#2.2");
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_CASE(wake_finds_a_waiter_by_any_of_its_ids)
     TEST_WORDS(sleepers(), "a#1.2", "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(wake_ends_an_expired_grant)
+BOOST_AUTO_TEST_CASE(end_wait_ends_an_expired_grant)
 {
     pass(5s);
     BOOST_TEST(wake("b#1.2", "b#1.2")[0] == "own");

@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(an_undone_contribution_cannot_be_withdrawn)
     BOOST_TEST(owner() == "");
 }
 
-BOOST_AUTO_TEST_CASE(keep_renews_a_contribution)
+BOOST_AUTO_TEST_CASE(renew_contributions_renews_a_contribution)
 {
     contribute("a#1.1", mine, "1");
     pass(10s);
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(keep_renews_a_contribution)
     BOOST_TEST(bound().size() <= 1U);
 }
 
-BOOST_AUTO_TEST_CASE(keep_renews_contributions_of_several_locks)
+BOOST_AUTO_TEST_CASE(renew_contributions_renews_contributions_of_several_locks)
 {
     contribute("a#1.1", mine, "1");
     keys = {"lock2", "state2"};
@@ -434,7 +434,7 @@ BOOST_AUTO_TEST_CASE(a_deleted_record_does_no_harm)
     BOOST_TEST(field("flags") == "c");
 }
 
-BOOST_AUTO_TEST_CASE(many_are_undone_and_many_are_woken_in_several_steps)
+BOOST_AUTO_TEST_CASE(many_contributions_are_undone_and_many_waiters_notified_in_several_steps)
 {
     acquire("a#1.1");
     words all;

@@ -185,7 +185,7 @@ const std::vector<world>& worlds()
     return list;
 }
 
-BOOST_DATA_TEST_CASE(no_promise_can_be_broken, worlds())
+BOOST_DATA_TEST_CASE(no_history_breaks_a_promise, worlds())
 {
     if (!is_worth_it(sample.how_large))
         return;
@@ -310,7 +310,7 @@ const std::vector<safeguard>& all_safeguards()
 }
 
 // The search finds a broken promise for each missing safeguard.
-BOOST_DATA_TEST_CASE(a_missing_safeguard_is_found, all_safeguards())
+BOOST_DATA_TEST_CASE(a_disabled_safeguard_breaks_a_promise, all_safeguards())
 {
     if (!is_worth_it(sample.how_large))
         return;

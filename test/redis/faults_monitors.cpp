@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(reply_to_a_transaction_lost_and_the_transaction_repeated)
 }
 // The test above fails without the slot, by which the server knows the transaction.
 
-BOOST_AUTO_TEST_CASE(reply_to_a_wait_lost_and_the_sleeper_notified_meanwhile)
+BOOST_AUTO_TEST_CASE(reply_to_a_wait_lost_and_the_waiter_notified_meanwhile)
 {
     run(
         [this]() -> task
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(reply_to_a_wait_lost_and_the_sleeper_notified_meanwhile)
 
 // --- disconnected condition waiters ---------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(connection_killed_while_asleep)
+BOOST_AUTO_TEST_CASE(connection_killed_during_a_wait)
 {
     run(
         [this]() -> task
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(connection_killed_while_asleep)
 }
 // The test above fails without the resync of condition waiters.
 
-BOOST_AUTO_TEST_CASE(notified_and_dead_before_it_owns_the_lock)
+BOOST_AUTO_TEST_CASE(a_notified_waiter_crashes_before_its_grant)
 {
     run(
         [this]() -> task
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(notified_and_dead_before_it_owns_the_lock)
 // The test above fails if the server does not check that a waiter listens, and if resync does not resume the waiter
 // that was skipped.
 
-BOOST_FIXTURE_TEST_CASE(owner_of_a_signal_away_until_its_lease_has_ended, lease_scene)
+BOOST_FIXTURE_TEST_CASE(a_notified_holder_is_disconnected_until_its_lease_has_expired, lease_scene)
 {
     redis::session expiring_one(context, brief(proxy.url()), redis::session_thread::own);
     monitor its(expiring_one, "room");
@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
 }
 // The test above fails if the client does not load a script again after NOSCRIPT.
 
-BOOST_AUTO_TEST_CASE(restart_with_empty_memory_in_a_section_and_while_asleep)
+BOOST_AUTO_TEST_CASE(restart_with_empty_memory_in_a_section_and_during_a_wait)
 {
     const std::string run_id = server.run_id();
     run(

@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(release_reply_lost_and_repeated)
 }
 // The test above fails if the pool does not remember the last result of each slot.
 
-BOOST_AUTO_TEST_CASE(part_given_back_and_the_reply_lost)
+BOOST_AUTO_TEST_CASE(reply_to_a_partial_release_lost)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
@@ -332,7 +332,7 @@ BOOST_AUTO_TEST_CASE(connections_killed)
 }
 // The test above fails if resync does not rename the ids of the old connection.
 
-BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_away_has_its_place_again)
+BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_its_position)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());

@@ -62,7 +62,7 @@ struct deaf_taker
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_heard_of_its_grant)
+BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_received_its_grant)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_heard_of_its_grant)
 }
 // The test above fails if units are taken at the grant, and not claimed first.
 
-BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_was_told_that_it_has_taken)
+BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_received_the_confirmation)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(takers_sigkilled_at_any_moment)
 // The test above fails without the claim, and if the release that leaves units outside does not count them in
 // the same script.
 
-BOOST_AUTO_TEST_CASE(adder_sigkilled_before_it_was_told)
+BOOST_AUTO_TEST_CASE(adder_sigkilled_before_it_received_the_confirmation)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(reply_to_an_addition_lost)
 }
 // The test above fails if a V has no name, or if the pool does not remember it.
 
-BOOST_AUTO_TEST_CASE(restart_with_aof_knows_what_was_taken_and_added)
+BOOST_AUTO_TEST_CASE(restart_with_aof_preserves_taken_and_added_units)
 {
     redis_server server({"--appendonly", "yes", "--appendfsync", "always"});
     tcp_proxy proxy(server.port());

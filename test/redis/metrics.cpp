@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(round_trips_and_waits_are_counted_by_the_client)
     BOOST_TEST((client.only<turnstile::redis::detail::granted>().received_at == received_at));
 }
 
-BOOST_AUTO_TEST_CASE(who_gives_up_has_not_waited_for_a_lock)
+BOOST_AUTO_TEST_CASE(a_cancelled_wait_is_not_counted)
 {
     driven_client client;
     client.connect();
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(who_gives_up_has_not_waited_for_a_lock)
     BOOST_TEST(client.machine.counters().round_trip.count == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(a_session_tells_how_long_things_took)
+BOOST_AUTO_TEST_CASE(a_session_reports_latencies)
 {
     const redis_server server;
     boost::asio::io_context context;

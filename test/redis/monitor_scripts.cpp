@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_learns_its_position)
     BOOST_TEST(acquire("d#1.1", "try")[6] == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_state_can_be_empty_or_hold_any_bytes)
+BOOST_AUTO_TEST_CASE(a_state_can_be_empty_or_contain_any_bytes)
 {
     using namespace std::string_literals;
     store.run(words{"DEL", "state"});
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(the_grant_after_a_transaction_s_notification_contains_the_s
     BOOST_TEST(carried() == "=1:n2:14");
 }
 
-BOOST_AUTO_TEST_CASE(a_large_state_is_left_to_a_question)
+BOOST_AUTO_TEST_CASE(a_large_state_is_left_to_fetch)
 {
     const std::size_t largest = 4096 - std::string("1:n4090:").size();
     for (const std::size_t size : {largest, largest + 1})
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_lock_is_handed_over_although_its_state_is_damaged)
     BOOST_TEST(carried() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_message_may_be_followed_by_a_question_for_the_state)
+BOOST_AUTO_TEST_CASE(fetch_returns_the_state_after_a_message)
 {
     acquire("a#1.1");
     acquire("b#1.1");

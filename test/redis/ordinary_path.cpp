@@ -254,7 +254,7 @@ std::string contents(redis_store store)
     return text.str();
 }
 
-BOOST_AUTO_TEST_CASE(the_ordinary_path_does_what_the_full_one_does)
+BOOST_AUTO_TEST_CASE(the_ordinary_path_has_the_effects_of_the_full_one)
 {
     script_engine with_path;
     script_engine without_path(without::ordinary_paths());

@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(every_status)
     }
 }
 
-BOOST_AUTO_TEST_CASE(replies_that_are_none)
+BOOST_AUTO_TEST_CASE(malformed_replies_are_rejected)
 {
     const std::vector<std::string> good{"own", "1", "2", "3", "4", "1"};
     const auto parses = [](const std::vector<std::string>& words, std::size_t size)
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(an_answer_with_contributions)
         BOOST_TEST(!parse_answers(std::vector<std::string>{wrong}), wrong);
 }
 
-BOOST_AUTO_TEST_CASE(one_reply_of_several_that_is_none_counts_as_damaged)
+BOOST_AUTO_TEST_CASE(a_malformed_reply_among_several_counts_as_damaged)
 {
     for (const char* wrong :
          {"own 1 2", "own 1 1.5 3", "own 1 -2 3", "own 1 9999999999999999 3", ""})
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(unknown_words_at_the_end_of_a_message_are_ignored)
     BOOST_TEST(parse_message("unmet abc#1.2+ 3 5 =").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(messages_that_are_none)
+BOOST_AUTO_TEST_CASE(malformed_messages_are_ignored)
 {
     for (const std::string_view text : {"",
                                         " ",

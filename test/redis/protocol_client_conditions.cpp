@@ -55,7 +55,7 @@ public:
 
 BOOST_AUTO_TEST_SUITE(redis_protocol_client_conditions)
 
-BOOST_AUTO_TEST_CASE(one_command_leaves_and_goes_to_sleep)
+BOOST_AUTO_TEST_CASE(one_command_commits_and_starts_a_wait)
 {
     driven_client client;
     client.connect();
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(one_command_leaves_and_goes_to_sleep)
     BOOST_TEST(client.events.empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_section_says_what_it_has_changed)
+BOOST_AUTO_TEST_CASE(a_commit_contains_the_changed_fields)
 {
     redis::detail::lease_options options;
     options.state = "state";
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_section_says_what_it_has_changed)
     BOOST_TEST(said == expected, boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(a_section_leaves_signals_to_the_server)
+BOOST_AUTO_TEST_CASE(a_commit_contains_the_notifications)
 {
     driven_client client;
     client.connect();
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_section_leaves_signals_to_the_server)
     BOOST_TEST(client.sent() == "nudge");
 }
 
-BOOST_AUTO_TEST_CASE(a_message_ends_the_sleep)
+BOOST_AUTO_TEST_CASE(a_message_ends_the_wait)
 {
     sleeping_client client;
     client.receive(client.grant(client.id, second_fence, 4s));
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_message_ends_the_sleep)
     BOOST_TEST(!got.unnotified);
 }
 
-BOOST_AUTO_TEST_CASE(a_grant_that_is_faster_than_the_answer_waits_for_it)
+BOOST_AUTO_TEST_CASE(a_grant_before_the_answer_waits_for_it)
 {
     driven_client client;
     client.connect();
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_is_faster_than_the_answer_waits_for_it)
     BOOST_TEST(client.machine.holds(sleeper));
 }
 
-BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_does_not_sleep)
+BOOST_AUTO_TEST_CASE(a_holder_that_lost_the_lock_does_not_wait)
 {
     driven_client client;
     client.connect();
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_does_not_sleep)
     BOOST_TEST(client.sleep(late) == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(who_sleeps_asks_once_in_a_lease)
+BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_one_nudge_per_lease)
 {
     sleeping_client client;
     client.pass(14900ms);
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_asks_once_in_a_lease)
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(of_those_who_sleep_the_first_one_asks)
+BOOST_AUTO_TEST_CASE(the_first_waiter_of_a_condition_sends_the_nudge)
 {
     sleeping_client client;
     const attempt_id other = client.sleep(client.hold(second_fence));
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(of_those_who_sleep_the_first_one_asks)
     BOOST_TEST(client.commands[0].arguments.at(1) == client.driven_client::id(other));
 }
 
-BOOST_AUTO_TEST_CASE(who_was_moved_asks_when_the_lease_of_the_owner_ends)
+BOOST_AUTO_TEST_CASE(a_notified_waiter_sends_a_nudge_when_the_lease_of_the_holder_ends)
 {
     sleeping_client client;
     client.pass(15100ms);
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(who_was_moved_asks_when_the_lease_of_the_owner_ends)
     BOOST_TEST(client.sent() == "nudge");
 }
 
-BOOST_AUTO_TEST_CASE(who_was_forgotten_waits_for_the_lock_at_the_end_of_the_queue)
+BOOST_AUTO_TEST_CASE(a_forgotten_waiter_enters_the_queue_at_its_end)
 {
     sleeping_client client;
     client.pass(15100ms);
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(who_was_forgotten_waits_for_the_lock_at_the_end_of_the_queu
     BOOST_TEST(!client.only<granted>().unnotified);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_woken_waits_for_the_lock)
+BOOST_AUTO_TEST_CASE(ending_a_wait_enters_the_queue_of_the_lock)
 {
     sleeping_client client;
     client.end_wait(client.id);
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(who_is_woken_waits_for_the_lock)
     BOOST_TEST(client.only<granted>().unnotified);
 }
 
-BOOST_AUTO_TEST_CASE(a_grant_that_is_faster_than_the_answer_to_a_wake_waits_for_it)
+BOOST_AUTO_TEST_CASE(a_grant_before_the_answer_to_end_wait_waits_for_it)
 {
     sleeping_client client;
     client.end_wait(client.id);
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_is_faster_than_the_answer_to_a_wake_waits_for_
     BOOST_TEST(client.only<granted>().unnotified);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_cancelled_while_it_is_woken_is_taken_away_afterwards)
+BOOST_AUTO_TEST_CASE(cancelling_during_end_wait_leaves_the_queue_afterwards)
 {
     sleeping_client client;
     client.end_wait(client.id);
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(who_is_cancelled_while_it_is_woken_is_taken_away_afterwards
 }
 
 // The client cannot know whether the server had notified the waiter before it forgot it.
-BOOST_AUTO_TEST_CASE(who_was_forgotten_before_it_is_woken_counts_as_woken)
+BOOST_AUTO_TEST_CASE(a_forgotten_waiter_counts_as_not_notified)
 {
     sleeping_client client;
     client.end_wait(client.id);
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(who_was_forgotten_before_it_is_woken_counts_as_woken)
     BOOST_TEST(client.only<granted>().unnotified);
 }
 
-BOOST_AUTO_TEST_CASE(who_was_signalled_before_is_not_woken)
+BOOST_AUTO_TEST_CASE(a_waiter_notified_before_end_wait_counts_as_notified)
 {
     sleeping_client client;
     client.end_wait(client.id);
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(who_was_signalled_before_is_not_woken)
 }
 
 // The client has to wait for the answer to the wake, since it cannot renew the lease before.
-BOOST_AUTO_TEST_CASE(a_nudge_that_tells_of_a_grant_during_a_wake_does_not_repeat_the_wake)
+BOOST_AUTO_TEST_CASE(a_grant_found_by_a_nudge_does_not_repeat_end_wait)
 {
     sleeping_client client;
     client.pass(16s);
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_nudge_that_tells_of_a_grant_during_a_wake_does_not_repeat
 }
 
 // A timer may fire when the grant is already known.
-BOOST_AUTO_TEST_CASE(who_is_woken_while_it_holds_the_lock_says_nothing)
+BOOST_AUTO_TEST_CASE(end_wait_for_a_holder_sends_nothing)
 {
     sleeping_client client;
     client.receive(client.grant(client.id, second_fence, 4s));
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(who_is_woken_while_it_holds_the_lock_says_nothing)
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_wake_that_comes_before_the_sleep_is_not_lost)
+BOOST_AUTO_TEST_CASE(end_wait_before_the_answer_to_the_commit_is_sent_afterwards)
 {
     driven_client client;
     client.connect();
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_wake_that_comes_before_the_sleep_is_not_lost)
     BOOST_TEST(client.sent() == "requeue");
 }
 
-BOOST_AUTO_TEST_CASE(a_wake_is_repeated_over_the_next_connection)
+BOOST_AUTO_TEST_CASE(end_wait_is_repeated_over_the_next_connection)
 {
     sleeping_client client;
     client.end_wait(client.id);
@@ -301,7 +301,7 @@ BOOST_AUTO_TEST_CASE(a_wake_is_repeated_over_the_next_connection)
 }
 
 // The client asks about the new attempt only when it knows that the attempt exists.
-BOOST_AUTO_TEST_CASE(a_leave_without_an_answer_is_repeated_before_anything_is_said_of_the_sleeper)
+BOOST_AUTO_TEST_CASE(an_unanswered_commit_is_repeated_before_the_resync_of_its_follower)
 {
     driven_client client;
     client.connect();
@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE(a_leave_without_an_answer_is_repeated_before_anything_is_sa
     BOOST_TEST(client.machine.phase_name(sleeper) == "queued");
 }
 
-BOOST_AUTO_TEST_CASE(who_gives_up_before_the_server_has_heard_of_it_does_not_sleep)
+BOOST_AUTO_TEST_CASE(a_wait_cancelled_before_its_commit_is_sent_does_not_start)
 {
     driven_client client;
     client.connect();
@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(who_gives_up_before_the_server_has_heard_of_it_does_not_sle
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_cancelled_is_taken_away_from_the_sleepers)
+BOOST_AUTO_TEST_CASE(a_cancelled_waiter_leaves_its_condition)
 {
     sleeping_client client;
     client.cancel(client.id);
@@ -344,7 +344,7 @@ BOOST_AUTO_TEST_CASE(who_is_cancelled_is_taken_away_from_the_sleepers)
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_cancelled_before_it_sleeps_is_taken_away_afterwards)
+BOOST_AUTO_TEST_CASE(a_wait_cancelled_before_the_answer_is_cancelled_afterwards)
 {
     driven_client client;
     client.connect();
@@ -356,7 +356,7 @@ BOOST_AUTO_TEST_CASE(who_is_cancelled_before_it_sleeps_is_taken_away_afterwards)
 }
 
 // A replica that has missed a notification must not leave a waiter waiting for ever.
-BOOST_AUTO_TEST_CASE(another_server_wakes_who_sleeps)
+BOOST_AUTO_TEST_CASE(another_server_ends_waits_on_conditions)
 {
     sleeping_client client;
     client.disconnect();
@@ -367,7 +367,7 @@ BOOST_AUTO_TEST_CASE(another_server_wakes_who_sleeps)
     BOOST_TEST(!client.only<granted>().unnotified);
 }
 
-BOOST_AUTO_TEST_CASE(another_server_does_not_hide_that_somebody_was_to_be_woken)
+BOOST_AUTO_TEST_CASE(another_server_preserves_a_pending_end_wait)
 {
     sleeping_client client;
     client.end_wait(client.id);
@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(another_server_does_not_hide_that_somebody_was_to_be_woken)
     BOOST_TEST(client.only<granted>().unnotified);
 }
 
-BOOST_AUTO_TEST_CASE(another_connection_to_the_same_server_lets_sleep_on)
+BOOST_AUTO_TEST_CASE(another_connection_to_the_same_server_continues_the_wait)
 {
     sleeping_client client;
     client.disconnect();
@@ -390,7 +390,7 @@ BOOST_AUTO_TEST_CASE(another_connection_to_the_same_server_lets_sleep_on)
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_commit_that_is_refused_gives_the_lock_back_all_the_same)
+BOOST_AUTO_TEST_CASE(a_refused_commit_releases_the_lock_all_the_same)
 {
     driven_client client;
     client.connect();
@@ -408,7 +408,7 @@ BOOST_AUTO_TEST_CASE(a_commit_that_is_refused_gives_the_lock_back_all_the_same)
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_grant_that_is_refused_passes_its_signal_on)
+BOOST_AUTO_TEST_CASE(a_refused_grant_passes_its_notification_to_the_next_waiter)
 {
     sleeping_client client;
     client.receive(client.grant(client.id, driven_client::first_fence, 4s));
@@ -417,7 +417,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_is_refused_passes_its_signal_on)
     BOOST_TEST(client.commands[0].arguments.at(3) == "");
 }
 
-BOOST_AUTO_TEST_CASE(who_loses_the_lock_passes_its_signal_on)
+BOOST_AUTO_TEST_CASE(a_lost_lock_passes_its_notification_to_the_next_waiter)
 {
     driven_client client;
     client.connect();
@@ -428,7 +428,7 @@ BOOST_AUTO_TEST_CASE(who_loses_the_lock_passes_its_signal_on)
     BOOST_TEST(client.commands[0].arguments.at(3) == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_signal_is_a_call)
+BOOST_AUTO_TEST_CASE(a_notification_is_a_call)
 {
     driven_client client;
     client.connect();
@@ -443,7 +443,7 @@ BOOST_AUTO_TEST_CASE(a_signal_is_a_call)
     BOOST_TEST(client.only<called>().call == call);
 }
 
-BOOST_AUTO_TEST_CASE(a_signal_goes_on_until_it_has_passed_all_disconnected_sleepers)
+BOOST_AUTO_TEST_CASE(a_notification_continues_past_all_disconnected_waiters)
 {
     driven_client client;
     client.connect();
@@ -461,7 +461,7 @@ BOOST_AUTO_TEST_CASE(a_signal_goes_on_until_it_has_passed_all_disconnected_sleep
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_signal_for_all_goes_on_until_all_have_got_it)
+BOOST_AUTO_TEST_CASE(a_notification_of_all_continues_until_all_are_notified)
 {
     driven_client client;
     client.connect();

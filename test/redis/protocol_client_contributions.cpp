@@ -87,7 +87,7 @@ private:
 
 BOOST_AUTO_TEST_SUITE(redis_protocol_client_contributions)
 
-BOOST_AUTO_TEST_CASE(a_contribution_goes_with_the_commit)
+BOOST_AUTO_TEST_CASE(a_contribution_is_made_by_the_commit)
 {
     contribution_client client;
     const contribution_name name = client.contribute(client.hold());
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_goes_with_the_commit)
     BOOST_TEST(std::holds_alternative<released>(client.events[1]));
 }
 
-BOOST_AUTO_TEST_CASE(it_is_extended_after_a_third_of_its_lease)
+BOOST_AUTO_TEST_CASE(a_contribution_is_renewed_after_a_third_of_its_lease)
 {
     contribution_client client;
     const contribution_name name = client.make();
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(it_is_extended_after_a_third_of_its_lease)
     BOOST_TEST(client.sent() == "contributions");
 }
 
-BOOST_AUTO_TEST_CASE(those_that_are_due_together_go_together)
+BOOST_AUTO_TEST_CASE(contributions_due_together_are_renewed_together)
 {
     contribution_client client;
     client.make();
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(those_that_are_due_together_go_together)
     BOOST_TEST(client.machine.contribution_count() == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(one_that_is_due_a_little_later_goes_along)
+BOOST_AUTO_TEST_CASE(a_contribution_due_soon_is_renewed_with_the_others)
 {
     contribution_client client;
     client.make();
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_due_a_little_later_goes_along)
     BOOST_TEST(client.commands[0].keys.size() == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_lost_while_the_process_is_stopped_is_ended_once)
+BOOST_AUTO_TEST_CASE(a_contribution_lost_while_the_process_is_stopped_ends_once)
 {
     contribution_client client;
     client.make();
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(what_is_lost_while_the_process_is_stopped_is_ended_once)
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_extended_is_lost_before_the_server_undoes_it)
+BOOST_AUTO_TEST_CASE(an_unrenewed_contribution_is_lost_before_the_server_undoes_it)
 {
     contribution_client client;
     const contribution_name name = client.make();
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_extended_is_lost_before_the_server_undoes_it)
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_has_lost_it_whatever_comes_first)
+BOOST_AUTO_TEST_CASE(after_a_stop_the_loss_is_processed_before_any_answer)
 {
     contribution_client client;
     client.make();
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_has_lost_it_whatever_comes_first
     BOOST_TEST(client.only<contribution_ended>().lost);
 }
 
-BOOST_AUTO_TEST_CASE(a_contribution_is_taken_back)
+BOOST_AUTO_TEST_CASE(a_withdrawal_is_part_of_the_commit)
 {
     contribution_client client;
     const contribution_name name = client.make();
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_is_taken_back)
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(what_was_not_committed_was_not_taken_back)
+BOOST_AUTO_TEST_CASE(a_withdrawal_that_was_not_committed_has_no_effect)
 {
     contribution_client client;
     const contribution_name name = client.make();
@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(what_was_not_committed_was_not_taken_back)
     BOOST_TEST(client.sent() == "contributions");
 }
 
-BOOST_AUTO_TEST_CASE(if_nobody_knows_whether_it_was_taken_back_it_is_not_extended)
+BOOST_AUTO_TEST_CASE(a_contribution_is_not_renewed_after_a_withdrawal_with_unknown_outcome)
 {
     contribution_client client;
     const contribution_name name = client.make();
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(if_nobody_knows_whether_it_was_taken_back_it_is_not_extende
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_section_that_does_not_count_makes_nothing)
+BOOST_AUTO_TEST_CASE(a_contribution_of_a_lost_section_is_lost)
 {
     using status = driven_client::status;
     for (const auto said : {status::lost, status::unknown})
@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(a_commit_whose_answer_was_lost_counts_from_when_it_was_sent
     BOOST_TEST(client.sent() == "contributions");
 }
 
-BOOST_AUTO_TEST_CASE(over_another_connection_it_is_asked_for)
+BOOST_AUTO_TEST_CASE(a_contribution_is_renewed_over_the_next_connection)
 {
     contribution_client client;
     const contribution_name name = client.make();
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(over_another_connection_it_is_asked_for)
     BOOST_TEST(client.only<contribution_ended>().lost);
 }
 
-BOOST_AUTO_TEST_CASE(what_nobody_wants_is_ended)
+BOOST_AUTO_TEST_CASE(a_dropped_contribution_is_undone)
 {
     contribution_client client;
     const contribution_name name = client.make();
@@ -323,7 +323,7 @@ BOOST_AUTO_TEST_CASE(what_nobody_wants_is_ended)
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(what_nobody_wants_any_more_when_it_is_made_is_ended_then)
+BOOST_AUTO_TEST_CASE(a_contribution_dropped_before_its_commit_is_undone_afterwards)
 {
     contribution_client client;
     const contribution_name name = client.contribute(client.hold());
@@ -354,7 +354,7 @@ BOOST_AUTO_TEST_CASE(a_refused_batch_of_contributions_is_divided)
     BOOST_TEST(client.machine.contribution_count() == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(what_ends_while_it_is_extended_is_ended_behind_that)
+BOOST_AUTO_TEST_CASE(a_contribution_dropped_during_a_renewal_is_undone_afterwards)
 {
     contribution_client client;
     const contribution_name name = client.make();
@@ -377,7 +377,7 @@ BOOST_AUTO_TEST_CASE(what_ends_while_it_is_extended_is_ended_behind_that)
     BOOST_TEST(client.machine.contribution_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(without_a_connection_the_server_ends_it_by_itself)
+BOOST_AUTO_TEST_CASE(without_a_connection_the_server_undoes_it_when_the_lease_expires)
 {
     contribution_client client;
     const contribution_name name = client.make();
@@ -391,7 +391,7 @@ BOOST_AUTO_TEST_CASE(without_a_connection_the_server_ends_it_by_itself)
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_refusal_is_followed_by_another_attempt)
+BOOST_AUTO_TEST_CASE(a_refused_renewal_is_repeated)
 {
     contribution_client client;
     client.make();
@@ -419,7 +419,7 @@ BOOST_AUTO_TEST_CASE(a_lock_that_is_closed_stays_until_its_contributions_have_en
 
 // --- waiters on conditions ----------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(who_sleeps_looks_when_a_contribution_may_lapse)
+BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_a_nudge_when_a_contribution_may_expire)
 {
     contribution_client client;
     client.sleep(client.hold());

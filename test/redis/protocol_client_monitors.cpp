@@ -75,7 +75,7 @@ public:
 
 BOOST_AUTO_TEST_SUITE(redis_protocol_client_monitors)
 
-BOOST_AUTO_TEST_CASE(the_answer_that_grants_carries_the_state)
+BOOST_AUTO_TEST_CASE(the_answer_that_grants_contains_the_state)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_state_may_be_empty)
     BOOST_TEST(client.only<granted>().state.empty());
 }
 
-BOOST_AUTO_TEST_CASE(after_a_message_the_state_is_asked_for)
+BOOST_AUTO_TEST_CASE(a_message_without_the_state_is_followed_by_a_fetch)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(after_a_message_the_state_is_asked_for)
     BOOST_TEST(client.commands[0].keys.size() == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(a_message_with_the_state_needs_no_question)
+BOOST_AUTO_TEST_CASE(a_message_with_the_state_needs_no_fetch)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_message_with_the_state_needs_no_question)
     BOOST_TEST(client.sent() == "renew");
 }
 
-BOOST_AUTO_TEST_CASE(a_state_that_comes_too_late_is_asked_for)
+BOOST_AUTO_TEST_CASE(a_state_in_a_late_message_is_fetched_again)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_comes_too_late_is_asked_for)
     BOOST_TEST((client.only<granted>().state == field_map{{"n", "4"}}));
 }
 
-BOOST_AUTO_TEST_CASE(a_message_with_a_state_that_can_not_be_read_is_none)
+BOOST_AUTO_TEST_CASE(a_message_with_an_unreadable_state_is_ignored)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_message_with_a_state_that_can_not_be_read_is_none)
     BOOST_TEST(client.machine.counters().malformed == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(a_message_that_is_faster_than_the_answer_waits_for_it)
+BOOST_AUTO_TEST_CASE(a_message_with_a_state_before_the_answer_waits_for_it)
 {
     for (const bool carries : {false, true})
     {
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_is_too_old_is_confirmed_with_the_state)
     BOOST_TEST((client.only<granted>().state == field_map{{"n", "4"}}));
 }
 
-BOOST_AUTO_TEST_CASE(who_asks_too_late_enters_the_queue_again)
+BOOST_AUTO_TEST_CASE(an_attempt_whose_grant_expired_before_the_fetch_queues_again)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_a_failure)
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(the_state_is_asked_for_over_the_next_connection)
+BOOST_AUTO_TEST_CASE(the_state_is_fetched_over_the_next_connection)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(the_state_is_asked_for_over_the_next_connection)
     BOOST_TEST((client.only<granted>().state == field_map{{"n", "3"}}));
 }
 
-BOOST_AUTO_TEST_CASE(who_gives_up_while_the_state_is_read_gives_the_lock_back)
+BOOST_AUTO_TEST_CASE(cancelling_during_a_fetch_releases_the_lock)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(who_gives_up_while_the_state_is_read_gives_the_lock_back)
     BOOST_TEST(client.sent() == "cancel");
 }
 
-BOOST_AUTO_TEST_CASE(a_state_that_can_not_be_read_is_an_error)
+BOOST_AUTO_TEST_CASE(an_unreadable_state_is_an_error)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_can_not_be_read_is_an_error)
     BOOST_TEST(client.sent() == "fetch");
 }
 
-BOOST_AUTO_TEST_CASE(who_sleeps_is_told_the_state_when_it_wakes)
+BOOST_AUTO_TEST_CASE(a_grant_after_a_wait_contains_the_state)
 {
     monitor_client client;
     const attempt_id sleeper = client.sleep_and_say(client.hold(), true, true);
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_is_told_the_state_when_it_wakes)
     BOOST_TEST((got.state == field_map{{"n", "9"}}));
 }
 
-BOOST_AUTO_TEST_CASE(whoever_hands_the_lock_on_names_the_state)
+BOOST_AUTO_TEST_CASE(every_releasing_script_declares_the_state_key)
 {
     monitor_client client;
     client.sleep_and_say(client.hold(), true, false);
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(whoever_hands_the_lock_on_names_the_state)
     BOOST_TEST(other.commands[0].keys.back() == "state");
 }
 
-BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_has_written_nothing)
+BOOST_AUTO_TEST_CASE(a_lost_commit_has_written_nothing)
 {
     monitor_client client;
     client.sleep_and_say(client.hold(), true, true);
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_has_written_nothing)
     BOOST_TEST((client.failure() == attempt_failure::lost));
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_has_forgotten_can_not_tell_whether_anything_was_written)
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_commit_is_unknown_to_a_server_that_has_forgotten_it)
 {
     for (const bool notifications : {false, true})
     {
@@ -325,7 +325,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_has_forgotten_can_not_tell_whether_anything_w
     BOOST_TEST((quiet.failure() == attempt_failure::lost));
 }
 
-BOOST_AUTO_TEST_CASE(another_server_can_not_tell_whether_anything_was_written)
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_commit_is_unknown_to_another_server)
 {
     monitor_client client;
     client.sleep_and_say(client.hold(), true, true);

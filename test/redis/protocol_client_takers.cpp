@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_refused_capacity_is_not_an_accepted_one)
     BOOST_TEST(commands[0].arguments.back() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_waiter_for_more_than_the_capacity_fails_when_it_is_told)
+BOOST_AUTO_TEST_CASE(a_waiter_for_more_than_the_capacity_fails_on_the_message)
 {
     const attempt_id id = wait(7);
     receive("impossible " + this->id(id) + " 0 " + std::to_string(server_now()));
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_for_more_than_the_capacity_fails_when_it_is_told)
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_message_that_more_is_wanted_than_can_be_may_overtake_the_answer)
+BOOST_AUTO_TEST_CASE(the_message_about_an_impossible_request_may_overtake_the_answer)
 {
     const attempt_id id = want();
     receive("impossible " + this->id(id) + " 0 " + std::to_string(server_now()));

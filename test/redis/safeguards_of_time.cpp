@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(a_grant_is_a_claim_until_it_is_confirmed)
 }
 
 // The answer to an acquire is lost, because the client has crashed.
-BOOST_AUTO_TEST_CASE(so_is_one_in_an_answer)
+BOOST_AUTO_TEST_CASE(a_grant_in_an_answer_is_a_claim)
 {
     const script_patch patch{"acquire", "  grant_to(s, id, ARGV[7])",
                              "  grant_to(s, id, ARGV[7])\n"
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(so_is_one_in_an_answer)
 
 // The server's clock was set forward, so the lease expired early. Two clients believe that they hold the lock, until
 // the first one receives the loss.
-BOOST_AUTO_TEST_CASE(who_loses_a_lock_is_told)
+BOOST_AUTO_TEST_CASE(a_lost_lock_is_reported_to_its_holder)
 {
     const script_patch patch{
         "prologue",
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(who_loses_a_lock_is_told)
 }
 
 // Holders need not lose their locks when the server restarts with an empty memory.
-BOOST_AUTO_TEST_CASE(a_holder_reclaims_what_nobody_was_granted_since)
+BOOST_AUTO_TEST_CASE(a_holder_reclaims_a_lock_that_was_not_granted_since)
 {
     const script_patch patch{
         "resync",
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_holder_reclaims_what_nobody_was_granted_since)
 
 // The server has lost its memory, and its clock is behind. A session that knows a token gets a higher one. Without the
 // safeguard, its own client would reject the grant.
-BOOST_AUTO_TEST_CASE(a_client_brings_the_fence_that_it_has_seen)
+BOOST_AUTO_TEST_CASE(a_client_states_the_token_that_it_has_seen)
 {
     const script_patch patch{"prologue", "if seen + 0 > last then", "if false then"};
     for (const bool without : {false, true})
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(an_acquire_can_be_repeated)
 
 // A ticket from the future would put its waiter behind waiters that come later. The script therefore does not accept
 // such a ticket, which comes from a server with another clock.
-BOOST_AUTO_TEST_CASE(a_place_is_not_taken_from_the_future)
+BOOST_AUTO_TEST_CASE(a_ticket_from_the_future_is_not_accepted)
 {
     const script_patch patch{"common", "hint > 0 and hint <= last and hint or",
                              "hint > 0 and hint or"};

@@ -75,7 +75,7 @@ std::pair<std::size_t, std::size_t> count(std::string list)
 
 BOOST_AUTO_TEST_SUITE(redis_script_contracts)
 
-BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
+BOOST_AUTO_TEST_CASE(each_script_has_a_complete_head)
 {
     // All but seven are there for locks and for pools, and two more for operators; there are three of gates, nine of
     // job queues, and three for connections.
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(scripts_contain_only_the_functions_that_they_call)
     }
 }
 
-BOOST_AUTO_TEST_CASE(the_self_test_looks_for_all_that_the_scripts_call)
+BOOST_AUTO_TEST_CASE(the_self_test_checks_every_command_of_the_scripts)
 {
     std::set<std::string> called;
     for (const std::string& name : script_names())
@@ -316,7 +316,7 @@ struct plain_list
     }
 };
 
-BOOST_AUTO_TEST_CASE(together_they_are_a_list)
+BOOST_AUTO_TEST_CASE(the_lists_of_arguments_are_complete)
 {
     run_seeds(100,
               [](std::uint64_t seed)

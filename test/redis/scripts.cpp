@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_grant_is_a_claim_at_first)
 
 // --- release ------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(release_hands_on)
+BOOST_AUTO_TEST_CASE(release_hands_the_lock_over)
 {
     acquire("a#1.1");
     acquire("b#1.1");
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(cancel_of_nothing_leaves_nothing)
     BOOST_TEST(store.key_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(nudge_tells_how_things_stand)
+BOOST_AUTO_TEST_CASE(nudge_reports_the_state_of_the_waiter)
 {
     acquire("a#1.1");
     acquire("b#1.1");
@@ -401,7 +401,7 @@ BOOST_AUTO_TEST_CASE(resync_with_a_higher_token_ends_the_grant_of_a_server_that_
 
 // --- all ----------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(fences_rise_whatever_the_clock_does)
+BOOST_AUTO_TEST_CASE(tokens_rise_whatever_the_clock_does)
 {
     std::int64_t last = 0;
     for (const auto step : std::vector<std::chrono::microseconds>{0us, 1us, 1s, -1s, -1h, 1us, 2h})
@@ -549,7 +549,7 @@ BOOST_AUTO_TEST_CASE(inspection_works_without_the_names_of_sessions)
     BOOST_TEST(inspect()[2].empty());
 }
 
-BOOST_AUTO_TEST_CASE(keys_that_are_not_ours_are_not_inspected)
+BOOST_AUTO_TEST_CASE(foreign_keys_are_not_inspected)
 {
     store.run(words{"HSET", "lock", "layout", "1 4000 0"});
     TEST_WORDS(inspect(), "foreign");
@@ -569,7 +569,7 @@ BOOST_AUTO_TEST_CASE(announcements_of_ended_sessions_are_forgotten)
     BOOST_TEST(store.key_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_broken_lock_goes_to_the_next_waiter)
+BOOST_AUTO_TEST_CASE(a_broken_lock_passes_to_the_next_waiter)
 {
     acquire("a#1.1");
     acquire("b#1.1");

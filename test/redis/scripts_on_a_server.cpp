@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(the_scripts_that_are_tested_are_those_that_are_built_in)
         BOOST_TEST(each.text == script_text(each.name), each.name);
 }
 
-BOOST_AUTO_TEST_CASE(the_made_up_server_is_like_a_real_one)
+BOOST_AUTO_TEST_CASE(the_simulated_server_answers_like_a_real_one)
 {
     const redis_server server;
     resp_connection real(server.unix_socket().string());
@@ -430,7 +430,7 @@ private:
     std::string id_ = "1";
 };
 
-BOOST_AUTO_TEST_CASE(so_is_a_job_queue_on_it)
+BOOST_AUTO_TEST_CASE(job_queues_behave_alike_on_the_simulated_server)
 {
     const redis_server server;
     resp_connection real(server.unix_socket().string());
@@ -516,7 +516,7 @@ BOOST_AUTO_TEST_CASE(a_lock_of_a_batch_fails_alone_on_a_real_server)
     BOOST_TEST(real.ask(batch).is_error());
 }
 
-BOOST_AUTO_TEST_CASE(so_are_its_errors)
+BOOST_AUTO_TEST_CASE(the_simulated_server_has_the_errors_of_a_real_one)
 {
     const redis_server server;
     resp_connection real(server.unix_socket().string());

@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(it_does_not_overtake_waiters_that_a_script_has_not_reached)
     BOOST_TEST(value("n").value() == "13");
 }
 
-BOOST_AUTO_TEST_CASE(its_fence_is_above_all_that_its_client_has_seen)
+BOOST_AUTO_TEST_CASE(its_token_is_above_all_that_its_client_has_seen)
 {
     acquire("b#1.1");
     seen = store.clock + 1'000'000'000;
@@ -392,7 +392,7 @@ BOOST_AUTO_TEST_CASE(more_wait_than_one_script_moves)
     BOOST_TEST(store.run(words{"EXISTS", "lock{bound}"}).number == 0);
 }
 
-BOOST_AUTO_TEST_CASE(many_notifications_in_vain_come_to_an_end)
+BOOST_AUTO_TEST_CASE(useless_notifications_end)
 {
     constexpr int many = 600;
     condition = "c";
@@ -574,7 +574,7 @@ BOOST_AUTO_TEST_CASE(the_notification_of_a_replaced_one_passes_to_the_next)
     BOOST_TEST(sleepers().empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_lock_that_remembers_can_tell_after_a_lease)
+BOOST_AUTO_TEST_CASE(a_lock_with_memory_reports_the_outcome_after_a_lease)
 {
     acquire("b#1.1");
     since = store.clock;
@@ -637,7 +637,7 @@ BOOST_AUTO_TEST_CASE(a_new_state_lives_as_long_as_the_lock)
                store.run(words{"PTTL", "lock"}).number);
 }
 
-BOOST_AUTO_TEST_CASE(a_holder_waits_no_more)
+BOOST_AUTO_TEST_CASE(a_holder_is_no_waiter)
 {
     // The lock was granted to it, and the server has missed that.
     acquire("b#1.1");
