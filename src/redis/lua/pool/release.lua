@@ -1,12 +1,12 @@
--- Gives back what a holder has, or refuses a grant, and lets those go on who can.
+-- Releases the units of a holder, or refuses a grant, and grants the units to waiters.
 --
 -- KEYS       pool
--- ARGV       prefix, ids (all that the holder may be known by, with commas), fence, slot (empty: nothing is
---            remembered), lease ms, claim ms, idle ms, capacity, units outside, units that the holder leaves
---            outside
+-- ARGV       prefix, ids (all by which the server may know the holder, separated by commas), fence, slot (empty: the
+--            release is not remembered), lease ms, claim ms, idle ms, capacity, units outside, units that the holder
+--            leaves outside (they are not available, although they have no holder)
 -- returns    released | lost | unknown | foreign | wrongtype
--- repeated   answers what the first call did, as long as the slot has not given back anything else
--- wakes      the first of the queue, as long as it fits
+-- repeated   answers as the first call did, until the slot is used for another release
+-- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
 -- flags: allow-oom
 local time = redis.call('TIME')
@@ -43,7 +43,7 @@ local result
 for id in string.gmatch(ARGV[2], '[^,]+') do
   local units, its, left = holding(s, id)
   if its == fence then
-    -- First what can fail, if somebody has put something else there.
+    -- This command comes first, because it fails if the key has another type.
     if slot ~= '' then
       if redis.call('ZADD', s.done, text(fence), slot) == 1 then s.noted = true end
       if fence % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
