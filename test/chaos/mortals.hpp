@@ -128,7 +128,7 @@ private:
         auto token = client::no_longer_than(limit);
         const auto [failure] = co_await monitor.async_with(body, std::move(token));
         if (failure)
-            counts_.violation(room_ + ": readers stay who have died");
+            counts_.violation(room_ + ": readers of crashed processes stay");
         else if (!server_.forgets && (seen.visits < entered_ || seen.visits > asked_))
             counts_.violation(fmt::format("{}: {} visits, {} were asked for and {} told to be made",
                                           room_, seen.visits, asked_, entered_));

@@ -41,10 +41,10 @@ struct bounded : Scene
     static std::string dead(int number) { return "x#1." + std::to_string(number); }
 
     /// Adds a waiter of the condition.
-    void sleep(const std::string& section, const std::string& sleeper)
+    void sleep(const std::string& section, const std::string& waiter)
     {
         this->acquire(section);
-        this->leave(section, this->fence(), sleeper);
+        this->commit(section, this->fence(), waiter);
     }
 
     /// Notes what the last script cost.
@@ -82,14 +82,14 @@ BOOST_AUTO_TEST_SUITE(redis_bounded_scripts)
 
 BOOST_AUTO_TEST_CASE(a_notification_reaches_the_live_waiter_behind_many_disconnected_ones)
 {
-    for (const std::string whom : {"one", "all"})
+    for (const std::string which : {"one", "all"})
     {
         bounded_lock scene;
         scene.sleep("a#1.1", "a#1.2");
         scene.acquire("d#1.1");
         scene.add_dead("lock{sleepers}c");
         std::string newest;
-        const words first = scene.notify(whom);
+        const words first = scene.notify(which);
         const int scripts = scene.until_done(first,
                                              [&](const words& told)
                                              {
@@ -97,11 +97,11 @@ BOOST_AUTO_TEST_CASE(a_notification_reaches_the_live_waiter_behind_many_disconne
                                                  if (newest.empty())
                                                      newest = told[4];
                                                  BOOST_TEST(newest != "0");
-                                                 return scene.notify(whom, newest);
+                                                 return scene.notify(which, newest);
                                              });
         BOOST_TEST(scripts == many / 512 + 1);
         BOOST_TEST((scene.queue() == words{"a#1.2"}));
-        BOOST_TEST(scene.sleepers().empty());
+        BOOST_TEST(scene.condition_waiters().empty());
     }
 }
 
@@ -114,7 +114,7 @@ BOOST_FIXTURE_TEST_CASE(a_continued_notification_skips_waiters_that_were_added_l
     pass(1ms);
     sleep("a#1.1", "a#1.2");
     until_done(first, [&](const words&) { return notify("one", first[4]); });
-    BOOST_TEST((sleepers() == words{"a#1.2"}));
+    BOOST_TEST((condition_waiters() == words{"a#1.2"}));
     BOOST_TEST(queue().empty());
 }
 
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_notification_that_passes_to_another_waiter_reaches_a_live
         BOOST_TEST((is_held || scene.owner() == "a#1.2"));
         // It gives up after it was signalled.
         scene.until_done(scene.cancel("a#1.2"));
-        BOOST_TEST(scene.sleepers().empty());
+        BOOST_TEST(scene.condition_waiters().empty());
         BOOST_TEST((is_held ? scene.queue() == words{"b#1.2"} : scene.owner() == "b#1.2"));
         BOOST_TEST(scene.field("signalled b.2") == "c");
         BOOST_TEST(scene.members("lock{bound}").empty());
@@ -146,10 +146,10 @@ BOOST_FIXTURE_TEST_CASE(each_notification_of_a_critical_section_reaches_a_live_w
         sleep(std::string(who) + "#1.1", std::string(who) + "#1.2");
     add_dead("lock{sleepers}c");
     acquire("d#1.1");
-    until_done(leave("d#1.1", fence(), "", {"c", "one", "c", "one"}));
+    until_done(commit("d#1.1", fence(), "", {"c", "one", "c", "one"}));
     BOOST_TEST(owner() == "a#1.2");
     BOOST_TEST((queue() == words{"b#1.2"}));
-    BOOST_TEST((sleepers() == words{"c#1.2"}));
+    BOOST_TEST((condition_waiters() == words{"c#1.2"}));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_lock_that_is_busy_continues_with_each_release, bounded_lock)
@@ -157,7 +157,7 @@ BOOST_FIXTURE_TEST_CASE(a_lock_that_is_busy_continues_with_each_release, bounded
     sleep("a#1.1", "a#1.2");
     add_dead("lock{sleepers}c", 2000);
     acquire("d#1.1");
-    leave("d#1.1", fence(), "", {"c", "one"});
+    commit("d#1.1", fence(), "", {"c", "one"});
     for (int i = 2; i < 6; ++i)
     {
         acquire("d#1." + std::to_string(i));
@@ -190,7 +190,7 @@ BOOST_FIXTURE_TEST_CASE(an_incomplete_notification_is_repeated_although_another_
     BOOST_TEST(told[5] == "1");
     BOOST_TEST_REQUIRE(told[4] != "0");
     notify("all", told[4]);
-    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(condition_waiters().empty());
     until_done(nudge(""));
     BOOST_TEST(field("signalled a.2") == "e");
     BOOST_TEST(field("signalled b.2") == "c");
@@ -201,9 +201,9 @@ BOOST_FIXTURE_TEST_CASE(a_waiter_with_a_pending_notification_does_not_time_out, 
     sleep("a#1.1", "a#1.2");
     add_dead("lock{sleepers}c", 600);
     acquire("d#1.1");
-    leave("d#1.1", fence(), "", {"c", "one"});
+    commit("d#1.1", fence(), "", {"c", "one"});
     BOOST_TEST(members("lock{bound}").size() == 1U);
-    wake("a#1.2", "a#1.2");
+    requeue("a#1.2", "a#1.2");
     BOOST_TEST(field("signalled a.2") == "c");
     BOOST_TEST(members("lock{bound}").empty());
 }
@@ -281,7 +281,7 @@ BOOST_FIXTURE_TEST_CASE(many_expired_contributions_notify_many_waiters_in_severa
         add_dead("lock{sleepers}" + name, 512);
         store.run(words{"ZADD", "lock{sleepers}" + name, std::to_string(start), "a#1." + name});
     }
-    leave("d#1.1", fence(), "", binds, {"n", "=64"});
+    commit("d#1.1", fence(), "", binds, {"n", "=64"});
     pass(16s);
     until_done(nudge(""));
     // While the lock is held, only notifications are continued.
@@ -297,8 +297,8 @@ BOOST_FIXTURE_TEST_CASE(many_contributions_of_an_outdated_state_last_until_the_g
                         bounded_monitor)
 {
     acquire("a#1.1");
-    leave("a#1.1", fence(), "",
-          {"a/0 -1 n c state", "contribute", "a/1 -2 n c state", "contribute"}, {"n", "=64"});
+    commit("a#1.1", fence(), "",
+           {"a/0 -1 n c state", "contribute", "a/1 -2 n c state", "contribute"}, {"n", "=64"});
     for (int i = 2; i < 2000; ++i)
         store.run(words{"ZADD", "lock{bound}", std::to_string(store.clock + 15'000'000),
                         "a/" + std::to_string(i) + " 0 n c state"});
@@ -317,10 +317,10 @@ BOOST_FIXTURE_TEST_CASE(many_contributions_of_an_outdated_state_last_until_the_g
     BOOST_TEST(owner() == "b#1.1");
     BOOST_TEST(value("n").value() == "64");
     // A lease may have been extended before.
-    BOOST_TEST(keep("a/0 -1 n c state", "15000")[0] == "own");
+    BOOST_TEST(renew_contribution("a/0 -1 n c state", "15000")[0] == "own");
     // A contribution that its client has abandoned does not keep the others waiting.
     renew("b#1.1", fence());
-    BOOST_TEST(keep("a/1 -2 n c state", "0")[0] == "own");
+    BOOST_TEST(renew_contribution("a/1 -2 n c state", "0")[0] == "own");
     BOOST_TEST(value("n").value() == "64");
     release("b#1.1", fence(), "b");
     BOOST_TEST(value("n").value() == "62");

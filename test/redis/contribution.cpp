@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(a_killed_reader_blocks_nobody_after_its_lease)
     BOOST_TEST(other.ask("leave room", "left room") == "yes");
     BOOST_TEST(readers() == "0");
 }
-// The test above fails without lapse() in the scripts, and without the nudge when a contribution may expire.
+// The test above fails without process_pending() in the scripts, and without the nudge when a contribution may expire.
 
 BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_and_reported)
 {
@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_and_reported)
             co_await change([&](section& s) { s.notify_all(gone); });
         });
 }
-// The test above fails if lapse() in the scripts does not check that it could undo the contribution.
+// The test above fails if process_pending() in the scripts does not check that it could undo the contribution.
 
 BOOST_AUTO_TEST_CASE(a_contribution_that_expired_is_not_withdrawn_twice)
 {

@@ -124,11 +124,11 @@ BOOST_AUTO_TEST_CASE(reply_to_a_wait_lost_and_the_waiter_notified_meanwhile)
             start(
                 [this]() -> task
                 {
-                    co_await until_so([this]
-                                      { return proxy.swallowed() > 0 && sleepers() == "1"; });
+                    co_await until_so(
+                        [this] { return proxy.swallowed() > 0 && condition_waiters() == "1"; });
                     // The message with the grant is lost, too.
                     co_await give_one();
-                    co_await until_so([this] { return sleepers() == "0"; });
+                    co_await until_so([this] { return condition_waiters() == "0"; });
                     proxy.mend();
                 });
             auto body = [this](section& s) -> task
@@ -157,11 +157,11 @@ BOOST_AUTO_TEST_CASE(connection_killed_during_a_wait)
         [this]() -> task
         {
             start([this] { return take_one(theirs, their_signal); });
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             const std::uint64_t before = far.metrics().resyncs;
             proxy.cut();
             co_await until_so([&] { return far.metrics().resyncs > before; });
-            BOOST_TEST(sleepers() == "1");
+            BOOST_TEST(condition_waiters() == "1");
             co_await give_one();
         });
     BOOST_TEST(visits() == "1");
@@ -174,9 +174,9 @@ BOOST_AUTO_TEST_CASE(a_notified_waiter_crashes_before_its_grant)
         [this]() -> task
         {
             start([this] { return take_one(theirs, their_signal); });
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             start([this] { return take_one(ours, our_signal); });
-            co_await until_so([this] { return sleepers() == "2"; });
+            co_await until_so([this] { return condition_waiters() == "2"; });
             // The first waiter is notified, but is disconnected when the lock would be granted to it.
             auto body = [this](section& s) -> task
             {
@@ -229,9 +229,9 @@ BOOST_FIXTURE_TEST_CASE(a_notified_holder_is_disconnected_until_its_lease_has_ex
                         co_await error_of([&]() -> task { co_await its.async_with(body); });
                     is_lost = error == errc::lost;
                 });
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             start([&] { return take_one(others, other_signal); });
-            co_await until_so([this] { return sleepers() == "2"; });
+            co_await until_so([this] { return condition_waiters() == "2"; });
             co_await give_one();
         });
     BOOST_TEST(is_lost);
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_in_a_section_and_during_a_wait)
         [&]() -> task
         {
             start([this] { return take_one(theirs, their_signal); });
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             auto body = [this](section& s)
             {
                 s->visits = 100;
@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_in_a_section_and_during_a_wait)
             // received the commit.
             BOOST_TEST(error == make_error_code(redis::errc::unknown_outcome));
             // The waiter tests its predicate with the new state.
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             co_await give_one();
         });
     BOOST_TEST(server.run_id() != run_id);
@@ -321,14 +321,14 @@ BOOST_FIXTURE_TEST_CASE(restart_with_aof, durable_scene)
                     };
                     co_await theirs.async_with(body);
                 });
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             co_await change(ours,
                             [&](section& s)
                             {
                                 mine = s.contribute(&reading_room::readers, 1, our_signal);
                                 s->visits = 7;
                             });
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             server.kill();
             server.start();
             BOOST_TEST(readers() == "1");

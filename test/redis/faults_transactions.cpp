@@ -89,7 +89,7 @@ struct transaction_faults_scene : monitor_faults_scene
             [this]() -> task
             {
                 start([this] { return wait_and_visit(theirs, their_signal); });
-                co_await until_so([this] { return sleepers() == "1"; });
+                co_await until_so([this] { return condition_waiters() == "1"; });
                 server.kill();
                 server.start();
                 co_await give_one();
@@ -168,9 +168,9 @@ BOOST_AUTO_TEST_CASE(connection_killed_while_it_waits_on_a_condition)
         [this]() -> task
         {
             start([this] { return wait_and_visit(theirs, their_signal); });
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             co_await reconnect();
-            BOOST_TEST(sleepers() == "1");
+            BOOST_TEST(condition_waiters() == "1");
             co_await give_one();
         });
     BOOST_TEST(told == "done");

@@ -246,13 +246,13 @@ BOOST_FIXTURE_TEST_CASE(contributions_of_an_outdated_state_expire_after_the_grac
     store.run(words{"HSET", "state", "n", "1"});
     acquire("a#1.1");
     const words bind{"a#0/1 -1 n c state", "contribute"};
-    leave("a#1.1", fence(), "", bind);
+    commit("a#1.1", fence(), "", bind);
     pass(5s);
     begin_grace(60s);
     acquire("b#1.1");
     pass(50s);
     // Extensions of its lease are missing.
-    BOOST_TEST(keep("a#0/1 -1 n c state", "15000")[0] == "own");
+    BOOST_TEST(renew_contribution("a#0/1 -1 n c state", "15000")[0] == "own");
     pass(10s);
     nudge("b#1.1");
     BOOST_TEST(store.hash("state")->at("n") == "1");

@@ -333,7 +333,7 @@ BOOST_AUTO_TEST_CASE(a_notification_passes_to_the_next_waiter_if_the_body_throws
             woken += 10;
         }
     };
-    const std::string sleepers = keys[0] + "{sleepers}changed";
+    const std::string condition_waiters = keys[0] + "{sleepers}changed";
     run(
         [&]() -> task
         {
@@ -494,7 +494,7 @@ BOOST_AUTO_TEST_CASE(a_wait_commits_and_returns_with_the_current_state)
                     auto body = [&](section& s) -> task
                     {
                         first = s.fencing_token();
-                        s->keeper = "sleeper";
+                        s->keeper = "waiter";
                         co_await s.async_wait(changed,
                                               [](const stock& now) { return now.parts > 1; });
                         second = s.fencing_token();
@@ -504,11 +504,11 @@ BOOST_AUTO_TEST_CASE(a_wait_commits_and_returns_with_the_current_state)
                     co_await guarded.async_with(body);
                 });
             co_await until_so([this] { return is_asleep(); });
-            BOOST_TEST(state().contains("keeper=sleeper"));
+            BOOST_TEST(state().contains("keeper=waiter"));
             co_await change(
                 [this](section& s)
                 {
-                    BOOST_TEST(s->keeper.value() == "sleeper");
+                    BOOST_TEST(s->keeper.value() == "waiter");
                     s->keeper = "other";
                     s->parts = 1;
                     s.notify_one(changed);

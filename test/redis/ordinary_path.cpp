@@ -114,7 +114,7 @@ public:
         case 5:
         case 6:
         case 7:
-            return leave(with({"commit", {"w:", who, fence, slot}}, options, {}));
+            return commit(with({"commit", {"w:", who, fence, slot}}, options, {}));
         case 8:
             return with({"fetch", {"w:", who, fence}}, options, {});
         case 9:
@@ -149,7 +149,7 @@ private:
         return result;
     }
 
-    call leave(call result)
+    call commit(call result)
     {
         const bool sleeps = is_rare();
         const bool notifications = is_rare();

@@ -167,7 +167,7 @@ const std::vector<safeguard>& all_safeguards()
          {{"common", "return redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0", "return true"}},
          shares,
          only({cut, crash}),
-         "where nobody listens",
+         "disconnected",
          23},
         {"a holder comes back only if its units are there",
          {{"pool_resync", " and fits(s, units)) then", ") then"}},
@@ -188,7 +188,7 @@ const std::vector<safeguard>& all_safeguards()
          only({cut, zombies, half_open}),
          "were added twice",
          106},
-        {"what was given back last is remembered",
+        {"the last release is remembered",
          {{"common",
            "if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then "
            "return 'released' end",

@@ -369,21 +369,21 @@ BOOST_AUTO_TEST_CASE(a_wait_on_a_condition_ends_a_run_and_states_the_last_token)
     release_later(first);
     BOOST_TEST(handed_over().attempt == second);
     now += 1ms;
-    const attempt_id sleeper = sleep(second);
+    const attempt_id follower = sleep(second);
     BOOST_TEST(sent() == "commit acquire");
     BOOST_TEST(commands[0].arguments[1] == id(first));
-    BOOST_TEST(commands[0].arguments[7] == id(sleeper));
+    BOOST_TEST(commands[0].arguments[7] == id(follower));
     BOOST_TEST(commands[0].arguments.back() == std::to_string(fence + 1));
     BOOST_TEST(commands[1].arguments[1] == id(third));
     answer(say(status::released, fence + 1, 0s, 6));
     BOOST_TEST(only<released>().attempt == second);
-    BOOST_TEST(machine.phase_name(sleeper) == "queued");
+    BOOST_TEST(machine.phase_name(follower) == "queued");
     // A notified waiter does not hand the lock over to its cohort.
     answer(queued(7, 15s));
-    receive(grant(sleeper, server_now(), 4s));
-    BOOST_TEST(only<granted>().attempt == sleeper);
+    receive(grant(follower, server_now(), 4s));
+    BOOST_TEST(only<granted>().attempt == follower);
     want();
-    release_later(sleeper);
+    release_later(follower);
     BOOST_TEST(sent() == "release");
     BOOST_TEST(events.empty());
 }

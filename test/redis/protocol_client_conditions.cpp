@@ -26,10 +26,10 @@ using redis::detail::released;
 constexpr std::int64_t second_fence = driven_client::first_fence + 1;
 
 /// A client with an attempt that waits on a condition.
-class sleeping_client : public driven_client
+class condition_client : public driven_client
 {
 public:
-    explicit sleeping_client(redis::detail::lease_options options = {})
+    explicit condition_client(redis::detail::lease_options options = {})
         : driven_client(options)
     {
         connect();
@@ -60,12 +60,12 @@ BOOST_AUTO_TEST_CASE(one_command_commits_and_starts_a_wait)
     driven_client client;
     client.connect();
     const attempt_id holder = client.hold();
-    const attempt_id sleeper = client.sleep(holder);
-    BOOST_TEST(sleeper != 0U);
+    const attempt_id follower = client.sleep(holder);
+    BOOST_TEST(follower != 0U);
     BOOST_TEST(client.sent() == "commit");
     const auto& arguments = client.commands[0].arguments;
     BOOST_TEST(arguments.at(1) == client.id(holder));
-    BOOST_TEST(arguments.at(7) == client.id(sleeper));
+    BOOST_TEST(arguments.at(7) == client.id(follower));
     BOOST_TEST(arguments.at(8) == "c");
     BOOST_TEST(arguments.at(9) == "0");
     BOOST_TEST(client.events.empty());
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_commit_contains_the_notifications)
 
 BOOST_AUTO_TEST_CASE(a_message_ends_the_wait)
 {
-    sleeping_client client;
+    condition_client client;
     client.receive(client.grant(client.id, second_fence, 4s));
     const auto got = client.only<granted>();
     BOOST_TEST(got.attempt == client.id);
@@ -120,12 +120,12 @@ BOOST_AUTO_TEST_CASE(a_grant_before_the_answer_waits_for_it)
 {
     driven_client client;
     client.connect();
-    const attempt_id sleeper = client.sleep(client.hold());
-    client.receive(client.grant(sleeper, second_fence, 4s));
+    const attempt_id follower = client.sleep(client.hold());
+    client.receive(client.grant(follower, second_fence, 4s));
     BOOST_TEST(client.events.empty());
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST(client.events.size() == 2U);
-    BOOST_TEST(client.machine.holds(sleeper));
+    BOOST_TEST(client.machine.holds(follower));
 }
 
 BOOST_AUTO_TEST_CASE(a_holder_that_lost_the_lock_does_not_wait)
@@ -133,12 +133,12 @@ BOOST_AUTO_TEST_CASE(a_holder_that_lost_the_lock_does_not_wait)
     driven_client client;
     client.connect();
     const attempt_id holder = client.hold();
-    const attempt_id sleeper = client.sleep(holder);
+    const attempt_id follower = client.sleep(holder);
     client.answer(client.say(driven_client::status::lost));
     BOOST_TEST(client.events.size() == 2U);
     BOOST_TEST((std::get<released>(client.events[0]).result == release_result::lost));
     const auto& end = std::get<failed>(client.events[1]);
-    BOOST_TEST(end.attempt == sleeper);
+    BOOST_TEST(end.attempt == follower);
     BOOST_TEST((end.reason == attempt_failure::lost));
     BOOST_TEST(client.machine.attempt_count() == 0U);
 
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_holder_that_lost_the_lock_does_not_wait)
 
 BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_one_nudge_per_lease)
 {
-    sleeping_client client;
+    condition_client client;
     client.pass(14900ms);
     BOOST_TEST(client.sent() == "");
     client.pass(200ms);
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_one_nudge_per_lease)
 
 BOOST_AUTO_TEST_CASE(the_first_waiter_of_a_condition_sends_the_nudge)
 {
-    sleeping_client client;
+    condition_client client;
     const attempt_id other = client.sleep(client.hold(second_fence));
     auto asleep = client.fallen_asleep();
     asleep.extra = "50";
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(the_first_waiter_of_a_condition_sends_the_nudge)
 
 BOOST_AUTO_TEST_CASE(a_notified_waiter_sends_a_nudge_when_the_lease_of_the_holder_ends)
 {
-    sleeping_client client;
+    condition_client client;
     client.pass(15100ms);
     client.answer(client.queued(99, 2s));
     client.pass(1900ms);
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_notified_waiter_sends_a_nudge_when_the_lease_of_the_holde
 
 BOOST_AUTO_TEST_CASE(a_forgotten_waiter_enters_the_queue_at_its_end)
 {
-    sleeping_client client;
+    condition_client client;
     client.pass(15100ms);
     client.answer(client.say(driven_client::status::gone));
     BOOST_TEST(client.sent() == "resync");
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_forgotten_waiter_enters_the_queue_at_its_end)
 
 BOOST_AUTO_TEST_CASE(ending_a_wait_enters_the_queue_of_the_lock)
 {
-    sleeping_client client;
+    condition_client client;
     client.end_wait(client.id);
     BOOST_TEST(client.sent() == "requeue");
     BOOST_TEST(client.commands[0].arguments.back() == "c");
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(ending_a_wait_enters_the_queue_of_the_lock)
 
 BOOST_AUTO_TEST_CASE(a_grant_before_the_answer_to_end_wait_waits_for_it)
 {
-    sleeping_client client;
+    condition_client client;
     client.end_wait(client.id);
     client.receive(client.grant(client.id, second_fence, 4s));
     BOOST_TEST(client.events.empty());
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(a_grant_before_the_answer_to_end_wait_waits_for_it)
 
 BOOST_AUTO_TEST_CASE(cancelling_during_end_wait_leaves_the_queue_afterwards)
 {
-    sleeping_client client;
+    condition_client client;
     client.end_wait(client.id);
     client.cancel(client.id);
     BOOST_TEST(client.sent() == "requeue");
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(cancelling_during_end_wait_leaves_the_queue_afterwards)
 // The client cannot know whether the server had notified the waiter before it forgot it.
 BOOST_AUTO_TEST_CASE(a_forgotten_waiter_counts_as_not_notified)
 {
-    sleeping_client client;
+    condition_client client;
     client.end_wait(client.id);
     client.answer(client.say(driven_client::status::gone));
     BOOST_TEST(client.sent() == "acquire");
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(a_forgotten_waiter_counts_as_not_notified)
 
 BOOST_AUTO_TEST_CASE(a_waiter_notified_before_end_wait_counts_as_notified)
 {
-    sleeping_client client;
+    condition_client client;
     client.end_wait(client.id);
     client.receive(client.grant(client.id, second_fence, 4s));
     BOOST_TEST(client.events.empty());
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_notified_before_end_wait_counts_as_notified)
 // The client has to wait for the answer to the wake, since it cannot renew the lease before.
 BOOST_AUTO_TEST_CASE(a_grant_found_by_a_nudge_does_not_repeat_end_wait)
 {
-    sleeping_client client;
+    condition_client client;
     client.pass(16s);
     client.end_wait(client.id);
     BOOST_TEST(client.sent() == "nudge requeue");
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_grant_found_by_a_nudge_does_not_repeat_end_wait)
 // A timer may fire when the grant is already known.
 BOOST_AUTO_TEST_CASE(end_wait_for_a_holder_sends_nothing)
 {
-    sleeping_client client;
+    condition_client client;
     client.receive(client.grant(client.id, second_fence, 4s));
     BOOST_TEST(!client.only<granted>().unnotified);
     client.end_wait(client.id);
@@ -280,8 +280,8 @@ BOOST_AUTO_TEST_CASE(end_wait_before_the_answer_to_the_commit_is_sent_afterwards
 {
     driven_client client;
     client.connect();
-    const attempt_id sleeper = client.sleep(client.hold());
-    client.end_wait(sleeper);
+    const attempt_id follower = client.sleep(client.hold());
+    client.end_wait(follower);
     BOOST_TEST(client.sent() == "commit");
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST(client.sent() == "requeue");
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(end_wait_before_the_answer_to_the_commit_is_sent_afterwards
 
 BOOST_AUTO_TEST_CASE(end_wait_is_repeated_over_the_next_connection)
 {
-    sleeping_client client;
+    condition_client client;
     client.end_wait(client.id);
     client.disconnect();
     client.connect(2);
@@ -305,18 +305,18 @@ BOOST_AUTO_TEST_CASE(an_unanswered_commit_is_repeated_before_the_resync_of_its_f
 {
     driven_client client;
     client.connect();
-    const attempt_id sleeper = client.sleep(client.hold());
-    const std::string first = client.id(sleeper);
+    const attempt_id follower = client.sleep(client.hold());
+    const std::string first = client.id(follower);
     client.disconnect();
     client.connect(2);
     BOOST_TEST(client.sent() == "commit");
-    BOOST_TEST(client.commands[0].arguments.at(7) == client.id(sleeper));
+    BOOST_TEST(client.commands[0].arguments.at(7) == client.id(follower));
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST(client.sent() == "resync");
     // The server may know the attempt by either id.
-    BOOST_TEST(client.commands[0].arguments.at(1) == first + ',' + client.id(sleeper));
+    BOOST_TEST(client.commands[0].arguments.at(1) == first + ',' + client.id(follower));
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
-    BOOST_TEST(client.machine.phase_name(sleeper) == "queued");
+    BOOST_TEST(client.machine.phase_name(follower) == "queued");
 }
 
 BOOST_AUTO_TEST_CASE(a_wait_cancelled_before_its_commit_is_sent_does_not_start)
@@ -336,7 +336,7 @@ BOOST_AUTO_TEST_CASE(a_wait_cancelled_before_its_commit_is_sent_does_not_start)
 
 BOOST_AUTO_TEST_CASE(a_cancelled_waiter_leaves_its_condition)
 {
-    sleeping_client client;
+    condition_client client;
     client.cancel(client.id);
     BOOST_TEST(client.sent() == "cancel");
     BOOST_TEST(client.commands[0].arguments.back() == "c");
@@ -348,8 +348,8 @@ BOOST_AUTO_TEST_CASE(a_wait_cancelled_before_the_answer_is_cancelled_afterwards)
 {
     driven_client client;
     client.connect();
-    const attempt_id sleeper = client.sleep(client.hold());
-    client.cancel(sleeper);
+    const attempt_id follower = client.sleep(client.hold());
+    client.cancel(follower);
     BOOST_TEST(client.sent() == "commit");
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST(client.sent() == "cancel");
@@ -358,7 +358,7 @@ BOOST_AUTO_TEST_CASE(a_wait_cancelled_before_the_answer_is_cancelled_afterwards)
 // A replica that has missed a notification must not leave a waiter waiting for ever.
 BOOST_AUTO_TEST_CASE(another_server_ends_waits_on_conditions)
 {
-    sleeping_client client;
+    condition_client client;
     client.disconnect();
     client.connect(2, "other");
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
@@ -369,7 +369,7 @@ BOOST_AUTO_TEST_CASE(another_server_ends_waits_on_conditions)
 
 BOOST_AUTO_TEST_CASE(another_server_preserves_a_pending_end_wait)
 {
-    sleeping_client client;
+    condition_client client;
     client.end_wait(client.id);
     client.disconnect();
     client.connect(2, "other");
@@ -381,7 +381,7 @@ BOOST_AUTO_TEST_CASE(another_server_preserves_a_pending_end_wait)
 
 BOOST_AUTO_TEST_CASE(another_connection_to_the_same_server_continues_the_wait)
 {
-    sleeping_client client;
+    condition_client client;
     client.disconnect();
     client.connect(2);
     BOOST_TEST(client.sent() == "resync");
@@ -395,11 +395,11 @@ BOOST_AUTO_TEST_CASE(a_refused_commit_releases_the_lock_all_the_same)
     driven_client client;
     client.connect();
     const attempt_id holder = client.hold();
-    const attempt_id sleeper = client.sleep(holder);
+    const attempt_id follower = client.sleep(holder);
     client.refuse("OOM command not allowed");
     BOOST_TEST(client.events.size() == 2U);
     BOOST_TEST((std::get<released>(client.events[0]).result == release_result::refused));
-    BOOST_TEST(std::get<failed>(client.events[1]).attempt == sleeper);
+    BOOST_TEST(std::get<failed>(client.events[1]).attempt == follower);
     BOOST_TEST(client.sent() == "release");
     // The empty slot makes the server notify the next waiter if this one was notified.
     BOOST_TEST(client.commands[0].arguments.at(3) == "");
@@ -410,7 +410,7 @@ BOOST_AUTO_TEST_CASE(a_refused_commit_releases_the_lock_all_the_same)
 
 BOOST_AUTO_TEST_CASE(a_refused_grant_passes_its_notification_to_the_next_waiter)
 {
-    sleeping_client client;
+    condition_client client;
     client.receive(client.grant(client.id, driven_client::first_fence, 4s));
     BOOST_TEST((client.only<failed>().reason == attempt_failure::fence_regressed));
     BOOST_TEST(client.sent() == "release");

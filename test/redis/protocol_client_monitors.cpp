@@ -273,17 +273,17 @@ BOOST_AUTO_TEST_CASE(an_unreadable_state_is_an_error)
 BOOST_AUTO_TEST_CASE(a_grant_after_a_wait_contains_the_state)
 {
     monitor_client client;
-    const attempt_id sleeper = client.sleep_and_say(client.hold(), true, true);
+    const attempt_id follower = client.sleep_and_say(client.hold(), true, true);
     BOOST_TEST(client.sent() == "commit");
     BOOST_TEST(client.commands[0].keys.back() == "state");
     auto asleep = client.say(driven_client::status::released);
     asleep.extra = "77";
     client.answer(asleep);
     client.only<released>();
-    client.receive(client.grant(sleeper, second_fence, 4s) + " =1:n1:9");
+    client.receive(client.grant(follower, second_fence, 4s) + " =1:n1:9");
     BOOST_TEST(client.sent() == "");
     const auto got = client.only<granted>();
-    BOOST_TEST(got.attempt == sleeper);
+    BOOST_TEST(got.attempt == follower);
     BOOST_TEST((got.state == field_map{{"n", "9"}}));
 }
 

@@ -200,10 +200,10 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_take)
             sent[std::string(name_of(each.op, each.kind))] = each;
     };
     other.connect();
-    const auto sleeper = other.sleep(other.hold());
+    const auto follower = other.sleep(other.hold());
     note();
     other.answer(other.say(driven_client::status::released));
-    other.end_wait(sleeper);
+    other.end_wait(follower);
     other.notify();
     note();
     redis::detail::lease_options options;

@@ -153,7 +153,7 @@ void check_errors(script_scene& scene, const std::string& script, const words& k
                      });
 }
 
-/// Two monitors, each with a holder, a waiter, sleepers, a transaction that waits, and contributions.
+/// Two monitors, each with a holder, a waiter, waiters of conditions, a transaction that waits, and contributions.
 struct two_monitors : script_scene
 {
     two_monitors()
@@ -163,13 +163,13 @@ struct two_monitors : script_scene
             const std::string number = each;
             keys = {"lock" + number, "state" + number};
             store.run(words{"HSET", keys[1], "n", "1"});
-            for (const char* sleeper : {"d#1.2", "d#1.3"})
+            for (const char* waiter : {"d#1.2", "d#1.3"})
             {
                 acquire("d#1.1");
-                leave("d#1.1", fence(), sleeper);
+                commit("d#1.1", fence(), waiter);
             }
             acquire("a#1.1");
-            leave("a#1.1", fence(), "", {record(number), "contribute", "c", "one"}, {"n", "=1"});
+            commit("a#1.1", fence(), "", {record(number), "contribute", "c", "one"}, {"n", "=1"});
             BOOST_TEST(owner() == "d#1.2");
             acquire("b#1.1");
             run("transact", {"w:", "c#1.7+", "0", lease, claim, idle, std::to_string(store.clock),
@@ -636,7 +636,7 @@ BOOST_AUTO_TEST_CASE(every_command_makes_a_connection_responsive)
             scene.resync("a#0.1,a#1.1", "a#1.1");
             break;
         default:
-            scene.leave("a#1.1", 5);
+            scene.commit("a#1.1", 5);
         }
         BOOST_TEST(scene.field("silent") == "", command);
         scene.pass(1h);
@@ -695,7 +695,7 @@ BOOST_AUTO_TEST_CASE(unresponsive_waiters_of_a_condition_delay_the_others_by_one
     {
         const std::string who = i == 101 ? "c#1" : "a#1";
         acquire(who + '.' + std::to_string(i));
-        leave(who + '.' + std::to_string(i), fence(), who + ".1" + std::to_string(i));
+        commit(who + '.' + std::to_string(i), fence(), who + ".1" + std::to_string(i));
     }
     acquire("b#1.1");
     notify();
@@ -704,7 +704,7 @@ BOOST_AUTO_TEST_CASE(unresponsive_waiters_of_a_condition_delay_the_others_by_one
     pass(4s);
     nudge("c#1.1101");
     BOOST_TEST(owner() == "c#1.1101");
-    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(condition_waiters().empty());
 }
 
 BOOST_AUTO_TEST_CASE(the_notification_of_an_unresponsive_waiter_passes_to_the_next)
@@ -712,7 +712,7 @@ BOOST_AUTO_TEST_CASE(the_notification_of_an_unresponsive_waiter_passes_to_the_ne
     for (const char* who : {"a#1.1", "a#1.2", "c#1.1", "d#1.1"})
     {
         acquire(who);
-        leave(who, fence(), std::string(who) + "1");
+        commit(who, fence(), std::string(who) + "1");
     }
     acquire("b#1.1");
     notify();
@@ -722,7 +722,7 @@ BOOST_AUTO_TEST_CASE(the_notification_of_an_unresponsive_waiter_passes_to_the_ne
     nudge("c#1.11");
     BOOST_TEST(owner() == "c#1.11");
     TEST_WORDS(queue(), "d#1.11");
-    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(condition_waiters().empty());
 }
 
 // It needs no client, so it costs nobody anything.

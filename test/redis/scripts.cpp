@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(resync_renames)
 BOOST_AUTO_TEST_CASE(resync_keeps_the_order_of_waiters_that_it_names_in_another_order)
 {
     for (const bool is_asleep : {false, true})
-        BOOST_TEST_CONTEXT((is_asleep ? "sleepers" : "waiters"))
+        BOOST_TEST_CONTEXT((is_asleep ? "condition" : "queue"))
         {
             script_scene scene;
             const auto wait = [&](const std::string& id)
@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(resync_keeps_the_order_of_waiters_that_it_names_in_another_
                 if (!is_asleep)
                     return scene.acquire(id);
                 scene.acquire("d#1.9");
-                return scene.leave("d#1.9", scene.fence(), id);
+                return scene.commit("d#1.9", scene.fence(), id);
             };
             if (!is_asleep)
                 scene.acquire("c#1.1");
@@ -324,11 +324,11 @@ BOOST_AUTO_TEST_CASE(resync_keeps_the_order_of_waiters_that_it_names_in_another_
             {
                 // It was signalled, and its death passes that on.
                 scene.acquire("d#1.1");
-                scene.leave("d#1.1", scene.fence(), "c#1.2");
+                scene.commit("d#1.1", scene.fence(), "c#1.2");
                 scene.acquire("b#1.9");
                 scene.notify();
                 BOOST_TEST(scene.queue() == (words{"a#1.7"}), boost::test_tools::per_element());
-                BOOST_TEST(scene.sleepers() == (words{"b#1.1", "a#1.5", "c#1.2"}),
+                BOOST_TEST(scene.condition_waiters() == (words{"b#1.1", "a#1.5", "c#1.2"}),
                            boost::test_tools::per_element());
             }
             // The holder crashes, and the connection of two waiters breaks.
@@ -343,7 +343,7 @@ BOOST_AUTO_TEST_CASE(resync_keeps_the_order_of_waiters_that_it_names_in_another_
             BOOST_TEST(told[0] == (is_asleep ? "asleep" : "queued"));
             BOOST_TEST(told[7] == "own");
             BOOST_TEST(scene.owner() == "a#2.7");
-            BOOST_TEST((is_asleep ? scene.sleepers() : scene.queue()) ==
+            BOOST_TEST((is_asleep ? scene.condition_waiters() : scene.queue()) ==
                            (is_asleep ? words{"b#1.1", "a#2.5", "c#1.2"} : words{"b#1.1", "a#2.5"}),
                        boost::test_tools::per_element());
         }
@@ -464,7 +464,7 @@ BOOST_AUTO_TEST_CASE(layouts_1_and_2_refuse_the_locks_of_each_other)
     for (const words& told :
          {acquire("b#1.1"), acquire("b#1.1", "try"), release("a#1.1", start, "slot"),
           cancel("a#1.1"), nudge("a#1.1"), renew("a#1.1", start), resync("a#1.1", "a#2.1", start),
-          leave("a#1.1", start), keep("record", "15000"), notify(), wake("a#1.1", "a#2.1"),
+          commit("a#1.1", start), keep("record", "15000"), notify(), requeue("a#1.1", "a#2.1"),
           break_lock()})
         BOOST_TEST(told[0] == "foreign");
     BOOST_TEST((store == before));

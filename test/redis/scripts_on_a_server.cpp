@@ -131,11 +131,11 @@ public:
             else
                 result = {"commit", {"w:", owner_, owned_, "a#0.1"}};
             append(result, options);
-            append(result, {dice_.coin() ? id() : "", "c", "1", "d", whom()});
+            append(result, {dice_.coin() ? id() : "", "c", "1", "d", one_or_all()});
             append(result, {"f", dice_.coin() ? "" : (dice_.coin() ? "=5" : "=1 2:\n" + who)});
             return result;
         case 9:
-            result = {"notify", {"w:", dice_.coin() ? "c" : "d", whom()}};
+            result = {"notify", {"w:", dice_.coin() ? "c" : "d", one_or_all()}};
             append(result, options);
             result.arguments.push_back(dice_.below(4) == 0 ? fence() : "");
             return result;
@@ -152,7 +152,7 @@ public:
             // It may be late, or not the first.
             append(result, {dice_.below(8) == 0 ? number() : "9000000000000000", number()});
             append(result, {dice_.coin() ? "a#0.1" : "a#0.2", number(), condition(), "1",
-                            dice_.coin() ? "c" : "d", whom()});
+                            dice_.coin() ? "c" : "d", one_or_all()});
             // A real hash has its fields in another order than the made-up one, so there is one only.
             if (dice_.coin())
                 append(result, {dice_.coin() ? "=" : "<>", "f", "=5", "=5", "", ""});
@@ -201,7 +201,7 @@ private:
         return dice_.one_of(who) + std::to_string(1 + dice_.below(3));
     }
     std::string condition() { return dice_.coin() ? "" : "c"; }
-    std::string whom() { return dice_.coin() ? "one" : "all"; }
+    std::string one_or_all() { return dice_.coin() ? "one" : "all"; }
     std::string number() { return dice_.coin() ? "0" : fence(); }
     std::string fence()
     {

@@ -141,13 +141,13 @@ BOOST_AUTO_TEST_CASE(a_notified_waiter_is_granted_the_lock)
 {
     condition = "c";
     acquire("b#1.1");
-    leave("b#1.1", fence(), "b#1.2");
+    commit("b#1.1", fence(), "b#1.2");
     acquire("c#1.1");
-    leave("c#1.1", fence(), "c#1.2");
+    commit("c#1.1", fence(), "c#1.2");
     const words told = transact("a#1.1", add("n", "1"), {"c", "one"});
     BOOST_TEST(told[0] == "released");
     BOOST_TEST(owner() == "b#1.2");
-    BOOST_TEST((sleepers() == words{"c#1.2"}));
+    BOOST_TEST((condition_waiters() == words{"c#1.2"}));
     BOOST_TEST((this->told() == words{"w:b#1 grant b#1.2"}));
     // The token is that of the transaction, not of the present holder.
     BOOST_TEST(std::stoll(told[6]) < fence());
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(the_waiter_of_the_last_condition_is_notified)
 {
     condition = "c";
     acquire("b#1.1");
-    leave("b#1.1", fence(), "b#1.2");
+    commit("b#1.1", fence(), "b#1.2");
     pass(1us);
     transact("a#1.1", add("n", "1"), {"d", "one", "c", "one"});
     BOOST_TEST(owner() == "b#1.2");
@@ -174,12 +174,12 @@ BOOST_AUTO_TEST_CASE(more_waiters_are_notified_than_one_script_moves)
     {
         const std::string id = "b#1." + std::to_string(2 * i);
         acquire(id);
-        leave(id, fence(), "b#1." + std::to_string(2 * i + 1));
+        commit(id, fence(), "b#1." + std::to_string(2 * i + 1));
     }
     const words told = transact("a#1.1", add("n", "1"), {"c", "all", "d", "one"});
     BOOST_TEST(told[0] == "released");
     BOOST_TEST(told[5] == "1");
-    BOOST_TEST(sleepers().size() == 1030U - 511U);
+    BOOST_TEST(condition_waiters().size() == 1030U - 511U);
 }
 
 // --- who else is there --------------------------------------------------------------------------
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(expired_contributions_are_undone_first)
     for (const bool deleted : {false, true})
     {
         acquire("b#1.1");
-        leave("b#1.1", fence(), "", {"b.1 -5 n c state", "contribute"}, {"n", "=17"});
+        commit("b#1.1", fence(), "", {"b.1 -5 n c state", "contribute"}, {"n", "=17"});
         if (deleted)
             store.run(words{"DEL", "lock"});
         pass(16s);

@@ -71,7 +71,7 @@ public:
             return;
         a.fate.clear();
         a.asleep_on = condition;
-        sleepers_[condition].push_back(who);
+        condition_waiters_[condition].push_back(who);
         owner_.reset();
         renotify();
     }
@@ -80,7 +80,7 @@ public:
     {
         do
             found_ += signal(condition);
-        while (all && !sleepers_[condition].empty());
+        while (all && !condition_waiters_[condition].empty());
         renotify();
     }
 
@@ -90,7 +90,7 @@ public:
         agent& a = agents_[who];
         if (a.asleep_on)
         {
-            std::erase(sleepers_[*std::exchange(a.asleep_on, std::nullopt)], who);
+            std::erase(condition_waiters_[*std::exchange(a.asleep_on, std::nullopt)], who);
             a.fate = why;
             a.contends_again = true;
             contend(who);
@@ -118,7 +118,7 @@ public:
         std::vector<id> contenders;
         const auto is_gone = [&](id who)
         { return std::find(gone.begin(), gone.end(), who) != gone.end(); };
-        for (auto& each : sleepers_)
+        for (auto& each : condition_waiters_)
             std::erase_if(each, is_gone);
         std::copy_if(queue_.begin(), queue_.end(), std::back_inserter(contenders), is_gone);
         std::erase_if(queue_, is_gone);
@@ -138,15 +138,15 @@ public:
     void destroy_condition(std::size_t condition)
     {
         closed_[condition] = true;
-        while (!sleepers_[condition].empty())
-            withdraw(sleepers_[condition].front(), "aborted");
+        while (!condition_waiters_[condition].empty())
+            withdraw(condition_waiters_[condition].front(), "aborted");
     }
 
     /// @p keeps is the agent whose grant has been delivered, if there is one.
     void destroy_mutex(std::optional<id> keeps)
     {
         alive_ = false;
-        for (auto& each : sleepers_)
+        for (auto& each : condition_waiters_)
         {
             queue_.insert(queue_.end(), each.begin(), each.end());
             each.clear();
@@ -214,10 +214,10 @@ private:
 
     bool signal(std::size_t condition)
     {
-        if (sleepers_[condition].empty())
+        if (condition_waiters_[condition].empty())
             return false;
-        const id who = sleepers_[condition].front();
-        sleepers_[condition].pop_front();
+        const id who = condition_waiters_[condition].front();
+        condition_waiters_[condition].pop_front();
         agent& a = agents_[who];
         a.asleep_on.reset();
         a.signal_of = condition;
@@ -236,7 +236,7 @@ private:
     bool alive_ = true;
     std::optional<id> owner_;
     std::deque<id> queue_;
-    std::array<std::deque<id>, conditions> sleepers_;
+    std::array<std::deque<id>, conditions> condition_waiters_;
     std::array<bool, conditions> closed_{};
     std::vector<agent> agents_;
     std::size_t found_ = 0;

@@ -102,9 +102,9 @@ public:
     {
         redis::detail::commit_request words;
         words.condition = "c";
-        const attempt_id sleeper = machine.release(now, id, std::move(words));
+        const attempt_id follower = machine.release(now, id, std::move(words));
         collect();
-        return sleeper;
+        return follower;
     }
 
     /// Releases the lock and contributes to the state of a monitor.

@@ -95,7 +95,7 @@ void exhaustive_world::execute(exhaustive_state& at, std::size_t index, std::siz
         return violate("an answer is malformed: " + to_string(reply));
     check_handed_on(at, *told);
     note_deed(at, before->store, what, told->front());
-    check_sleepers(at);
+    check_condition_waiters(at);
     note_woken(at);
     if (!line.broken)
         line.answers.push_back({what.number, what.op, *told, {}});

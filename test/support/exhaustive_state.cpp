@@ -156,7 +156,7 @@ namespace {
 using kind = portrait::kind;
 using words = std::vector<portrait::word>;
 
-std::string sleepers_key(const lock_keys& keys)
+std::string condition_key(const lock_keys& keys)
 {
     return keys[0] + "{sleepers}" + exhaustive_condition;
 }
@@ -249,7 +249,8 @@ void draw(portrait& into, const exhaustive_section& each)
 {
     into.add(kind::attempt, each.attempt);
     into.plain(each.at);
-    into.plain(4 * (each.sleeper ? 1 : 0) + 2 * (each.roused ? 1 : 0) + (each.unnotified ? 1 : 0));
+    into.plain(4 * (each.on_condition ? 1 : 0) + 2 * (each.roused ? 1 : 0) +
+               (each.unnotified ? 1 : 0));
     into.add(kind::stamp, each.fence);
     into.add(kind::stamp, each.granted);
     into.add(kind::moment,
@@ -348,7 +349,7 @@ void draw(portrait& into, const redis_store& store, const lock_keys& keys,
         }
     }
     draw(into, store, keys[1], signalled);
-    draw(into, store, sleepers_key(keys), signalled);
+    draw(into, store, condition_key(keys), signalled);
     into.plain(store.exists(keys[0] + "{conditions}"));
     // Notified attempts that are in neither queue.
     for (const std::string& each : signalled)
@@ -410,9 +411,9 @@ std::set<std::string> signalled_of(const redis_store& store, const lock_keys& ke
     return result;
 }
 
-std::vector<std::string> sleepers_of(const redis_store& store, const lock_keys& keys)
+std::vector<std::string> condition_waiters_of(const redis_store& store, const lock_keys& keys)
 {
-    return members_of(store, sleepers_key(keys));
+    return members_of(store, condition_key(keys));
 }
 
 attempt_id find_double_flight(const protocol_client& machine)

@@ -134,10 +134,10 @@ private:
     void note_deed(exhaustive_state& at, const redis_store& before,
                    const redis::detail::command& what, const redis::detail::script_answer& told);
     void drop_deeds(exhaustive_state& at, std::size_t index);
-    void note_sleepers(exhaustive_state& at, const redis_store& before);
+    void note_condition_waiters(exhaustive_state& at, const redis_store& before);
     void note_woken(exhaustive_state& at);
     void check_signal(const exhaustive_state& at, const redis_store& before);
-    void check_sleepers(const exhaustive_state& at);
+    void check_condition_waiters(const exhaustive_state& at);
     [[nodiscard]] bool sleeps_for_good(const exhaustive_state& at, const process& who) const;
     [[nodiscard]] bool is_consumer(std::size_t index) const noexcept
     {

@@ -284,7 +284,7 @@ public:
         {
             const std::vector<fate>& told = records_[who]->told;
             if (told.size() > 1)
-                BOOST_ERROR("attempt " << who << " was told twice");
+                BOOST_ERROR("attempt " << who << " completed twice");
             if (!told.empty() && told.front() != model_.fate_of(who))
                 BOOST_ERROR("attempt " << who << " was told " << told.front() << ", not "
                                        << model_.fate_of(who));

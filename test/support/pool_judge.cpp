@@ -193,7 +193,7 @@ void pool_judge::note_grants(pool& each, const contents& after, time now, const 
         if (known != each.grants.end() && known->second.who == who)
         {
             if (!had && each.forgot_at < known->second.since)
-                violate("units were given back to " + text(who) + " which it had lost");
+                violate("units that were lost were returned to " + text(who) + "");
             // Units that it left outside before the server forgot them no longer count.
             if (!had)
                 each.base -= held.left;
@@ -206,7 +206,7 @@ void pool_judge::note_grants(pool& each, const contents& after, time now, const 
     {
         const attempt_name who = name_of(id_of(id));
         if (!knows.listens(id_of(id)))
-            violate("units were granted to " + id + ", where nobody listens");
+            violate("units were granted to " + id + ", which is disconnected");
         if (fence <= each.top_fence && !fences_excused(each))
             violate("the fence " + std::to_string(fence) + " was granted to " + text(who) +
                     " after " + std::to_string(each.top_fence));
@@ -293,7 +293,7 @@ void pool_judge::check_contents(pool& each, const contents& after, const execute
         violate("the holders have " + std::to_string(sum) + " units, and the pool says " +
                 std::to_string(after.held));
     if (after.ids != after.holders.size() + after.queue.size())
-        violate("units are written down of somebody who neither holds nor waits");
+        violate("units of an unknown attempt are stored");
     if (after.in_grace)
         return;
     if (!fits(after.held, after.outside, 0))
@@ -398,10 +398,11 @@ void pool_judge::released(std::size_t index, std::int64_t fence, release_result 
     const auto found = each.grants.find(fence);
     const bool really = found != each.grants.end() && found->second.released;
     if (result == release_result::released && !really)
-        violate("a release of " + std::to_string(fence) + " was confirmed that never was");
+        violate("a release of " + std::to_string(fence) +
+                " was confirmed although it never happened");
     // If only the results of releases were deleted, the server gives wrong answers about these.
     if (result == release_result::lost && really && each.forgot_at < found->second.since)
-        violate("a release of " + std::to_string(fence) + " was denied that had been made");
+        violate("a release of " + std::to_string(fence) + " was denied although it is complete");
     if (result == release_result::refused)
         violate("a release was refused");
 }

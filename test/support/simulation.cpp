@@ -230,7 +230,7 @@ void simulation_world::act(std::size_t index, const action& what)
             denied_.insert(name(over->attempt));
         if (over->reason == attempt_failure::cancelled && changed_.contains(name(over->attempt)) &&
             !has_forgotten_)
-            judge_->violate("a transaction was carried out that its client could give up");
+            judge_->violate("an executed transaction could be cancelled by its client");
         if (over->reason == attempt_failure::fence_regressed)
         {
             if (calm_)
@@ -278,7 +278,7 @@ void simulation_world::act(std::size_t index, const action& what)
     else if (const auto* lasts = std::get_if<contribution_renewed>(&what))
         on_kept(index, *lasts);
     else if (const auto* gone = std::get_if<contribution_ended>(&what))
-        who.bonds.erase(gone->contribution);
+        who.contributions.erase(gone->contribution);
 }
 
 void simulation_world::schedule_tick(std::size_t index)

@@ -251,7 +251,7 @@ void simulation_world::execute(const link_pointer& line, const command& what)
         check_state(each, what, told->front());
     note_deed(what, told->front());
     for (const std::size_t lock : locks)
-        check_sleepers(lock);
+        check_condition_waiters(lock);
     // Messages of a script to its own connection may arrive before or after its answer.
     if (chance(50))
     {

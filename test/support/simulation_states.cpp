@@ -89,7 +89,7 @@ void simulation_world::check_grant(std::size_t index, const granted& got)
     const auto owner = parse_waiter_id(lock_field(store_, keys_[each.lock][0], "owner"));
     if (owner && owner->nonce == clients_[index].nonce && owner->sequence == got.attempt &&
         got.state != state_of(each.lock))
-        judge_->violate("an owner was told another state than there is");
+        judge_->violate("a grant contained another state than the present one");
 }
 
 /// Adds the changes of the state to a commit.
@@ -106,14 +106,14 @@ void simulation_world::change(std::size_t index, attempt_id id, commit_request& 
         changed = {{"n", 0}, {"a", 0}, {"b", 0}, {"p", 0}};
     for (const std::string& field : {std::string("n"), part})
         changed[field] = number_of(each.state, field) + 1;
-    const auto mine = std::ranges::find_if(who.bonds,
+    const auto mine = std::ranges::find_if(who.contributions,
                                            [&](const auto& one)
                                            {
                                                return one.second.lock == each.lock &&
                                                       one.second.freed_by == 0 &&
                                                       one.second.expires > local(who);
                                            });
-    if (mine != who.bonds.end() && chance(50))
+    if (mine != who.contributions.end() && chance(50))
     {
         log("client ", index, ": takes contribution ", mine->first, " back by .", id);
         mine->second.freed_by = id;
@@ -126,7 +126,7 @@ void simulation_world::change(std::size_t index, attempt_id id, commit_request& 
         const contribution_name name =
             machine(index).contribute(who.locks[each.lock], {"p", 1, simulated_absence});
         log("client ", index, ": makes contribution ", name.id, " by .", id);
-        who.bonds[name.id] = {each.lock, name.record, {}, 0};
+        who.contributions[name.id] = {each.lock, name.record, {}, 0};
         words.contributed.push_back(name);
         changed["p"] = number_of(each.state, "p") + 1;
     }
@@ -138,7 +138,8 @@ void simulation_world::change(std::size_t index, attempt_id id, commit_request& 
 void simulation_world::on_kept(std::size_t index, const contribution_renewed& what)
 {
     client& who = clients_[index];
-    if (const auto found = who.bonds.find(what.contribution); found != who.bonds.end())
+    if (const auto found = who.contributions.find(what.contribution);
+        found != who.contributions.end())
         found->second.expires = what.expires;
 }
 
@@ -146,10 +147,10 @@ void simulation_world::on_transacted(std::size_t index, const transacted& what)
 {
     client& who = clients_[index];
     who.sections.at(what.attempt).at = stage::ended;
-    log("client ", index, what.executed ? ": has carried out ." : ": has not carried out .",
+    log("client ", index, what.executed ? ": has executed ." : ": has not executed .",
         what.attempt);
     if (what.executed != changed_.contains({who.nonce, what.attempt}) && !has_forgotten_)
-        judge_->violate("a transaction is not what its client was told");
+        judge_->violate("a transaction has another outcome than its client received");
     if (!what.executed)
         denied_.insert({who.nonce, what.attempt});
 }
@@ -159,8 +160,8 @@ void simulation_world::note_end(std::size_t index, attempt_id id, release_result
 {
     client& who = clients_[index];
     if (result == release_result::lost && changed_.contains({who.nonce, id}) && !has_forgotten_)
-        judge_->violate("a section counts whose client was told that it does not");
-    for (auto& [number, each] : who.bonds)
+        judge_->violate("a section counts although its client received that it does not");
+    for (auto& [number, each] : who.contributions)
         if (each.freed_by == id)
             each.freed_by = 0;
 }
@@ -175,7 +176,7 @@ void simulation_world::end_contributions()
                   [this, index]
                   {
                       client& who = clients_[index];
-                      std::erase_if(who.bonds,
+                      std::erase_if(who.contributions,
                                     [&](const auto& one)
                                     {
                                         if (one.second.freed_by != 0)
@@ -239,7 +240,7 @@ void simulation_world::check_state(const state_before& before, const command& wh
     {
         if (as_transaction && denied_.contains(name))
             judge_->violate(
-                "a transaction is carried out though its client was told that it is not");
+                "a transaction is executed although its client received that it is not");
         if (changed_.insert(name).second)
             ++changes;
     };
@@ -271,9 +272,9 @@ void simulation_world::check_state(const state_before& before, const command& wh
         if (!records.contains(record) &&
             std::ranges::find(what.arguments, record) == what.arguments.end())
             for (const client& each : clients_)
-                for (const auto& [number, one] : each.bonds)
+                for (const auto& [number, one] : each.contributions)
                     if (each.machine && one.record == record && one.expires > local(each))
-                        judge_->violate("a contribution has lapsed in which its client believes");
+                        judge_->violate("a contribution that its client relies on has expired");
 }
 
 }  // namespace turnstile::test

@@ -139,7 +139,7 @@ private:
         std::map<redis::detail::attempt_id, section> sections;
         // The unanswered calls, with their pools.
         std::map<redis::detail::call_id, std::pair<std::size_t, redis::detail::call_kind>> calls;
-        std::map<redis::detail::contribution_id, contribution> bonds;
+        std::map<redis::detail::contribution_id, contribution> contributions;
         // The end of each lock's lease, as the client knows it.
         std::map<std::size_t, world_time> lease_ends;
     };
@@ -195,9 +195,9 @@ private:
     void disturb(std::size_t index, redis::detail::attempt_id id);
     void put_or_take(std::size_t index, redis::detail::attempt_id id);
     void sleep(std::size_t index, redis::detail::attempt_id id);
-    void wake(std::size_t index, redis::detail::attempt_id id);
+    void end_wait(std::size_t index, redis::detail::attempt_id id);
     void note_deed(const redis::detail::command& what, const redis::detail::script_answer& told);
-    void check_sleepers(std::size_t lock);
+    void check_condition_waiters(std::size_t lock);
     void produce();
 
     // What they do with the states of monitors.

@@ -84,10 +84,10 @@ struct lock_operation
 using listener = std::shared_ptr<completion<error_code>>;
 
 /// Completes a listener, if there is one.
-inline void complete(const listener& whom, error_code what)
+inline void complete(const listener& done, error_code what)
 {
-    if (whom)
-        whom->complete(what);
+    if (done)
+        done->complete(what);
 }
 
 /// Receives the result of a call to a pool.

@@ -39,7 +39,7 @@ public:
     self_test& operator=(const self_test&) = delete;
 
     /// Sends the commands. The test has to outlive the link's end; @p progress is called after each answer.
-    void ask(link& whom, const std::string& channel, std::function<void()> progress);
+    void ask(link& target, const std::string& channel, std::function<void()> progress);
 
     /// Whether a message is the test's own.
     [[nodiscard]] bool hears(std::string_view payload);
