@@ -1,5 +1,5 @@
--- Removes a waiter from the queue; if it holds the lock already, hands the lock over. If the waiter was notified, notifies
--- the next waiter of the condition instead.
+-- Removes a waiter from the queue; if it holds the lock already, hands the lock over. If the waiter was notified,
+-- notifies the next waiter of the condition instead.
 --
 -- KEYS       lock
 -- ARGV       prefix, ids (all by which the server may know the waiter, separated by commas), lease ms, claim ms,

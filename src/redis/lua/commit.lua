@@ -1,4 +1,5 @@
--- Ends a critical section with changes: writes them, notifies, perhaps starts a wait on a condition, and hands the lock over.
+-- Ends a critical section with changes: writes them, notifies, perhaps starts a wait on a condition, and hands the lock
+-- over.
 --
 -- KEYS       lock (and the state, of a monitor)
 -- ARGV       prefix, id, fence, slot, lease ms, claim ms, idle ms, waiter (the id of the attempt that waits then; may be

@@ -1,5 +1,5 @@
--- Shared by the scripts of locks, pools, gates and job queues. This text stands before the prologue of a folder. A script
--- is sent without comments, and without the functions of this file and of the prologue that it does not call.
+-- Shared by the scripts of locks, pools, gates and job queues. This text stands before the prologue of a folder. A
+-- script is sent without comments, and without the functions of this file and of the prologue that it does not call.
 --
 -- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds.
 local memory = 3600 * 1000000  -- the time for which releases and executed calls are remembered
@@ -18,15 +18,15 @@ local function read_clock()
   return time[1] * 1000000 + time[2]
 end
 
--- Returns the time of an object's clock, which last showed `clock` and is ahead of the server's clock by `skew`; and the
--- claim lease in ms. During a grace, the argument `claim` also contains the time at which the server started or took over,
--- and the time at which the grace ends. Then the function also returns the end of the grace by the object's clock, twice:
--- the first of these is nil unless the state is older than the server's start, and so may be outdated.
+-- Returns the time of an object's clock, which last showed `clock` and is ahead of the server's clock by `skew`; and
+-- the claim lease in ms. During a grace, the argument `claim` also contains the time at which the server started or
+-- took over, and the time at which the grace ends. Then the function also returns the end of the grace by the object's
+-- clock, twice: the first of these is nil unless the state is older than the server's start, and so may be outdated.
 local function read_time(wall, skew, clock, claim)
   local lease, since, ends = string.match(claim, '^(%d+) ?(%d*) ?(%d*)$')
   local now, outdated = wall + skew, clock - skew < (tonumber(since) or 0)
-  -- If the server's clock was set back, the object's clock continues from its last time. The age of the state is unknown
-  -- then.
+  -- If the server's clock was set back, the object's clock continues from its last time. The age of the state is
+  -- unknown then.
   if now < clock + 0 then
     now, outdated = clock + 0, true
   end
@@ -39,13 +39,14 @@ local function channel(id)
   return ARGV[1] .. string.match(id, '^[^.]*')
 end
 
--- Whether the connection of a waiter exists. The result of PUBLISH does not show this: it also counts pattern subscribers.
+-- Whether the connection of a waiter exists. The result of PUBLISH does not show this: it also counts pattern
+-- subscribers.
 local function is_connected(id)
   return redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0
 end
 
--- Whether a connection let a lease expire and has sent no command since. Each of its waiters could delay the others by a
--- claim lease. So its waiters are dropped like those of a broken connection, and return to their positions later.
+-- Whether a connection let a lease expire and has sent no command since. Each of its waiters could delay the others by
+-- a claim lease. So its waiters are dropped like those of a broken connection, and return to their positions later.
 local function is_unresponsive(s, id)
   return s.unresponsive and string.find(s.unresponsive, ' ' .. string.match(id, '^[^.]*') .. ' ', 1, true)
 end
@@ -72,15 +73,15 @@ local function mark_responsive(s, id)
   redis.call('HDEL', s.key, 'silent')
 end
 
--- Whether a reply reports that a key has another type. Any other error, such as a missing permission, is raised, and the
--- client reports it.
+-- Whether a reply reports that a key has another type. Any other error, such as a missing permission, is raised, and
+-- the client reports it.
 local function is_of_another_type(reply)
   if type(reply) ~= 'table' or not reply.err then return false end
   return string.find(reply.err, '^WRONGTYPE') and true or error(reply)
 end
 
--- Serves each object of a batch. If the keys of one are damaged, serving it raises an error; its answer then reports this,
--- and the others are served all the same.
+-- Serves each object of a batch. If the keys of one are damaged, serving it raises an error; its answer then reports
+-- this, and the others are served all the same.
 local function each(serve)
   local answers = {}
   for i, key in ipairs(KEYS) do
@@ -104,8 +105,8 @@ local function extend_ttl(key, ttl)
   if redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
 end
 
--- Returns a ticket for the end of the queue, or of a condition. A hint is the former ticket of a waiter that returns; it
--- is ignored if it is above all tickets so far.
+-- Returns a ticket for the end of the queue, or of a condition. A hint is the former ticket of a waiter that returns;
+-- it is ignored if it is above all tickets so far.
 local function new_ticket(s, hint)
   local newest = s.ticket + 0
   local last = math.max(newest, s.now)
@@ -121,15 +122,16 @@ local function remember_call(done, now, name, before)
   redis.call('ZADD', done, text(now), name)
 end
 
--- Returns the outcome of a grant that the object no longer knows. If the object is younger than the grant, or its last token
--- is lower, then it has lost its memory, and the outcome is unknown.
+-- Returns the outcome of a grant that the object no longer knows. If the object is younger than the grant, or its last
+-- token is lower, then it has lost its memory, and the outcome is unknown.
 local function ended(s, fence, slot)
   if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then return 'released' end
   if (s.given or s.fence) + 0 < fence or fence < s.now - memory then return 'unknown' end
   return (s.born or redis.call('HGET', s.key, 'born')) + 0 > fence and 'unknown' or 'lost'
 end
 
--- Lists a holder or a waiter for an inspection. Ids do not leave the server, because they contain the name of the channel.
+-- Lists a holder or a waiter for an inspection. Ids do not leave the server, because they contain the name of the
+-- channel.
 local function describe(list, id, units, since, deadline)
   -- Without permission to read the key, this returns an error, which is ignored.
   local who = redis.pcall('HGET', ARGV[2], string.match(id, '^[^#]*'))

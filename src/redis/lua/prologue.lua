@@ -1,35 +1,37 @@
 -- The functions for the scripts of locks. This text stands behind common.lua.
 --
--- A lock declares one key, the hash of its state. The names of its other keys begin with that name and lie in the same slot:
--- KEY{queue}, a sorted set (waiters by ticket), and KEY{done}, a sorted set (the fence of the last release, by slot).
+-- A lock declares one key, the hash of its state. The names of its other keys begin with that name and lie in the same
+-- slot: KEY{queue}, a sorted set (waiters by ticket), and KEY{done}, a sorted set (the fence of the last release, by
+-- slot).
 -- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds. Invariant after
 -- each script: the lock has a holder, or there are no waiters, or the answer reports that there is more to do.
 --
--- The field `state` of the hash is `2 HOLDER FENCE CLOCK DEADLINE UNTIL CLAIM SKEW FLAGS TICKET`, see docs/protocol.md. The
--- scripts of the ordinary path read and write it with one command each, without this prologue.
+-- The field `state` of the hash is `2 HOLDER FENCE CLOCK DEADLINE UNTIL CLAIM SKEW FLAGS TICKET`, see docs/protocol.md.
+-- The scripts of the ordinary path read and write it with one command each, without this prologue.
 --
--- A lock with conditions has more keys: for each condition KEY{sleepers}CONDITION, a sorted set (waiters by ticket), and
--- KEY{conditions}. The hash has a mark for each notified waiter, with the name of the condition, until the end of the
--- waiter's critical section. A monitor has its state in another hash, which is a second key of the scripts that read or
--- write it, and does not expire.
+-- A lock with conditions has more keys: for each condition KEY{sleepers}CONDITION, a sorted set (waiters by ticket),
+-- and KEY{conditions}. The hash has a mark for each notified waiter, with the name of the condition, until the end of
+-- the waiter's critical section. A monitor has its state in another hash, which is a second key of the scripts that
+-- read or write it, and does not expire.
 --
 -- The id of a transaction ends with a plus. As long as a transaction waits, in the queue or on a condition, the hash
 -- contains its plan. So a script that frees the lock can execute the transaction, if the state is among its keys.
 --
--- The sorted set KEY{bound} contains pending records. The record of a contribution is 'ID AMOUNT FIELD CONDITION STATE', by
--- the end of its lease: a script that undoes it adds the amount to the field of the state, and notifies all waiters of the
--- condition. If AMOUNT is `rest` or `one`, the record is a deferred notification: of all waiters with tickets up to FIELD,
--- or of one of them. As long as there are contributions, the lock does not expire.
+-- The sorted set KEY{bound} contains pending records. The record of a contribution is 'ID AMOUNT FIELD CONDITION
+-- STATE', by the end of its lease: a script that undoes it adds the amount to the field of the state, and notifies all
+-- waiters of the condition. If AMOUNT is `rest` or `one`, the record is a deferred notification: of all waiters with
+-- tickets up to FIELD, or of one of them. As long as there are contributions, the lock does not expire.
 --
--- The server runs all of this for each call. The most expensive parts are reading and writing fields, creating functions,
--- and converting between numbers and text. So numbers of the state remain text until they are needed; `+ 0` converts them.
+-- The server runs all of this for each call. The most expensive parts are reading and writing fields, creating
+-- functions, and converting between numbers and text. So numbers of the state remain text until they are needed; `+ 0`
+-- converts them.
 local retry = 60 * 1000000  -- the time from a failure to undo a contribution to the next attempt
 local wall  -- the time of the server's clock
 
--- Reads a lock; returns nil and the reason if the keys are foreign. A script passes the time and the state if it has read
--- them already. Every grant starts with the longest claim lease that any client of the lock has requested. If the state
--- may be outdated, its holder is in doubt until the grace ends (a question mark, and the holder if there was one), because
--- another client may hold the lock.
+-- Reads a lock; returns nil and the reason if the keys are foreign. A script passes the time and the state if it has
+-- read them already. Every grant starts with the longest claim lease that any client of the lock has requested. If the
+-- state may be outdated, its holder is in doubt until the grace ends (a question mark, and the holder if there was
+-- one), because another client may hold the lock.
 local function open(key, claim, time, state)
   wall = time or wall or read_clock()
   if state == nil then state = redis.pcall('HGET', key, 'state') end
@@ -86,8 +88,8 @@ local function note_key(s, key)
   if s.new[#s.new] ~= key then s.new[#s.new + 1] = key end
 end
 
--- Writes the state, unless there is nothing to remember. All keys live for a lease and at least half of the idle time. Most
--- calls need not extend the time to live, because they may use up the other half.
+-- Writes the state, unless there is nothing to remember. All keys live for a lease and at least half of the idle time.
+-- Most calls need not extend the time to live, because they may use up the other half.
 local function save(s, lease, idle)
   if s.fresh and s.holder == '' and s.waiting == 0 and s.fence == '0' and not (s.new or s.pending) then return end
   local ttl, renews = lease + idle, s.expiry < s.now + (lease + idle / 2) * 1000
@@ -108,8 +110,9 @@ local function save(s, lease, idle)
   for _, key in ipairs(s.new or {}) do
     if renews then extend_ttl(key, ttl) else redis.call('PEXPIRE', key, ttl) end
   end
-  -- Contributions of a crashed process must remain until somebody uses the lock. Releases are remembered as long, because
-  -- the lock would otherwise seem to know everything when a late transaction arrives. Deferred notifications expire.
+  -- Contributions of a crashed process must remain until somebody uses the lock. Releases are remembered as long,
+  -- because the lock would otherwise seem to know everything when a late transaction arrives. Deferred notifications
+  -- expire.
   local left = s.pending and s.new and redis.call('ZRANGE', s.pending, -1, -1, 'WITHSCORES')[2] == '1'
   for _, key in ipairs(s.pending and s.new and {s.key, s.done, s.pending} or {}) do
     if left then extend_ttl(key, ttl) else redis.call('PERSIST', key) end
@@ -133,8 +136,8 @@ local function mark(id)
   return 'signalled ' .. string.gsub(id, '#%d+', '', 1)
 end
 
--- Stores the plan of a transaction: its id, and the arguments of transact.lua, which are the elements of `new` from `at` on.
--- Without `new`, removes the plan and returns it. Does nothing for other attempts.
+-- Stores the plan of a transaction: its id, and the arguments of transact.lua, which are the elements of `new` from
+-- `at` on. Without `new`, removes the plan and returns it. Does nothing for other attempts.
 local function plan_of(s, id, new, at)
   if string.byte(id, -1) ~= 43 then return end
   local field = 'plan ' .. string.gsub(id, '#%d+', '', 1)
@@ -172,9 +175,9 @@ local function use_pending(s)
   note_key(s, s.key)
 end
 
--- Moves waiters of a condition to the end of the queue: the first connected one, or all. Returns true if this call has to
--- stop earlier. A call that continues a notification receives the newest ticket of that time, and skips later waiters.
--- Otherwise, waiters whose predicate is false would be notified again and again.
+-- Moves waiters of a condition to the end of the queue: the first connected one, or all. Returns true if this call has
+-- to stop earlier. A call that continues a notification receives the newest ticket of that time, and skips later
+-- waiters. Otherwise, waiters whose predicate is false would be notified again and again.
 local function notify_waiters(s, condition, all, newest)
   local key = waiters_on(s, condition)
   while looks > 0 do
@@ -198,8 +201,8 @@ local function notify_waiters(s, condition, all, newest)
   return true
 end
 
--- Does the same, but leaves the rest of an incomplete notification to the next calls, as a pending record. The record stands
--- in front of all contributions, because it does not wait for the end of a lease.
+-- Does the same, but leaves the rest of an incomplete notification to the next calls, as a pending record. The record
+-- stands in front of all contributions, because it does not wait for the end of a lease.
 local function notify_or_defer(s, condition, all, newest)
   local resumes = s.newest
   if not notify_waiters(s, condition, all, newest) then return end
@@ -208,8 +211,8 @@ local function notify_or_defer(s, condition, all, newest)
   s.newest, s.more = resumes, true
 end
 
--- Passes the notification of a waiter to the next waiter, because the critical section of the first has failed or will not
--- take place.
+-- Passes the notification of a waiter to the next waiter, because the critical section of the first has failed or will
+-- not take place.
 local function renotify(s, id)
   local condition = s.conditions and redis.call('HGET', s.key, mark(id))
   if not condition then return end
@@ -217,7 +220,8 @@ local function renotify(s, id)
   notify_or_defer(s, condition, false)
 end
 
--- Ends the grant of the holder, if its lease has expired or at once, and informs the holder. The message may contain a reason.
+-- Ends the grant of the holder, if its lease has expired or at once, and informs the holder. The message may contain a
+-- reason.
 local function reap(s, at_once, reason)
   if s.holder == '' then return end
   if s.deadline + 0 > s.now and not at_once then return end
@@ -261,8 +265,8 @@ local function process_pending(s)
   end
 end
 
--- Returns the state of a monitor as in answers and messages: for each name and value, its length, a colon and the text. Returns
--- nil if the key has another type.
+-- Returns the state of a monitor as in answers and messages: for each name and value, its length, a colon and the text.
+-- Returns nil if the key has another type.
 local function contents(key)
   local parts = redis.pcall('HGETALL', key)
   if parts.err then return end
@@ -270,19 +274,20 @@ local function contents(key)
   return table.concat(parts)
 end
 
--- Whether the lock is held with this id and fence. A holder in doubt that sends a command is no longer in doubt: its lease has
--- not expired, so no other client was granted the lock.
+-- Whether the lock is held with this id and fence. A holder in doubt that sends a command is no longer in doubt: its
+-- lease has not expired, so no other client was granted the lock.
 local function holds(s, id, fence)
   if s.fence ~= fence then return false end
   if s.holder == '?' .. id then s.holder, s.deadline = id, '0' end
   return s.holder == id
 end
 
--- Ends the grant with this id and fence, if it is the present one. The slot remembers the release; an empty slot means that
--- the critical section failed. `last` is the fence of the last hand-over within a cohort, and the next grant is above it.
+-- Ends the grant with this id and fence, if it is the present one. The slot remembers the release; an empty slot means
+-- that the critical section failed. `last` is the fence of the last hand-over within a cohort, and the next grant is
+-- above it.
 local function end_grant(s, id, fence, slot, last)
-  -- A holder in doubt may have released the lock in a step that the server has forgotten, and another client may hold it. So
-  -- the doubt remains after the release.
+  -- A holder in doubt may have released the lock in a step that the server has forgotten, and another client may hold
+  -- it. So the doubt remains after the release.
   local doubt = s.holder ~= id and string.match(s.holder, '^%?') or ''
   local holder = doubt == '' and s.holder or string.sub(s.holder, 2)
   -- The id of the holder may contain a former incarnation.
@@ -298,8 +303,9 @@ local function end_grant(s, id, fence, slot, last)
   return true
 end
 
--- Executes a transaction while the lock is free. The plan is a list of texts, from the element `at` on, see transact.lua.
--- Returns released and the fence; or unmet, if a requirement does not hold; or nothing, if only the client can decide a step.
+-- Executes a transaction while the lock is free. The plan is a list of texts, from the element `at` on, see
+-- transact.lua. Returns released and the fence; or unmet, if a requirement does not hold; or nothing, if only the
+-- client can decide a step.
 local function execute(s, id, plan, at)
   local state = s.state
   local size = s.size or redis.pcall('HLEN', state)
@@ -346,10 +352,10 @@ local function execute(s, id, plan, at)
   return 'released', fence
 end
 
--- Grants a free lock to the first connected waiter of the queue, after removing at most 64 others. The message is the grant;
--- the caller of the script learns of its own grant from the answer. If the script has the key of a monitor's state, the
--- message contains a small state, so the client need not fetch it. A transaction in the queue is executed or starts its wait
--- on a condition, and the next waiter follows.
+-- Grants a free lock to the first connected waiter of the queue, after removing at most 64 others. The message is the
+-- grant; the caller of the script learns of its own grant from the answer. If the script has the key of a monitor's
+-- state, the message contains a small state, so the client need not fetch it. A transaction in the queue is executed or
+-- starts its wait on a condition, and the next waiter follows.
 local function grant_next(s, caller)
   if s.pending then process_pending(s) end
   if s.waiting == 0 then return end
@@ -390,9 +396,10 @@ local function grant_next(s, caller)
   s.more = true
 end
 
--- Returns the answer for a lock: 'status now fence deadline', and perhaps 'ticket more extra'. Without a status, it is that of
--- the attempt: own, queued, asleep (waits on the condition) or gone. If there are pending records, a comma and the time at
--- which the next contribution expires follow the deadline; and if the script failed to undo one, another comma and the field.
+-- Returns the answer for a lock: 'status now fence deadline', and perhaps 'ticket more extra'. Without a status, it is
+-- that of the attempt: own, queued, asleep (waits on the condition) or gone. If there are pending records, a comma and
+-- the time at which the next contribution expires follow the deadline; and if the script failed to undo one, another
+-- comma and the field.
 local function answer(s, status, id, extra, condition)
   local ticket
   if not status and s.holder == id then

@@ -80,7 +80,8 @@ s.state, s.size = state, size
 if carried == nil then carried = redis.call('ZSCORE', s.done, slot) end
 if carried and carried + 0 > seen + 0 then return answer(s, 'released', nil, format('%d', carried)) end
 if followed == nil then followed = redis.call('ZSCORE', s.done, slot .. '/' .. tries + 1) end
--- A copy must not be executed if it is so late that the lock may have forgotten an execution, or if a later copy came first.
+-- A copy must not be executed if it is so late that the lock may have forgotten an execution, or if a later copy came
+-- first.
 local late = s.now > since + math.min(lease * 1000, memory) and
   (s.fresh or since < s.now - memory or redis.call('HGET', s.key, 'born') + 0 > since)
 if late or followed then return answer(s, 'unknown') end

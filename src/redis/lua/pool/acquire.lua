@@ -50,8 +50,8 @@ if not possible(s, units) then return answer(s, 'impossible') end
 reap(s)
 mark_responsive(s, id)
 local known = holding(s, id) or wanted(s, id) and redis.call('ZSCORE', s.queue, id)
--- A try comes after all waiters, so these are granted their units first. Any other attempt enters the queue before a grant,
--- because its former ticket may be the lowest.
+-- A try comes after all waiters, so these are granted their units first. Any other attempt enters the queue before a
+-- grant, because its former ticket may be the lowest.
 if s.head and ARGV[3] == 'try' then grant_next(s, id) end
 
 local position

@@ -23,7 +23,8 @@ local function remember()
   s.moved = true
 end
 
--- Sets the capacity. Waiters for more units leave the queue: those among the first 512 at once, and others in their turn.
+-- Sets the capacity. Waiters for more units leave the queue: those among the first 512 at once, and others in their
+-- turn.
 local function resize()
   if s.origin >= 0 then s.origin = -s.capacity end
   s.capacity = number

@@ -1,7 +1,7 @@
 -- The functions for the scripts of pools. This text stands behind common.lua.
 --
--- A pool has units, which holders have under leases. It declares one key, a hash. The names of the other keys begin with that
--- name, so they lie in the same slot:
+-- A pool has units, which holders have under leases. It declares one key, a hash. The names of the other keys begin
+-- with that name, so they lie in the same slot:
 --
 --   KEY           `layout`: 2; `state`, see below; `h ID`: the grant of a holder, 'UNITS FENCE OUTSIDE'; `w ID`: the number
 --                 of units that a waiter requests; `silent`: see is_unresponsive()
@@ -9,21 +9,22 @@
 --   KEY{holders}  sorted set, the holders by the end of the lease
 --   KEY{done}     sorted set, the released fences by slot, and when calls were executed by their names
 --
--- The state is text: 2 HELD FENCE GIVEN CLOCK OUTSIDE UNTIL CLAIM SKEW GRACE FLAGS CAPACITY ORIGIN BORN TICKET. Further words
--- are preserved. GRACE is 0 if there is none. FLAGS contains w if there may be waiters, and s if there are unresponsive
--- connections; otherwise, it is a hyphen. ORIGIN is the initial number of units outside; or, after the capacity was set, the
--- initial capacity as a negative number. Such a pool is kept for ever.
+-- The state is text: 2 HELD FENCE GIVEN CLOCK OUTSIDE UNTIL CLAIM SKEW GRACE FLAGS CAPACITY ORIGIN BORN TICKET. Further
+-- words are preserved. GRACE is 0 if there is none. FLAGS contains w if there may be waiters, and s if there are
+-- unresponsive connections; otherwise, it is a hyphen. ORIGIN is the initial number of units outside; or, after the
+-- capacity was set, the initial capacity as a negative number. Such a pool is kept for ever.
 --
--- A number of units combines two numbers: ordinary units, plus `special` times the special units, which only shared mutexes
--- have. ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds. Invariant
--- after each script: the first waiter of the queue does not fit, or the answer reports that there is more to do.
+-- A number of units combines two numbers: ordinary units, plus `special` times the special units, which only shared
+-- mutexes have. ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in
+-- milliseconds. Invariant after each script: the first waiter of the queue does not fit, or the answer reports that
+-- there is more to do.
 local layout = '2'
 local special = 2 ^ 30
 local signals = 2 ^ 28  -- the capacity of an automatic event, which no semaphore has: see merge()
 local at_once = 64  -- the maximum number of grants that one script starts or ends in one pool
 
--- Returns the units of a holder, its fence, the number of units that it leaves outside, and the end of its lease. An id that
--- is in only one of the two keys is not a holder, because somebody has deleted the other key.
+-- Returns the units of a holder, its fence, the number of units that it leaves outside, and the end of its lease. An id
+-- that is in only one of the two keys is not a holder, because somebody has deleted the other key.
 local function holding(s, id)
   local deadline = redis.call('ZSCORE', s.holders, id)
   local entry = deadline and redis.call('HGET', s.key, 'h ' .. id)
@@ -36,9 +37,10 @@ local function wanted(s, id)
   return tonumber(redis.call('HGET', s.key, 'w ' .. id) or nil)
 end
 
--- Reads a pool; returns nil and the reason if the keys are foreign. The script may have read the state already. A new pool has
--- the capacity and the units outside that the caller states. During a grace, `claim` contains two times more, as for a lock.
--- While the state may be outdated, the pool grants no units and no lease expires, so that unknown holders can reconnect.
+-- Reads a pool; returns nil and the reason if the keys are foreign. The script may have read the state already. A new
+-- pool has the capacity and the units outside that the caller states. During a grace, `claim` contains two times more,
+-- as for a lock. While the state may be outdated, the pool grants no units and no lease expires, so that unknown
+-- holders can reconnect.
 local function open(key, wall, claim, capacity, outside, state)
   local s = {key = key, queue = key .. '{queue}', holders = key .. '{holders}', done = key .. '{done}', new = {}, more = 0,
     deadline = 0}
@@ -49,7 +51,8 @@ local function open(key, wall, claim, capacity, outside, state)
   if version and version ~= layout then return nil, 'foreign' end
   s.head = head[1]
   if not version then
-    -- A new pool checks these types before it writes anything, because foreign keys must not change or get a time to live.
+    -- A new pool checks these types before it writes anything, because foreign keys must not change or get a time to
+    -- live.
     for _, size in ipairs({redis.pcall('ZCARD', s.done), redis.pcall('ZCARD', s.holders)}) do
       if is_of_another_type(size) then return nil, 'wrongtype' end
     end
@@ -84,8 +87,9 @@ local function merge(s)
   if s.capacity == signals and not s.head and available > 1 then s.outside = s.outside + available - 1 end
 end
 
--- Writes the state. A pool is kept for ever if its units outside differ from the initial number, because no lease restores
--- them. Then its waiters and holders are kept as well; otherwise, the hash would keep the data of expired ones.
+-- Writes the state. A pool is kept for ever if its units outside differ from the initial number, because no lease
+-- restores them. Then its waiters and holders are kept as well; otherwise, the hash would keep the data of expired
+-- ones.
 local function save(s, lease, idle)
   merge(s)
   if s.fresh and s.held == 0 and s.outside == s.origin and not s.head and not s.created then return end
@@ -122,8 +126,8 @@ local function possible(s, units)
   return units % special <= s.capacity % special and units <= s.capacity
 end
 
--- Whether a client that states a capacity may use the pool. It may also state the initial capacity; and a client that has used
--- the pool before (agreed) accepts any capacity that was set later.
+-- Whether a client that states a capacity may use the pool. It may also state the initial capacity; and a client that
+-- has used the pool before (agreed) accepts any capacity that was set later.
 local function agrees(s, capacity, how)
   return s.capacity == capacity or how == 'adopt' or s.origin < 0 and (how == 'agreed' or s.origin == -capacity)
 end
@@ -142,8 +146,8 @@ local function drop(s, id, units)
   s.held = s.held - units
 end
 
--- Ends expired grants and informs their holders, within the limits of this call; but at least `least` of them, because a
--- holder that reclaims units may need theirs.
+-- Ends expired grants and informs their holders, within the limits of this call; but at least `least` of them, because
+-- a holder that reclaims units may need theirs.
 local function reap(s, least)
   if s.grace then return end
   local most = math.max(math.min(at_once, looks), least or 0)
@@ -169,8 +173,8 @@ local function reject(s, id)
   redis.pcall('PUBLISH', channel(id), 'impossible ' .. id .. ' 0 ' .. text(s.now))
 end
 
--- Grants units to the first waiters of the queue, as long as they fit; removes disconnected waiters and impossible requests.
--- The message is the grant; the caller of the script learns of its own grant from the answer.
+-- Grants units to the first waiters of the queue, as long as they fit; removes disconnected waiters and impossible
+-- requests. The message is the grant; the caller of the script learns of its own grant from the answer.
 local function grant_next(s, caller)
   for _ = 1, at_once do
     local id = redis.call('ZRANGE', s.queue, 0, 0)[1]
@@ -204,8 +208,8 @@ local function answer(s, status, fence, ticket, extra)
   return result .. ' ' .. (ticket or 0) .. ' ' .. s.more .. ' ' .. (extra or '')
 end
 
--- Returns the answer for an attempt. The deadline of a waiter is the time for its next nudge: the end of the first lease, but
--- at most a lease from now, because units outside have no lease.
+-- Returns the answer for an attempt. The deadline of a waiter is the time for its next nudge: the end of the first
+-- lease, but at most a lease from now, because units outside have no lease.
 local function standing(s, id, lease, extra)
   local units, fence, _, deadline = holding(s, id)
   if units then

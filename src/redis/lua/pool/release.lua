@@ -14,8 +14,8 @@ local wall = time[1] * 1000000 + time[2]
 local key, id, slot, lease = KEYS[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local read = redis.pcall('HMGET', key, 'state', 'h ' .. id)
 
--- The ordinary path, see acquire.lua. The slot is known, no units are left outside, and the pool is not that of an event,
--- see merge().
+-- The ordinary path, see acquire.lua. The slot is known, no units are left outside, and the pool is not that of an
+-- event, see merge().
 local units, its = string.match(read[2] or '', '^(%d+) (%d+) 0$')
 local held, fences, clock, rest, expiry, claim, skew, capacity = string.match(read[1] or '',
   '^2 (%d+) (%d+ %d+) (%d+) (%-?%d+ (%d+) (%d+) (%d+) 0 %- (%d+) .*)$')

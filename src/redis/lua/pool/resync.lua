@@ -10,8 +10,8 @@
 -- complexity O(entries (log waiters + log holders))
 -- flags: allow-oom
 
--- Moves everything that is stored under a former id to the new one. A server that missed a grant still has the holder in
--- the queue, so the holder's request is dropped.
+-- Moves everything that is stored under a former id to the new one. A server that missed a grant still has the holder
+-- in the queue, so the holder's request is dropped.
 local function rename(s, old, id, held)
   local units, fence, left, deadline = holding(s, old)
   local wants = wanted(s, old)
@@ -67,8 +67,8 @@ return each(function(key, i)
       hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
     elseif fence > 0 and not its and
       (s.grace or (s.born > fence or s.given < fence) and fits(s, units)) then
-      -- The server forgot the grant. The holder reclaims its units if they are available, or if only an outdated state says
-      -- that others hold them.
+      -- The server forgot the grant. The holder reclaims its units if they are available, or if only an outdated state
+      -- says that others hold them.
       s.fence, s.given, s.held = math.max(s.fence, fence), math.max(s.given, fence), s.held + units
       hold(s, id, units, fence, tonumber(ARGV[a + 4]), s.now + lease * 1000)
     end
