@@ -79,7 +79,7 @@ class basic_monitor
     };
 
     struct guarded_state;
-    struct contribution_terms;
+    struct contribution_record;
 
 public:
     /// The type of the state.
@@ -160,7 +160,7 @@ public:
         contribution_type& operator=(contribution_type&& other) noexcept
         {
             reset();
-            terms_ = std::move(other.terms_);
+            record_ = std::move(other.record_);
             return *this;
         }
 
@@ -168,7 +168,7 @@ public:
         ~contribution_type() { reset(); }
 
         /// Whether the state contains the contribution.
-        [[nodiscard]] bool valid() const noexcept { return terms_ && !terms_->whose.expired(); }
+        [[nodiscard]] bool valid() const noexcept { return record_ && !record_->whose.expired(); }
 
         /// A cancellation slot that is triggered if the contribution is lost. Not connected for a
         /// local one.
@@ -177,14 +177,14 @@ public:
     private:
         friend class basic_monitor;
 
-        explicit contribution_type(std::shared_ptr<contribution_terms> made) noexcept
-            : terms_(std::move(made))
+        explicit contribution_type(std::shared_ptr<contribution_record> made) noexcept
+            : record_(std::move(made))
         {
         }
 
         void reset() noexcept
         {
-            const auto made = std::exchange(terms_, nullptr);
+            const auto made = std::exchange(record_, nullptr);
             const auto whose = made ? made->whose.lock() : nullptr;
             const auto mutex = whose ? whose->mutex.lock() : nullptr;
             if (!mutex)
@@ -200,7 +200,7 @@ public:
                     });
         }
 
-        std::shared_ptr<contribution_terms> terms_;
+        std::shared_ptr<contribution_record> record_;
     };
 
     /**
@@ -327,7 +327,7 @@ public:
         {
             if (condition.whose_.lock() != state_)
                 boost::throw_exception(system_error(make_error_code(errc::wrong_object)));
-            auto made = std::make_shared<contribution_terms>();
+            auto made = std::make_shared<contribution_record>();
             made->whose = state_;
             made->notified = condition.condition_;
             made->undo = [member, amount](T& value)
@@ -347,9 +347,9 @@ public:
         {
             if (!mine.valid())
                 return false;
-            if (mine.terms_->whose.lock() != state_)
+            if (mine.record_->whose.lock() != state_)
                 boost::throw_exception(system_error(make_error_code(errc::wrong_object)));
-            std::exchange(mine.terms_, nullptr)->undo(state_->value);
+            std::exchange(mine.record_, nullptr)->undo(state_->value);
             return true;
         }
 
@@ -518,7 +518,7 @@ private:
     };
 
     /// What a contribution needs for its withdrawal.
-    struct contribution_terms
+    struct contribution_record
     {
         void end(T& value) const
         {

@@ -25,8 +25,8 @@
 #include "support/random_runs.hpp"
 #include "support/script_scene.hpp"
 
-// What the heads of the scripts say is what the client sends, and what they do together is what a plain
-// list does. TURNSTILE_RANDOM_RUNS says how many sequences of calls are compared with it.
+// The heads of the scripts agree with the commands of the client, and together the scripts behave like a plain list.
+// TURNSTILE_RANDOM_RUNS is the number of random sequences of calls that are compared with the list.
 
 namespace turnstile::test {
 namespace {
@@ -56,7 +56,7 @@ std::map<std::string, std::string> head_of(std::string_view script)
     return points;
 }
 
-/// How many things a list names, what is in parentheses not counted: once, and for each lock.
+/// The number of elements of a list, without those in parentheses: in total, and for each lock.
 std::pair<std::size_t, std::size_t> count(std::string list)
 {
     for (std::size_t open = 0; (open = list.find('(')) != std::string::npos;)
@@ -75,7 +75,7 @@ std::pair<std::size_t, std::size_t> count(std::string list)
 
 BOOST_AUTO_TEST_SUITE(redis_script_contracts)
 
-BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
+BOOST_AUTO_TEST_CASE(each_script_has_a_complete_head)
 {
     // All but seven are there for locks and for pools, and two more for operators; there are three of gates, nine of
     // job queues, and three for connections.
@@ -90,8 +90,8 @@ BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
             BOOST_TEST((head["flags"] == "none" || head["flags"] == "allow-oom"));
             // Only a new waiter needs memory, or a state that grows.
             const bool grows = name.ends_with("acquire") || name == "gate_wait" ||
-                               name == "leave" || name == "jobs_push" || name == "signal" ||
-                               name == "wake" || name == "transact" || name == "self_announce";
+                               name == "commit" || name == "jobs_push" || name == "notify" ||
+                               name == "requeue" || name == "transact" || name == "self_announce";
             BOOST_TEST((head["flags"] == "none") == grows);
         }
 }
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(scripts_contain_only_the_functions_that_they_call)
     }
 }
 
-BOOST_AUTO_TEST_CASE(the_self_test_looks_for_all_that_the_scripts_call)
+BOOST_AUTO_TEST_CASE(the_self_test_checks_every_command_of_the_scripts)
 {
     std::set<std::string> called;
     for (const std::string& name : script_names())
@@ -200,11 +200,11 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_take)
             sent[std::string(name_of(each.op, each.kind))] = each;
     };
     other.connect();
-    const auto sleeper = other.sleep(other.hold());
+    const auto follower = other.sleep(other.hold());
     note();
     other.answer(other.say(driven_client::status::released));
-    other.wake(sleeper);
-    other.signal();
+    other.end_wait(follower);
+    other.notify();
     note();
     redis::detail::lease_options options;
     options.state = "state";
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_take)
     contributor.contribute(contributor.hold());
     contributor.answer(contributor.say(driven_client::status::released));
     contributor.pass(std::chrono::milliseconds(5100));
-    sent["keep"] = contributor.commands.at(0);
+    sent["contributions"] = contributor.commands.at(0);
     BOOST_TEST(sent.size() == redis::detail::operation_count - 1);
     check_numbers(sent, 1);
 }
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_of_a_gate_take)
 
 // --- the list -----------------------------------------------------------------------------------
 
-/// What a lock is, told in a few lines: an owner and a list, served in order, with leases.
+/// A minimal model of a lock: a holder and a list of waiters, served in order, with leases.
 struct plain_list
 {
     std::string owner;
@@ -316,7 +316,7 @@ struct plain_list
     }
 };
 
-BOOST_AUTO_TEST_CASE(together_they_are_a_list)
+BOOST_AUTO_TEST_CASE(the_lists_of_arguments_are_complete)
 {
     run_seeds(100,
               [](std::uint64_t seed)

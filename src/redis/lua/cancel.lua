@@ -1,12 +1,13 @@
--- Takes a waiter out of the queue; if it owns the lock already, hands the lock on. If it was signalled, the
--- next sleeper is.
+-- Removes a waiter from the queue; if it holds the lock already, hands the lock over. If the waiter was notified,
+-- notifies the next waiter of the condition instead.
 --
 -- KEYS       lock
--- ARGV       prefix, ids (all that the waiter may be known by, with commas), lease ms, claim ms, idle ms,
---            condition (that it may sleep on, or empty; and of a transaction, slot and seen fence, as of transact)
--- returns    cancelled | released (it was carried out; the extra is its fence) | foreign | wrongtype
+-- ARGV       prefix, ids (all by which the server may know the waiter, separated by commas), lease ms, claim ms,
+--            idle ms, condition (on which the waiter may wait; may be empty). For a transaction also slot and seen fence,
+--            as for transact
+-- returns    cancelled | released (the transaction was executed; the extra is its fence) | foreign | wrongtype
 -- repeated   does nothing
--- wakes      the first of the queue, if nobody owns the lock now
+-- wakes      the first waiter of the queue, if the lock is free now
 -- complexity O(log waiters)
 -- flags: allow-oom
 local argv, call = ARGV, redis.call
@@ -16,14 +17,14 @@ local now = stamp + 0
 local key, id = KEYS[1], argv[2]
 local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err then
-  local owner, fence, clock, deadline, rest, keep, claim, ticket = string.match(packed,
+  local holder, fence, clock, deadline, rest, expiry, claim, ticket = string.match(packed,
     '^2 (%S+) (%d+) (%d+) (%d+) ((%d+) (%d+) 0) [-w] (%d+)')
-  -- A waiter with several ids, or a transaction, leaves more than one place in the queue.
-  if claim == argv[4] and clock + 0 <= now and deadline + 0 > now and owner ~= id and
-    keep + 0 >= now + (argv[3] + argv[5] / 2) * 1000 and not argv[7] and not string.find(id, '[,+]') then
+  -- A waiter with several ids, or a transaction, may have more to remove than one element of the queue.
+  if claim == argv[4] and clock + 0 <= now and deadline + 0 > now and holder ~= id and
+    expiry + 0 >= now + (argv[3] + argv[5] / 2) * 1000 and not argv[7] and not string.find(id, '[,+]') then
     local queue = key .. '{queue}'
     if type(redis.pcall('ZREM', queue, id)) == 'number' then
-      call('HSET', key, 'state', '2 ' .. owner .. ' ' .. fence .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. rest ..
+      call('HSET', key, 'state', '2 ' .. holder .. ' ' .. fence .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. rest ..
         (call('ZCARD', queue) > 0 and ' w ' or ' - ') .. ticket)
       return 'cancelled ' .. stamp .. ' ' .. fence .. ' ' .. deadline
     end
@@ -33,15 +34,15 @@ end
 local s, why = open(key, ARGV[4], now, packed)
 if not s then return why end
 reap(s)
-speak(s, string.match(ARGV[2], '[^,]*$'))
+mark_responsive(s, string.match(ARGV[2], '[^,]*$'))
 for id in string.gmatch(ARGV[2], '[^,]+') do
   s.waiting = s.waiting - redis.call('ZREM', s.queue, id)
-  if ARGV[6] ~= '' then redis.call('ZREM', sleepers(s, ARGV[6]), id) end
+  if ARGV[6] ~= '' then redis.call('ZREM', waiters_on(s, ARGV[6]), id) end
   plan_of(s, id)
-  if s.owner == id then s.owner, s.deadline = '', '0' end
-  pass_on(s, id)
+  if s.holder == id then s.holder, s.deadline = '', '0' end
+  renotify(s, id)
 end
-if s.owner == '' then grant(s) end
+if s.holder == '' then grant_next(s) end
 save(s, ARGV[3], ARGV[5])
 local done = ARGV[7] and redis.call('ZSCORE', s.done, ARGV[7])
 if done and done - ARGV[8] > 0 then return answer(s, 'released', nil, format('%d', done)) end

@@ -1,12 +1,11 @@
--- Lets a lock go on whose owner's lease has ended, and tells a client how things stand.
+-- Ends an expired grant and grants the lock to the next waiter. Reports the state of the client's first waiter.
 --
 -- KEYS       lock (and the state, of a monitor)
--- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms, channel
---            (the client's), condition (that the waiter may sleep on, or empty)
--- returns    own | queued | asleep | gone | foreign | wrongtype; the extra is the owner, if it is of the
---            client's channel
+-- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms, channel (of the client),
+--            condition (on which the waiter may wait; may be empty)
+-- returns    own | queued | asleep | gone | foreign | wrongtype; the extra is the holder, if it belongs to the channel
 -- repeated   harmless
--- wakes      the first of the queue, if nobody owns the lock
+-- wakes      the first waiter of the queue, if the lock is free
 -- complexity O(log waiters)
 -- flags: allow-oom
 local id = ARGV[2]
@@ -14,8 +13,8 @@ local s, why = open(KEYS[1], ARGV[4])
 if not s then return why end
 s.state = KEYS[2]
 reap(s)
-speak(s, string.sub(ARGV[6], #ARGV[1] + 1))
-if s.owner == '' then grant(s, id) elseif s.bound then lapse(s) end
+mark_responsive(s, string.sub(ARGV[6], #ARGV[1] + 1))
+if s.holder == '' then grant_next(s, id) elseif s.pending then process_pending(s) end
 save(s, ARGV[3], ARGV[5])
-local mine = s.owner ~= '' and s.owner ~= id and channel(s.owner) == ARGV[6]
-return answer(s, nil, id, mine and s.owner or nil, ARGV[7] ~= '' and ARGV[7])
+local mine = s.holder ~= '' and s.holder ~= id and channel(s.holder) == ARGV[6]
+return answer(s, nil, id, mine and s.holder or nil, ARGV[7] ~= '' and ARGV[7])

@@ -1,24 +1,24 @@
--- Extends leases; confirms grants.
+-- Renews leases, which also confirms grants.
 --
 -- KEYS       lock; for each lease
 -- ARGV       prefix; for each lease: id, fence, lease ms, claim ms, idle ms
 -- returns    {own | lost | unknown | foreign | wrongtype | damaged, …}
--- repeated   extends again
--- wakes      the first of a queue, if nobody owns its lock
+-- repeated   renews again
+-- wakes      the first waiter of a queue, if its lock is free
 -- complexity O(leases log waiters)
 -- flags: allow-oom
 return each(function(key, i)
   local a = 2 + 5 * i
   local id, fence, lease, idle = ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
-  local s, told = open(key, ARGV[a + 3])
+  local s, result = open(key, ARGV[a + 3])
   if s then
     reap(s)
-    speak(s, id)
+    mark_responsive(s, id)
     local mine = holds(s, id, fence)
     if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
-    if s.owner == '' then grant(s) end
+    if s.holder == '' then grant_next(s) end
     save(s, lease, idle)
-    told = mine and answer(s, nil, id) or answer(s, ended(s, fence + 0, ''))
+    result = mine and answer(s, nil, id) or answer(s, ended(s, fence + 0, ''))
   end
-  return told
+  return result
 end)

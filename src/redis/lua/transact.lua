@@ -1,19 +1,20 @@
--- Changes the state of a monitor without a section. If somebody owns the lock or waits for it, that is done in its turn
--- by whoever sets the lock free; what can not be decided here is left to the client, which is granted the lock.
+-- Executes a transaction on the state of a monitor without a critical section. If the lock is held or has waiters, the
+-- transaction waits, and the script that frees the lock in its turn executes it. If a script cannot decide a step, it
+-- grants the lock to the client, which executes the transaction itself.
 --
 -- KEYS       lock, state
--- ARGV       prefix, id, tries (how often it was sent before), lease ms, claim ms, idle ms,
---            since (a time, when it was sent first, or known to wait; 0: nothing is to be done), ticket (as of
---            acquire), slot, seen fence (when it was sent first), condition (to wait on if a requirement does not hold, or
---            empty), signals (as of leave. Behind them, of each step: a comparison, add or set; the field; '=' and
---            the value, or empty for none; the same of what counts if there is no such field; and of a number the
---            least and the most that it can be, of anything else texts that differ from the value for certain, or
---            empty and empty if all do)
--- returns    released (the extra is its fence) | unmet | asleep (the extra is its place) | unknown (nothing was done
---            now), or like acquire. One that waits is told how it ends by a message
--- repeated   answers released if it was carried out, as long as the slot is remembered
--- wakes      those who are signalled; the first of the queue
--- complexity O(steps + (signalled + 1) log waiters + fields), and the same for each transaction that waits
+-- ARGV       prefix, id, tries (the number of earlier copies), lease ms, claim ms, idle ms, since (the time at which the
+--            transaction was first sent, or last known to wait; 0: do not execute it), ticket (as for acquire), slot, seen
+--            fence (when it was first sent), condition (to wait on if a requirement does not hold; may be empty), count of
+--            notifications, the notifications (as for commit). Then for each step: a comparison, add or set; the field;
+--            '=' and the value, or empty for none; the same for the value of a missing field; and two bounds: the least
+--            and the greatest value of a number, or two texts that certainly differ from the value, or both empty if any
+--            other text differs
+-- returns    released (the extra is its fence) | unmet | asleep (the extra is its ticket) | unknown (nothing was done
+--            now), or like acquire. A message reports the outcome of a waiting transaction
+-- repeated   answers released if it was executed, as long as the slot is remembered
+-- wakes      the notified waiters; the first waiter of the queue
+-- complexity O(steps + (notified + 1) log waiters + fields), and the same for each waiting transaction
 -- flags: none
 local argv, call, format = ARGV, redis.call, string.format
 local time = call('TIME')
@@ -23,10 +24,10 @@ local key, id, tries, lease, slot, seen, condition = KEYS[1], argv[2], argv[3], 
 local state, since, steps, size, carried, followed = KEYS[2], argv[7] + 0, 13 + 2 * argv[12], nil, nil, nil
 local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err and tries == '0' then
-  local fence, clock, rest, keep, claim = string.match(packed, '^2 %- (%d+) (%d+) 0 ((%d+) (%d+) 0 [-c] %d+)')
+  local fence, clock, rest, expiry, claim = string.match(packed, '^2 %- (%d+) (%d+) 0 ((%d+) (%d+) 0 [-c] %d+)')
   if claim == argv[5] and clock + 0 <= now and fence + 0 < now and seen + 0 < now and argv[steps] and #argv < 1000 and
-    keep + 0 >= now + (lease + argv[6] / 2) * 1000 and now <= since + math.min(lease * 1000, 3600000000) then
-    local done, asleep, told = key .. '{done}', 0, 'released'
+    expiry + 0 >= now + (lease + argv[6] / 2) * 1000 and now <= since + math.min(lease * 1000, 3600000000) then
+    local done, asleep, result = key .. '{done}', 0, 'released'
     for i = 13, steps - 1, 2 do asleep = asleep + call('EXISTS', key .. '{sleepers}' .. argv[i]) end
     local fields, values, written = {}, {}, {}
     for i = steps, asleep == 0 and #argv or 0, 6 do fields[#fields + 1] = argv[i + 1] end
@@ -35,12 +36,12 @@ if packed and not packed.err and tries == '0' then
       if read[i] then values[field], size = '=' .. read[i], 1 end
     end
     if size == 1 then carried, followed = call('ZSCORE', done, slot), call('ZSCORE', done, slot .. '/1') end
-    if size ~= 1 or followed or carried and carried + 0 > seen + 0 then told = nil end
-    -- As in carry_out().
+    if size ~= 1 or followed or carried and carried + 0 > seen + 0 then result = nil end
+    -- As in execute().
     local function exact(text)
       return text == '=0' and 0 or #text < 17 and tonumber(string.match(text, '^=(%-?[1-9]%d*)$'))
     end
-    for i = steps, told and #argv or 0, 6 do
+    for i = steps, result and #argv or 0, 6 do
       local what, field, value, least, most = argv[i], argv[i + 1], argv[i + 2], argv[i + 4], argv[i + 5]
       local was, low = values[field] or argv[i + 3], tonumber(least)
       local sign = was == value and '=' or '<'
@@ -49,17 +50,17 @@ if packed and not packed.err and tries == '0' then
       elseif low then
         local a, b, high = exact(was), exact(value), most + 0
         local sum = a and b and (what == 'add' and a + b or a)
-        if not sum or a < low or a > high or sum < low or sum > high then told = nil break end
+        if not sum or a < low or a > high or sum < low or sum > high then result = nil break end
         if what == 'add' then values[field] = format('=%d', sum) written[field] = values[field] end
         sign = a < b and '<' or a > b and '>' or '='
-      elseif sign ~= '=' and least ~= '' and was ~= least and was ~= most then told = nil break end
-      if what ~= 'set' and what ~= 'add' and not string.find(what, sign, 1, true) then told = 'unmet' break end
+      elseif sign ~= '=' and least ~= '' and was ~= least and was ~= most then result = nil break end
+      if what ~= 'set' and what ~= 'add' and not string.find(what, sign, 1, true) then result = 'unmet' break end
     end
-    if told == 'unmet' and condition == '' then
+    if result == 'unmet' and condition == '' then
       call('HSET', key, 'state', '2 - ' .. fence .. ' ' .. stamp .. ' 0 ' .. rest)
       return 'unmet ' .. stamp .. ' ' .. fence .. ' 0'
-    elseif told == 'released' then
-      if call('ZADD', done, stamp, slot) == 1 then call('PEXPIRE', done, math.ceil((keep - now) / 1000)) end
+    elseif result == 'released' then
+      if call('ZADD', done, stamp, slot) == 1 then call('PEXPIRE', done, math.ceil((expiry - now) / 1000)) end
       if now % 64 == 0 then call('ZREMRANGEBYSCORE', done, '-inf', now - 3600000000) end
       for field, value in pairs(written) do
         if value == '' then call('HDEL', state, field)
@@ -79,42 +80,43 @@ s.state, s.size = state, size
 if carried == nil then carried = redis.call('ZSCORE', s.done, slot) end
 if carried and carried + 0 > seen + 0 then return answer(s, 'released', nil, format('%d', carried)) end
 if followed == nil then followed = redis.call('ZSCORE', s.done, slot .. '/' .. tries + 1) end
--- One that comes so late that nobody may remember it, or that another one has followed, must not be carried out.
+-- A copy must not be executed if it is so late that the lock may have forgotten an execution, or if a later copy came
+-- first.
 local late = s.now > since + math.min(lease * 1000, memory) and
   (s.fresh or since < s.now - memory or redis.call('HGET', s.key, 'born') + 0 > since)
 if late or followed then return answer(s, 'unknown') end
 for i = 1, tries + 0 do
   redis.call('ZADD', s.done, s.stamp, slot .. '/' .. i)
-  note(s, s.done)
+  note_key(s, s.done)
 end
--- One that was believed to be lost may have come after all.
+-- A delayed duplicate may already be queued.
 local former = tries ~= '0' and plan_of(s, id)
 if former then
   s.waiting = s.waiting - redis.call('ZREM', s.queue, former[1])
-  if condition ~= '' then redis.call('ZREM', sleepers(s, condition), former[1]) end
-  pass_on(s, id)
+  if condition ~= '' then redis.call('ZREM', waiters_on(s, condition), former[1]) end
+  renotify(s, id)
 end
 reap(s)
-speak(s, id)
-if s.fresh and redis.call('EXISTS', s.key .. '{bound}') == 1 then bind(s) end
-if s.owner == '' and s.bound then lapse(s) end
-if s.owner == '' and s.waiting > 0 then grant(s) end
+mark_responsive(s, id)
+if s.fresh and redis.call('EXISTS', s.key .. '{bound}') == 1 then use_pending(s) end
+if s.holder == '' and s.pending then process_pending(s) end
+if s.holder == '' and s.waiting > 0 then grant_next(s) end
 
-local told, extra
-if s.owner ~= '' or s.waiting > 0 then
+local result, extra
+if s.holder ~= '' or s.waiting > 0 then
   extra = s.waiting
-  enqueue(s, id, ticket(s, ARGV[8] + 0))
+  enqueue(s, id, new_ticket(s, ARGV[8] + 0))
   plan_of(s, id, ARGV, 9)
 else
-  told, extra = carry_out(s, id, ARGV, 9)
-  if told == 'unmet' and condition ~= '' then
-    told, extra = 'asleep', fall_asleep(s, id, condition)
+  result, extra = execute(s, id, ARGV, 9)
+  if result == 'unmet' and condition ~= '' then
+    result, extra = 'asleep', wait_on(s, id, condition)
     plan_of(s, id, ARGV, 9)
-  elseif not told then
-    own(s, id, seen)
+  elseif not result then
+    grant_to(s, id, seen)
     extra = contents(state)
   end
-  if told and s.waiting > 0 then grant(s) end
+  if result and s.waiting > 0 then grant_next(s) end
 end
 save(s, lease, ARGV[6])
-return answer(s, told, id, extra)
+return answer(s, result, id, extra)

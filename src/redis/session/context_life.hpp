@@ -21,7 +21,7 @@ public:
     context_resident(const context_resident&) = delete;
     context_resident& operator=(const context_resident&) = delete;
 
-    /// Called when the context shuts down, with the life locked. Returns what has to be destroyed unlocked.
+    /// Called when the context shuts down, with the life locked. The caller destroys the result after unlocking.
     virtual std::shared_ptr<void> evict() noexcept = 0;
 
 protected:
@@ -39,7 +39,7 @@ public:
     /// The life of an executor's context; null if the context cannot end.
     static std::shared_ptr<context_life> of(const boost::asio::any_io_executor& executor);
 
-    /// Both require the lock. An evicted resident is not linked any more, so move_out() has no effect.
+    /// Both require the lock. An evicted resident is no longer linked, so move_out() has no effect.
     void move_in(context_resident& who) { residents.push_back(who); }
     void move_out(context_resident& who)
     {
@@ -59,10 +59,10 @@ public:
  *
  * Thread-safe, except for construction and destruction.
  */
-class mortal_executor final : public context_resident
+class revocable_executor final : public context_resident
 {
 public:
-    explicit mortal_executor(const boost::asio::any_io_executor& executor)
+    explicit revocable_executor(const boost::asio::any_io_executor& executor)
         : life_(context_life::of(executor))
         , executor_(executor)
     {
@@ -75,10 +75,10 @@ public:
             executor_ = nullptr;
     }
 
-    mortal_executor(const mortal_executor&) = delete;
-    mortal_executor& operator=(const mortal_executor&) = delete;
+    revocable_executor(const revocable_executor&) = delete;
+    revocable_executor& operator=(const revocable_executor&) = delete;
 
-    ~mortal_executor()
+    ~revocable_executor()
     {
         if (!life_)
             return;

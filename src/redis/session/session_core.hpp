@@ -32,7 +32,7 @@ public:
     session_core& operator=(const session_core&) = delete;
     ~session_core();
 
-    /// Runs a function of the engine on its strand. Returns false if there is no engine any more, or this
+    /// Runs a function of the engine on its strand. Returns false if the engine has ended, or this
     /// process was forked.
     template <class Function>
     bool post(Function function)
@@ -67,7 +67,7 @@ private:
     std::shared_ptr<void> evict() noexcept override;
 
     fork_guard fork_;
-    mortal_executor fallback_;
+    revocable_executor fallback_;
     std::shared_ptr<context_life> life_;
     /// The strand of the engine. It never calls a function within execute().
     boost::asio::any_io_executor posts_;

@@ -1,18 +1,18 @@
--- Takes back what leases have ended of, lets those go on who can, and tells a client how things stand.
+-- Ends expired grants and grants their units to waiters. Reports the state of the client's first waiter.
 --
 -- KEYS       pool
 -- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms,
 --            capacity, units outside
 -- returns    own | queued | gone | foreign | wrongtype
 -- repeated   harmless
--- wakes      the first of the queue, as long as it fits
+-- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
 -- flags: allow-oom
 local id, lease = ARGV[2], tonumber(ARGV[3])
 local s, why = open(KEYS[1], read_clock(), ARGV[4], ARGV[6], ARGV[7])
 if not s then return why end
 reap(s)
-speak(s, id)
-if s.head then grant(s, id) end
+mark_responsive(s, id)
+if s.head then grant_next(s, id) end
 save(s, lease, ARGV[5])
 return standing(s, id, lease)

@@ -1,12 +1,12 @@
--- Gives back what a holder has, or refuses a grant, and lets those go on who can.
+-- Releases the units of a holder, or refuses a grant, and grants the units to waiters.
 --
 -- KEYS       pool
--- ARGV       prefix, ids (all that the holder may be known by, with commas), fence, slot (empty: nothing is
---            remembered), lease ms, claim ms, idle ms, capacity, units outside, units that the holder leaves
---            outside
+-- ARGV       prefix, ids (all by which the server may know the holder, separated by commas), fence, slot (empty: the
+--            release is not remembered), lease ms, claim ms, idle ms, capacity, units outside, units that the holder
+--            leaves outside (they are not available, although they have no holder)
 -- returns    released | lost | unknown | foreign | wrongtype
--- repeated   answers what the first call did, as long as the slot has not given back anything else
--- wakes      the first of the queue, as long as it fits
+-- repeated   answers as the first call did, until the slot is used for another release
+-- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
 -- flags: allow-oom
 local time = redis.call('TIME')
@@ -14,15 +14,15 @@ local wall = time[1] * 1000000 + time[2]
 local key, id, slot, lease = KEYS[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local read = redis.pcall('HMGET', key, 'state', 'h ' .. id)
 
--- The ordinary path, see acquire.lua. The slot is known, no units are left outside, and the pool is not that of an event,
--- see merge().
+-- The ordinary path, see acquire.lua. The slot is known, no units are left outside, and the pool is not that of an
+-- event, see merge().
 local units, its = string.match(read[2] or '', '^(%d+) (%d+) 0$')
-local held, fences, clock, rest, keep, claim, skew, capacity = string.match(read[1] or '',
+local held, fences, clock, rest, expiry, claim, skew, capacity = string.match(read[1] or '',
   '^2 (%d+) (%d+ %d+) (%d+) (%-?%d+ (%d+) (%d+) (%d+) 0 %- (%d+) .*)$')
 local now = wall + (skew or 0)
 if held and its == ARGV[3] and ARGV[10] == '0' and capacity ~= '268435456' and its % 64 ~= 0 and
   (claim == ARGV[6] or claim + 0 >= (tonumber(ARGV[6]) or 1 / 0)) and clock + 0 <= now and
-  keep + 0 >= now + (lease + ARGV[7] / 2) * 1000 then
+  expiry + 0 >= now + (lease + ARGV[7] / 2) * 1000 then
   local holders = key .. '{holders}'
   local first = redis.call('ZRANGE', holders, 0, 0, 'WITHSCORES')
   if (first[2] or 0) + 0 > now and (first[1] == id or redis.call('ZSCORE', holders, id)) and
@@ -43,7 +43,7 @@ local result
 for id in string.gmatch(ARGV[2], '[^,]+') do
   local units, its, left = holding(s, id)
   if its == fence then
-    -- First what can fail, if somebody has put something else there.
+    -- This command comes first, because it fails if the key has another type.
     if slot ~= '' then
       if redis.call('ZADD', s.done, text(fence), slot) == 1 then s.noted = true end
       if fence % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
@@ -54,7 +54,7 @@ for id in string.gmatch(ARGV[2], '[^,]+') do
   end
 end
 reap(s)
-speak(s, string.match(ARGV[2], '[^,]*$'))
-if s.head then grant(s) end
+mark_responsive(s, string.match(ARGV[2], '[^,]*$'))
+if s.head then grant_next(s) end
 save(s, lease, ARGV[7])
 return result and answer(s, result) or answer(s, ended(s, fence, slot))

@@ -1,11 +1,11 @@
--- Extends leases; confirms grants; takes back a part of what somebody holds.
+-- Renews leases, which also confirms grants; releases a part of the units of a holder.
 --
 -- KEYS       pool; for each lease
 -- ARGV       prefix; for each lease: id, fence, units that are still held, units that the holder leaves
 --            outside, lease ms, claim ms, idle ms, capacity, units outside
 -- returns    {own | lost | unknown | foreign | wrongtype | damaged, …}
--- repeated   extends again
--- wakes      the first of a queue, as long as it fits
+-- repeated   renews again
+-- wakes      waiters of a queue, as long as the first one fits
 -- complexity O(leases (log waiters + log holders))
 -- flags: allow-oom
 local wall = read_clock()
@@ -17,7 +17,7 @@ return each(function(key, i)
     return why
   else
     reap(s)
-    speak(s, id)
+    mark_responsive(s, id)
     local units, its, left, ends = holding(s, id)
     local mine = its == fence
     if mine then
@@ -26,7 +26,7 @@ return each(function(key, i)
       move(s, outside - left)
       hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
     end
-    if s.head then grant(s) end
+    if s.head then grant_next(s) end
     save(s, lease, ARGV[a + 6])
     return mine and standing(s, id, lease) or answer(s, ended(s, fence, ''))
   end
