@@ -40,8 +40,8 @@ struct latency_histogram
     {
         if (time.count() <= 1)
             return 0;
-        const auto bits = static_cast<std::size_t>(
-            std::bit_width(static_cast<std::uint64_t>(time.count() - 1)));
+        const auto bits =
+            static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time.count() - 1)));
         return bits < bucket_count ? bits : bucket_count - 1;
     }
 

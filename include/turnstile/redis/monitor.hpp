@@ -455,8 +455,8 @@ public:
                 boost::throw_exception(system_error(turnstile::errc::wrong_object));
             std::pair notification(detail::key_of(*condition.condition_), all);
             // One notification of all waiters at the commit is enough.
-            if (!all || !contains(signals_, signal))
-                signals_.push_back(std::move(signal));
+            if (!all || !contains(notifications_, notification))
+                notifications_.push_back(std::move(notification));
         }
 
         /// Returns the changes since the state arrived, and forgets them.
