@@ -61,7 +61,7 @@ public:
                               [self = self()](const error_code& why) { self->stopped(why); });
     }
 
-    void exec(std::string_view command, std::span<const std::string_view> arguments,
+    void exec(std::string_view command, std::span<const request_word> arguments,
               reply_handler handler, const script* source) override
     {
         execution& op = take_execution();
@@ -191,7 +191,7 @@ private:
         if (std::find(loading_.begin(), loading_.end(), &what) != loading_.end())
             return;
         loading_.push_back(&what);
-        const std::string_view words[] = {"LOAD", what.text};
+        const request_word words[] = {{"LOAD"}, {what.text}};
         exec(
             "SCRIPT", words, [this, &what](const reply&) { std::erase(loading_, &what); }, nullptr);
     }
