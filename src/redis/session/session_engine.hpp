@@ -112,7 +112,7 @@ public:
     void cancel(const std::shared_ptr<lock_operation>& operation);
     /// Releases a lock. Commits the changes only if the lock was held until then.
     void release(const std::shared_ptr<held_lock>& held, const listener& done,
-                 const section_changes& words = {});
+                 section_changes changes = {});
     /// Sends the server the number of units that are still held.
     void shrink(const std::shared_ptr<held_lock>& held, const listener& done);
     /// Lets the server undo a contribution, now or once it is made.
@@ -183,7 +183,7 @@ private:
     // Actions of the client.
     void perform();
     void perform(command& what);
-    void perform(const granted& what);
+    void perform(granted& what);
     void perform(const lease_renewed& what);
     void perform(const failed& what);
     void perform(const lost& what);
@@ -195,6 +195,7 @@ private:
     void perform(const contribution_ended& what);
     void perform(const reported& what);
     void on_reply(std::uint64_t number, reply answer);
+    void on_answer(std::uint64_t number, reply answer);
     void refused(std::uint64_t number, const std::string& error);
     [[nodiscard]] std::string explained(const std::string& error) const;
     void report(error_code code, const std::string& keys, const std::string& text);
