@@ -97,7 +97,7 @@ events::events(boost::asio::io_context& context, store& observed)
 
 std::function<awaitable<response>()> events::open()
 {
-    std::erase_if(asleep_, [](const auto& sleeper) { return sleeper.expired(); });
+    std::erase_if(asleep_, [](const auto& waiter) { return waiter.expired(); });
     return [this, opened = std::make_shared<reader>(executor_, last_, counter_)]
     { return next(opened); };
 }
@@ -139,9 +139,9 @@ void events::publish(const event& made)
 
 void events::wake()
 {
-    for (const auto& sleeper : std::exchange(asleep_, {}))
+    for (const auto& waiter : std::exchange(asleep_, {}))
     {
-        if (const auto found = sleeper.lock())
+        if (const auto found = waiter.lock())
         {
             found->listed = false;
             found->timer.cancel();
