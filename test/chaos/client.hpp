@@ -65,9 +65,9 @@ enum class outcome
 };
 
 /// The time limit of a wait.
-struct patience
+struct time_limit
 {
-    patience(std::chrono::milliseconds how_long, const tally& counts)
+    time_limit(std::chrono::milliseconds how_long, const tally& counts)
         : span(how_long)
         , begun(counts.awake())
     {
@@ -160,13 +160,16 @@ public:
     }
 
     /// One limit in four is short.
-    patience roll_patience()
+    time_limit roll_time_limit()
     {
         return {roll(1, 4) != 1 ? longest_explicable_wait : std::chrono::milliseconds(roll(1, 300)),
                 counts_};
     }
 
-    [[nodiscard]] patience endless_patience() const { return {longest_explicable_wait, counts_}; }
+    [[nodiscard]] time_limit endless_time_limit() const
+    {
+        return {longest_explicable_wait, counts_};
+    }
 
     asio::awaitable<void> sleep(std::chrono::milliseconds span)
     {

@@ -124,7 +124,7 @@ private:
             co_await inside.async_wait(gone, is_empty);
             seen = *inside;
         };
-        const time_limit limit = inspector.endless_patience();
+        const time_limit limit = inspector.endless_time_limit();
         auto token = client::no_longer_than(limit);
         const auto [failure] = co_await monitor.async_with(body, std::move(token));
         if (failure)

@@ -124,7 +124,7 @@ private:
         while (!course_.is_over)
         {
             const int units = client_.roll(1, unit_book::capacity);
-            const time_limit limit = roll_patience();
+            const time_limit limit = roll_time_limit();
             auto token = client::no_longer_than(limit);
             const auto [error] = co_await units_.async_take(units, std::move(token));
             const outcome ended = conclude(error, limit);
@@ -164,7 +164,7 @@ private:
                     co_return;
                 continue;
             }
-            const outcome ended = conclude(error, client_.endless_patience());
+            const outcome ended = conclude(error, client_.endless_time_limit());
             if (ended == outcome::done)
             {
                 units -= at_once;
@@ -177,10 +177,10 @@ private:
     }
 
     /// Every other take has a short limit.
-    patience roll_patience()
+    time_limit roll_time_limit()
     {
         if (client_.roll(1, 2) == 1)
-            return client_.endless_patience();
+            return client_.endless_time_limit();
         return {std::chrono::milliseconds(client_.roll(0, 40)), client_.counts()};
     }
 
@@ -208,7 +208,7 @@ private:
     {
         const auto [error, available] =
             co_await units_.async_available(asio::as_tuple(asio::deferred));
-        if (client_.conclude(error, client_.endless_patience(), "units") == outcome::done)
+        if (client_.conclude(error, client_.endless_time_limit(), "units") == outcome::done)
             book_.inspect(available);
     }
 
