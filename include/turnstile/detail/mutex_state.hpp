@@ -117,12 +117,7 @@ public:
             if (word_.take(word, grant)) [[likely]]
                 return true;
         }
-        if ((word_.peek() & locked) != 0)
-            return false;
-        ticket attempt;
-        const bool taken = queue::try_grant(attempt, location) == outcome::granted;
-        grant = attempt.value;
-        return taken;
+        return (word_.peek() & locked) == 0 && try_lock_slowly(grant, location);
     }
 
     /// Releases a guard's lock, and grants it to the first waiter.
@@ -321,6 +316,16 @@ private:
         word += unit | held;
         attempt.value = word & ~engine_bits;
         return true;
+    }
+
+    /// Out of line, like all slow paths, so that the fast paths stay small.
+    BOOST_NOINLINE bool try_lock_slowly(std::uint64_t& grant,
+                                        const std::source_location& location) noexcept
+    {
+        ticket attempt;
+        const bool taken = queue::try_grant(attempt, location) == outcome::granted;
+        grant = attempt.value;
+        return taken;
     }
 
     BOOST_NOINLINE void unlock_slowly(std::uint64_t grant) noexcept
