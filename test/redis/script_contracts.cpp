@@ -77,9 +77,10 @@ BOOST_AUTO_TEST_SUITE(redis_script_contracts)
 
 BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
 {
-    // All but seven are there for locks and for pools, and two more for operators; there are three of gates, nine of
-    // job queues, and three for connections.
-    BOOST_TEST(script_names().size() == 2 * (redis::detail::operation_count + 2) - 7 + 3 + 9 + 3);
+    // All but seven are there for locks and for pools, and two more for operators; there are eight of directories, three
+    // of gates, nine of job queues, and three for connections.
+    BOOST_TEST(script_names().size() ==
+               2 * (redis::detail::operation_count + 2) - 7 + 8 + 3 + 9 + 3);
     for (const std::string& name : script_names())
         BOOST_TEST_CONTEXT(name)
         {
@@ -91,7 +92,8 @@ BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
             // Only a new waiter needs memory, or a state that grows.
             const bool grows = name.ends_with("acquire") || name == "gate_wait" ||
                                name == "leave" || name == "jobs_push" || name == "signal" ||
-                               name == "wake" || name == "transact" || name == "self_announce";
+                               name == "wake" || name == "transact" || name == "self_announce" ||
+                               name == "pool_enlist" || name == "pool_draw";
             BOOST_TEST((head["flags"] == "none") == grows);
         }
 }

@@ -127,6 +127,8 @@ struct standing
         wrong_type,
         /// The state of the lock cannot be parsed.
         damaged,
+        /// For a pool of a directory: it does not exist.
+        missing,
     };
 
     status said = status::unknown;
@@ -171,6 +173,8 @@ struct message
         unmet,
         /// For a pool: the capacity was set to fewer units than the waiter requests.
         impossible,
+        /// For a pool of a directory: it was removed.
+        missing,
     };
 
     kind what = kind::grant;

@@ -135,6 +135,7 @@ void protocol_client::end_attempt(attempt_id id)
     leave_queue(*found);
     clear_timers(*found);
     farewells_.erase(id);
+    heirs_.erase(id);
     proposals_.erase(id);
     dismiss_envoy(*found);
     guises_.erase(found->second.bearer);
@@ -288,6 +289,12 @@ void protocol_client::leave_outside(attempt_id id, std::int64_t outside)
 {
     if (holds(id))
         find_bearer(id)->second.outside = outside;
+}
+
+void protocol_client::bequeath(attempt_id id, std::string permit)
+{
+    if (holds(id))
+        heirs_.insert_or_assign(find_bearer(id)->first, "permit " + std::move(permit));
 }
 
 call_id protocol_client::call(local_time now, lock_id pool, inquiry what, std::int64_t number)
@@ -530,10 +537,11 @@ void protocol_client::received(local_time now, std::string_view text)
             conclude(*entry, told_us->what == message::kind::released, told_us->fence);
         return;
     }
-    if (told_us->what == message::kind::impossible)
+    if (told_us->what == message::kind::impossible || told_us->what == message::kind::missing)
     {
+        const bool is_missing = told_us->what == message::kind::missing;
         if (entry != attempts_.end() && entry->second.at < phase::held)
-            end_with(*entry, attempt_failure::impossible);
+            end_with(*entry, is_missing ? attempt_failure::missing : attempt_failure::impossible);
         return;
     }
     if (told_us->what == message::kind::lost)

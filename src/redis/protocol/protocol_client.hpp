@@ -220,6 +220,8 @@ enum class attempt_failure
     damaged,
     /// The requested units exceed the capacity of the pool.
     impossible,
+    /// The directory does not contain the pool, or no longer.
+    missing,
     /// The capacity of the pool differs from the one that it was opened with.
     capacity_mismatch,
     /// The server granted the lock with a fencing token that is not above one seen before.
@@ -463,6 +465,9 @@ public:
 
     /// Sets the number of units left outside, before a release of all units.
     void leave_outside(attempt_id id, std::int64_t outside);
+
+    /// Names the permit that receives the units, before a release of all units: `ID LEASE CLIENT`.
+    void bequeath(attempt_id id, std::string permit);
 
     /// Starts a call to a pool. It ends with `called`. `number` is the number of units to add, or the new capacity.
     call_id call(local_time now, lock_id pool, inquiry what, std::int64_t number = 0);
@@ -883,6 +888,8 @@ private:
     std::map<call_id, pending_call> calls_;
     std::map<bond_id, bond> bonds_;
     std::map<attempt_id, farewell> farewells_;
+    // The permits that receive units with a release in progress.
+    std::map<attempt_id, std::string> heirs_;
     // The transactions that the server is to execute.
     std::map<attempt_id, proposal> proposals_;
     std::set<std::tuple<local_time, timer, std::uint64_t>> timers_;

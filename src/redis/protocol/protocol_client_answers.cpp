@@ -27,6 +27,8 @@ std::optional<attempt_failure> unusable(status said) noexcept
         return attempt_failure::damaged;
     if (said == status::impossible)
         return attempt_failure::impossible;
+    if (said == status::missing)
+        return attempt_failure::missing;
     return std::nullopt;
 }
 

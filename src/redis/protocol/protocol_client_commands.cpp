@@ -195,8 +195,9 @@ void protocol_client::send_release(attempt_entry& entry)
         options_.wake_prefix, lock.options.pool ? ids_of(entry) : to_string(id_of(entry.first)),
         text(each.fence), each.spoiled && !lock.options.pool ? std::string() : slot_of(each));
     append(arguments, lock.options);
+    const auto heir = heirs_.find(entry.first);
     if (lock.options.pool)
-        arguments.push_back(text(each.outside));
+        arguments.push_back(heir != heirs_.end() ? heir->second : text(each.outside));
     else if (each.last_fence != 0)
         arguments.push_back(text(each.last_fence));
     send(lock.options.kind(), operation::release, each.lock, {entry.first}, keys_with_state(lock),

@@ -4,7 +4,7 @@
 -- ARGV       prefix, id, mode (queue, try), ticket (hint, 0: none), lease ms, claim ms, idle ms, capacity,
 --            units outside (both of a new pool), seen fence, units, whether the client accepts another capacity
 --            (adopt, agreed, or empty)
--- returns    own | queued | busy | impossible | mismatch | foreign | wrongtype; of a new waiter, the extra is
+-- returns    own | queued | busy | impossible | mismatch | foreign | missing | wrongtype; of a new waiter, the extra is
 --            its position; of a mismatch, the capacity of the pool
 -- repeated   answers what the first call did: the same grant, the same place
 -- wakes      the first of the queue, as long as it fits

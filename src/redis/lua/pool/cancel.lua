@@ -3,7 +3,7 @@
 -- KEYS       pool
 -- ARGV       prefix, ids (all that the waiter may be known by, with commas), lease ms, claim ms, idle ms,
 --            capacity, units outside
--- returns    cancelled | foreign | wrongtype
+-- returns    cancelled | foreign | missing | wrongtype
 -- repeated   does nothing
 -- wakes      the first of the queue, as long as it fits
 -- complexity O(log waiters + log holders)

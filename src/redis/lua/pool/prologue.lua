@@ -8,6 +8,7 @@
 --   KEY{queue}    sorted set, the waiters by ticket
 --   KEY{holders}  sorted set, the holders by the end of the lease
 --   KEY{done}     sorted set, the released fences by slot, and when calls were executed by their names
+--   KEY{permits}  sorted set, the ids of the permits by their fences, see issue()
 --
 -- The state is text: 2 HELD FENCE GIVEN CLOCK OUTSIDE UNTIL CLAIM SKEW GRACE FLAGS CAPACITY ORIGIN BORN TICKET. Words behind
 -- these are kept as they are. GRACE is 0 if there is none. FLAGS has a w if somebody may wait, an s if a connection is
@@ -23,12 +24,15 @@ local signals = 2 ^ 28  -- the capacity of an automatic event, which no semaphor
 local at_once = 64  -- how many of one pool are granted or reaped by one script
 
 -- What is known of a holder: its units, its fence, how many of its units it has left outside, and when its
--- lease ends. Who is in one of the two keys only is no holder: somebody has deleted the other.
+-- lease ends; of a permit, also its lease in ms and its client. Who is in one of the two keys only is no holder: somebody
+-- has deleted the other.
 local function holding(s, id)
   local deadline = redis.call('ZSCORE', s.holders, id)
   local entry = deadline and redis.call('HGET', s.key, 'h ' .. id)
-  local units, fence, left = string.match(entry or '', '^(%d+) (%d+) (%d+)$')
-  if units then return tonumber(units), tonumber(fence), tonumber(left), tonumber(deadline) end
+  local units, fence, left, more = string.match(entry or '', '^(%d+) (%d+) (%d+)(.*)$')
+  if not units then return end
+  local lease, client = string.match(more, '^ (%d+) (.*)$')
+  return tonumber(units), tonumber(fence), tonumber(left), tonumber(deadline), lease, client
 end
 
 -- How many units a waiter wants.
@@ -37,12 +41,12 @@ local function wanted(s, id)
 end
 
 -- Reads a pool; nil and why if it is not ours. Its state may have been read before. A pool that does not exist has the
--- capacity and the units outside of permits that the caller names. During a grace, two times of the server's clock follow
+-- capacity and the units outside of permits that the caller names; with -1 units, it is not made. During a grace, two times of the server's clock follow
 -- the claim lease, as for a lock. While a state may be outdated, nobody is granted units, and no lease ends: holders that
 -- the server does not know come back meanwhile.
 local function open(key, wall, claim, capacity, outside, state)
-  local s = {key = key, queue = key .. '{queue}', holders = key .. '{holders}', done = key .. '{done}', new = {}, more = 0,
-    deadline = 0}
+  local s = {key = key, queue = key .. '{queue}', holders = key .. '{holders}', done = key .. '{done}',
+    permits = key .. '{permits}', new = {}, more = 0, deadline = 0}
   if state == nil then state = redis.pcall('HGET', key, 'state') end
   local head = redis.pcall('ZRANGE', s.queue, 0, 0)
   if is_of_another_type(state) or is_of_another_type(head) then return nil, 'wrongtype' end
@@ -54,6 +58,7 @@ local function open(key, wall, claim, capacity, outside, state)
     for _, size in ipairs({redis.pcall('ZCARD', s.done), redis.pcall('ZCARD', s.holders)}) do
       if is_of_another_type(size) then return nil, 'wrongtype' end
     end
+    if outside == '-1' then return nil, 'missing' end
     s.held, s.given, s.outside, s.keep, s.skew, s.ticket, s.rest = 0, 0, tonumber(outside), 0, 0, 0, ''
     s.capacity, s.origin = tonumber(capacity), s.outside
     local now, claim, _, grace = read_time(wall, 0, 0, claim)
@@ -137,9 +142,15 @@ local function own(s, id, units, seen)
   hold(s, id, units, s.fence, 0, s.now + s.claim * 1000)
 end
 
+-- Whether an id is that of a permit, see issue(). That of an attempt contains the number of a connection.
+local function is_permit(id)
+  return not string.find(id, '#', 1, true)
+end
+
 -- Takes a holder's units back.
 local function drop(s, id, units)
   redis.call('ZREM', s.holders, id)
+  if is_permit(id) then redis.call('ZREM', s.permits, id) end
   redis.call('HDEL', s.key, 'h ' .. id)
   s.held = s.held - units
 end
@@ -153,8 +164,9 @@ local function reap(s, least)
   for _, id in ipairs(over) do
     local units, fence = holding(s, id)
     drop(s, id, units or 0)
-    if units and not s.fresh then fall_silent(s, id) end
-    if units then redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now)) end
+    local is_told = units and not is_permit(id)
+    if is_told and not s.fresh then fall_silent(s, id) end
+    if is_told then redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now)) end
   end
   looks = looks - #over
   if #over == most then s.more = 1 end
@@ -197,6 +209,35 @@ end
 -- Counts units that nobody holds any more, or that are back.
 local function move(s, number)
   if number ~= 0 then s.outside, s.moved = s.outside + number, true end
+end
+
+-- Lets a permit hold units that have been counted as held. No session renews its lease; any caller that knows its id, which is
+-- a secret, can renew or release it. Only pools of a directory have permits.
+local function issue(s, id, units, fence, lease, client)
+  redis.call('HSET', s.key, 'h ' .. id, format('%d %d 0 %d %s', units, fence, lease, client))
+  redis.call('ZADD', s.holders, text(s.now + lease * 1000), id)
+  redis.call('ZADD', s.permits, text(fence), id)
+end
+
+-- The calls of a directory. Their ARGV begin with: prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of
+-- the call before it in its slot. KEYS[2] is the index of the directory.
+local function is_repeated()
+  return redis.call('ZSCORE', KEYS[2] .. '{calls}', ARGV[6])
+end
+
+local function note_call(s)
+  remember_call(KEYS[2] .. '{calls}', s.now, ARGV[6], ARGV[7])
+  prolong(KEYS[2] .. '{calls}', memory / 1000)
+end
+
+-- Serves the queue, writes the state, and says how things stand: 'status value waiters permits fence units more'. A waiter
+-- whose grant is not complete counts as one.
+local function conclude(s, status, fence, units)
+  if s.head then grant(s) end
+  save(s, tonumber(ARGV[2]), ARGV[4])
+  local permits = redis.call('ZCARD', s.permits)
+  local waiters = redis.call('ZCARD', s.queue) + redis.call('ZCARD', s.holders) - permits
+  return format('%s %d %d %d %d %d %d', status, s.capacity - s.outside - s.held, waiters, permits, fence or 0, units or 0, s.more)
 end
 
 -- What is to be said: 'status now fence deadline', and perhaps 'ticket more extra'.

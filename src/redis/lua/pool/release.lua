@@ -3,8 +3,8 @@
 -- KEYS       pool
 -- ARGV       prefix, ids (all that the holder may be known by, with commas), fence, slot (empty: nothing is
 --            remembered), lease ms, claim ms, idle ms, capacity, units outside, units that the holder leaves
---            outside
--- returns    released | lost | unknown | foreign | wrongtype
+--            outside (or 'permit ID LEASE CLIENT': a permit receives all of them)
+-- returns    released | lost | unknown | foreign | missing | wrongtype
 -- repeated   answers what the first call did, as long as the slot has not given back anything else
 -- wakes      the first of the queue, as long as it fits
 -- complexity O(log waiters + log holders)
@@ -39,6 +39,7 @@ end
 local fence = tonumber(ARGV[3])
 local s, why = open(key, wall, ARGV[6], ARGV[8], ARGV[9], read[1])
 if not s then return why end
+local heir, span, client = string.match(ARGV[10], '^permit (%S+) (%d+) (.*)$')
 local result
 for id in string.gmatch(ARGV[2], '[^,]+') do
   local units, its, left = holding(s, id)
@@ -49,7 +50,11 @@ for id in string.gmatch(ARGV[2], '[^,]+') do
       if fence % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
     end
     drop(s, id, units)
-    move(s, tonumber(ARGV[10]) - left)
+    if heir then
+      s.held = s.held + units
+      issue(s, heir, units, fence, span, client)
+    end
+    move(s, (heir and 0 or tonumber(ARGV[10])) - left)
     result = 'released'
   end
 end

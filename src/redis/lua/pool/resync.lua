@@ -4,7 +4,7 @@
 -- ARGV       prefix; for each of them: ids (all that it may be known by, with commas), new id, fence (of a
 --            holder; 0: a waiter), units that are held, units that the holder leaves outside, lease ms,
 --            claim ms, idle ms, capacity, units outside
--- returns    {own | queued | gone, or of a holder own | lost | unknown, or foreign | wrongtype | damaged, …}
+-- returns    {own | queued | gone, or of a holder own | lost | unknown, or foreign | missing | wrongtype | damaged, …}
 -- repeated   answers the same, if the ids of the first call are among the ids of the second
 -- wakes      the first of a queue, as long as it fits
 -- complexity O(entries (log waiters + log holders))
