@@ -268,7 +268,7 @@ public:
         const std::uint64_t waited = waits();
         guard_ = co_await first_.async_lock();
         co_await before();
-        auto both = wait() && let_go();
+        auto both = wait() && release_waiters();
         co_await std::move(both);
         if (waits() == waited)
             throw std::runtime_error("the waiter did not wait");
@@ -298,7 +298,7 @@ private:
         co_await guard.async_unlock();
     }
 
-    asio::awaitable<void> let_go()
+    asio::awaitable<void> release_waiters()
     {
         // The ping's reply confirms that all earlier requests are enqueued.
         co_await asio::post(w_->context, asio::deferred);

@@ -65,7 +65,7 @@ return 1)");
         signal = load(w, R"(#!lua
 local first = redis.call('LPOP', KEYS[1])
 return first and redis.call('PUBLISH', first, '') or 1)");
-        signal_all = load(w, R"(#!lua
+        notify_all = load(w, R"(#!lua
 for _, each in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do redis.call('PUBLISH', each, '') end
 redis.call('DEL', KEYS[1])
 return 1)");
@@ -75,7 +75,7 @@ return 1)");
     std::string release;
     std::string wait;
     std::string signal;
-    std::string signal_all;
+    std::string notify_all;
 
 private:
     static std::string load(world& w, std::string_view text)
@@ -101,7 +101,7 @@ public:
         , wait_to_read_(script(scripts.wait, {"1", readers_queue, channel_}))
         , wait_to_write_(script(scripts.wait, {"1", writers_queue, channel_}))
         , signal_writer_(script(scripts.signal, {"1", writers_queue}))
-        , signal_readers_(script(scripts.signal_all, {"1", readers_queue}))
+        , signal_readers_(script(scripts.notify_all, {"1", readers_queue}))
         , get_readers_(connection_, {"HGET", variables_key, "readers"})
         , get_writers_(connection_, {"HGET", variables_key, "writers"})
         , add_reader_(connection_, {"HINCRBY", variables_key, "readers", "1"})

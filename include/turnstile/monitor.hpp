@@ -79,7 +79,7 @@ class basic_monitor
     };
 
     struct guarded_state;
-    struct bond;
+    struct contribution_record;
 
 public:
     /// The type of the state.
@@ -160,7 +160,7 @@ public:
         contribution_type& operator=(contribution_type&& other) noexcept
         {
             reset();
-            bond_ = std::move(other.bond_);
+            record_ = std::move(other.record_);
             return *this;
         }
 
@@ -168,7 +168,7 @@ public:
         ~contribution_type() { reset(); }
 
         /// Whether the state contains the contribution.
-        [[nodiscard]] bool valid() const noexcept { return bond_ && !bond_->whose.expired(); }
+        [[nodiscard]] bool valid() const noexcept { return record_ && !record_->whose.expired(); }
 
         /// A cancellation slot that is triggered if the contribution is lost. Not connected for a
         /// local one.
@@ -177,14 +177,14 @@ public:
     private:
         friend class basic_monitor;
 
-        explicit contribution_type(std::shared_ptr<bond> made) noexcept
-            : bond_(std::move(made))
+        explicit contribution_type(std::shared_ptr<contribution_record> made) noexcept
+            : record_(std::move(made))
         {
         }
 
         void reset() noexcept
         {
-            const auto made = std::exchange(bond_, nullptr);
+            const auto made = std::exchange(record_, nullptr);
             const auto whose = made ? made->whose.lock() : nullptr;
             const auto mutex = whose ? whose->mutex.lock() : nullptr;
             if (!mutex)
@@ -200,7 +200,7 @@ public:
                     });
         }
 
-        std::shared_ptr<bond> bond_;
+        std::shared_ptr<contribution_record> record_;
     };
 
     /**
@@ -327,9 +327,9 @@ public:
         {
             if (condition.whose_.lock() != state_)
                 boost::throw_exception(system_error(make_error_code(errc::wrong_object)));
-            auto made = std::make_shared<bond>();
+            auto made = std::make_shared<contribution_record>();
             made->whose = state_;
-            made->told = condition.condition_;
+            made->notified = condition.condition_;
             made->undo = [member, amount](T& value)
             { value.*member = static_cast<Number>(value.*member - amount); };
             state_->value.*member = static_cast<Number>(state_->value.*member + amount);
@@ -347,9 +347,9 @@ public:
         {
             if (!mine.valid())
                 return false;
-            if (mine.bond_->whose.lock() != state_)
+            if (mine.record_->whose.lock() != state_)
                 boost::throw_exception(system_error(make_error_code(errc::wrong_object)));
-            std::exchange(mine.bond_, nullptr)->undo(state_->value);
+            std::exchange(mine.record_, nullptr)->undo(state_->value);
             return true;
         }
 
@@ -518,17 +518,17 @@ private:
     };
 
     /// What a contribution needs for its withdrawal.
-    struct bond
+    struct contribution_record
     {
         void end(T& value) const
         {
             undo(value);
-            if (const auto condition = told.lock())
+            if (const auto condition = notified.lock())
                 condition->notify_all();
         }
 
         std::weak_ptr<guarded_state> whose;
-        std::weak_ptr<condition<mutex_type>> told;
+        std::weak_ptr<condition<mutex_type>> notified;
         std::function<void(T&)> undo;
     };
 

@@ -175,13 +175,13 @@ public:
     }
 
     /// A completion token with this time limit, which returns the error as a part of the result.
-    static auto no_longer_than(const patience& limit)
+    static auto no_longer_than(const time_limit& limit)
     {
         return asio::cancel_after(limit.span, asio::as_tuple(asio::deferred));
     }
 
     /// Records an unexpected error, and returns the outcome.
-    outcome conclude(const error_code& error, const patience& limit, const std::string& what)
+    outcome conclude(const error_code& error, const time_limit& limit, const std::string& what)
     {
         if (!error)
             return outcome::done;

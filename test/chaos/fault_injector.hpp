@@ -118,14 +118,14 @@ private:
     /// as well. If the connection is not cut at the end, all its commands arrive late.
     bool hold(bool new_ones, bool cuts)
     {
-        client& whom = any_client();
-        whom.proxy.hold(new_ones);
+        client& target = any_client();
+        target.proxy.hold(new_ones);
         later(roll(1000, 5000),
-              [&whom, cuts]
+              [&target, cuts]
               {
                   if (cuts)
-                      whom.proxy.cut();
-                  whom.proxy.resume();
+                      target.proxy.cut();
+                  target.proxy.resume();
               });
         return true;
     }
@@ -143,10 +143,10 @@ private:
 
     bool swallow(tcp_proxy::direction which)
     {
-        client& whom = any_client();
-        whom.proxy.swallow(which);
+        client& target = any_client();
+        target.proxy.swallow(which);
         // Swallowed data leave a gap in the stream: nothing may follow it.
-        later([&whom] { whom.proxy.mend(); });
+        later([&target] { target.proxy.mend(); });
         return true;
     }
 
@@ -155,18 +155,18 @@ private:
 
     bool delay()
     {
-        client& whom = any_client();
-        whom.proxy.delay(std::chrono::milliseconds(roll(1, 150)));
-        later([&whom] { whom.proxy.delay(std::chrono::milliseconds(0)); });
+        client& target = any_client();
+        target.proxy.delay(std::chrono::milliseconds(roll(1, 150)));
+        later([&target] { target.proxy.delay(std::chrono::milliseconds(0)); });
         return true;
     }
 
     bool refuse()
     {
-        client& whom = any_client();
-        whom.proxy.refuse(true);
-        whom.proxy.cut();
-        later([&whom] { whom.proxy.refuse(false); });
+        client& target = any_client();
+        target.proxy.refuse(true);
+        target.proxy.cut();
+        later([&target] { target.proxy.refuse(false); });
         return true;
     }
 

@@ -64,7 +64,7 @@ private:
         while (!course_.is_over)
         {
             const auto closed = book_.closed_since();
-            const patience limit = client_.roll_patience();
+            const time_limit limit = client_.roll_patience();
             auto token = client::no_longer_than(limit);
             const auto [error] = co_await door_.async_wait(std::move(token));
             if (client_.conclude(error, limit, "door") == outcome::done)
@@ -82,7 +82,7 @@ private:
     {
         while (!course_.is_over)
         {
-            const patience limit = client_.roll_patience();
+            const time_limit limit = client_.roll_patience();
             auto token = client::no_longer_than(limit);
             const auto [error] = co_await bell_.async_wait(std::move(token));
             if (client_.conclude(error, limit, "bell") == outcome::done)
@@ -135,7 +135,7 @@ private:
         {
             book_.goes_to_meet(number_);
             // After a cancelled arrival, it would be unknown whether the others passed.
-            const patience limit =
+            const time_limit limit =
                 book_.is_lasting() ? client_.endless_patience() : client_.roll_patience();
             auto token = client::no_longer_than(limit);
             const auto [error] = co_await meeting_.async_arrive_and_wait(std::move(token));
@@ -185,7 +185,7 @@ private:
         }
         else
         {
-            const patience limit = client_.roll_patience();
+            const time_limit limit = client_.roll_patience();
             auto token = client::no_longer_than(limit);
             const auto [e] = co_await latch.async_arrive_and_wait(std::move(token));
             client_.conclude(e, limit, "latch");
@@ -197,7 +197,7 @@ private:
 
     asio::awaitable<bool> is_through(redis::latch& latch)
     {
-        const patience limit = client_.roll_patience();
+        const time_limit limit = client_.roll_patience();
         auto token = client::no_longer_than(limit);
         const auto [error] = co_await latch.async_wait(std::move(token));
         co_return client_.conclude(error, limit, "latch") == outcome::done;

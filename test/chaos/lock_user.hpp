@@ -79,7 +79,7 @@ private:
     /// A permit whose release was lost is free when its lease has expired.
     asio::awaitable<void> inspect()
     {
-        const patience limit = client_.endless_patience();
+        const time_limit limit = client_.endless_patience();
         for (const auto& each : semaphores_)
         {
             std::ptrdiff_t available = each ? -1 : semaphore_capacity;
@@ -167,7 +167,7 @@ private:
     asio::awaitable<bool> listen(std::size_t which, any_guard& guard)
     {
         const std::uint64_t before = guard.fence();
-        const patience limit = client_.roll_patience();
+        const time_limit limit = client_.roll_patience();
         auto token = client::no_longer_than(limit);
         const auto [error] = co_await bells_[which]->async_wait(guard.mutex(), std::move(token));
         const auto ended = client_.conclude(error, limit, name_of(which) + ", asleep");
@@ -251,7 +251,7 @@ private:
     asio::awaitable<any_guard> attempt(std::size_t which, Start start)
     {
         const auto begun = std::chrono::steady_clock::now();
-        const patience limit = client_.roll_patience();
+        const time_limit limit = client_.roll_patience();
         auto token = client::no_longer_than(limit);
         auto [error, guard] = co_await start(std::move(token));
         client_.counts().waited(std::chrono::steady_clock::now() - begun);

@@ -124,11 +124,11 @@ private:
             co_await inside.async_wait(gone, is_empty);
             seen = *inside;
         };
-        const patience limit = inspector.endless_patience();
+        const time_limit limit = inspector.endless_patience();
         auto token = client::no_longer_than(limit);
         const auto [failure] = co_await monitor.async_with(body, std::move(token));
         if (failure)
-            counts_.violation(room_ + ": readers stay who have died");
+            counts_.violation(room_ + ": readers of crashed processes stay");
         else if (!server_.forgets && (seen.visits < entered_ || seen.visits > asked_))
             counts_.violation(fmt::format("{}: {} visits, {} were asked for and {} told to be made",
                                           room_, seen.visits, asked_, entered_));

@@ -185,7 +185,7 @@ private:
     template <class Transaction>
     asio::awaitable<outcome> transact(shared_store& at, Transaction what)
     {
-        const patience limit = client_.roll_patience();
+        const time_limit limit = client_.roll_patience();
         auto token = client::no_longer_than(limit);
         const auto [failure, was_carried_out] =
             co_await at.monitor.async_transact(what, std::move(token));
@@ -203,7 +203,7 @@ private:
     asio::awaitable<outcome> section(shared_store& at, monitor_type::condition_type& condition,
                                      std::int64_t store::* wanted, Change change)
     {
-        const patience limit = client_.roll_patience();
+        const time_limit limit = client_.roll_patience();
         std::string complaint;
         auto body = [&](section_type& inside) -> asio::awaitable<void>
         {
@@ -227,7 +227,7 @@ private:
         co_return how;
     }
 
-    outcome conclude(const std::exception_ptr& failure, const patience& limit,
+    outcome conclude(const std::exception_ptr& failure, const time_limit& limit,
                      const shared_store& at)
     {
         try
@@ -276,7 +276,7 @@ private:
 
     asio::awaitable<outcome> enter(shared_store& at, redis::contribution& mine)
     {
-        const patience limit = client_.roll_patience();
+        const time_limit limit = client_.roll_patience();
         std::string complaint;
         const auto body = [&](section_type& inside)
         {
@@ -297,7 +297,7 @@ private:
 
     asio::awaitable<void> leave(shared_store& at, redis::contribution& mine)
     {
-        const patience limit = client_.roll_patience();
+        const time_limit limit = client_.roll_patience();
         const auto body = [&](section_type& inside)
         {
             if (inside.withdraw(mine))
@@ -311,7 +311,7 @@ private:
     /// An empty store need not exist.
     asio::awaitable<void> look_for_an_empty_store(shared_store& at)
     {
-        const patience limit = client_.endless_patience();
+        const time_limit limit = client_.endless_patience();
         const std::chrono::milliseconds nap(roll(1, 200));
         std::string complaint;
         auto body = [&](section_type& inside) -> asio::awaitable<void>
@@ -347,7 +347,7 @@ private:
 
     asio::awaitable<void> inspect(shared_store& at)
     {
-        const patience limit = client_.endless_patience();
+        const time_limit limit = client_.endless_patience();
         std::string complaint;
         auto body = [&](section_type& inside) -> asio::awaitable<void>
         {

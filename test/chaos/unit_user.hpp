@@ -124,7 +124,7 @@ private:
         while (!course_.is_over)
         {
             const int units = client_.roll(1, unit_book::capacity);
-            const patience limit = roll_patience();
+            const time_limit limit = roll_patience();
             auto token = client::no_longer_than(limit);
             const auto [error] = co_await units_.async_take(units, std::move(token));
             const outcome ended = conclude(error, limit);
@@ -185,7 +185,7 @@ private:
     }
 
     /// An error for a missing permission means that nothing was done.
-    outcome conclude(const error_code& error, const patience& limit)
+    outcome conclude(const error_code& error, const time_limit& limit)
     {
         if (error == redis::errc::missing_permission)
         {

@@ -315,7 +315,7 @@ TURNSTILE_CONDITION_TEST(a_wait_with_a_predicate_ends_when_it_holds)
 TURNSTILE_CONDITION_TEST(a_predicate_is_evaluated_under_the_lock)
 {
     turnstile::test::condition_test<Provider> t;
-    const auto sleeper = [&]() -> typename decltype(t)::task
+    const auto waiting = [&]() -> typename decltype(t)::task
     {
         auto guard = co_await t.mutex.async_lock();
         co_await t.changed.async_wait(guard,
@@ -328,7 +328,7 @@ TURNSTILE_CONDITION_TEST(a_predicate_is_evaluated_under_the_lock)
     t.run(
         [&]() -> typename decltype(t)::task
         {
-            co_await t.spawn_and_settle(sleeper);
+            co_await t.spawn_and_settle(waiting);
             auto guard = co_await t.mutex.async_lock();
             co_await t.changed.async_notify_one();
             co_await t.provider.settle();
@@ -348,7 +348,7 @@ TURNSTILE_CONDITION_TEST(a_predicate_that_throws_ends_the_wait_holding_the_lock)
 {
     turnstile::test::condition_test<Provider> t;
     int caught = 0;
-    const auto sleeper = [&]() -> typename decltype(t)::task
+    const auto waiting = [&]() -> typename decltype(t)::task
     {
         auto guard = co_await t.mutex.async_lock();
         for (const int last : {1, 2})
@@ -387,7 +387,7 @@ TURNSTILE_CONDITION_TEST(a_predicate_that_throws_ends_the_wait_holding_the_lock)
     t.run(
         [&]() -> typename decltype(t)::task
         {
-            co_await t.spawn_and_settle(sleeper);
+            co_await t.spawn_and_settle(waiting);
             while (t.number < 1)
                 co_await t.provider.settle();
             co_await t.changed.async_notify_one();
@@ -601,20 +601,21 @@ TURNSTILE_CONDITION_TEST(destroying_the_condition_aborts_waiters_holding_the_loc
 {
     turnstile::test::condition_test<Provider> t;
     using condition_type = typename Provider::condition_type;
-    std::unique_ptr<condition_type> mortal(new condition_type(t.provider.make_condition(t.mutex)));
-    const auto sleeper = [&]() -> typename decltype(t)::task
+    std::unique_ptr<condition_type> expiring(
+        new condition_type(t.provider.make_condition(t.mutex)));
+    const auto waiting = [&]() -> typename decltype(t)::task
     {
         auto guard = co_await t.mutex.async_lock();
-        const auto [error] = co_await mortal->async_wait(guard, boost::asio::as_tuple);
+        const auto [error] = co_await expiring->async_wait(guard, boost::asio::as_tuple);
         BOOST_TEST(guard.owns_lock());
         t.tell('a', error);
     };
     t.run(
         [&]() -> typename decltype(t)::task
         {
-            co_await t.spawn_and_settle(sleeper);
-            co_await t.spawn_and_settle(sleeper);
-            mortal.reset();
+            co_await t.spawn_and_settle(waiting);
+            co_await t.spawn_and_settle(waiting);
+            expiring.reset();
         });
     BOOST_TEST(t.told == "AA");
 }
@@ -626,7 +627,7 @@ TURNSTILE_CONDITION_TEST(destroying_the_mutex_aborts_waiters_without_the_lock)
     using condition_type = typename Provider::condition_type;
     std::unique_ptr<mutex_type> mutex(new mutex_type(t.provider.make_mutex()));
     std::unique_ptr<condition_type> changed(new condition_type(t.provider.make_condition(*mutex)));
-    const auto sleeper = [&]() -> typename decltype(t)::task
+    const auto waiting = [&]() -> typename decltype(t)::task
     {
         auto guard = co_await mutex->async_lock();
         const auto [error] = co_await changed->async_wait(guard, boost::asio::as_tuple);
@@ -636,8 +637,8 @@ TURNSTILE_CONDITION_TEST(destroying_the_mutex_aborts_waiters_without_the_lock)
     t.run(
         [&]() -> typename decltype(t)::task
         {
-            co_await t.spawn_and_settle(sleeper);
-            co_await t.spawn_and_settle(sleeper);
+            co_await t.spawn_and_settle(waiting);
+            co_await t.spawn_and_settle(waiting);
             mutex.reset();
             co_await t.provider.settle();
             changed.reset();

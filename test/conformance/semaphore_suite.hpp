@@ -544,19 +544,19 @@ TURNSTILE_SEMAPHORE_TEST(destroying_the_semaphore_aborts_waiters)
 {
     turnstile::test::semaphore_test<Provider> t(1);
     using semaphore_type = typename Provider::semaphore_type;
-    std::unique_ptr<semaphore_type> mortal(new semaphore_type(t.provider.make_semaphore(1, 1)));
+    std::unique_ptr<semaphore_type> expiring(new semaphore_type(t.provider.make_semaphore(1, 1)));
     turnstile::error_code told;
     const auto waiter = [&]() -> typename decltype(t)::task
     {
-        const auto [error, permit] = co_await mortal->async_acquire(1, boost::asio::as_tuple);
+        const auto [error, permit] = co_await expiring->async_acquire(1, boost::asio::as_tuple);
         told = error;
     };
     t.run(
         [&]() -> typename decltype(t)::task
         {
-            const auto permit = co_await mortal->async_acquire(1);
+            const auto permit = co_await expiring->async_acquire(1);
             co_await t.spawn_and_settle(waiter);
-            mortal.reset();
+            expiring.reset();
             // A leased permit belongs to the backend, and remains valid.
             BOOST_TEST(permit.valid() == semaphore_type::is_leased);
         });

@@ -41,10 +41,10 @@ struct bounded : Scene
     static std::string dead(int number) { return "x#1." + std::to_string(number); }
 
     /// Adds a waiter of the condition.
-    void sleep(const std::string& section, const std::string& sleeper)
+    void sleep(const std::string& section, const std::string& waiter)
     {
         this->acquire(section);
-        this->leave(section, this->fence(), sleeper);
+        this->commit(section, this->fence(), waiter);
     }
 
     /// Notes what the last script cost.
@@ -82,14 +82,14 @@ BOOST_AUTO_TEST_SUITE(redis_bounded_scripts)
 
 BOOST_AUTO_TEST_CASE(a_notification_reaches_the_live_waiter_behind_many_disconnected_ones)
 {
-    for (const std::string whom : {"one", "all"})
+    for (const std::string which : {"one", "all"})
     {
         bounded_lock scene;
         scene.sleep("a#1.1", "a#1.2");
         scene.acquire("d#1.1");
         scene.add_dead("lock{sleepers}c");
         std::string newest;
-        const words first = scene.signal(whom);
+        const words first = scene.notify(which);
         const int scripts = scene.until_done(first,
                                              [&](const words& told)
                                              {
@@ -97,11 +97,11 @@ BOOST_AUTO_TEST_CASE(a_notification_reaches_the_live_waiter_behind_many_disconne
                                                  if (newest.empty())
                                                      newest = told[4];
                                                  BOOST_TEST(newest != "0");
-                                                 return scene.signal(whom, newest);
+                                                 return scene.notify(which, newest);
                                              });
         BOOST_TEST(scripts == many / 512 + 1);
         BOOST_TEST((scene.queue() == words{"a#1.2"}));
-        BOOST_TEST(scene.sleepers().empty());
+        BOOST_TEST(scene.condition_waiters().empty());
     }
 }
 
@@ -109,12 +109,12 @@ BOOST_FIXTURE_TEST_CASE(a_continued_notification_skips_waiters_that_were_added_l
 {
     acquire("d#1.1");
     add_dead("lock{sleepers}c");
-    const words first = signal();
+    const words first = notify();
     release("d#1.1", fence(), "d");
     pass(1ms);
     sleep("a#1.1", "a#1.2");
-    until_done(first, [&](const words&) { return signal("one", first[4]); });
-    BOOST_TEST((sleepers() == words{"a#1.2"}));
+    until_done(first, [&](const words&) { return notify("one", first[4]); });
+    BOOST_TEST((condition_waiters() == words{"a#1.2"}));
     BOOST_TEST(queue().empty());
 }
 
@@ -126,14 +126,14 @@ BOOST_AUTO_TEST_CASE(a_notification_that_passes_to_another_waiter_reaches_a_live
         for (const char* who : {"a", "b"})
             scene.sleep(std::string(who) + "#1.1", std::string(who) + "#1.2");
         scene.acquire("d#1.1");
-        scene.signal();
+        scene.notify();
         scene.add_dead("lock{sleepers}c");
         if (!is_held)
             scene.release("d#1.1", scene.fence(), "d");
         BOOST_TEST((is_held || scene.owner() == "a#1.2"));
         // It gives up after it was signalled.
         scene.until_done(scene.cancel("a#1.2"));
-        BOOST_TEST(scene.sleepers().empty());
+        BOOST_TEST(scene.condition_waiters().empty());
         BOOST_TEST((is_held ? scene.queue() == words{"b#1.2"} : scene.owner() == "b#1.2"));
         BOOST_TEST(scene.field("signalled b.2") == "c");
         BOOST_TEST(scene.members("lock{bound}").empty());
@@ -146,10 +146,10 @@ BOOST_FIXTURE_TEST_CASE(each_notification_of_a_critical_section_reaches_a_live_w
         sleep(std::string(who) + "#1.1", std::string(who) + "#1.2");
     add_dead("lock{sleepers}c");
     acquire("d#1.1");
-    until_done(leave("d#1.1", fence(), "", {"c", "one", "c", "one"}));
+    until_done(commit("d#1.1", fence(), "", {"c", "one", "c", "one"}));
     BOOST_TEST(owner() == "a#1.2");
     BOOST_TEST((queue() == words{"b#1.2"}));
-    BOOST_TEST((sleepers() == words{"c#1.2"}));
+    BOOST_TEST((condition_waiters() == words{"c#1.2"}));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_lock_that_is_busy_continues_with_each_release, bounded_lock)
@@ -157,7 +157,7 @@ BOOST_FIXTURE_TEST_CASE(a_lock_that_is_busy_continues_with_each_release, bounded
     sleep("a#1.1", "a#1.2");
     add_dead("lock{sleepers}c", 2000);
     acquire("d#1.1");
-    leave("d#1.1", fence(), "", {"c", "one"});
+    commit("d#1.1", fence(), "", {"c", "one"});
     for (int i = 2; i < 6; ++i)
     {
         acquire("d#1." + std::to_string(i));
@@ -169,7 +169,8 @@ BOOST_FIXTURE_TEST_CASE(a_lock_that_is_busy_continues_with_each_release, bounded
     BOOST_TEST(highest <= bound);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_signal_is_sent_again_though_the_script_leaves_another_one, bounded_lock)
+BOOST_FIXTURE_TEST_CASE(an_incomplete_notification_is_repeated_although_another_one_is_deferred,
+                        bounded_lock)
 {
     const std::string first = std::exchange(condition, "e");
     sleep("a#1.1", "a#1.2");
@@ -185,11 +186,11 @@ BOOST_FIXTURE_TEST_CASE(a_signal_is_sent_again_though_the_script_leaves_another_
     // The holder's lease expires. A client notifies another condition, which has many waiters.
     pass(5s);
     condition = "e";
-    const words told = signal("all");
+    const words told = notify("all");
     BOOST_TEST(told[5] == "1");
     BOOST_TEST_REQUIRE(told[4] != "0");
-    signal("all", told[4]);
-    BOOST_TEST(sleepers().empty());
+    notify("all", told[4]);
+    BOOST_TEST(condition_waiters().empty());
     until_done(nudge(""));
     BOOST_TEST(field("signalled a.2") == "e");
     BOOST_TEST(field("signalled b.2") == "c");
@@ -200,14 +201,14 @@ BOOST_FIXTURE_TEST_CASE(a_waiter_with_a_pending_notification_does_not_time_out, 
     sleep("a#1.1", "a#1.2");
     add_dead("lock{sleepers}c", 600);
     acquire("d#1.1");
-    leave("d#1.1", fence(), "", {"c", "one"});
+    commit("d#1.1", fence(), "", {"c", "one"});
     BOOST_TEST(members("lock{bound}").size() == 1U);
-    wake("a#1.2", "a#1.2");
+    requeue("a#1.2", "a#1.2");
     BOOST_TEST(field("signalled a.2") == "c");
     BOOST_TEST(members("lock{bound}").empty());
 }
 
-BOOST_AUTO_TEST_CASE(each_script_that_finds_the_lock_free_continues_a_signal)
+BOOST_AUTO_TEST_CASE(each_script_that_finds_the_lock_free_continues_a_notification)
 {
     const std::vector<std::function<void(bounded_lock&)>> scripts{
         [](bounded_lock& lock) { lock.cancel("b#1.9"); }, [](bounded_lock& lock)
@@ -216,7 +217,7 @@ BOOST_AUTO_TEST_CASE(each_script_that_finds_the_lock_free_continues_a_signal)
         [](bounded_lock& lock)
         {
             lock.condition = "e";
-            lock.signal();
+            lock.notify();
         }};
     for (std::size_t i = 0; i < scripts.size(); ++i)
         BOOST_TEST_CONTEXT("script " << i)
@@ -233,7 +234,7 @@ BOOST_AUTO_TEST_CASE(each_script_that_finds_the_lock_free_continues_a_signal)
 
 // --- transactions and contributions -------------------------------------------------------------
 
-BOOST_FIXTURE_TEST_CASE(transactions_that_signal_many_are_carried_out_in_several_steps,
+BOOST_FIXTURE_TEST_CASE(transactions_that_notify_many_are_executed_in_several_steps,
                         bounded_monitor)
 {
     acquire("d#1.1");
@@ -252,7 +253,7 @@ BOOST_FIXTURE_TEST_CASE(transactions_that_signal_many_are_carried_out_in_several
     BOOST_TEST(!store.exists("lock{bound}"));
 }
 
-BOOST_FIXTURE_TEST_CASE(long_transactions_are_carried_out_in_several_steps, bounded_monitor)
+BOOST_FIXTURE_TEST_CASE(long_transactions_are_executed_in_several_steps, bounded_monitor)
 {
     words steps;
     for (int i = 0; i < 100; ++i)
@@ -276,11 +277,11 @@ BOOST_FIXTURE_TEST_CASE(many_expired_contributions_notify_many_waiters_in_severa
     for (int i = 0; i < 64; ++i)
     {
         const std::string name = "c" + std::to_string(i);
-        binds = binds + words{"a/" + std::to_string(i) + " -1 n " + name + " state", "bind"};
+        binds = binds + words{"a/" + std::to_string(i) + " -1 n " + name + " state", "contribute"};
         add_dead("lock{sleepers}" + name, 512);
         store.run(words{"ZADD", "lock{sleepers}" + name, std::to_string(start), "a#1." + name});
     }
-    leave("d#1.1", fence(), "", binds, {"n", "=64"});
+    commit("d#1.1", fence(), "", binds, {"n", "=64"});
     pass(16s);
     until_done(nudge(""));
     // While the lock is held, only notifications are continued.
@@ -296,8 +297,8 @@ BOOST_FIXTURE_TEST_CASE(many_contributions_of_an_outdated_state_last_until_the_g
                         bounded_monitor)
 {
     acquire("a#1.1");
-    leave("a#1.1", fence(), "", {"a/0 -1 n c state", "bind", "a/1 -2 n c state", "bind"},
-          {"n", "=64"});
+    commit("a#1.1", fence(), "",
+           {"a/0 -1 n c state", "contribute", "a/1 -2 n c state", "contribute"}, {"n", "=64"});
     for (int i = 2; i < 2000; ++i)
         store.run(words{"ZADD", "lock{bound}", std::to_string(store.clock + 15'000'000),
                         "a/" + std::to_string(i) + " 0 n c state"});
@@ -316,10 +317,10 @@ BOOST_FIXTURE_TEST_CASE(many_contributions_of_an_outdated_state_last_until_the_g
     BOOST_TEST(owner() == "b#1.1");
     BOOST_TEST(value("n").value() == "64");
     // A lease may have been extended before.
-    BOOST_TEST(keep("a/0 -1 n c state", "15000")[0] == "own");
+    BOOST_TEST(renew_contribution("a/0 -1 n c state", "15000")[0] == "own");
     // A contribution that its client has abandoned does not keep the others waiting.
     renew("b#1.1", fence());
-    BOOST_TEST(keep("a/1 -2 n c state", "0")[0] == "own");
+    BOOST_TEST(renew_contribution("a/1 -2 n c state", "0")[0] == "own");
     BOOST_TEST(value("n").value() == "64");
     release("b#1.1", fence(), "b");
     BOOST_TEST(value("n").value() == "62");
@@ -410,7 +411,7 @@ BOOST_FIXTURE_TEST_CASE(a_batch_of_pools_looks_at_no_more_than_one_pool, bounded
     }
 }
 
-BOOST_FIXTURE_TEST_CASE(a_new_capacity_tells_the_first_waiters_and_others_in_their_turn,
+BOOST_FIXTURE_TEST_CASE(a_new_capacity_rejects_the_first_waiters_at_once_and_others_in_their_turn,
                         bounded_pool)
 {
     acquire("d#1.1", 3);

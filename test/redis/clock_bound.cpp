@@ -19,7 +19,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_certain_without_a_sample)
     BOOST_TEST((bound.before(1'000'000'000) == local_time::min()));
 }
 
-BOOST_AUTO_TEST_CASE(the_clock_goes_on_and_perhaps_faster)
+BOOST_AUTO_TEST_CASE(the_estimate_advances_with_the_maximum_drift)
 {
     clock_bound bound;
     bound.sample(10s, 5'000'000);

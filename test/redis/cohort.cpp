@@ -130,7 +130,7 @@ bool contains(const std::string& text, const std::string& part)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(what_is_passed_on_needs_no_commands)
+BOOST_AUTO_TEST_CASE(hand_overs_within_a_cohort_need_no_commands)
 {
     const redis_server server;
     cohort_client client(server, 10);
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(what_is_passed_on_needs_no_commands)
     BOOST_TEST(lock_view(server, "a").owner() == "");
 }
 
-BOOST_AUTO_TEST_CASE(without_a_cohort_the_server_is_asked_each_time)
+BOOST_AUTO_TEST_CASE(without_a_cohort_each_acquire_sends_a_command)
 {
     const redis_server server;
     cohort_client client(server, 0);
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(without_a_cohort_the_server_is_asked_each_time)
     BOOST_TEST(scripts_run(server) == before + 10);
 }
 
-BOOST_AUTO_TEST_CASE(others_get_their_turn_after_so_many_hand_overs)
+BOOST_AUTO_TEST_CASE(other_sessions_are_granted_the_lock_after_the_maximum_of_hand_overs)
 {
     const redis_server server;
     cohort_client first(server, 3);
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(others_get_their_turn_after_so_many_hand_overs)
     BOOST_TEST(second.metrics().handed_over == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(fences_rise_while_two_sessions_hammer)
+BOOST_AUTO_TEST_CASE(tokens_rise_under_contention_of_two_sessions)
 {
     constexpr int writers = 12;
     constexpr int entries = 10;
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(fences_rise_while_two_sessions_hammer)
         }));
 }
 
-BOOST_AUTO_TEST_CASE(a_loss_in_the_middle_of_a_run_is_told_and_the_next_one_waits)
+BOOST_AUTO_TEST_CASE(a_loss_in_the_middle_of_a_run_is_reported_and_the_next_one_waits)
 {
     const redis_server server;
     cohort_client first(server, 10, "first");
@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE(a_loss_in_the_middle_of_a_run_is_told_and_the_next_one_wait
     BOOST_TEST(ours[2]->fence() > other->fence());
 }
 
-BOOST_AUTO_TEST_CASE(a_place_that_is_given_up_goes_to_the_next_one)
+BOOST_AUTO_TEST_CASE(the_position_of_a_cancelled_waiter_passes_to_the_next_one)
 {
     const redis_server server;
     cohort_client first(server, 3);
@@ -324,7 +324,7 @@ BOOST_AUTO_TEST_CASE(time_limits_and_tries)
     BOOST_TEST(client.metrics().cancels == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(tokens_are_passed_on_as_well)
+BOOST_AUTO_TEST_CASE(owner_tokens_are_handed_over_within_a_cohort)
 {
     const redis_server server;
     asio::io_context context;
@@ -350,7 +350,7 @@ BOOST_AUTO_TEST_CASE(tokens_are_passed_on_as_well)
     BOOST_TEST(one.metrics().handed_over == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(a_session_that_is_closed_gives_the_lock_back_and_tells_those_who_wait)
+BOOST_AUTO_TEST_CASE(closing_a_session_releases_the_lock_and_fails_its_waiters)
 {
     const redis_server server;
     cohort_client first(server, 3);
@@ -369,7 +369,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_is_closed_gives_the_lock_back_and_tells_thos
     BOOST_TEST(other->fence() > ours[1]->fence());
 }
 
-BOOST_AUTO_TEST_CASE(a_mutex_that_is_destroyed_takes_its_own_waiters_only)
+BOOST_AUTO_TEST_CASE(destroying_a_mutex_aborts_only_its_own_waiters)
 {
     const redis_server server;
     asio::io_context context;
@@ -400,7 +400,7 @@ BOOST_AUTO_TEST_CASE(a_mutex_that_is_destroyed_takes_its_own_waiters_only)
     BOOST_TEST(until([&] { return one.metrics().handed_over == 1U; }));
 }
 
-BOOST_AUTO_TEST_CASE(cohorts_that_there_cannot_be)
+BOOST_AUTO_TEST_CASE(cohorts_out_of_range_are_refused)
 {
     BOOST_TEST(contains(
         refusal([](session& s) { async_mutex(s, "a", cohort_of(mutex_options::max_cohort + 1)); }),

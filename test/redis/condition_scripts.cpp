@@ -22,22 +22,22 @@ using words = script_scene::words;
 namespace {
 
 /// Some clients wait for a condition, and d#1.1 has the lock.
-struct sleepers_scene : script_scene
+struct condition_waiters_scene : script_scene
 {
-    sleepers_scene()
+    condition_waiters_scene()
     {
         for (const char* who : {"a#1", "b#1", "c#1"})
         {
             const std::string id = who;
             acquire(id + ".1");
-            leave(id + ".1", fence(), id + ".2");
+            commit(id + ".1", fence(), id + ".2");
             pass(1ms);
         }
         acquire("d#1.1");
     }
 
     /// Adds waiters of the condition, in front of the others.
-    void add_sleepers(int count)
+    void add_condition_waiters(int count)
     {
         for (int i = 0; i < count; ++i)
             store.run(words{"ZADD", keys[0] + "{sleepers}" + condition, std::to_string(start + i),
@@ -54,43 +54,43 @@ struct sleepers_scene : script_scene
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(redis_condition_scripts, sleepers_scene)
+BOOST_FIXTURE_TEST_SUITE(redis_condition_scripts, condition_waiters_scene)
 
-BOOST_AUTO_TEST_CASE(leave_releases_the_lock_and_waits)
+BOOST_AUTO_TEST_CASE(commit_releases_the_lock_and_waits)
 {
-    TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
+    TEST_WORDS(condition_waiters(), "a#1.2", "b#1.2", "c#1.2");
     BOOST_TEST(owner() == "d#1.1");
     acquire("a#1.3");
     const std::int64_t mine = fence();
-    const words told = leave("d#1.1", mine, "d#1.2");
+    const words told = commit("d#1.1", mine, "d#1.2");
     BOOST_TEST(told[0] == "released");
     BOOST_TEST(told[6] != "");
     BOOST_TEST(owner() == "a#1.3");
-    TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2", "d#1.2");
+    TEST_WORDS(condition_waiters(), "a#1.2", "b#1.2", "c#1.2", "d#1.2");
     // Again, it changes nothing.
-    BOOST_TEST(leave("d#1.1", mine, "d#1.2")[0] == "released");
-    BOOST_TEST(sleepers().size() == 4U);
+    BOOST_TEST(commit("d#1.1", mine, "d#1.2")[0] == "released");
+    BOOST_TEST(condition_waiters().size() == 4U);
     BOOST_TEST(owner() == "a#1.3");
 }
 
-BOOST_AUTO_TEST_CASE(leave_by_another_client_changes_nothing)
+BOOST_AUTO_TEST_CASE(commit_by_another_client_changes_nothing)
 {
     keys.emplace_back("state");
     const std::int64_t mine = fence();
-    BOOST_TEST(leave("d#1.1", mine - 1, "d#1.2", {condition, "all"}, {"a", "=1"})[0] == "lost");
-    BOOST_TEST(leave("a#1.1", mine, "a#1.9", {condition, "all"}, {"a", "=1"})[0] != "released");
+    BOOST_TEST(commit("d#1.1", mine - 1, "d#1.2", {condition, "all"}, {"a", "=1"})[0] == "lost");
+    BOOST_TEST(commit("a#1.1", mine, "a#1.9", {condition, "all"}, {"a", "=1"})[0] != "released");
     BOOST_TEST(owner() == "d#1.1");
     BOOST_TEST((store.hash("state") == nullptr));
     TEST_WORDS(queue());
-    TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
+    TEST_WORDS(condition_waiters(), "a#1.2", "b#1.2", "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(leave_commits_notifies_and_hands_the_lock_over)
+BOOST_AUTO_TEST_CASE(commit_writes_notifies_and_hands_the_lock_over)
 {
     keys.emplace_back("state");
     store.run(words{"HSET", "state", "old", "x", "kept", "y"});
     const words told =
-        leave("d#1.1", fence(), "", {condition, "one"}, {"new", "=", "old", "", "n", "=12"});
+        commit("d#1.1", fence(), "", {condition, "one"}, {"new", "=", "old", "", "n", "=12"});
     BOOST_TEST(told[0] == "released");
     BOOST_TEST(told[6] == "");
     const auto& state = *store.hash("state");
@@ -102,91 +102,91 @@ BOOST_AUTO_TEST_CASE(leave_commits_notifies_and_hands_the_lock_over)
     TEST_WORDS(this->told(), "w:a#1 grant a#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(leave_notifies_others_before_it_waits)
+BOOST_AUTO_TEST_CASE(commit_notifies_others_before_it_waits)
 {
-    leave("d#1.1", fence(), "d#1.2", {condition, "all"});
-    TEST_WORDS(sleepers(), "d#1.2");
+    commit("d#1.1", fence(), "d#1.2", {condition, "all"});
+    TEST_WORDS(condition_waiters(), "d#1.2");
     BOOST_TEST(owner() == "a#1.2");
     TEST_WORDS(queue(), "b#1.2", "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(leave_notifies_several_conditions)
+BOOST_AUTO_TEST_CASE(commit_notifies_several_conditions)
 {
     condition = "other";
-    leave("d#1.1", fence(), "d#1.2");
+    commit("d#1.1", fence(), "d#1.2");
     acquire("d#1.3");
-    leave("d#1.3", fence(), "", {"c", "one", "other", "one"});
+    commit("d#1.3", fence(), "", {"c", "one", "other", "one"});
     BOOST_TEST(owner() == "a#1.2");
     TEST_WORDS(queue(), "d#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(leave_reports_that_more_waiters_are_to_be_notified)
+BOOST_AUTO_TEST_CASE(commit_reports_that_more_waiters_are_to_be_notified)
 {
-    add_sleepers(600);
-    BOOST_TEST(leave("d#1.1", fence(), "", {condition, "all", "other", "all"})[5] == "1");
+    add_condition_waiters(600);
+    BOOST_TEST(commit("d#1.1", fence(), "", {condition, "all", "other", "all"})[5] == "1");
     // One has the lock.
     BOOST_TEST(queue().size() == 511U);
 }
 
-BOOST_AUTO_TEST_CASE(late_leave_ends_an_expired_grant)
+BOOST_AUTO_TEST_CASE(late_commit_ends_an_expired_grant)
 {
     const std::int64_t former = fence();
     release("d#1.1", former, "s");
     acquire("b#1.1");
     acquire("a#1.3");
     pass(5s);
-    BOOST_TEST(leave("d#1.1", former)[0] == "lost");
+    BOOST_TEST(commit("d#1.1", former)[0] == "lost");
     BOOST_TEST(owner() == "a#1.3");
 }
 
-BOOST_AUTO_TEST_CASE(signal_moves_the_first_to_the_end_of_the_queue)
+BOOST_AUTO_TEST_CASE(notify_moves_the_first_waiter_to_the_end_of_the_queue)
 {
     acquire("d#1.5");
-    const words told = signal();
+    const words told = notify();
     BOOST_TEST(told[0] == "ok");
     BOOST_TEST(told[5] == "0");
     TEST_WORDS(queue(), "d#1.5", "a#1.2");
-    TEST_WORDS(sleepers(), "b#1.2", "c#1.2");
+    TEST_WORDS(condition_waiters(), "b#1.2", "c#1.2");
     BOOST_TEST(is_marked("a#1.2"));
     TEST_WORDS(this->told());
 }
 
-BOOST_AUTO_TEST_CASE(signal_skips_disconnected_waiters)
+BOOST_AUTO_TEST_CASE(notify_skips_disconnected_waiters)
 {
     store.subscribers["w:a#1"] = 0;
-    signal();
+    notify();
     TEST_WORDS(queue(), "b#1.2");
-    TEST_WORDS(sleepers(), "c#1.2");
+    TEST_WORDS(condition_waiters(), "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(signal_all_moves_all_in_order)
+BOOST_AUTO_TEST_CASE(notify_all_moves_all_in_order)
 {
-    BOOST_TEST(signal("all")[5] == "0");
+    BOOST_TEST(notify("all")[5] == "0");
     TEST_WORDS(queue(), "a#1.2", "b#1.2", "c#1.2");
-    TEST_WORDS(sleepers());
+    TEST_WORDS(condition_waiters());
 }
 
-BOOST_AUTO_TEST_CASE(signal_all_moves_a_limited_number_at_once)
+BOOST_AUTO_TEST_CASE(notify_all_moves_a_limited_number_at_once)
 {
-    add_sleepers(600);
-    BOOST_TEST(signal("all")[5] == "1");
+    add_condition_waiters(600);
+    BOOST_TEST(notify("all")[5] == "1");
     BOOST_TEST(queue().size() == 512U);
-    BOOST_TEST(signal("all")[5] == "0");
+    BOOST_TEST(notify("all")[5] == "0");
     BOOST_TEST(queue().size() == 603U);
 }
 
-BOOST_AUTO_TEST_CASE(signal_grants_a_free_lock)
+BOOST_AUTO_TEST_CASE(notify_grants_a_free_lock)
 {
     release("d#1.1", fence(), "s");
-    signal();
+    notify();
     BOOST_TEST(owner() == "a#1.2");
     TEST_WORDS(told(), "w:a#1 grant a#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(signal_ends_an_expired_grant)
+BOOST_AUTO_TEST_CASE(notify_ends_an_expired_grant)
 {
     pass(5s);
-    signal();
+    notify();
     BOOST_TEST(owner() == "a#1.2");
 }
 
@@ -194,66 +194,66 @@ BOOST_AUTO_TEST_CASE(signal_ends_an_expired_grant)
 BOOST_AUTO_TEST_CASE(notification_passes_to_the_next_waiter_although_the_state_was_lost)
 {
     store.run(words{"DEL", keys[0]});
-    signal();
+    notify();
     BOOST_TEST(owner() == "a#1.2");
     cancel("a#1.2");
     BOOST_TEST(owner() == "b#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(signal_without_waiters_leaves_nothing)
+BOOST_AUTO_TEST_CASE(notify_without_waiters_creates_no_key)
 {
     condition = "other";
-    signal();
-    signal("all");
+    notify();
+    notify("all");
     TEST_WORDS(queue());
 }
 
 BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_critical_section)
 {
-    signal();
+    notify();
     release("d#1.1", fence(), "s");
     BOOST_TEST(is_marked("a#1.2"));
     release("a#1.2", fence(), "s");
     BOOST_TEST(!is_marked("a#1.2"));
     TEST_WORDS(queue());
-    TEST_WORDS(sleepers(), "b#1.2", "c#1.2");
+    TEST_WORDS(condition_waiters(), "b#1.2", "c#1.2");
 }
 
 BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_next_wait)
 {
-    signal();
+    notify();
     release("d#1.1", fence(), "s");
-    leave("a#1.2", fence(), "a#1.3");
+    commit("a#1.2", fence(), "a#1.3");
     BOOST_TEST(!is_marked("a#1.2"));
-    TEST_WORDS(sleepers(), "b#1.2", "c#1.2", "a#1.3");
+    TEST_WORDS(condition_waiters(), "b#1.2", "c#1.2", "a#1.3");
 }
 
 // If the receiver of a notification crashes, the next waiter gets it, at whatever step.
 BOOST_AUTO_TEST_CASE(the_notification_of_a_disconnected_waiter_passes_to_the_next)
 {
-    signal();
+    notify();
     store.subscribers["w:a#1"] = 0;
     release("d#1.1", fence(), "s");
     BOOST_TEST(owner() == "b#1.2");
     BOOST_TEST(is_marked("b#1.2"));
-    TEST_WORDS(sleepers(), "c#1.2");
+    TEST_WORDS(condition_waiters(), "c#1.2");
 }
 
 BOOST_AUTO_TEST_CASE(the_notification_of_a_crashed_holder_passes_to_the_next)
 {
-    signal();
+    notify();
     release("d#1.1", fence(), "s");
     BOOST_TEST(owner() == "a#1.2");
     pass(5s);
     nudge("c#1.2");
     BOOST_TEST(owner() == "b#1.2");
     BOOST_TEST(!is_marked("a#1.2"));
-    TEST_WORDS(sleepers(), "c#1.2");
+    TEST_WORDS(condition_waiters(), "c#1.2");
 }
 
 BOOST_AUTO_TEST_CASE(the_notification_of_a_cancelled_waiter_passes_to_the_next)
 {
-    signal();
+    notify();
     cancel("a#1.2");
     TEST_WORDS(queue(), "b#1.2");
     release("d#1.1", fence(), "s");
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(the_notification_of_a_cancelled_waiter_passes_to_the_next)
 
 BOOST_AUTO_TEST_CASE(the_notification_of_a_failed_critical_section_passes_to_the_next)
 {
-    signal();
+    notify();
     release("d#1.1", fence(), "s");
     release("a#1.2", fence(), "");
     BOOST_TEST(owner() == "b#1.2");
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(the_notification_of_a_failed_critical_section_passes_to_the
 BOOST_AUTO_TEST_CASE(the_notification_follows_its_receiver_to_another_connection)
 {
     store.subscribers["w:a#2"] = 1;
-    signal();
+    notify();
     resync("a#1.2", "a#2.2");
     TEST_WORDS(queue(), "a#2.2");
     cancel("a#2.2");
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(the_notification_follows_its_receiver_to_another_connection
 BOOST_AUTO_TEST_CASE(a_cancelled_waiter_of_a_condition_is_forgotten)
 {
     cancel("b#1.2");
-    TEST_WORDS(sleepers(), "a#1.2", "c#1.2");
+    TEST_WORDS(condition_waiters(), "a#1.2", "c#1.2");
     TEST_WORDS(queue());
 }
 
@@ -291,46 +291,46 @@ BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_keeps_its_position_over_a_reconnect
 {
     store.subscribers["w:b#2"] = 1;
     BOOST_TEST(resync("b#1.2", "b#2.2")[0] == "asleep");
-    TEST_WORDS(sleepers(), "a#1.2", "b#2.2", "c#1.2");
+    TEST_WORDS(condition_waiters(), "a#1.2", "b#2.2", "c#1.2");
     BOOST_TEST(nudge("b#2.2")[0] == "asleep");
     BOOST_TEST(nudge("b#1.2")[0] == "gone");
 }
 
-BOOST_AUTO_TEST_CASE(wake_moves_a_waiter_without_a_notification)
+BOOST_AUTO_TEST_CASE(end_wait_moves_a_waiter_without_a_notification)
 {
-    BOOST_TEST(wake("b#1.2", "b#1.2")[6] == "1");
+    BOOST_TEST(requeue("b#1.2", "b#1.2")[6] == "1");
     TEST_WORDS(queue(), "b#1.2");
     BOOST_TEST(!is_marked("b#1.2"));
-    TEST_WORDS(sleepers(), "a#1.2", "c#1.2");
-    BOOST_TEST(wake("b#1.2", "b#1.2")[0] == "queued");
-    signal();
+    TEST_WORDS(condition_waiters(), "a#1.2", "c#1.2");
+    BOOST_TEST(requeue("b#1.2", "b#1.2")[0] == "queued");
+    notify();
     // It has been signalled already.
-    BOOST_TEST(wake("a#1.2", "a#1.2")[6] == "");
+    BOOST_TEST(requeue("a#1.2", "a#1.2")[6] == "");
 }
 
-BOOST_AUTO_TEST_CASE(wake_gets_a_free_lock)
+BOOST_AUTO_TEST_CASE(end_wait_is_granted_a_free_lock)
 {
     release("d#1.1", fence(), "s");
-    const words told = wake("b#1.2", "b#1.2");
+    const words told = requeue("b#1.2", "b#1.2");
     BOOST_TEST(told[0] == "own");
     BOOST_TEST(told[6] == "1");
     // The answer says it.
     TEST_WORDS(this->told());
 }
 
-BOOST_AUTO_TEST_CASE(wake_finds_a_waiter_by_any_of_its_ids)
+BOOST_AUTO_TEST_CASE(end_wait_finds_a_waiter_by_any_of_its_ids)
 {
     store.subscribers["w:b#3"] = 1;
     resync("b#1.2", "b#2.2");
-    BOOST_TEST(wake("b#1.2,b#2.2", "b#3.2")[6] == "1");
+    BOOST_TEST(requeue("b#1.2,b#2.2", "b#3.2")[6] == "1");
     TEST_WORDS(queue(), "b#3.2");
-    TEST_WORDS(sleepers(), "a#1.2", "c#1.2");
+    TEST_WORDS(condition_waiters(), "a#1.2", "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(wake_ends_an_expired_grant)
+BOOST_AUTO_TEST_CASE(end_wait_ends_an_expired_grant)
 {
     pass(5s);
-    BOOST_TEST(wake("b#1.2", "b#1.2")[0] == "own");
+    BOOST_TEST(requeue("b#1.2", "b#1.2")[0] == "own");
 }
 
 BOOST_AUTO_TEST_CASE(all_keys_live_as_long_as_a_waiter_sends_nudges)
@@ -341,7 +341,7 @@ BOOST_AUTO_TEST_CASE(all_keys_live_as_long_as_a_waiter_sends_nudges)
         pass(15s);
         BOOST_TEST(nudge("a#1.2")[0] == "asleep");
     }
-    TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
+    TEST_WORDS(condition_waiters(), "a#1.2", "b#1.2", "c#1.2");
     pass(1h);
     BOOST_TEST(store.key_count() == 0U);
 }
@@ -355,7 +355,7 @@ BOOST_AUTO_TEST_CASE(all_keys_expire_without_nudges)
 
 BOOST_AUTO_TEST_CASE(a_queue_that_a_notification_created_expires)
 {
-    signal();
+    notify();
     cancel("a#1.2");
     TEST_WORDS(queue(), "b#1.2");
     pass(1h);
@@ -371,8 +371,8 @@ BOOST_AUTO_TEST_CASE(a_condition_without_waiters_is_forgotten)
     {
         condition = "once " + std::to_string(i);
         acquire("d#1.1");
-        leave("d#1.1", fence(), "d#1.2");
-        signal();
+        commit("d#1.1", fence(), "d#1.2");
+        notify();
         BOOST_TEST(owner() == "d#1.2");
         release("d#1.2", fence(), "d");
     }
@@ -389,7 +389,7 @@ BOOST_AUTO_TEST_CASE(a_condition_without_waiters_is_forgotten)
         known = left;
     }
     TEST_WORDS(members("lock{conditions}"), "c");
-    TEST_WORDS(sleepers(), "a#1.2", "b#1.2", "c#1.2");
+    TEST_WORDS(condition_waiters(), "a#1.2", "b#1.2", "c#1.2");
 }
 
 BOOST_AUTO_TEST_CASE(the_keys_of_any_number_of_conditions_are_renewed)
@@ -399,7 +399,7 @@ BOOST_AUTO_TEST_CASE(the_keys_of_any_number_of_conditions_are_renewed)
     {
         condition = "of many " + std::to_string(number);
         acquire("d#1.1");
-        leave("d#1.1", fence(), "d#1." + std::to_string(100 + number));
+        commit("d#1.1", fence(), "d#1." + std::to_string(100 + number));
     };
     for (int i = 0; i < 150; ++i)
         sleep_on(i);

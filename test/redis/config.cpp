@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(the_defaults)
     BOOST_TEST(c.server_name() == "redis://127.0.0.1:6379");
 }
 
-BOOST_AUTO_TEST_CASE(a_url_with_everything)
+BOOST_AUTO_TEST_CASE(a_url_can_set_every_option)
 {
     const config c(
         "rediss://us%2Fer:pa%3As%40s@db.example:6380/5?lease=10s&claim_lease=2s&idle_time=0s"
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(sentinels)
     BOOST_TEST(c.server_name() == "redis+sentinel://s1:26379,s2:7,[::1]:8/the-master");
 }
 
-BOOST_AUTO_TEST_CASE(what_no_url_can_say_is_checked_as_well)
+BOOST_AUTO_TEST_CASE(options_set_in_code_are_checked_too)
 {
     config c;
     c.unix_socket = "/run/redis.sock";

@@ -79,7 +79,7 @@ bool has_no_delay(std::uint16_t port)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(sends_at_once_also_on_the_next_connection)
+BOOST_AUTO_TEST_CASE(commands_are_sent_without_delay_also_on_the_next_connection)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(connects_over_a_unix_socket)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(has_the_name_and_the_database_of_the_configuration)
+BOOST_AUTO_TEST_CASE(the_connection_has_the_configured_name_and_database)
 {
     const redis_server server({"--databases", "4"});
     connection_scene scene(config::from_url(server.url() + "/3?client_name=tester"));
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(keys_and_arguments_arrive_as_they_are)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(an_error_of_the_server_is_an_error_and_the_connection_lives)
+BOOST_AUTO_TEST_CASE(an_error_of_the_server_does_not_end_the_connection)
 {
     const redis_server server;
     const own_script own(server, "return redis.error_reply('ODD this is odd')");
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(a_script_that_cannot_be_loaded_is_an_error)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(messages_arrive_and_those_of_others_do_not)
+BOOST_AUTO_TEST_CASE(only_messages_for_the_own_channel_arrive)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(messages_arrive_and_those_of_others_do_not)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(three_hundred_pushes_at_once_while_commands_are_under_way)
+BOOST_AUTO_TEST_CASE(three_hundred_messages_arrive_while_commands_are_in_flight)
 {
     const redis_server server;
     const own_script own(server,
@@ -317,7 +317,7 @@ BOOST_AUTO_TEST_CASE(commands_from_within_replies_and_messages)
     context.run();
 }
 
-BOOST_AUTO_TEST_CASE(closing_answers_what_is_under_way_and_nothing_is_sent_afterwards)
+BOOST_AUTO_TEST_CASE(closing_fails_commands_in_flight_and_sends_nothing_more)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(closing_answers_what_is_under_way_and_nothing_is_sent_after
     BOOST_TEST(scene.seen.told == "c");
 }
 
-BOOST_AUTO_TEST_CASE(destroyed_without_closing)
+BOOST_AUTO_TEST_CASE(a_connection_can_be_destroyed_without_closing)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
@@ -349,7 +349,7 @@ BOOST_AUTO_TEST_CASE(destroyed_without_closing)
     BOOST_TEST(scene.seen.told == "c");
 }
 
-BOOST_AUTO_TEST_CASE(the_context_dies_first)
+BOOST_AUTO_TEST_CASE(a_connection_may_outlive_its_context)
 {
     const redis_server server;
     for (const bool connected : {false, true})

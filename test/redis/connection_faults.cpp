@@ -45,7 +45,7 @@ std::string kill_client(const redis_server& server)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(client_kill_is_followed_by_the_next_incarnation)
+BOOST_AUTO_TEST_CASE(a_killed_connection_is_replaced_by_the_next_incarnation)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(client_kill_is_noticed_at_once)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(a_reply_that_is_lost_is_unknown_and_the_command_is_not_sent_again)
+BOOST_AUTO_TEST_CASE(a_lost_reply_is_unknown_and_the_command_is_not_repeated)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(half_open_is_noticed_by_the_health_check)
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_does_not_answer_a_new_connection)
+BOOST_AUTO_TEST_CASE(a_server_that_does_not_answer_is_unreachable)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_does_not_answer_a_new_connection)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(sigstop_of_the_server_is_noticed_and_survived)
+BOOST_AUTO_TEST_CASE(the_session_survives_a_stopped_server)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url() + "?health_check=100ms&max_backoff=50ms"));
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(empty_memory_after_a_restart_shows_in_the_run_id)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(attempts_back_off)
+BOOST_AUTO_TEST_CASE(attempts_to_connect_back_off)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(attempts_back_off)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_drops_us_again_and_again_is_not_besieged)
+BOOST_AUTO_TEST_CASE(repeated_disconnections_back_off)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_drops_us_again_and_again_is_not_besieged)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(kills_under_load_mix_no_replies_up)
+BOOST_AUTO_TEST_CASE(kills_under_load_do_not_mix_up_replies)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url() + "?max_backoff=10ms"));
@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(kills_under_load_mix_no_replies_up)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(a_fork_silences_the_child_and_not_the_parent)
+BOOST_AUTO_TEST_CASE(a_forked_child_sends_nothing_and_the_parent_continues)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));

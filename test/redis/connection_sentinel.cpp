@@ -60,7 +60,7 @@ struct deployment
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(sentinel_leads_to_the_master_and_after_its_death_to_the_replica)
+BOOST_AUTO_TEST_CASE(sentinel_leads_to_the_master_and_after_its_crash_to_the_replica)
 {
     deployment d;
     connection_scene scene{config(d.url())};

@@ -159,7 +159,7 @@ BOOST_DATA_TEST_CASE(acl_user_without, data::make(lacks))
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(acl_user_with_just_what_is_needed)
+BOOST_AUTO_TEST_CASE(acl_user_with_the_minimal_permissions)
 {
     const redis_server server;
     std::vector<std::string> rules{"ACL", "SETUSER", "app", "on", ">pw", "~turnstile:*"};
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(trouble_is_logged_once_per_cause)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(causes_that_alternate_are_logged_once_each)
+BOOST_AUTO_TEST_CASE(alternating_causes_are_logged_once_each)
 {
     const redis_server server({"--requirepass", "right"});
     config settings = config::from_url(server.url() + "?max_backoff=10ms");
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(causes_that_alternate_are_logged_once_each)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(credentials_are_asked_for_at_each_attempt)
+BOOST_AUTO_TEST_CASE(credentials_are_requested_for_each_attempt)
 {
     const redis_server server({"--requirepass", "first"});
     config settings = config::from_url(server.url() + "?max_backoff=10ms");
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_node_of_a_cluster)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(a_database_that_there_is_not)
+BOOST_AUTO_TEST_CASE(a_database_out_of_range_is_refused)
 {
     const redis_server server({"--databases", "2"});
     connection_scene scene(config::from_url(server.url() + "/2"));
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_swallows_messages)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_is_loading_is_waited_for)
+BOOST_AUTO_TEST_CASE(the_client_waits_for_a_server_that_loads_its_data)
 {
     std::atomic<int> greetings{0};
     const fake_server server(
@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_says_nothing)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(nobody_there_and_then_somebody)
+BOOST_AUTO_TEST_CASE(a_session_connects_once_the_server_is_there)
 {
     redis_server server;
     server.stop();
@@ -393,7 +393,7 @@ BOOST_AUTO_TEST_CASE(nobody_there_and_then_somebody)
     scene.close();
 }
 
-BOOST_DATA_TEST_CASE(a_policy_that_evicts_is_warned_of,
+BOOST_DATA_TEST_CASE(an_evicting_memory_policy_is_reported,
                      data::make({"allkeys-lru", "volatile-ttl", "noeviction"}))
 {
     const std::string policy = sample;

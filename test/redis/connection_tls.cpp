@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_another_host)
         "or give that name as tls_name");
 }
 
-BOOST_AUTO_TEST_CASE(tls_without_looking_at_the_certificate)
+BOOST_AUTO_TEST_CASE(tls_without_verification)
 {
     const secure_server secure;
     connection_scene scene{config(secure.url("127.0.0.1", "verify=no"))};
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(tls_with_a_name_instead_of_that_of_the_host)
     expect_mistrust(secure.url("localhost", trusted + "&tls_name=db.example"), "tls_name");
 }
 
-BOOST_AUTO_TEST_CASE(tls_says_which_name_is_wanted)
+BOOST_AUTO_TEST_CASE(tls_sends_the_server_name)
 {
     BOOST_TEST(asked_name("localhost") == "localhost");
     BOOST_TEST(asked_name("127.0.0.1") == "none");

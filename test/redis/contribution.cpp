@@ -107,7 +107,7 @@ struct contribution_scene : coroutine_scene
 
 BOOST_FIXTURE_TEST_SUITE(redis_contribution, contribution_scene)
 
-BOOST_AUTO_TEST_CASE(it_counts_from_the_commit_until_it_is_taken_back)
+BOOST_AUTO_TEST_CASE(a_contribution_counts_from_its_commit_until_its_withdrawal)
 {
     redis::contribution mine;
     BOOST_TEST(!mine.valid());
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(it_counts_from_the_commit_until_it_is_taken_back)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_section_that_is_dropped_contributes_and_takes_back_nothing)
+BOOST_AUTO_TEST_CASE(a_dropped_section_neither_contributes_nor_withdraws)
 {
     redis::contribution mine, other;
     run(
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(a_section_that_is_dropped_contributes_and_takes_back_nothin
     BOOST_TEST(readers() == "0");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_made_and_taken_back_in_one_section_never_was)
+BOOST_AUTO_TEST_CASE(a_contribution_withdrawn_in_its_own_section_is_never_made)
 {
     run(
         [&]() -> task
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(what_is_made_and_taken_back_in_one_section_never_was)
     BOOST_TEST(bound() == "0");
 }
 
-BOOST_AUTO_TEST_CASE(destroying_it_takes_it_back_and_notifies)
+BOOST_AUTO_TEST_CASE(destroying_a_contribution_undoes_it_and_notifies)
 {
     run(
         [&]() -> task
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(destroying_it_takes_it_back_and_notifies)
     BOOST_TEST(bound() == "0");
 }
 
-BOOST_AUTO_TEST_CASE(a_wait_commits_it)
+BOOST_AUTO_TEST_CASE(a_wait_commits_a_contribution)
 {
     run(
         [&]() -> task
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(a_wait_commits_it)
     BOOST_TEST(readers() == "0");
 }
 
-BOOST_AUTO_TEST_CASE(what_can_not_be)
+BOOST_AUTO_TEST_CASE(invalid_contributions_are_refused)
 {
     monitor other(session, "other");
     auto strange = other.make_condition(reader_gone);
@@ -265,10 +265,10 @@ BOOST_AUTO_TEST_CASE(what_can_not_be)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_session_that_is_closed_takes_it_back)
+BOOST_AUTO_TEST_CASE(closing_a_session_undoes_its_contributions)
 {
-    redis::session mortal(context, redis::config(short_url(server)), redis::session_thread::own);
-    monitor its_room(mortal, "room");
+    redis::session expiring(context, redis::config(short_url(server)), redis::session_thread::own);
+    monitor its_room(expiring, "room");
     auto its_gone = its_room.make_condition(reader_gone);
     redis::contribution mine;
     bool is_told = false;
@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_is_closed_takes_it_back)
             co_await its_room.async_with(
                 [&](section& s) { mine = s.contribute(&reading_room::readers, 1, its_gone); });
             mine.lost().assign([&](asio::cancellation_type) { is_told = true; });
-            co_await mortal.async_close(asio::deferred);
+            co_await expiring.async_close(asio::deferred);
             co_await until_so([&] { return is_told; });
         });
     BOOST_TEST(!mine.valid());
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_is_closed_takes_it_back)
 
 // --- processes ----------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_reader_that_is_killed_keeps_nobody_out)
+BOOST_AUTO_TEST_CASE(a_killed_reader_blocks_nobody_after_its_lease)
 {
     lock_process killed(server, short_url(server));
     lock_process other(server, short_url(server));
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(a_reader_that_is_killed_keeps_nobody_out)
     BOOST_TEST(other.ask("leave room", "left room") == "yes");
     BOOST_TEST(readers() == "0");
 }
-// The test above fails without lapse() in the scripts, and without the nudge when a contribution may expire.
+// The test above fails without process_pending() in the scripts, and without the nudge when a contribution may expire.
 
 BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_and_reported)
 {
@@ -339,9 +339,9 @@ BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_and_reported)
             co_await change([&](section& s) { s.notify_all(gone); });
         });
 }
-// The test above fails if lapse() in the scripts does not check that it could undo the contribution.
+// The test above fails if process_pending() in the scripts does not check that it could undo the contribution.
 
-BOOST_AUTO_TEST_CASE(a_reader_that_was_stopped_for_longer_than_its_lease_is_not_taken_back_twice)
+BOOST_AUTO_TEST_CASE(a_contribution_that_expired_is_not_withdrawn_twice)
 {
     lock_process stopped(server, short_url(server));
     lock_process other(server, short_url(server));
@@ -366,7 +366,7 @@ BOOST_AUTO_TEST_CASE(a_reader_that_was_stopped_for_longer_than_its_lease_is_not_
 // The test above fails without the check of the client's clock in withdraw(). As a second safeguard, the script leave
 // checks that a withdrawn contribution still exists.
 
-BOOST_AUTO_TEST_CASE(a_reader_whose_connection_breaks_reads_on)
+BOOST_AUTO_TEST_CASE(a_reader_continues_over_the_next_connection)
 {
     lock_process reader(server, short_url(server));
     BOOST_TEST(reader.ask("enter room", "entered room") == "ok");

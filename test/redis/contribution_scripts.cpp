@@ -31,27 +31,27 @@ struct contribution_scene : script_scene
     words contribute(const std::string& id, const std::string& record, const std::string& number)
     {
         acquire(id);
-        return leave(id, fence(), "", {record, "bind"}, {"n", '=' + number});
+        return commit(id, fence(), "", {record, "contribute"}, {"n", '=' + number});
     }
 
     /// A section of one that writes the number and takes a contribution back.
     words take_back(const std::string& id, const std::string& record, const std::string& number)
     {
         acquire(id);
-        return leave(id, fence(), "", {record, "free"}, {"n", '=' + number});
+        return commit(id, fence(), "", {record, "withdraw"}, {"n", '=' + number});
     }
 
     /// Adds a waiter of the condition.
     void sleep(const std::string& first, const std::string& second)
     {
         acquire(first);
-        leave(first, fence(), second);
+        commit(first, fence(), second);
     }
 
     words keep_one(const std::string& record, const std::string& span = "15000")
     {
         const words before = std::exchange(keys, {"lock"});
-        const words told = keep(record, span);
+        const words told = renew_contribution(record, span);
         keys = before;
         return told;
     }
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_is_made_with_the_commit)
     BOOST_TEST(bound() == words{mine}, boost::test_tools::per_element());
     BOOST_TEST(field("flags") == "cb");
     // Only the holder can contribute.
-    BOOST_TEST(leave("b#1.1", 5, "", {other, "bind"}, {"n", "=9"})[0] != "released");
+    BOOST_TEST(commit("b#1.1", 5, "", {other, "contribute"}, {"n", "=9"})[0] != "released");
     BOOST_TEST(bound().size() == 1U);
     BOOST_TEST(number() == "1");
 }
@@ -106,9 +106,10 @@ BOOST_AUTO_TEST_CASE(a_repeated_contribution_or_withdrawal_takes_effect_once)
 {
     acquire("a#1.1");
     const std::int64_t fence_of_it = fence();
-    leave("a#1.1", fence_of_it, "", {mine, "bind"}, {"n", "=1"});
+    commit("a#1.1", fence_of_it, "", {mine, "contribute"}, {"n", "=1"});
     take_back("a#1.2", mine, "0");
-    BOOST_TEST(leave("a#1.1", fence_of_it, "", {mine, "bind"}, {"n", "=1"})[0] == "released");
+    BOOST_TEST(commit("a#1.1", fence_of_it, "", {mine, "contribute"}, {"n", "=1"})[0] ==
+               "released");
     BOOST_TEST(bound().empty());
     BOOST_TEST(number() == "0");
 }
@@ -145,7 +146,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_undone_while_the_lock_is_held)
     acquire("b#1.1");
     BOOST_TEST(number() == "1");
     // Its commit counts, and comes first.
-    leave("b#1.1", fence_of_it, "", {}, {"n", "=6"});
+    commit("b#1.1", fence_of_it, "", {}, {"n", "=6"});
     BOOST_TEST(number() == "5");
     BOOST_TEST(fetch("c#1.1", fence())[6] == "1:n1:5");
 }
@@ -170,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_learns_when_to_nudge_and_is_notified)
     sleep("d#1.1", "d#1.2");
     pass(10s);
     BOOST_TEST(lapses_in(nudge_one("c#1.2")) == 5'000'000);
-    BOOST_TEST(sleepers().size() == 2U);
+    BOOST_TEST(condition_waiters().size() == 2U);
     pass(5s);
     const words told = nudge_one("c#1.2");
     BOOST_TEST(told[0] == "own");
@@ -187,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_of_0_notifies_when_it_expires)
     sleep("b#1.1", "b#1.2");
     pass(15s);
     nudge_one("b#1.2");
-    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(condition_waiters().empty());
     BOOST_TEST(bound().empty());
     BOOST_TEST(number() == "1");
 }
@@ -198,7 +199,7 @@ BOOST_AUTO_TEST_CASE(a_wait_after_the_contribution_expired_is_notified_at_once)
     pass(14s);
     acquire("b#1.1");
     pass(2s);
-    leave("b#1.1", fence(), "b#1.2");
+    commit("b#1.1", fence(), "b#1.2");
     BOOST_TEST(owner() == "b#1.2");
     BOOST_TEST(number() == "0");
 }
@@ -221,13 +222,13 @@ BOOST_AUTO_TEST_CASE(an_undone_contribution_cannot_be_withdrawn)
     const std::int64_t fence_of_it = fence();
     // It believes otherwise. Nothing of its section counts, however often it asks.
     for (int i = 0; i < 2; ++i)
-        BOOST_TEST(leave("a#1.2", fence_of_it, "", {mine, "free", "c", "all"}, {"n", "=-1"})[0] ==
-                   "lost");
+        BOOST_TEST(commit("a#1.2", fence_of_it, "", {mine, "withdraw", "c", "all"},
+                          {"n", "=-1"})[0] == "lost");
     BOOST_TEST(number() == "0");
     BOOST_TEST(owner() == "");
 }
 
-BOOST_AUTO_TEST_CASE(keep_renews_a_contribution)
+BOOST_AUTO_TEST_CASE(renew_contributions_renews_a_contribution)
 {
     contribute("a#1.1", mine, "1");
     pass(10s);
@@ -248,15 +249,15 @@ BOOST_AUTO_TEST_CASE(keep_renews_a_contribution)
     BOOST_TEST(bound().size() <= 1U);
 }
 
-BOOST_AUTO_TEST_CASE(keep_renews_contributions_of_several_locks)
+BOOST_AUTO_TEST_CASE(renew_contributions_renews_contributions_of_several_locks)
 {
     contribute("a#1.1", mine, "1");
     keys = {"lock2", "state2"};
     store.run(words{"HSET", "state2", "n", "0"});
     contribute("a#1.2", "a/2 -1 n c state2", "1");
     keys = {"lock", "lock2"};
-    const words told = run("keep", {"w:", mine, "15000", lease, claim, idle, "a/2 -1 n c state2",
-                                    "0", lease, claim, idle});
+    const words told = run("contributions", {"w:", mine, "15000", lease, claim, idle,
+                                             "a/2 -1 n c state2", "0", lease, claim, idle});
     BOOST_TEST(told.size() == 14U);
     BOOST_TEST(told[0] == "own");
     BOOST_TEST(told[7] == "own");
@@ -272,7 +273,7 @@ BOOST_AUTO_TEST_CASE(an_ended_contribution_is_undone_as_soon_as_the_lock_is_free
     BOOST_TEST(number() == "0");
     BOOST_TEST(owner() == "d#1.2");
     BOOST_TEST(keep_one(mine, "0")[0] == "lost");
-    leave("d#1.2", fence(), "", {other, "bind"}, {"n", "=2"});
+    commit("d#1.2", fence(), "", {other, "contribute"}, {"n", "=2"});
     acquire("b#1.1");
     BOOST_TEST(keep_one(other, "0")[0] == "own");
     BOOST_TEST(number() == "2");
@@ -350,7 +351,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_was_deleted_is_left_alone)
     pass(16s);
     BOOST_TEST(acquire("b#1.1")[6] == "");
     BOOST_TEST(bound().empty());
-    leave("b#1.1", fence(), "", {mine, "bind"}, {"other", "=1"});
+    commit("b#1.1", fence(), "", {mine, "contribute"}, {"other", "=1"});
     pass(16s);
     BOOST_TEST(acquire("b#1.2")[6] == "5:other1:1");
     BOOST_TEST(bound().empty());
@@ -375,7 +376,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_until_it_can_be_u
         const words told = scene.nudge_one("c#1.1");
         BOOST_TEST(told[3].substr(told[3].rfind(',')) == (is_hash ? ",n" : ",m"));
         BOOST_TEST(scene.bound().size() == (is_hash ? 1U : 2U));
-        BOOST_TEST(scene.sleepers().empty() == is_hash);
+        BOOST_TEST(scene.condition_waiters().empty() == is_hash);
         BOOST_TEST(scene.lapses_in(told) == 60'000'000);
         if (is_hash)
             BOOST_TEST(scene.store.hash("state")->at("m") == "0");
@@ -434,17 +435,17 @@ BOOST_AUTO_TEST_CASE(a_deleted_record_does_no_harm)
     BOOST_TEST(field("flags") == "c");
 }
 
-BOOST_AUTO_TEST_CASE(many_are_undone_and_many_are_woken_in_several_steps)
+BOOST_AUTO_TEST_CASE(many_contributions_are_undone_and_many_waiters_notified_in_several_steps)
 {
     acquire("a#1.1");
     words all;
     for (int i = 0; i < 100; ++i)
-        all.insert(all.end(), {"a/" + std::to_string(i) + " -1 n c state", "bind"});
-    leave("a#1.1", fence(), "", all, {"n", "=100"});
+        all.insert(all.end(), {"a/" + std::to_string(i) + " -1 n c state", "contribute"});
+    commit("a#1.1", fence(), "", all, {"n", "=100"});
     for (int i = 0; i < 600; ++i)
         sleep("d#1.1", "d#1." + std::to_string(10 + i));
     pass(16s);
-    // The other contributions follow, and the other sleepers.
+    // The other contributions follow, and the other waiters of conditions.
     BOOST_TEST(nudge_one("d#1.5")[5] == "1");
     int rounds = 1;
     while (!bound().empty() && rounds < 10)
@@ -454,7 +455,7 @@ BOOST_AUTO_TEST_CASE(many_are_undone_and_many_are_woken_in_several_steps)
         ++rounds;
     }
     BOOST_TEST(number() == "0");
-    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(condition_waiters().empty());
     BOOST_TEST(rounds > 1);
     BOOST_TEST(queue().size() + 1 + static_cast<std::size_t>(rounds - 1) == 600U);
 }
@@ -467,10 +468,10 @@ BOOST_AUTO_TEST_CASE(an_expired_contribution_notifies_any_number_of_waiters)
     pass(16s);
     BOOST_TEST(nudge_one("d#1.5")[5] == "1");
     // The record counts, too.
-    BOOST_TEST(sleepers().size() == 600U - 511U);
+    BOOST_TEST(condition_waiters().size() == 600U - 511U);
     // The rest follows when the lock is free again.
     release(owner(), fence(), "d");
-    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(condition_waiters().empty());
     BOOST_TEST(bound().empty());
     BOOST_TEST(number() == "0");
 }
@@ -499,7 +500,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_keeps_the_lock_after_an_incomplete_notificat
         sleep("d#1.1", "d#1." + std::to_string(10 + i));
     pass(16s);
     nudge_one("d#1.5");
-    leave(owner(), fence(), "", {other, "bind"}, {"n", "=2"});
+    commit(owner(), fence(), "", {other, "contribute"}, {"n", "=2"});
     BOOST_TEST((bound() == words{other}));
     pass(48h);
     BOOST_TEST((bound() == words{other}));
@@ -513,10 +514,10 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_was_added_later_is_not_notified)
     pass(16s);
     nudge_one("d#1.5");
     // The first notified waiter has checked the state, and waits again.
-    leave(owner(), fence(), "a#1.2");
-    BOOST_TEST(sleepers().size() == 2U);
+    commit(owner(), fence(), "a#1.2");
+    BOOST_TEST(condition_waiters().size() == 2U);
     release(owner(), fence(), "d");
-    BOOST_TEST((sleepers() == words{"a#1.2"}));
+    BOOST_TEST((condition_waiters() == words{"a#1.2"}));
     BOOST_TEST(bound().empty());
 }
 

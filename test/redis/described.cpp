@@ -490,7 +490,7 @@ BOOST_AUTO_TEST_CASE(members_have_fields_of_their_own)
     BOOST_TEST(to_fields(nothing_at_all{}).empty());
 }
 
-BOOST_AUTO_TEST_CASE(what_is_missing_has_its_default)
+BOOST_AUTO_TEST_CASE(a_missing_field_has_its_default)
 {
     BOOST_TEST((from_fields<house>({}) == house{}));
     const auto partial = from_fields<house>({{"door.x", "5"}});
@@ -501,7 +501,7 @@ BOOST_AUTO_TEST_CASE(what_is_missing_has_its_default)
     BOOST_TEST(from_fields<house>({{"name", ""}}).name.empty());
 }
 
-BOOST_AUTO_TEST_CASE(what_is_unknown_is_ignored)
+BOOST_AUTO_TEST_CASE(an_unknown_field_is_ignored)
 {
     BOOST_TEST((from_fields<point>({{"x", "1"},
                                     {"z", "?"},
@@ -645,7 +645,7 @@ void check_no_json(const std::vector<std::string>& all, const std::string& why)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(what_is_no_json_is_refused)
+BOOST_AUTO_TEST_CASE(text_that_is_not_json_is_refused)
 {
     using list = std::vector<int>;
     BOOST_TEST(refusal_of<list>("[1;2]") ==
@@ -748,7 +748,7 @@ BOOST_AUTO_TEST_CASE(wrong_strings_are_refused)
         BOOST_TEST((read<strings>(written(std::vector{text})) == std::vector{text}));
 }
 
-BOOST_AUTO_TEST_CASE(what_lies_too_deep_is_neither_read_nor_written)
+BOOST_AUTO_TEST_CASE(values_nested_too_deeply_are_refused)
 {
     // A tree in a list adds two levels: an array and an object.
     const auto grown = [](int levels)
@@ -879,7 +879,7 @@ BOOST_AUTO_TEST_CASE(random_values_come_back)
     turnstile::test::run_seeds(2000, run);
 }
 
-BOOST_AUTO_TEST_CASE(damaged_text_is_refused_or_has_a_meaning)
+BOOST_AUTO_TEST_CASE(damaged_text_is_refused_or_valid)
 {
     const auto run = [](std::uint64_t seed)
     {

@@ -13,7 +13,7 @@
 using turnstile::redis::config;
 using turnstile::redis::detail::diagnose;
 
-BOOST_AUTO_TEST_CASE(what_is_over_soon_is_tried_again)
+BOOST_AUTO_TEST_CASE(transient_errors_are_retried)
 {
     const config settings;
     for (const std::string& error : std::vector<std::string>{
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_missing_key_pattern_is_named)
                    "user 'app' may not use the keys; add ~shop:*");
 }
 
-BOOST_AUTO_TEST_CASE(what_somebody_has_to_change_is_not)
+BOOST_AUTO_TEST_CASE(permanent_errors_are_not_retried)
 {
     const config settings;
     for (const std::string& error : std::vector<std::string>{

@@ -59,7 +59,7 @@ struct deployment
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_grant_is_handed_over_when_the_replica_has_it)
+BOOST_AUTO_TEST_CASE(a_grant_is_delivered_when_the_replica_has_it)
 {
     const deployment d;
     lock_client client(patient(d.master.url()));
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_grant_waits_for_a_replica_that_is_late)
     BOOST_TEST(lock_view(d.replica, "a").number("fence") == second->fence());
 }
 
-BOOST_AUTO_TEST_CASE(a_grant_that_no_replica_acknowledges_is_given_back)
+BOOST_AUTO_TEST_CASE(a_grant_that_no_replica_acknowledges_is_released)
 {
     const redis_server server;
     lock_client client(patient(server.url()));
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(one_replica_is_not_two)
     BOOST_TEST(one->holds());
 }
 
-BOOST_AUTO_TEST_CASE(a_wait_for_replicas_can_be_given_up)
+BOOST_AUTO_TEST_CASE(a_wait_for_replicas_can_be_cancelled)
 {
     const redis_server server;
     lock_client client(patient(server.url()));
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_wait_for_replicas_can_be_given_up)
     BOOST_TEST(view.owner().empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_does_not_tell_of_its_replicas)
+BOOST_AUTO_TEST_CASE(a_server_without_information_about_its_replicas_fails_the_grant)
 {
     const redis_server server;
     server.run({"ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-wait"});
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_does_not_tell_of_its_replicas)
     BOOST_TEST(until([&] { return lock_view(server, "a").owner().empty(); }));
 }
 
-BOOST_AUTO_TEST_CASE(replicas_are_asked_again_over_another_connection)
+BOOST_AUTO_TEST_CASE(acknowledgements_are_requested_again_over_the_next_connection)
 {
     const deployment d;
     tcp_proxy proxy(d.master.port());
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(replicas_are_asked_again_over_another_connection)
     BOOST_TEST(lock_view(d.replica, "a").number("fence") == holder->fence());
 }
 
-BOOST_AUTO_TEST_CASE(permits_and_shared_locks_are_handed_over_when_the_replica_has_them)
+BOOST_AUTO_TEST_CASE(permits_and_shared_locks_are_delivered_when_the_replica_has_them)
 {
     const deployment d;
     lock_client client(patient(d.master.url()));
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(permits_and_shared_locks_are_handed_over_when_the_replica_h
     BOOST_TEST(writer->result() == "held");
 }
 
-BOOST_AUTO_TEST_CASE(units_that_no_replica_acknowledges_are_given_back)
+BOOST_AUTO_TEST_CASE(units_that_no_replica_acknowledges_are_released)
 {
     const redis_server server;
     lock_client client(patient(server.url()));

@@ -100,9 +100,9 @@ exhaustive_options with_wakes(unsigned wakes, exhaustive_options options)
     return options;
 }
 
-exhaustive_options with_signals(unsigned signals, exhaustive_options options)
+exhaustive_options with_signals(unsigned notifications, exhaustive_options options)
 {
-    options.most_signals = signals;
+    options.most_signals = notifications;
     return options;
 }
 
@@ -116,7 +116,7 @@ std::string tell(const exhaustive_result& result)
                     std::to_string(result.faults[i]) + ',';
     return text + " cancel: " + std::to_string(result.cancels) +
            ", wake: " + std::to_string(result.wakes) +
-           ", signal: " + std::to_string(result.signals) + "; the end is " +
+           ", signal: " + std::to_string(result.notifications) + "; the end is " +
            std::to_string(result.longest_end) + " steps away at most, the queue has " +
            std::to_string(result.longest_queue) + " places, " + std::to_string(result.most_asleep) +
            " sleep";
@@ -158,7 +158,7 @@ const std::vector<world>& worlds()
         {"two sections, a cancel", with_cancels(1, with_sections(2, with(2, 0, {}))), large},
         {"three clients, cut", with(3, 1, {cut}), large},
         // Worlds with a condition.
-        {"sleeping", with_consumers(1, with(2, 0, {})), small},
+        {"a wait", with_consumers(1, with(2, 0, {})), small},
         {"sleeping, a wake", with_consumers(1, with_wakes(1, with(2, 0, {}))), small},
         {"sleeping, a cancel", with_consumers(1, with_cancels(1, with(2, 0, {}))), small},
         {"sleeping, a wake and a cancel",
@@ -176,16 +176,16 @@ const std::vector<world>& worlds()
         {"sleeping, a server that remembers", with_consumers(1, with(2, 1, {restart_aof})), large},
         {"sleeping, deletion", with_consumers(1, with(2, 1, {deletion})), large},
         {"sleeping, clocks", with_consumers(1, with(2, 1, {clock_back, clock_forward})), large},
-        {"two sleepers", with_consumers(2, with(3, 0, {})), large},
-        {"two sleepers, a cancel", with_consumers(2, with_cancels(1, with(3, 0, {}))), large},
-        {"two sleepers, a wake", with_consumers(2, with_wakes(1, with(3, 0, {}))), large},
+        {"two waiters", with_consumers(2, with(3, 0, {})), large},
+        {"two waiters, a cancel", with_consumers(2, with_cancels(1, with(3, 0, {}))), large},
+        {"two waiters, a time-out", with_consumers(2, with_wakes(1, with(3, 0, {}))), large},
         {"two who put", with_consumers(1, with(3, 0, {})), large},
         {"sleeping, half open", with_consumers(1, with(2, 1, {half_open})), large},
     };
     return list;
 }
 
-BOOST_DATA_TEST_CASE(no_promise_can_be_broken, worlds())
+BOOST_DATA_TEST_CASE(no_history_breaks_a_promise, worlds())
 {
     if (!is_worth_it(sample.how_large))
         return;
@@ -199,7 +199,7 @@ BOOST_DATA_TEST_CASE(no_promise_can_be_broken, worlds())
         BOOST_TEST((result.faults[i] != 0) == (options.faults[i] != 0));
     BOOST_TEST((result.cancels != 0) == (options.most_cancels != 0));
     BOOST_TEST((result.wakes != 0) == (options.most_wakes != 0));
-    BOOST_TEST((result.signals != 0) == (options.most_signals != 0));
+    BOOST_TEST((result.notifications != 0) == (options.most_signals != 0));
     BOOST_TEST(result.most_asleep == options.consumers);
     BOOST_TEST_MESSAGE(sample.name << ": " << tell(result));
 }
@@ -239,7 +239,7 @@ const std::vector<safeguard>& all_safeguards()
          &safeguards::incarnations,
          {},
          with(2, 1, {cut}),
-         "where nobody listens"},
+         "disconnected"},
         {"who enters the queue again says which place it had",
          &safeguards::ticket_hints,
          {},
@@ -262,53 +262,55 @@ const std::vector<safeguard>& all_safeguards()
          with(2, 1, {crash}),
          "waits for ever"},
         {"fences are of the server's time", nullptr, without::fences_of_time(),
-         with(2, 1, {restart_empty}), "a fence was granted that is not higher"},
+         with(2, 1, {restart_empty}), "a granted fence is not higher"},
         {"a release knows its grant under a former id", nullptr, without::former_ids(),
          with(2, 1, {cut}), "and the lock not released"},
-        {"a place is taken from the past, not only up to the newest ticket", nullptr,
+        {"a former ticket is accepted above the newest one, up to the present time", nullptr,
          without::places_of_the_past(), with(3, 1, {restart_empty}), "FIFO", large},
-        {"a lock is reclaimed only if nobody was granted it since", nullptr,
-         without::later_grants(), with(2, 1, {failover}), "though it was granted since"},
-        {"what was given back last is remembered", nullptr, without::memory_of_releases(),
-         with_consumers(1, with(2, 1, {cut})), "was denied that had been made"},
-        {"a signal is passed on by who gives up", nullptr, without::passing_on(),
-         with_cancels(1, with_consumers(2, with(3, 0, {}))), "a signal was eaten", medium},
-        {"a signal is passed on if the one who got it dies", nullptr, without::passing_on(),
-         with_consumers(2, with(3, 1, {crash})), "a signal was eaten", medium},
-        {"a signal is passed on by a section that went wrong", nullptr,
+        {"a lock is reclaimed only if it was not granted since", nullptr, without::later_grants(),
+         with(2, 1, {failover}), "although it was granted since"},
+        {"the last release is remembered", nullptr, without::memory_of_releases(),
+         with_consumers(1, with(2, 1, {cut})), "was denied although it is complete"},
+        {"a cancelled waiter passes its notification on", nullptr, without::passing_on(),
+         with_cancels(1, with_consumers(2, with(3, 0, {}))), "a notification was lost", medium},
+        {"the notification of a crashed waiter passes to the next", nullptr, without::passing_on(),
+         with_consumers(2, with(3, 1, {crash})), "a notification was lost", medium},
+        {"the notification of a failed section passes to the next", nullptr,
          without::passing_on_by_sections(), with_consumers(1, with(2, 1, {pause})),
-         "is still signalled"},
-        {"the dead are not signalled", nullptr, without::looking_for_the_living(),
-         with_consumers(2, with(3, 1, {crash})), "a signal was eaten", medium},
-        {"who was signalled before its time was up has not slept until then",
+         "is still marked as notified"},
+        {"disconnected waiters are not notified", nullptr, without::looking_for_the_living(),
+         with_consumers(2, with(3, 1, {crash})), "a notification was lost", medium},
+        {"a waiter that was notified before its time limit has not timed out",
          nullptr,
-         {{"wake", "return answer(s, nil, id, slept)", "return answer(s, nil, id, 1)"}},
+         {{"requeue", "return answer(s, nil, id, waited)", "return answer(s, nil, id, 1)"}},
          with_consumers(1, with_wakes(1, with(2, 0, {}))),
-         "a signal was taken for the end of the time"},
-        {"a signal reaches who slept first",
+         "a notification was taken for a time-out"},
+        {"a notification reaches the first waiter",
          nullptr,
-         {{"prologue", "local place = ticket(s, 0)\n", "local place = format('%d', -s.now)\n"}},
+         {{"prologue", "local ticket = new_ticket(s, 0)\n",
+           "local ticket = format('%d', -s.now)\n"}},
          with_consumers(2, with(3, 0, {})),
-         "a signal has not reached the first",
+         "a notification has not reached the first waiter",
          medium},
-        {"who gives up does not sleep any more",
+        {"a cancelled waiter leaves its condition",
          nullptr,
-         {{"cancel", "if ARGV[6] ~= '' then redis.call('ZREM', sleepers(s, ARGV[6]), id) end", ""}},
+         {{"cancel", "if ARGV[6] ~= '' then redis.call('ZREM', waiters_on(s, ARGV[6]), id) end",
+           ""}},
          with_cancels(1, with_consumers(1, with(2, 0, {}))),
-         "where nobody listens"},
-        {"who was signalled is so until its section has ended",
+         "disconnected"},
+        {"the mark of a notification lasts until the end of the section",
          nullptr,
          {{"prologue",
            "if s.conditions then redis.call('HDEL', s.key, mark(id)) end\n  return true",
            "return true"}},
          with_consumers(1, with(2, 0, {})),
-         "is still signalled"},
+         "is still marked as notified"},
     };
     return list;
 }
 
 // The search finds a broken promise for each missing safeguard.
-BOOST_DATA_TEST_CASE(a_missing_safeguard_is_found, all_safeguards())
+BOOST_DATA_TEST_CASE(a_disabled_safeguard_breaks_a_promise, all_safeguards())
 {
     if (!is_worth_it(sample.how_large))
         return;

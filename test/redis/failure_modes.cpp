@@ -61,7 +61,7 @@ enum class failure
 
 enum class memory
 {
-    kept,
+    contribution_renewed,
     outdated,
     empty,
 };
@@ -88,23 +88,33 @@ const std::vector<std::string> always{"--appendonly", "yes", "--appendfsync", "a
 const std::vector<cell> matrix{
     {"none, restart", {}, failure::restart, memory::empty, memory::empty},
     {"none, kill", {}, failure::kill, memory::empty, memory::empty},
-    {"RDB, restart", rdb, failure::restart, memory::kept, memory::kept},
+    {"RDB, restart", rdb, failure::restart, memory::contribution_renewed,
+     memory::contribution_renewed},
     {"RDB, kill", rdb, failure::kill, memory::outdated, memory::outdated},
-    {"AOF everysec, restart", everysec, failure::restart, memory::kept, memory::kept},
-    {"AOF everysec, kill", everysec, failure::kill, memory::kept, memory::kept},
+    {"AOF everysec, restart", everysec, failure::restart, memory::contribution_renewed,
+     memory::contribution_renewed},
+    {"AOF everysec, kill", everysec, failure::kill, memory::contribution_renewed,
+     memory::contribution_renewed},
     {"AOF everysec, power loss", everysec, failure::power_loss, memory::outdated, memory::outdated},
-    {"AOF always, restart", always, failure::restart, memory::kept, memory::kept},
-    {"AOF always, kill", always, failure::kill, memory::kept, memory::kept},
+    {"AOF always, restart", always, failure::restart, memory::contribution_renewed,
+     memory::contribution_renewed},
+    {"AOF always, kill", always, failure::kill, memory::contribution_renewed,
+     memory::contribution_renewed},
     {"none, failover", {}, failure::failover, memory::outdated, memory::outdated},
-    {"none, failover after WAIT", {}, failure::failover_after_wait, memory::kept, memory::outdated},
+    {"none, failover after WAIT",
+     {},
+     failure::failover_after_wait,
+     memory::contribution_renewed,
+     memory::outdated},
     {"RDB, failover", rdb, failure::failover, memory::outdated, memory::outdated},
-    {"RDB, failover after WAIT", rdb, failure::failover_after_wait, memory::kept, memory::outdated},
+    {"RDB, failover after WAIT", rdb, failure::failover_after_wait, memory::contribution_renewed,
+     memory::outdated},
     {"AOF everysec, failover", everysec, failure::failover, memory::outdated, memory::outdated},
-    {"AOF everysec, failover after WAIT", everysec, failure::failover_after_wait, memory::kept,
-     memory::outdated},
+    {"AOF everysec, failover after WAIT", everysec, failure::failover_after_wait,
+     memory::contribution_renewed, memory::outdated},
     {"AOF always, failover", always, failure::failover, memory::outdated, memory::outdated},
-    {"AOF always, failover after WAIT", always, failure::failover_after_wait, memory::kept,
-     memory::outdated},
+    {"AOF always, failover after WAIT", always, failure::failover_after_wait,
+     memory::contribution_renewed, memory::outdated},
 };
 
 redis::config settings_of(const std::string& url, std::chrono::milliseconds grace)
@@ -302,7 +312,7 @@ void check(const cell& how, bool has_grace)
     const lock_view view(server, "a");
     const auto recall = [](memory which)
     {
-        return which == memory::kept ? "2" : which == memory::outdated ? "1" : "";
+        return which == memory::contribution_renewed ? "2" : which == memory::outdated ? "1" : "";
     };
     BOOST_TEST(server.cli({"HGET", state, "number"}) == recall(of_the_rest));
     // A used signal may be available again, so a waiter may pass without another set.
@@ -310,11 +320,11 @@ void check(const cell& how, bool has_grace)
 
     // A newcomer gets the lock and the units only if their holders were forgotten and no grace is in force.
     come_back(d.newcomer, d.to_newcomer);
-    const bool is_lost = of_holders != memory::kept && !has_grace;
+    const bool is_lost = of_holders != memory::contribution_renewed && !has_grace;
     const auto heir = d.newcomer.try_lock("a");
     BOOST_TEST(heir->result() == (is_lost ? "held" : "not held"));
     BOOST_TEST(holder->holds());
-    const bool is_permit_lost = of_the_rest != memory::kept && !has_grace;
+    const bool is_permit_lost = of_the_rest != memory::contribution_renewed && !has_grace;
     const auto heirs_permit = d.newcomer.try_acquire("p", 1);
     BOOST_TEST(heirs_permit->result() == (is_permit_lost ? "held" : "not held"));
     BOOST_TEST(permit->holds());

@@ -33,7 +33,7 @@ std::string leases(const shifted_clock& clock)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(clock_set_back_and_a_dead_holder_is_replaced_all_the_same)
+BOOST_AUTO_TEST_CASE(a_crashed_holder_is_replaced_after_the_clock_was_set_back)
 {
     shifted_clock clock;
     lock_process holder(clock.server(), leases(clock));

@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(one_message_for_each_process)
     BOOST_TEST(published(server) == before + 2);
 }
 
-BOOST_AUTO_TEST_CASE(set_and_reset_while_a_waiter_hears_nothing)
+BOOST_AUTO_TEST_CASE(set_and_reset_while_a_waiter_is_disconnected)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
@@ -486,7 +486,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_arrives_at_a_barrier_and_is_killed)
 }
 // The test above fails without the leases of arrivals.
 
-BOOST_AUTO_TEST_CASE(a_signal_for_a_process_that_does_not_take_it_goes_to_the_next_one)
+BOOST_AUTO_TEST_CASE(a_unit_of_an_event_passes_to_the_next_process_if_the_first_does_not_confirm_it)
 {
     const redis_server server;
     const auto keys = turnstile::redis::detail::pool_keys("turnstile", "event", "e");
@@ -573,7 +573,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_starts_again_with_empty_memory)
 
 // --- ends ---------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_session_that_is_closed_takes_its_arrivals_back)
+BOOST_AUTO_TEST_CASE(closing_a_session_withdraws_its_arrivals)
 {
     const redis_server server;
     party first(named(server.url(), "first"));
@@ -593,7 +593,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_is_closed_takes_its_arrivals_back)
     BOOST_TEST(set(first, event) == closed);
 }
 
-BOOST_AUTO_TEST_CASE(a_session_that_is_destroyed_aborts_those_who_wait)
+BOOST_AUTO_TEST_CASE(destroying_a_session_aborts_its_waiters)
 {
     const redis_server server;
     party owner(named(server.url(), "owner"));
@@ -609,7 +609,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_is_destroyed_aborts_those_who_wait)
                make_error_code(turnstile::redis::errc::session_closed).message());
 }
 
-BOOST_AUTO_TEST_CASE(objects_that_cannot_be_made)
+BOOST_AUTO_TEST_CASE(invalid_objects_are_refused)
 {
     const redis_server server;
     party owner(named(server.url(), "owner"));

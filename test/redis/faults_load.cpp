@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(many_waiters_then_cancel_all)
     BOOST_TEST(client.try_lock("a")->result() == "held");
 }
 
-BOOST_AUTO_TEST_CASE(many_waiters_each_get_the_lock_in_their_order)
+BOOST_AUTO_TEST_CASE(many_waiters_are_granted_the_lock_in_order)
 {
     constexpr int waiters = 500;
     const redis_server server;

@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(reply_to_a_transaction_lost_and_the_transaction_repeated)
 }
 // The test above fails without the slot, by which the server knows the transaction.
 
-BOOST_AUTO_TEST_CASE(reply_to_a_wait_lost_and_the_sleeper_notified_meanwhile)
+BOOST_AUTO_TEST_CASE(reply_to_a_wait_lost_and_the_waiter_notified_meanwhile)
 {
     run(
         [this]() -> task
@@ -124,11 +124,11 @@ BOOST_AUTO_TEST_CASE(reply_to_a_wait_lost_and_the_sleeper_notified_meanwhile)
             start(
                 [this]() -> task
                 {
-                    co_await until_so([this]
-                                      { return proxy.swallowed() > 0 && sleepers() == "1"; });
+                    co_await until_so(
+                        [this] { return proxy.swallowed() > 0 && condition_waiters() == "1"; });
                     // The message with the grant is lost, too.
                     co_await give_one();
-                    co_await until_so([this] { return sleepers() == "0"; });
+                    co_await until_so([this] { return condition_waiters() == "0"; });
                     proxy.mend();
                 });
             auto body = [this](section& s) -> task
@@ -151,32 +151,32 @@ BOOST_AUTO_TEST_CASE(reply_to_a_wait_lost_and_the_sleeper_notified_meanwhile)
 
 // --- disconnected condition waiters ---------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(connection_killed_while_asleep)
+BOOST_AUTO_TEST_CASE(connection_killed_during_a_wait)
 {
     run(
         [this]() -> task
         {
             start([this] { return take_one(theirs, their_signal); });
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             const std::uint64_t before = far.metrics().resyncs;
             proxy.cut();
             co_await until_so([&] { return far.metrics().resyncs > before; });
-            BOOST_TEST(sleepers() == "1");
+            BOOST_TEST(condition_waiters() == "1");
             co_await give_one();
         });
     BOOST_TEST(visits() == "1");
 }
 // The test above fails without the resync of condition waiters.
 
-BOOST_AUTO_TEST_CASE(notified_and_dead_before_it_owns_the_lock)
+BOOST_AUTO_TEST_CASE(a_notified_waiter_crashes_before_its_grant)
 {
     run(
         [this]() -> task
         {
             start([this] { return take_one(theirs, their_signal); });
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             start([this] { return take_one(ours, our_signal); });
-            co_await until_so([this] { return sleepers() == "2"; });
+            co_await until_so([this] { return condition_waiters() == "2"; });
             // The first waiter is notified, but is disconnected when the lock would be granted to it.
             auto body = [this](section& s) -> task
             {
@@ -199,10 +199,10 @@ BOOST_AUTO_TEST_CASE(notified_and_dead_before_it_owns_the_lock)
 // The test above fails if the server does not check that a waiter listens, and if resync does not resume the waiter
 // that was skipped.
 
-BOOST_FIXTURE_TEST_CASE(owner_of_a_signal_away_until_its_lease_has_ended, lease_scene)
+BOOST_FIXTURE_TEST_CASE(a_notified_holder_is_disconnected_until_its_lease_has_expired, lease_scene)
 {
-    redis::session mortal_one(context, brief(proxy.url()), redis::session_thread::own);
-    monitor its(mortal_one, "room");
+    redis::session expiring_one(context, brief(proxy.url()), redis::session_thread::own);
+    monitor its(expiring_one, "room");
     monitor::condition_type its_signal = its.make_condition("signal");
     // A waiter on a condition checks after a lease whether the lock has been lost.
     redis::session other(context, brief(server.url()), redis::session_thread::own);
@@ -229,9 +229,9 @@ BOOST_FIXTURE_TEST_CASE(owner_of_a_signal_away_until_its_lease_has_ended, lease_
                         co_await error_of([&]() -> task { co_await its.async_with(body); });
                     is_lost = error == errc::lost;
                 });
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             start([&] { return take_one(others, other_signal); });
-            co_await until_so([this] { return sleepers() == "2"; });
+            co_await until_so([this] { return condition_waiters() == "2"; });
             co_await give_one();
         });
     BOOST_TEST(is_lost);
@@ -274,14 +274,14 @@ BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
 }
 // The test above fails if the client does not load a script again after NOSCRIPT.
 
-BOOST_AUTO_TEST_CASE(restart_with_empty_memory_in_a_section_and_while_asleep)
+BOOST_AUTO_TEST_CASE(restart_with_empty_memory_in_a_section_and_during_a_wait)
 {
     const std::string run_id = server.run_id();
     run(
         [&]() -> task
         {
             start([this] { return take_one(theirs, their_signal); });
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             auto body = [this](section& s)
             {
                 s->visits = 100;
@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_in_a_section_and_while_asleep)
             // received the commit.
             BOOST_TEST(error == make_error_code(redis::errc::unknown_outcome));
             // The waiter tests its predicate with the new state.
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             co_await give_one();
         });
     BOOST_TEST(server.run_id() != run_id);
@@ -321,14 +321,14 @@ BOOST_FIXTURE_TEST_CASE(restart_with_aof, durable_scene)
                     };
                     co_await theirs.async_with(body);
                 });
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             co_await change(ours,
                             [&](section& s)
                             {
                                 mine = s.contribute(&reading_room::readers, 1, our_signal);
                                 s->visits = 7;
                             });
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             server.kill();
             server.start();
             BOOST_TEST(readers() == "1");

@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(cancel_after_the_grant)
 
 // --- killed connections -------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(reconnect_keeps_the_place)
+BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_position_over_a_reconnect)
 {
     const redis_server server;
     lock_client first(named(server.url(), "first"));
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(reconnect_keeps_the_place)
 }
 // The test above fails if resync does not rename the ids of the old connection.
 
-BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_away_has_its_place_again)
+BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_its_position)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());

@@ -19,12 +19,12 @@ namespace {
 
 using turnstile::error_code;
 using turnstile::test::endless;
+using turnstile::test::expiring;
+using turnstile::test::expiring_lease;
 using turnstile::test::kill_connections;
 using turnstile::test::listeners;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
-using turnstile::test::mortal;
-using turnstile::test::mortal_lease;
 using turnstile::test::pool_view;
 using turnstile::test::redis_server;
 using turnstile::test::surviving;
@@ -40,7 +40,7 @@ const std::string aborted = error_code(boost::asio::error::operation_aborted).me
 BOOST_AUTO_TEST_CASE(permit_holder_sigkilled)
 {
     const redis_server server;
-    lock_process holder(server, mortal(server.url()));
+    lock_process holder(server, expiring(server.url()));
     lock_client client(surviving(server.url()));
     client.size("a", 3);
     const pool_view view(server, "a");
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(permit_holder_sigkilled)
 BOOST_AUTO_TEST_CASE(permit_holder_sigstopped_past_its_lease)
 {
     const redis_server server;
-    lock_process holder(server, mortal(server.url()));
+    lock_process holder(server, expiring(server.url()));
     lock_client client(surviving(server.url()));
     client.size("a", 3);
     const pool_view view(server, "a");
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(waiters_sigkilled_at_the_head)
 BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
 {
     const redis_server server;
-    lock_process stopped(server, mortal(server.url()));
+    lock_process stopped(server, expiring(server.url()));
     lock_client client(surviving(server.url()));
     client.size("a", 3);
     const pool_view view(server, "a");
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(next->result() == "held");
     // The next grant comes a claim lease after the unconfirmed one.
-    BOOST_TEST(next->fence() >= holder->fence() + mortal_lease);
+    BOOST_TEST(next->fence() >= holder->fence() + expiring_lease);
     stopped.go_on();
     // The stopped process has read the grant when it answers, because it reads messages before the answers behind them.
     BOOST_TEST(until([&] { return view.queued() == 1; }));
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
     const auto granted = static_cast<std::uint64_t>(view.number("fence"));
     BOOST_TEST(granted > holder->fence());
     BOOST_TEST(next->result() == "held");
-    BOOST_TEST(next->fence() >= granted + mortal_lease);
+    BOOST_TEST(next->fence() >= granted + expiring_lease);
     BOOST_TEST(proxy.swallowed() > 0U);
     BOOST_TEST(!deaf->is_told());
     BOOST_TEST(view.adds_up());
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(release_reply_lost_and_repeated)
 }
 // The test above fails if the pool does not remember the last result of each slot.
 
-BOOST_AUTO_TEST_CASE(part_given_back_and_the_reply_lost)
+BOOST_AUTO_TEST_CASE(reply_to_a_partial_release_lost)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
@@ -332,7 +332,7 @@ BOOST_AUTO_TEST_CASE(connections_killed)
 }
 // The test above fails if resync does not rename the ids of the old connection.
 
-BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_away_has_its_place_again)
+BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_its_position)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
@@ -438,7 +438,7 @@ BOOST_AUTO_TEST_CASE(cancel_and_grant_race)
 BOOST_AUTO_TEST_CASE(upgrader_sigkilled_while_it_waits)
 {
     const redis_server server;
-    lock_process upgrader(server, mortal(server.url()));
+    lock_process upgrader(server, expiring(server.url()));
     lock_client client(surviving(server.url()));
     const pool_view view(server, "a", "shared_mutex");
     const auto reader = client.read("a");
@@ -472,7 +472,7 @@ BOOST_AUTO_TEST_CASE(upgrader_sigkilled_while_it_waits)
 BOOST_AUTO_TEST_CASE(reader_sigkilled_while_an_upgrade_waits)
 {
     const redis_server server;
-    lock_process reader(server, mortal(server.url()));
+    lock_process reader(server, expiring(server.url()));
     lock_client client(surviving(server.url()));
     const pool_view view(server, "a", "shared_mutex");
     const auto base = client.read_to_upgrade("a");

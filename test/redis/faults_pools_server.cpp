@@ -397,7 +397,7 @@ BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
 
 // --- many ---------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(ten_thousand_waiters_each_get_their_units_in_their_order)
+BOOST_AUTO_TEST_CASE(ten_thousand_waiters_are_granted_their_units_in_order)
 {
     constexpr int waiters = 10'000;
     const redis_server server;
@@ -427,7 +427,7 @@ BOOST_AUTO_TEST_CASE(ten_thousand_waiters_each_get_their_units_in_their_order)
 // The test above fails without tickets, and if the server does not serve the queue for as long as its
 // first waiter fits.
 
-BOOST_AUTO_TEST_CASE(ten_thousand_dead_waiters)
+BOOST_AUTO_TEST_CASE(ten_thousand_crashed_waiters)
 {
     constexpr int dead = 10'000;
     const redis_server server;

@@ -25,10 +25,10 @@ namespace {
 
 using turnstile::error_code;
 using turnstile::test::endless;
+using turnstile::test::expiring;
 using turnstile::test::kill_connections;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
-using turnstile::test::mortal;
 using turnstile::test::pool_view;
 using turnstile::test::redis_server;
 using turnstile::test::surviving;
@@ -62,11 +62,11 @@ struct deaf_taker
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_heard_of_its_grant)
+BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_received_its_grant)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
-    lock_process taker(server, mortal(proxy.url()));
+    lock_process taker(server, expiring(proxy.url()));
     lock_client client(surviving(server.url()));
     client.size("a", 3);
     const pool_view view(server, "a");
@@ -86,11 +86,11 @@ BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_heard_of_its_grant)
 }
 // The test above fails if units are taken at the grant, and not claimed first.
 
-BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_was_told_that_it_has_taken)
+BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_received_the_confirmation)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
-    lock_process taker(server, mortal(proxy.url()));
+    lock_process taker(server, expiring(proxy.url()));
     lock_client client(surviving(server.url()));
     client.size("a", 3);
     const pool_view view(server, "a");
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(takers_sigkilled_at_any_moment)
     std::ptrdiff_t asked = 0;
     for (int i = 0; i < takers; ++i)
     {
-        lock_process taker(server, mortal(server.url()));
+        lock_process taker(server, expiring(server.url()));
         for (int j = 0; j < 4; ++j)
             taker.tell("take a " + std::to_string(units) + " 1");
         asked += 4;
@@ -155,11 +155,11 @@ BOOST_AUTO_TEST_CASE(takers_sigkilled_at_any_moment)
 // The test above fails without the claim, and if the release that leaves units outside does not count them in
 // the same script.
 
-BOOST_AUTO_TEST_CASE(adder_sigkilled_before_it_was_told)
+BOOST_AUTO_TEST_CASE(adder_sigkilled_before_it_received_the_confirmation)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
-    lock_process adder(server, mortal(proxy.url()));
+    lock_process adder(server, expiring(proxy.url()));
     lock_client client(surviving(server.url()));
     client.size("a", 3);
     const pool_view view(server, "a");
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(reply_to_an_addition_lost)
 }
 // The test above fails if a V has no name, or if the pool does not remember it.
 
-BOOST_AUTO_TEST_CASE(restart_with_aof_knows_what_was_taken_and_added)
+BOOST_AUTO_TEST_CASE(restart_with_aof_preserves_taken_and_added_units)
 {
     redis_server server({"--appendonly", "yes", "--appendfsync", "always"});
     tcp_proxy proxy(server.port());

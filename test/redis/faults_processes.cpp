@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(psubscribe_star)
 }
 // The test above fails if the script relies on the result of PUBLISH instead of asking PUBSUB NUMSUB before a grant.
 
-BOOST_AUTO_TEST_CASE(ten_thousand_dead_waiters)
+BOOST_AUTO_TEST_CASE(ten_thousand_crashed_waiters)
 {
     constexpr int dead = 10'000;
     const redis_server server;

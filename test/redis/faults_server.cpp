@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(promotion_of_a_stale_replica)
 }
 // The test above fails if tokens are not times, since a counter would repeat one.
 
-BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_no_answer)
+BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_not_used)
 {
     const redis_server master({"--repl-diskless-sync-delay", "0"});
     const redis_server replica({"--replicaof", "127.0.0.1 " + std::to_string(master.port())});
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_no_answer)
 // --- disk -----------------------------------------------------------------------------------------
 
 // A server that cannot save to its disk refuses writes until it can again.
-BOOST_AUTO_TEST_CASE(full_disk_is_waited_for)
+BOOST_AUTO_TEST_CASE(the_client_retries_while_the_disk_is_full)
 {
     const redis_server server({"--maxmemory-policy", "noeviction"});
     lock_client client(patient(server.url()));

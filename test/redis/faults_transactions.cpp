@@ -89,7 +89,7 @@ struct transaction_faults_scene : monitor_faults_scene
             [this]() -> task
             {
                 start([this] { return wait_and_visit(theirs, their_signal); });
-                co_await until_so([this] { return sleepers() == "1"; });
+                co_await until_so([this] { return condition_waiters() == "1"; });
                 server.kill();
                 server.start();
                 co_await give_one();
@@ -162,15 +162,15 @@ BOOST_AUTO_TEST_CASE(connection_killed_while_it_waits)
 }
 // The test above fails without the resync of transactions in the queue.
 
-BOOST_AUTO_TEST_CASE(connection_killed_while_it_sleeps)
+BOOST_AUTO_TEST_CASE(connection_killed_while_it_waits_on_a_condition)
 {
     run(
         [this]() -> task
         {
             start([this] { return wait_and_visit(theirs, their_signal); });
-            co_await until_so([this] { return sleepers() == "1"; });
+            co_await until_so([this] { return condition_waiters() == "1"; });
             co_await reconnect();
-            BOOST_TEST(sleepers() == "1");
+            BOOST_TEST(condition_waiters() == "1");
             co_await give_one();
         });
     BOOST_TEST(told == "done");
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(connection_killed_while_it_sleeps)
 }
 // The test above fails without the resync of transactions that wait on a condition.
 
-BOOST_AUTO_TEST_CASE(away_when_it_would_be_carried_out)
+BOOST_AUTO_TEST_CASE(disconnected_in_the_turn_of_the_transaction)
 {
     run(
         [this]() -> task
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(away_when_it_would_be_carried_out)
 // The test above fails without PUBSUB NUMSUB before a transaction is executed, and if the client does not
 // send it again.
 
-BOOST_AUTO_TEST_CASE(given_up_when_it_has_been_carried_out)
+BOOST_AUTO_TEST_CASE(cancelled_after_the_execution)
 {
     run(
         [this]() -> task
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(given_up_when_it_has_been_carried_out)
 }
 // The test above fails if the cancellation of a waiting transaction does not wait for its answer.
 
-BOOST_AUTO_TEST_CASE(given_up_while_the_server_cannot_be_reached)
+BOOST_AUTO_TEST_CASE(cancelled_while_the_server_is_unreachable)
 {
     run(
         [this]() -> task

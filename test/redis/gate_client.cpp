@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(one_command_to_wait)
     BOOST_TEST(!machine.next_tick());
 }
 
-BOOST_AUTO_TEST_CASE(a_message_lets_all_go_on)
+BOOST_AUTO_TEST_CASE(a_message_ends_all_waits)
 {
     wait_on();
     wait_on();
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_message_lets_all_go_on)
     BOOST_TEST(!machine.next_tick());
 }
 
-BOOST_AUTO_TEST_CASE(those_who_come_together_ask_together)
+BOOST_AUTO_TEST_CASE(simultaneous_waiters_share_a_command)
 {
     begin(gate_call::wait);
     begin(gate_call::wait);
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(those_who_come_together_ask_together)
     BOOST_TEST(ended() == "1:open 2:open 3:open");
 }
 
-BOOST_AUTO_TEST_CASE(an_answer_is_not_for_who_came_after_the_question)
+BOOST_AUTO_TEST_CASE(an_answer_does_not_concern_later_waiters)
 {
     begin(gate_call::wait);
     begin(gate_call::wait);
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_message_before_the_answer_counts)
     BOOST_TEST(ended() == "1:open");
 }
 
-BOOST_AUTO_TEST_CASE(a_message_from_before_the_question_does_not)
+BOOST_AUTO_TEST_CASE(a_message_from_before_the_request_does_not_count)
 {
     begin(gate_call::wait);
     hear(200);
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_message_for_another_gate_changes_nothing)
     BOOST_TEST(!machine.is_for_gates("grant abc#1.1 5 6 7"));
 }
 
-BOOST_AUTO_TEST_CASE(who_missed_a_message_learns_of_it_after_a_lease)
+BOOST_AUTO_TEST_CASE(a_waiter_that_missed_a_message_asks_after_a_lease)
 {
     wait_on();
     pass(14s);
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(who_missed_a_message_learns_of_it_after_a_lease)
     BOOST_TEST(ended() == "1:open 2:open");
 }
 
-BOOST_AUTO_TEST_CASE(who_missed_nothing_goes_on_waiting)
+BOOST_AUTO_TEST_CASE(a_waiter_that_missed_nothing_continues_to_wait)
 {
     wait_on();
     pass(15s);
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(who_missed_nothing_goes_on_waiting)
     BOOST_TEST(sent() == "wait");
 }
 
-BOOST_AUTO_TEST_CASE(after_a_reconnect_all_ask_again)
+BOOST_AUTO_TEST_CASE(after_a_reconnect_all_waiters_ask_again)
 {
     wait_on();
     begin(gate_call::wait);
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_forgot_is_not_an_open_gate)
     BOOST_TEST(ended() == "1:open");
 }
 
-BOOST_AUTO_TEST_CASE(who_gives_up_says_nothing)
+BOOST_AUTO_TEST_CASE(a_cancelled_wait_sends_nothing)
 {
     wait_on();
     cancel(1);
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_closed_gate_is_forgotten_with_its_last_request)
     BOOST_CHECK_THROW(begin(gate_call::wait), std::out_of_range);
 }
 
-BOOST_AUTO_TEST_CASE(keys_that_are_not_ours_end_the_waiting)
+BOOST_AUTO_TEST_CASE(foreign_keys_end_the_wait)
 {
     wait_on();
     pass(15s);
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(keys_that_are_not_ours_end_the_waiting)
     BOOST_TEST(ended() == "2:foreign");
 }
 
-BOOST_AUTO_TEST_CASE(a_damaged_gate_ends_the_waiting)
+BOOST_AUTO_TEST_CASE(a_damaged_gate_ends_the_wait)
 {
     wait_on();
     pass(15s);
@@ -278,14 +278,14 @@ BOOST_AUTO_TEST_CASE(a_call_is_repeated_by_its_name)
     BOOST_TEST(commands[0].arguments[4] == "");
 }
 
-BOOST_AUTO_TEST_CASE(more_arrivals_than_are_missing)
+BOOST_AUTO_TEST_CASE(an_excess_of_arrivals_is_refused)
 {
     begin(gate_call::count_down, 4);
     answer("excess 0");
     BOOST_TEST(ended() == "1:excess");
 }
 
-BOOST_AUTO_TEST_CASE(who_arrives_waits_then)
+BOOST_AUTO_TEST_CASE(an_arrival_can_wait_afterwards)
 {
     begin(gate_call::arrive_and_wait);
     BOOST_TEST(sent() == "arrive");
@@ -303,7 +303,7 @@ BOOST_AUTO_TEST_CASE(who_arrives_waits_then)
     BOOST_TEST(ended() == "3:open");
 }
 
-BOOST_AUTO_TEST_CASE(who_arrived_asks_like_others)
+BOOST_AUTO_TEST_CASE(an_arrived_waiter_asks_like_others)
 {
     wait_on(gate_call::arrive_and_wait);
     pass(15s);
@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(who_arrived_asks_like_others)
     BOOST_TEST(ended() == "1:open");
 }
 
-BOOST_AUTO_TEST_CASE(a_cancelled_wait_does_not_take_an_arrival_at_a_latch_back)
+BOOST_AUTO_TEST_CASE(a_cancelled_wait_does_not_withdraw_an_arrival_at_a_latch)
 {
     disconnect();
     begin(gate_call::arrive_and_wait);
@@ -413,7 +413,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_is_repeated_after_a_third_of_its_lease)
     BOOST_TEST(ended() == "1:open");
 }
 
-BOOST_AUTO_TEST_CASE(a_message_is_believed_only_while_the_arrival_certainly_counts)
+BOOST_AUTO_TEST_CASE(a_message_counts_only_while_the_arrival_certainly_counts)
 {
     wait_on(gate_call::meet);
     disconnect();
@@ -450,7 +450,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_is_repeated_over_the_next_connection)
     BOOST_TEST(commands[0].arguments[3] == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_cancelled_arrival_is_taken_back)
+BOOST_AUTO_TEST_CASE(a_cancelled_arrival_is_withdrawn)
 {
     wait_on(gate_call::meet);
     cancel(1);
@@ -466,7 +466,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_arrival_is_taken_back)
     BOOST_TEST(machine.is_idle());
 }
 
-BOOST_AUTO_TEST_CASE(or_it_is_too_late)
+BOOST_AUTO_TEST_CASE(a_withdrawal_can_be_too_late)
 {
     wait_on(gate_call::meet);
     cancel(1);
@@ -490,7 +490,7 @@ BOOST_AUTO_TEST_CASE(or_it_is_too_late)
     BOOST_TEST(ended() == "3:cancelled");
 }
 
-BOOST_AUTO_TEST_CASE(an_arrival_that_was_not_sent_is_taken_back_at_once)
+BOOST_AUTO_TEST_CASE(an_unsent_arrival_is_withdrawn_at_once)
 {
     disconnect();
     begin(gate_call::meet);
@@ -499,7 +499,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_that_was_not_sent_is_taken_back_at_once)
     BOOST_TEST(machine.is_idle());
 }
 
-BOOST_AUTO_TEST_CASE(without_a_connection_it_is_taken_back_later)
+BOOST_AUTO_TEST_CASE(without_a_connection_an_arrival_is_withdrawn_later)
 {
     wait_on(gate_call::meet);
     disconnect();
@@ -526,7 +526,7 @@ BOOST_AUTO_TEST_CASE(without_a_connection_it_is_taken_back_later)
     BOOST_TEST(machine.is_idle());
 }
 
-BOOST_AUTO_TEST_CASE(a_withdrawal_that_is_refused_is_told_at_once)
+BOOST_AUTO_TEST_CASE(a_refused_withdrawal_is_reported_at_once)
 {
     wait_on(gate_call::meet);
     cancel(1);
@@ -536,7 +536,7 @@ BOOST_AUTO_TEST_CASE(a_withdrawal_that_is_refused_is_told_at_once)
     BOOST_TEST(sent() == "withdraw");
 }
 
-BOOST_AUTO_TEST_CASE(what_nobody_wants_to_know_is_not_told)
+BOOST_AUTO_TEST_CASE(an_abandoned_request_reports_nothing)
 {
     wait_on(gate_call::meet);
     abandon(1);
@@ -547,7 +547,7 @@ BOOST_AUTO_TEST_CASE(what_nobody_wants_to_know_is_not_told)
     BOOST_TEST(machine.is_idle());
 }
 
-BOOST_AUTO_TEST_CASE(dropping_out_is_a_call)
+BOOST_AUTO_TEST_CASE(dropping_out_of_a_barrier_is_a_call)
 {
     begin(gate_call::drop);
     BOOST_TEST(sent() == "drop");

@@ -22,7 +22,7 @@ BOOST_FIXTURE_TEST_SUITE(redis_gate_scripts, gate_scene)
 
 // --- events -------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_set_tells_each_connection_once)
+BOOST_AUTO_TEST_CASE(a_set_publishes_one_message_per_connection)
 {
     BOOST_TEST(wait("a#1") == "closed");
     BOOST_TEST(wait("b#1") == "closed");
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_gate_lives_as_long_as_it_has_waiters)
     TEST_WORDS(told(), "w:a#1 open gate");
 }
 
-BOOST_AUTO_TEST_CASE(connections_that_are_not_heard_of_are_forgotten)
+BOOST_AUTO_TEST_CASE(unresponsive_connections_are_forgotten)
 {
     wait("a#1");
     pass(46s);
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_can_wait_with_the_same_command)
     TEST_WORDS(told(), "w:a#1 open gate", "w:a#2 open gate");
 }
 
-BOOST_AUTO_TEST_CASE(a_latch_is_kept_for_as_long_as_it_is_said)
+BOOST_AUTO_TEST_CASE(a_changed_latch_is_kept_for_the_given_time)
 {
     number = 2;
     keep = "86400000";
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(reading_creates_no_key)
 
 // --- barriers -----------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(all_go_on_when_all_have_arrived)
+BOOST_AUTO_TEST_CASE(the_last_arrival_releases_all_participants)
 {
     meet_here(2);
     BOOST_TEST(arrive("a+1", "a#1") == "closed");
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_counts_once)
     TEST_WORDS(members(3));
 }
 
-BOOST_AUTO_TEST_CASE(an_arrival_is_taken_back_unless_all_have_met)
+BOOST_AUTO_TEST_CASE(an_arrival_can_be_withdrawn_until_the_round_is_complete)
 {
     meet_here(2);
     arrive("a+1", "a#1");
@@ -288,7 +288,7 @@ BOOST_AUTO_TEST_CASE(the_clock_of_a_gate_continues_after_the_clock_was_set_back)
     TEST_WORDS(members(3), "c+1");
 }
 
-BOOST_AUTO_TEST_CASE(keys_that_are_not_ours)
+BOOST_AUTO_TEST_CASE(foreign_keys_are_refused)
 {
     const auto each_says = [this](const std::string& what)
     {

@@ -330,7 +330,7 @@ constexpr int steps = 300;
 
 BOOST_AUTO_TEST_SUITE(redis_gate_simulation)
 
-BOOST_AUTO_TEST_CASE(events_let_everybody_go_who_waited)
+BOOST_AUTO_TEST_CASE(a_set_event_releases_all_waiters)
 {
     std::int64_t went = 0;
     run_seeds(300,

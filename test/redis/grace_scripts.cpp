@@ -128,7 +128,7 @@ BOOST_FIXTURE_TEST_CASE(an_outdated_lease_does_not_end_before_the_grace, script_
 }
 
 // The state is older than the holder's last connection but one.
-BOOST_FIXTURE_TEST_CASE(a_holder_is_known_by_its_fence_during_the_grace, script_scene)
+BOOST_FIXTURE_TEST_CASE(a_holder_is_recognised_by_its_token_during_the_grace, script_scene)
 {
     acquire("a#1.1");
     pass(1s);
@@ -137,7 +137,7 @@ BOOST_FIXTURE_TEST_CASE(a_holder_is_known_by_its_fence_during_the_grace, script_
     BOOST_TEST(owner() == "a#3.1");
 }
 
-BOOST_FIXTURE_TEST_CASE(an_outdated_owner_that_does_not_come_back_has_the_lock_until_the_grace_ends,
+BOOST_FIXTURE_TEST_CASE(an_outdated_holder_that_does_not_return_keeps_the_lock_until_the_grace_ends,
                         script_scene)
 {
     acquire("a#1.1");
@@ -151,7 +151,7 @@ BOOST_FIXTURE_TEST_CASE(an_outdated_owner_that_does_not_come_back_has_the_lock_u
 }
 
 // The server may have forgotten its first release, and another client holds the lock.
-BOOST_FIXTURE_TEST_CASE(a_release_of_an_outdated_owner_does_not_free_the_lock, script_scene)
+BOOST_FIXTURE_TEST_CASE(a_release_by_an_outdated_holder_does_not_free_the_lock, script_scene)
 {
     acquire("a#1.1");
     const std::int64_t released = fence();
@@ -166,7 +166,7 @@ BOOST_FIXTURE_TEST_CASE(a_release_of_an_outdated_owner_does_not_free_the_lock, s
     BOOST_TEST(owner() == "c#1.1");
 }
 
-BOOST_FIXTURE_TEST_CASE(a_release_of_an_outdated_cohort_does_not_free_the_lock, script_scene)
+BOOST_FIXTURE_TEST_CASE(a_release_by_an_outdated_cohort_does_not_free_the_lock, script_scene)
 {
     acquire("a#1.1");
     pass(1s);
@@ -180,7 +180,7 @@ BOOST_FIXTURE_TEST_CASE(a_release_of_an_outdated_cohort_does_not_free_the_lock, 
 }
 
 // When the server started is known to the second, so a lock may have been acquired just after it.
-BOOST_FIXTURE_TEST_CASE(an_owner_in_doubt_renews_its_lease, script_scene)
+BOOST_FIXTURE_TEST_CASE(a_holder_in_doubt_renews_its_lease, script_scene)
 {
     acquire("a#1.1");
     begin_grace(60s, store.clock + 500'000);
@@ -196,7 +196,7 @@ BOOST_FIXTURE_TEST_CASE(an_owner_in_doubt_renews_its_lease, script_scene)
 }
 
 // Its grant may have ended before the message arrived, and another client holds the lock.
-BOOST_FIXTURE_TEST_CASE(an_outdated_owner_that_has_not_entered_waits_again, script_scene)
+BOOST_FIXTURE_TEST_CASE(an_outdated_holder_that_has_not_entered_waits_again, script_scene)
 {
     acquire("a#1.1");
     pass(1s);
@@ -245,14 +245,14 @@ BOOST_FIXTURE_TEST_CASE(contributions_of_an_outdated_state_expire_after_the_grac
     keys.emplace_back("state");
     store.run(words{"HSET", "state", "n", "1"});
     acquire("a#1.1");
-    const words bind{"a#0/1 -1 n c state", "bind"};
-    leave("a#1.1", fence(), "", bind);
+    const words bind{"a#0/1 -1 n c state", "contribute"};
+    commit("a#1.1", fence(), "", bind);
     pass(5s);
     begin_grace(60s);
     acquire("b#1.1");
     pass(50s);
     // Extensions of its lease are missing.
-    BOOST_TEST(keep("a#0/1 -1 n c state", "15000")[0] == "own");
+    BOOST_TEST(renew_contribution("a#0/1 -1 n c state", "15000")[0] == "own");
     pass(10s);
     nudge("b#1.1");
     BOOST_TEST(store.hash("state")->at("n") == "1");
@@ -306,7 +306,7 @@ BOOST_FIXTURE_TEST_CASE(units_of_an_outdated_pool_are_not_granted_during_the_gra
     BOOST_TEST(nudge("b#1.1")[0] == "own");
 }
 
-BOOST_FIXTURE_TEST_CASE(a_holder_of_units_is_known_by_its_fence_during_the_grace, pool_scene)
+BOOST_FIXTURE_TEST_CASE(a_holder_of_units_is_recognised_by_its_token_during_the_grace, pool_scene)
 {
     const std::int64_t fence = std::stoll(acquire("a#1.1", 2)[2]);
     pass(1s);

@@ -253,7 +253,7 @@ private:
 
 BOOST_AUTO_TEST_SUITE(redis_job_ordinary_path)
 
-BOOST_AUTO_TEST_CASE(calls_do_the_same_with_and_without_it)
+BOOST_AUTO_TEST_CASE(pool_calls_have_the_same_effects_with_and_without_the_ordinary_path)
 {
     int ordinary = 0;
     int in_full = 0;

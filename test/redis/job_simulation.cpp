@@ -241,7 +241,7 @@ const std::vector<safeguard>& all_safeguards()
     return list;
 }
 
-BOOST_DATA_TEST_CASE(each_safeguard_earns_its_place, all_safeguards())
+BOOST_DATA_TEST_CASE(each_safeguard_is_necessary, all_safeguards())
 {
     script_engine weakened(sample.scripts);
     script_engine whole;

@@ -79,23 +79,23 @@ BOOST_AUTO_TEST_CASE(round_trips_and_waits_are_counted_by_the_client)
     BOOST_TEST((counted.round_trip.sum == 3ms));
     BOOST_TEST(counted.lock_wait.count == 1U);
     BOOST_TEST((counted.lock_wait.sum == 3ms));
-    BOOST_TEST((client.only<turnstile::redis::detail::granted>().heard == 0us));
+    BOOST_TEST((client.only<turnstile::redis::detail::granted>().received_at == 0us));
 
     const auto second = client.want();
     client.pass(1ms);
     client.answer(client.queued(5, 15s));
     client.pass(2s);
     client.release(first);
-    const auto heard = client.now;
+    const auto received_at = client.now;
     client.receive(client.grant(second, driven_client::first_fence + 1, 4s));
     BOOST_TEST(counted.round_trip.count == 2U);
     BOOST_TEST((counted.round_trip.sum == 4ms));
     BOOST_TEST(counted.lock_wait.count == 2U);
     BOOST_TEST((counted.lock_wait.sum == 3ms + 1ms + 2s));
-    BOOST_TEST((client.only<turnstile::redis::detail::granted>().heard == heard));
+    BOOST_TEST((client.only<turnstile::redis::detail::granted>().received_at == received_at));
 }
 
-BOOST_AUTO_TEST_CASE(who_gives_up_has_not_waited_for_a_lock)
+BOOST_AUTO_TEST_CASE(a_cancelled_wait_is_not_counted)
 {
     driven_client client;
     client.connect();
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(who_gives_up_has_not_waited_for_a_lock)
     BOOST_TEST(client.machine.counters().round_trip.count == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(a_session_tells_how_long_things_took)
+BOOST_AUTO_TEST_CASE(a_session_reports_latencies)
 {
     const redis_server server;
     boost::asio::io_context context;

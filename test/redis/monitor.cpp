@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(only_what_has_changed_is_written)
                boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(a_section_takes_two_commands_whatever_it_does)
+BOOST_AUTO_TEST_CASE(a_critical_section_takes_two_commands_whatever_it_does)
 {
     run(
         [this]() -> task
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(a_mutex_of_the_same_name_is_another_lock)
         });
 }
 
-BOOST_AUTO_TEST_CASE(names_that_can_not_be)
+BOOST_AUTO_TEST_CASE(invalid_names_are_refused)
 {
     const auto code_of = [](const std::function<void()>& makes)
     {
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(names_that_can_not_be)
     BOOST_TEST(guarded.name() == "stock");
 }
 
-BOOST_AUTO_TEST_CASE(a_state_that_can_not_be_read_is_an_error_that_says_where)
+BOOST_AUTO_TEST_CASE(an_unreadable_state_is_an_error_that_names_the_field)
 {
     server.run({"HSET", guarded.state_key(), "parts", "many"});
     bool ran = false;
@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(a_body_that_throws_has_changed_nothing)
     BOOST_TEST(owner() == "");
 }
 
-BOOST_AUTO_TEST_CASE(who_was_notified_and_throws_passes_that_on)
+BOOST_AUTO_TEST_CASE(a_notification_passes_to_the_next_waiter_if_the_body_throws)
 {
     int woken = 0;
     const auto waiter = [&]() -> task
@@ -333,13 +333,13 @@ BOOST_AUTO_TEST_CASE(who_was_notified_and_throws_passes_that_on)
             woken += 10;
         }
     };
-    const std::string sleepers = keys[0] + "{sleepers}changed";
+    const std::string condition_waiters = keys[0] + "{sleepers}changed";
     run(
         [&]() -> task
         {
             start(waiter);
             start(waiter);
-            co_await until_so([&] { return server.cli({"ZCARD", sleepers}) == "2"; });
+            co_await until_so([&] { return server.cli({"ZCARD", condition_waiters}) == "2"; });
             co_await change(
                 [this](section& s)
                 {
@@ -352,7 +352,7 @@ BOOST_AUTO_TEST_CASE(who_was_notified_and_throws_passes_that_on)
     BOOST_TEST(state().contains("parts=0"));
 }
 
-BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_writes_nothing)
+BOOST_AUTO_TEST_CASE(a_section_that_lost_the_lock_writes_nothing)
 {
     run(
         [this]() -> task
@@ -373,7 +373,7 @@ BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_writes_nothing)
     BOOST_TEST(state().contains("parts=1"));
 }
 
-BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_does_not_sleep_and_can_only_end)
+BOOST_AUTO_TEST_CASE(a_section_that_lost_the_lock_cannot_wait)
 {
     run(
         [this]() -> task
@@ -400,7 +400,7 @@ BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_does_not_sleep_and_can_only_end)
     BOOST_TEST(state().empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_has_forgotten_can_not_tell)
+BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_after_a_restart_without_memory)
 {
     run(
         [this]() -> task
@@ -420,7 +420,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_has_forgotten_can_not_tell)
     BOOST_TEST(state().empty());
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_written_into_a_state_that_is_not_the_one_that_was_read)
+BOOST_AUTO_TEST_CASE(a_commit_writes_only_into_the_state_that_was_read)
 {
     run([this]() -> task { co_await change([](section& s) { s->at = {"Ulm", 7}; }); });
     run(
@@ -445,7 +445,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_written_into_a_state_that_is_not_the_one_that_wa
     BOOST_TEST(state().empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_commit_that_the_server_refuses_gives_the_lock_back)
+BOOST_AUTO_TEST_CASE(a_refused_commit_releases_the_lock)
 {
     run(
         [this]() -> task
@@ -481,7 +481,7 @@ BOOST_AUTO_TEST_CASE(a_condition_of_another_monitor_is_not_notified)
 
 // --- waiting ------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(who_sleeps_has_committed_and_wakes_with_the_state_of_then)
+BOOST_AUTO_TEST_CASE(a_wait_commits_and_returns_with_the_current_state)
 {
     std::uint64_t first = 0;
     std::uint64_t second = 0;
@@ -494,7 +494,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_has_committed_and_wakes_with_the_state_of_then)
                     auto body = [&](section& s) -> task
                     {
                         first = s.fencing_token();
-                        s->keeper = "sleeper";
+                        s->keeper = "waiter";
                         co_await s.async_wait(changed,
                                               [](const stock& now) { return now.parts > 1; });
                         second = s.fencing_token();
@@ -504,11 +504,11 @@ BOOST_AUTO_TEST_CASE(who_sleeps_has_committed_and_wakes_with_the_state_of_then)
                     co_await guarded.async_with(body);
                 });
             co_await until_so([this] { return is_asleep(); });
-            BOOST_TEST(state().contains("keeper=sleeper"));
+            BOOST_TEST(state().contains("keeper=waiter"));
             co_await change(
                 [this](section& s)
                 {
-                    BOOST_TEST(s->keeper.value() == "sleeper");
+                    BOOST_TEST(s->keeper.value() == "waiter");
                     s->keeper = "other";
                     s->parts = 1;
                     s.notify_one(changed);
@@ -530,7 +530,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_has_committed_and_wakes_with_the_state_of_then)
     BOOST_TEST(session.metrics().fetches == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_state_that_can_not_be_read_ends_the_waiting)
+BOOST_AUTO_TEST_CASE(an_unreadable_state_ends_the_wait)
 {
     run(
         [this]() -> task

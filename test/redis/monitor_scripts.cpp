@@ -72,14 +72,14 @@ BOOST_AUTO_TEST_CASE(a_waiter_learns_its_position)
     BOOST_TEST(acquire("d#1.1", "try")[6] == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_state_can_be_empty_or_hold_any_bytes)
+BOOST_AUTO_TEST_CASE(a_state_can_be_empty_or_contain_any_bytes)
 {
     using namespace std::string_literals;
     store.run(words{"DEL", "state"});
     BOOST_TEST(acquire("a#1.1")[0] == "own");
     BOOST_TEST(acquire("a#1.1")[6] == "");
     const std::string bytes(300, '\0');
-    leave("a#1.1", fence(), "", {}, {"a b", "= 1:\n", "", "=" + bytes, "e", "="});
+    commit("a#1.1", fence(), "", {}, {"a b", "= 1:\n", "", "=" + bytes, "e", "="});
     BOOST_TEST(acquire("a#1.2")[6] == "0:300:" + bytes + "3:a b4: 1:\n1:e0:");
 }
 
@@ -90,9 +90,9 @@ BOOST_AUTO_TEST_CASE(a_message_carries_the_state_as_it_is_then)
         acquire(each);
     release("a#1.1", fence());
     BOOST_TEST(carried() == "=1:n2:12");
-    leave("b#1.1", fence(), "", {}, {"n", "=13"});
+    commit("b#1.1", fence(), "", {}, {"n", "=13"});
     BOOST_TEST(carried() == "=1:n2:13");
-    leave("c#1.1", fence(), "", {"other", "all"});
+    commit("c#1.1", fence(), "", {"other", "all"});
     BOOST_TEST(carried() == "=1:n2:13");
     // A script that ends an expired grant sends the state, too.
     pass(5s);
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_message_carries_an_empty_state_too)
 BOOST_AUTO_TEST_CASE(the_grant_after_a_transaction_s_notification_contains_the_state)
 {
     acquire("a#1.1");
-    leave("a#1.1", fence(), "a#1.2");
+    commit("a#1.1", fence(), "a#1.2");
     run("transact", {"w:",  "b#1.1+", "0",   lease, claim, idle,      std::to_string(store.clock),
                      "0",   "slot",   "0",   "",    "1",   condition, "all",
                      "set", "n",      "=14", "=0",  "0",   "100"});
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(the_grant_after_a_transaction_s_notification_contains_the_s
     BOOST_TEST(carried() == "=1:n2:14");
 }
 
-BOOST_AUTO_TEST_CASE(a_large_state_is_left_to_a_question)
+BOOST_AUTO_TEST_CASE(a_large_state_is_left_to_fetch)
 {
     const std::size_t largest = 4096 - std::string("1:n4090:").size();
     for (const std::size_t size : {largest, largest + 1})
@@ -154,16 +154,16 @@ BOOST_AUTO_TEST_CASE(a_lock_is_handed_over_although_its_state_is_damaged)
     store.run(words{"DEL", "state"});
     acquire("c#1.1");
     spoil();
-    BOOST_TEST(leave("b#1.1", fence(), "", {"other", "all"})[0] == "released");
+    BOOST_TEST(commit("b#1.1", fence(), "", {"other", "all"})[0] == "released");
     BOOST_TEST(owner() == "c#1.1");
     BOOST_TEST(carried() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_message_may_be_followed_by_a_question_for_the_state)
+BOOST_AUTO_TEST_CASE(fetch_returns_the_state_after_a_message)
 {
     acquire("a#1.1");
     acquire("b#1.1");
-    leave("a#1.1", fence(), "", {}, {"n", "=13"});
+    commit("a#1.1", fence(), "", {}, {"n", "=13"});
     BOOST_TEST(owner() == "b#1.1");
     BOOST_TEST(left() == 4'000'000);
     const words told = fetch("b#1.1", fence());
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(a_holder_that_reclaims_a_forgotten_lock_cannot_commit)
     BOOST_TEST(resync("a#1.1", "a#2.1", former)[0] == "own");
     keys.emplace_back("state");
     for (int i = 0; i < 2; ++i)
-        BOOST_TEST(leave("a#2.1", former, "", {}, {"n", "=13"})[0] == "unknown");
+        BOOST_TEST(commit("a#2.1", former, "", {}, {"n", "=13"})[0] == "unknown");
     BOOST_TEST((store.hash("state") == nullptr));
     // Nor does it keep the lock.
     BOOST_TEST(acquire("b#1.1")[0] == "own");
@@ -240,11 +240,11 @@ BOOST_AUTO_TEST_CASE(a_holder_that_reclaims_a_forgotten_lock_cannot_commit)
 BOOST_AUTO_TEST_CASE(a_holder_that_reclaims_its_lock_from_another_server_cannot_commit)
 {
     acquire("b#1.1");
-    leave("b#1.1", fence(), "", {}, {"n", "=13"});
+    commit("b#1.1", fence(), "", {}, {"n", "=13"});
     const auto replica = store;
     pass(1s);
     acquire("b#1.1");
-    leave("b#1.1", fence(), "", {}, {"m", "=1"});
+    commit("b#1.1", fence(), "", {}, {"m", "=1"});
     acquire("a#1.1");
     const std::int64_t mine = fence();
     const std::int64_t clock = store.clock;
@@ -257,9 +257,9 @@ BOOST_AUTO_TEST_CASE(a_holder_that_reclaims_its_lock_from_another_server_cannot_
         BOOST_TEST(resync("a#1.1", "a#2.1", mine)[0] == "own");
         BOOST_TEST(fence() == mine);
         keys.emplace_back("state");
-        BOOST_TEST(leave("a#2.1", mine, "", {}, {"n", "=14"})[0] == "unknown");
+        BOOST_TEST(commit("a#2.1", mine, "", {}, {"n", "=14"})[0] == "unknown");
         BOOST_TEST(acquire("b#1.2")[6] == "1:n2:13");
-        leave("b#1.2", fence(), "", {}, {"n", "=15"});
+        commit("b#1.2", fence(), "", {}, {"n", "=15"});
         BOOST_TEST(acquire("b#1.3")[6] == "1:n2:15");
     }
 }
@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(a_holder_that_reclaims_a_free_lock_cannot_commit)
     keys.pop_back();
     BOOST_TEST(resync("a#1.1", "a#2.1", mine)[0] == "own");
     keys.emplace_back("state");
-    BOOST_TEST(leave("a#2.1", mine, "", {}, {"n", "=14"})[0] == "unknown");
+    BOOST_TEST(commit("a#2.1", mine, "", {}, {"n", "=14"})[0] == "unknown");
 }
 
 BOOST_AUTO_TEST_CASE(a_holder_that_reconnects_in_time_commits)
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(a_holder_that_reconnects_in_time_commits)
     keys.pop_back();
     BOOST_TEST(resync("a#1.1", "a#2.1", mine)[0] == "own");
     keys.emplace_back("state");
-    BOOST_TEST(leave("a#2.1", mine, "", {}, {"n", "=14"})[0] == "released");
+    BOOST_TEST(commit("a#2.1", mine, "", {}, {"n", "=14"})[0] == "released");
     BOOST_TEST(acquire("b#1.1")[6] == "1:n2:14");
 }
 
@@ -305,15 +305,16 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_refused)
 BOOST_AUTO_TEST_CASE(a_refused_commit_notifies_nobody)
 {
     acquire("a#1.1");
-    leave("a#1.1", fence(), "a#1.2");
+    commit("a#1.1", fence(), "a#1.2");
     acquire("b#1.1");
     const std::int64_t mine = fence();
     spoil();
-    const std::string error = error_of("leave", {"w:", "b#1.1", std::to_string(mine), "slot", lease,
-                                                 claim, idle, "", "", "1", "c", "all", "n", "=1"});
+    const std::string error =
+        error_of("commit", {"w:", "b#1.1", std::to_string(mine), "slot", lease, claim, idle, "", "",
+                            "1", "c", "all", "n", "=1"});
     BOOST_TEST(error.starts_with("WRONGTYPE"), error);
     BOOST_TEST(owner() == "b#1.1");
-    BOOST_TEST(sleepers().size() == 1U);
+    BOOST_TEST(condition_waiters().size() == 1U);
     BOOST_TEST(queue().empty());
     BOOST_TEST(release("b#1.1", mine)[0] == "released");
 }
@@ -321,11 +322,11 @@ BOOST_AUTO_TEST_CASE(a_refused_commit_notifies_nobody)
 BOOST_AUTO_TEST_CASE(the_state_outlives_the_lock)
 {
     acquire("a#1.1");
-    leave("a#1.1", fence(), "", {}, {"m", "=1"});
+    commit("a#1.1", fence(), "", {}, {"m", "=1"});
     pass(1h);
     BOOST_TEST(store.key_count() == 1U);
     BOOST_TEST(acquire("a#1.2")[6] == "1:m1:11:n2:12");
-    leave("a#1.2", fence(), "", {}, {"m", "", "n", ""});
+    commit("a#1.2", fence(), "", {}, {"m", "", "n", ""});
     pass(1h);
     BOOST_TEST(store.key_count() == 0U);
 }

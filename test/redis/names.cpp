@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(keys_are_the_same_everywhere)
     BOOST_TEST(mutex_keys("p", "{a}%")[0] == "p:{35}:mutex:%7Ba%7D%25");
 }
 
-BOOST_AUTO_TEST_CASE(names_that_are_none)
+BOOST_AUTO_TEST_CASE(invalid_names_are_recognised)
 {
     BOOST_TEST(!is_valid_name(""));
     BOOST_TEST(is_valid_name(std::string_view("\0", 1)));
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(waiters_and_their_channels)
     BOOST_TEST(wake_prefix("p", 3) == "p:3:wake:");
 }
 
-BOOST_AUTO_TEST_CASE(ids_that_are_none)
+BOOST_AUTO_TEST_CASE(invalid_ids_are_rejected)
 {
     for (const char* text : {"",
                              "abc",

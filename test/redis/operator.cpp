@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(
     run(body);
 }
 
-BOOST_AUTO_TEST_CASE(a_capacity_that_cannot_be_is_refused)
+BOOST_AUTO_TEST_CASE(a_capacity_out_of_range_is_refused)
 {
     async_semaphore printers(s, "printers", 3);
     const auto body = [&]() -> asio::awaitable<void>
@@ -350,7 +350,7 @@ BOOST_AUTO_TEST_CASE(a_capacity_that_cannot_be_is_refused)
 
 // --- inspection ---------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_lock_that_nobody_has_used_is_not_held)
+BOOST_AUTO_TEST_CASE(an_unused_lock_is_not_held)
 {
     async_mutex mutex(s, "orders/42");
     const auto body = [&]() -> asio::awaitable<void>
@@ -476,7 +476,7 @@ BOOST_AUTO_TEST_CASE(holders_of_a_shared_mutex_are_listed_with_their_modes)
     run(body);
 }
 
-BOOST_AUTO_TEST_CASE(a_section_of_a_monitor_is_its_holder)
+BOOST_AUTO_TEST_CASE(inspection_names_the_holder_of_a_monitor)
 {
     monitor<reading_room> room(s, "room");
     const auto body = [&]() -> asio::awaitable<void>
@@ -513,7 +513,7 @@ BOOST_AUTO_TEST_CASE(a_killed_holder_is_still_named)
     run(body);
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_cannot_be_reached_is_not_waited_for)
+BOOST_AUTO_TEST_CASE(inspection_does_not_wait_for_an_unreachable_server)
 {
     async_mutex mutex(s, "a");
     const auto body = [&]() -> asio::awaitable<void>
@@ -559,7 +559,7 @@ BOOST_AUTO_TEST_CASE(the_connection_has_the_name_of_program_host_and_process)
 
 // --- breaking a lock ----------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_broken_lock_goes_to_the_next_waiter_and_its_holder_is_told)
+BOOST_AUTO_TEST_CASE(a_broken_lock_passes_to_the_next_waiter_and_its_holder_is_informed)
 {
     lock_client till(undisturbed(server.url()));
     lock_client office(undisturbed(server.url()));
@@ -590,7 +590,7 @@ BOOST_AUTO_TEST_CASE(a_broken_lock_goes_to_the_next_waiter_and_its_holder_is_tol
 }
 
 // Without the break, the holder's lease would last for hours.
-BOOST_AUTO_TEST_CASE(a_stopped_holder_is_broken_and_finds_out_when_it_goes_on)
+BOOST_AUTO_TEST_CASE(a_stopped_holder_learns_of_the_break_when_it_continues)
 {
     lock_process holder(server, undisturbed_url());
     async_mutex mutex(s, "a");
@@ -610,7 +610,7 @@ BOOST_AUTO_TEST_CASE(a_stopped_holder_is_broken_and_finds_out_when_it_goes_on)
     run(body);
 }
 
-BOOST_AUTO_TEST_CASE(all_holders_of_a_semaphore_are_broken_or_one)
+BOOST_AUTO_TEST_CASE(one_holder_of_a_semaphore_or_all_can_be_broken)
 {
     lock_client till(undisturbed(server.url()));
     till.size("printers", 3);
@@ -714,7 +714,7 @@ BOOST_AUTO_TEST_CASE(answers_of_another_form_are_no_status)
     BOOST_TEST(!!parse_status(words{"9 0 0 0 0 1 1"}, inspected_kind::mutex));
 }
 
-BOOST_AUTO_TEST_CASE(a_lease_that_has_ended_has_nothing_left_and_an_upgrade_no_place)
+BOOST_AUTO_TEST_CASE(an_expired_lease_is_reported_as_zero_and_an_upgrade_without_a_position)
 {
     using namespace turnstile::redis::detail;
     const std::vector<std::string> said{"9 5 1 1 1 7 0", "1073741825 5 7 1", "till p h 42",

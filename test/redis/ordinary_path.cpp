@@ -27,7 +27,7 @@ using words = script_scene::words;
 without::patches nothing_but_ordinary_paths()
 {
     without::patches result;
-    for (const char* script : {"acquire", "release", "leave", "fetch", "transact", "cancel"})
+    for (const char* script : {"acquire", "release", "commit", "fetch", "transact", "cancel"})
         result.push_back({script, "-- the prologue stands here\n", "error('not ordinary')\n"});
     return result;
 }
@@ -114,7 +114,7 @@ public:
         case 5:
         case 6:
         case 7:
-            return leave(with({"leave", {"w:", who, fence, slot}}, options, {}));
+            return commit(with({"commit", {"w:", who, fence, slot}}, options, {}));
         case 8:
             return with({"fetch", {"w:", who, fence}}, options, {});
         case 9:
@@ -129,7 +129,7 @@ public:
             return with({"resync", {"w:", who + "," + id(), id(), dice_.coin() ? "0" : fence}},
                         options, {"c"});
         default:
-            return with({"signal", {"w:", "c", dice_.coin() ? "one" : "all"}}, options, {""});
+            return with({"notify", {"w:", "c", dice_.coin() ? "one" : "all"}}, options, {""});
         }
     }
 
@@ -149,12 +149,12 @@ private:
         return result;
     }
 
-    call leave(call result)
+    call commit(call result)
     {
         const bool sleeps = is_rare();
-        const bool signals = is_rare();
-        words last{sleeps ? id() : "", sleeps ? "c" : "", signals ? "1" : "0"};
-        if (signals)
+        const bool notifications = is_rare();
+        words last{sleeps ? id() : "", sleeps ? "c" : "", notifications ? "1" : "0"};
+        if (notifications)
             last.insert(last.end(), {"c", "one"});
         for (const char* field : {"n", "m"})
             if (has_state_ && dice_.coin())
@@ -190,9 +190,9 @@ private:
         if (is_rare())
             since = dice_.coin() ? 0 : since - 1'000'000 * dice_.below(5'000);
         words last{std::to_string(since), "0", slot, seen, is_rare() ? "c" : ""};
-        const bool signals = is_rare() || is_rare();
-        last.emplace_back(signals ? "2" : "0");
-        if (signals)
+        const bool notifications = is_rare() || is_rare();
+        last.emplace_back(notifications ? "2" : "0");
+        if (notifications)
             last.insert(last.end(), {dice_.coin() ? "c" : "d", "one", "d", "all"});
         for (unsigned i = is_rare() ? 0 : 1 + dice_.below(3); i != 0; --i)
             add_step(last);
@@ -254,7 +254,7 @@ std::string contents(redis_store store)
     return text.str();
 }
 
-BOOST_AUTO_TEST_CASE(the_ordinary_path_does_what_the_full_one_does)
+BOOST_AUTO_TEST_CASE(the_ordinary_path_has_the_effects_of_the_full_one)
 {
     script_engine with_path;
     script_engine without_path(without::ordinary_paths());
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(the_ordinary_path_does_what_the_full_one_does)
                 }
             }
         });
-    for (const char* each : {"acquire", "release", "leave", "fetch", "transact", "cancel"})
+    for (const char* each : {"acquire", "release", "commit", "fetch", "transact", "cancel"})
     {
         BOOST_TEST_MESSAGE(each << ": " << ordinary[each] << " ordinary, " << in_full[each]
                                 << " in full");

@@ -24,7 +24,7 @@ namespace {
 using words = pool_scene::words;
 
 constexpr std::int64_t special = std::int64_t(1) << 30;
-constexpr std::int64_t signals = std::int64_t(1) << 28;
+constexpr std::int64_t notifications = std::int64_t(1) << 28;
 
 /// Scripts that count how often they go on in full.
 std::vector<script_patch> counting()
@@ -50,7 +50,7 @@ public:
     explicit twins(dice& choice)
     {
         static const std::vector<std::pair<std::int64_t, std::int64_t>> shapes{
-            {3, 0}, {5, 2}, {special + 5, 0}, {signals, signals}};
+            {3, 0}, {5, 2}, {special + 5, 0}, {notifications, notifications}};
         const auto& [capacity, outside] = choice.one_of(shapes);
         // How often keys are renewed.
         const bool is_short = choice.coin();
@@ -276,7 +276,7 @@ private:
 
 BOOST_AUTO_TEST_SUITE(redis_pool_ordinary_path)
 
-BOOST_AUTO_TEST_CASE(calls_do_the_same_with_and_without_it)
+BOOST_AUTO_TEST_CASE(pool_calls_have_the_same_effects_with_and_without_the_ordinary_path)
 {
     int ordinary = 0;
     int in_full = 0;

@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_command_is_not_refused)
 
 // --- the capacity -------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(more_capacity_goes_to_waiters_in_order)
+BOOST_AUTO_TEST_CASE(additional_capacity_is_granted_to_waiters_in_order)
 {
     acquire("a#1.1", 3);
     acquire("b#1.1", 2);
@@ -341,7 +341,7 @@ BOOST_AUTO_TEST_CASE(fences_rise)
 
 // --- release ------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(release_serves_as_many_as_fit)
+BOOST_AUTO_TEST_CASE(release_grants_units_to_all_waiters_that_fit)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 3));
     acquire("b#1.1", 1);
@@ -513,7 +513,7 @@ BOOST_AUTO_TEST_CASE(a_take_or_an_addition_is_remembered_for_an_hour)
     BOOST_TEST(store.key_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(create_tells_whether_it_did)
+BOOST_AUTO_TEST_CASE(create_reports_whether_it_created_the_pool)
 {
     outside = 1;
     BOOST_TEST(create()[0] == "ok");
@@ -551,7 +551,7 @@ BOOST_AUTO_TEST_CASE(a_kept_pool_keeps_nothing_of_crashed_holders_and_waiters)
 
 // --- leases -------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_lease_that_ends_gives_units_back)
+BOOST_AUTO_TEST_CASE(an_expired_lease_makes_its_units_available)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));
     acquire("b#1.1", 2);
@@ -564,7 +564,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_ends_gives_units_back)
 }
 
 // Whatever it is that is said to the pool next.
-BOOST_AUTO_TEST_CASE(every_script_notices_that_a_lease_has_ended)
+BOOST_AUTO_TEST_CASE(every_script_ends_an_expired_grant)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));
     acquire("b#1.1", 3);
@@ -592,7 +592,7 @@ BOOST_AUTO_TEST_CASE(every_script_notices_that_a_lease_has_ended)
     BOOST_TEST(held() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(many_leases_that_end_take_more_than_one_call)
+BOOST_AUTO_TEST_CASE(many_expired_leases_are_ended_in_several_calls)
 {
     capacity = 100;
     for (int i = 0; i < 70; ++i)
@@ -604,7 +604,7 @@ BOOST_AUTO_TEST_CASE(many_leases_that_end_take_more_than_one_call)
     BOOST_TEST(value() == 100);
 }
 
-BOOST_AUTO_TEST_CASE(leases_end_although_the_clock_was_set_back)
+BOOST_AUTO_TEST_CASE(leases_expire_although_the_clock_was_set_back)
 {
     acquire("a#1.1", 3);
     acquire("b#1.1", 3);
@@ -645,7 +645,7 @@ BOOST_AUTO_TEST_CASE(a_late_renewal_does_not_restore_released_units)
     BOOST_TEST(held() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(several_in_one_command)
+BOOST_AUTO_TEST_CASE(one_command_renews_several_permits)
 {
     const std::string first = acquire("a#1.1", 2)[2];
     const std::string second = acquire("a#1.2", 1)[2];
@@ -677,7 +677,7 @@ BOOST_AUTO_TEST_CASE(waiters_learn_when_to_nudge)
     BOOST_TEST(acquire("c#1.2", 1)[3] == std::to_string(store.clock + 15'000'000));
 }
 
-BOOST_AUTO_TEST_CASE(a_waiter_that_cancels_lets_others_go_on)
+BOOST_AUTO_TEST_CASE(cancelling_a_waiter_grants_units_to_the_next_ones)
 {
     acquire("a#1.1", 2);
     acquire("b#1.1", 2);
@@ -800,7 +800,7 @@ BOOST_AUTO_TEST_CASE(new_tokens_are_above_reclaimed_ones)
     BOOST_TEST(fence_of(acquire("c#1.1", 1)) > fence);
 }
 
-BOOST_AUTO_TEST_CASE(holders_come_back_to_a_server_that_forgot)
+BOOST_AUTO_TEST_CASE(holders_reclaim_their_units_after_the_server_forgot)
 {
     const std::int64_t first = fence_of(acquire("a#1.1", 1));
     const std::int64_t second = fence_of(acquire("b#1.1", 2));
@@ -814,7 +814,7 @@ BOOST_AUTO_TEST_CASE(holders_come_back_to_a_server_that_forgot)
     BOOST_TEST(fence_of(acquire("c#1.1", 1)) > second);
 }
 
-BOOST_AUTO_TEST_CASE(as_far_as_they_fit)
+BOOST_AUTO_TEST_CASE(reclaimed_units_are_limited_by_the_capacity)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));
     store = {};
@@ -878,7 +878,7 @@ BOOST_AUTO_TEST_CASE(fences_rise_although_the_state_was_deleted)
     BOOST_TEST(fence_of(acquire("b#1.1", 1)) > fence);
 }
 
-BOOST_AUTO_TEST_CASE(keys_that_are_not_ours)
+BOOST_AUTO_TEST_CASE(foreign_keys_are_refused)
 {
     store.run(std::vector<std::string>{"SET", "pool", "x"});
     BOOST_TEST(acquire("a#1.1", 1)[0] == "wrongtype");
@@ -985,7 +985,7 @@ struct signal_scene : pool_scene
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_CASE(sets_do_not_add_up, signal_scene)
+BOOST_FIXTURE_TEST_CASE(sets_of_an_automatic_event_do_not_add_up, signal_scene)
 {
     BOOST_TEST(value() == 0);
     set();
@@ -1013,7 +1013,7 @@ BOOST_FIXTURE_TEST_CASE(a_set_is_done_once, signal_scene)
     BOOST_TEST(value() == 0);
 }
 
-BOOST_FIXTURE_TEST_CASE(signals_that_come_back_do_not_add_up_either, signal_scene)
+BOOST_FIXTURE_TEST_CASE(expired_units_of_an_event_do_not_add_up, signal_scene)
 {
     acquire("a#1.1", 1);
     acquire("b#1.1", 1);
@@ -1053,7 +1053,7 @@ BOOST_FIXTURE_TEST_CASE(an_event_that_is_set_is_kept, signal_scene)
 }
 
 // The key of the holders was deleted.
-BOOST_AUTO_TEST_CASE(one_that_neither_holds_nor_waits_asks_anew)
+BOOST_AUTO_TEST_CASE(an_unknown_attempt_is_answered_gone)
 {
     acquire("a#1.1", 2);
     store.run(words{"DEL", "pool{holders}"});
@@ -1094,7 +1094,7 @@ BOOST_AUTO_TEST_CASE(inspection_lists_no_more_than_it_may_and_counts_all)
     BOOST_TEST(all[0].find(" 3 6 2 3 0") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(a_broken_pool_goes_to_the_waiters)
+BOOST_AUTO_TEST_CASE(the_units_of_a_broken_pool_pass_to_the_waiters)
 {
     const std::int64_t first = fence_of(acquire("a#1.1", 2));
     const std::int64_t second = fence_of(acquire("b#1.1", 1));

@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(every_fault_in_every_phase)
 }
 
 // Units of each kind are held, taken and upgraded: otherwise the histories would show nothing.
-BOOST_AUTO_TEST_CASE(all_that_can_be_done_is_done)
+BOOST_AUTO_TEST_CASE(every_operation_occurs)
 {
     script_engine scripts;
     simulation_options options = with_pools();
@@ -167,7 +167,7 @@ const std::vector<safeguard>& all_safeguards()
          {{"common", "return redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0", "return true"}},
          shares,
          only({cut, crash}),
-         "where nobody listens",
+         "disconnected",
          23},
         {"a holder comes back only if its units are there",
          {{"pool_resync", " and fits(s, units)) then", ") then"}},
@@ -188,7 +188,7 @@ const std::vector<safeguard>& all_safeguards()
          only({cut, zombies, half_open}),
          "were added twice",
          106},
-        {"what was given back last is remembered",
+        {"the last release is remembered",
          {{"common",
            "if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then "
            "return 'released' end",
@@ -227,7 +227,7 @@ const std::vector<safeguard>& all_safeguards()
     return list;
 }
 
-BOOST_DATA_TEST_CASE(each_safeguard_earns_its_place, all_safeguards())
+BOOST_DATA_TEST_CASE(each_safeguard_is_necessary, all_safeguards())
 {
     script_engine weakened(sample.scripts);
     script_engine whole;

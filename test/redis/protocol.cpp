@@ -17,19 +17,19 @@ BOOST_AUTO_TEST_SUITE(redis_protocol)
 BOOST_AUTO_TEST_CASE(a_reply)
 {
     const std::vector<std::string> leaves{"own 5 6 7", "queued 1 4 2 3 1 12"};
-    const auto told = parse_standings(leaves);
+    const auto told = parse_answers(leaves);
     BOOST_TEST_REQUIRE(told.has_value());
     BOOST_TEST_REQUIRE(told->size() == 2U);
-    const standing& first = (*told)[0];
-    BOOST_TEST((first.said == standing::status::own));
+    const script_answer& first = (*told)[0];
+    BOOST_TEST((first.status == script_answer::status_code::own));
     BOOST_TEST(first.now == 5);
     BOOST_TEST(first.fence == 6);
     BOOST_TEST(first.deadline == 7);
     BOOST_TEST(first.ticket == 0);
     BOOST_TEST(!first.more);
     BOOST_TEST(first.extra.empty());
-    const standing& second = (*told)[1];
-    BOOST_TEST((second.said == standing::status::queued));
+    const script_answer& second = (*told)[1];
+    BOOST_TEST((second.status == script_answer::status_code::queued));
     BOOST_TEST(second.ticket == 3);
     BOOST_TEST(second.more);
     BOOST_TEST(second.extra == "12");
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(a_reply)
 
 BOOST_AUTO_TEST_CASE(every_status)
 {
-    using status = standing::status;
+    using status = script_answer::status_code;
     const std::vector<std::pair<std::string, status>> all{{"own", status::own},
                                                           {"queued", status::queued},
                                                           {"busy", status::busy},
@@ -54,15 +54,15 @@ BOOST_AUTO_TEST_CASE(every_status)
     {
         // If the keys are not ours, the answer contains only its status.
         const bool ours = said < status::foreign;
-        const auto alone = parse_standings(std::vector{name});
+        const auto alone = parse_answers(std::vector{name});
         BOOST_TEST(alone.has_value() == !ours, name);
-        const auto told = ours ? parse_standings(std::vector{name + " 1 2 3"}) : alone;
-        BOOST_TEST((told->front().said == said), name);
+        const auto told = ours ? parse_answers(std::vector{name + " 1 2 3"}) : alone;
+        BOOST_TEST((told->front().status == said), name);
         BOOST_TEST(told->front().now == (ours ? 1 : 0), name);
     }
 }
 
-BOOST_AUTO_TEST_CASE(replies_that_are_none)
+BOOST_AUTO_TEST_CASE(malformed_replies_are_rejected)
 {
     const std::vector<std::string> good{"own", "1", "2", "3", "4", "1"};
     const auto parses = [](const std::vector<std::string>& words, std::size_t size)
@@ -70,9 +70,9 @@ BOOST_AUTO_TEST_CASE(replies_that_are_none)
         std::string text;
         for (std::size_t i = 0; i < size; ++i)
             text += (i > 0 ? " " : "") + words[i];
-        return parse_standings(std::vector{text}).has_value();
+        return parse_answers(std::vector{text}).has_value();
     };
-    BOOST_TEST(!parse_standings({}));
+    BOOST_TEST(!parse_answers({}));
     for (std::size_t size = 0; size <= good.size(); ++size)
         BOOST_TEST(parses(good, size) == (size >= 4), size);
     for (std::size_t i = 0; i < good.size(); ++i)
@@ -88,26 +88,26 @@ BOOST_AUTO_TEST_CASE(replies_that_are_none)
 
 BOOST_AUTO_TEST_CASE(an_answer_with_contributions)
 {
-    const auto told = parse_standings(std::vector<std::string>{"own 1 2 3,4,a.b"});
+    const auto told = parse_answers(std::vector<std::string>{"own 1 2 3,4,a.b"});
     BOOST_TEST_REQUIRE(told.has_value());
     BOOST_TEST(told->front().deadline == 3);
-    BOOST_TEST(told->front().lapse == 4);
+    BOOST_TEST(told->front().next_expiry == 4);
     BOOST_TEST(told->front().spoiled == "a.b");
-    BOOST_TEST(parse_standings(std::vector<std::string>{"own 1 2 3,4"})->front().spoiled == "");
+    BOOST_TEST(parse_answers(std::vector<std::string>{"own 1 2 3,4"})->front().spoiled == "");
     for (const char* wrong : {"own 1 2 3,", "own 1 2 ,4", "own 1 2 3,,a", "own 1 2 3,a"})
-        BOOST_TEST(!parse_standings(std::vector<std::string>{wrong}), wrong);
+        BOOST_TEST(!parse_answers(std::vector<std::string>{wrong}), wrong);
 }
 
-BOOST_AUTO_TEST_CASE(one_reply_of_several_that_is_none_counts_as_damaged)
+BOOST_AUTO_TEST_CASE(a_malformed_reply_among_several_counts_as_damaged)
 {
     for (const char* wrong :
          {"own 1 2", "own 1 1.5 3", "own 1 -2 3", "own 1 9999999999999999 3", ""})
     {
-        const auto told = parse_standings(std::vector<std::string>{"own 1 2 3", wrong});
+        const auto told = parse_answers(std::vector<std::string>{"own 1 2 3", wrong});
         BOOST_TEST_REQUIRE(told.has_value());
-        BOOST_TEST((told->at(0).said == standing::status::own));
-        BOOST_TEST((told->at(1).said == standing::status::damaged));
-        BOOST_TEST(!parse_standings(std::vector<std::string>{wrong}));
+        BOOST_TEST((told->at(0).status == script_answer::status_code::own));
+        BOOST_TEST((told->at(1).status == script_answer::status_code::damaged));
+        BOOST_TEST(!parse_answers(std::vector<std::string>{wrong}));
     }
 }
 
@@ -145,11 +145,11 @@ BOOST_AUTO_TEST_CASE(messages)
     BOOST_TEST(lost->fence == 3);
     BOOST_TEST(lost->now == 5);
 
-    for (const bool carried_out : {true, false})
+    for (const bool executed : {true, false})
     {
-        const auto end = parse_message((carried_out ? "released"s : "unmet"s) + " abc#1.2+ 3 5");
+        const auto end = parse_message((executed ? "released"s : "unmet"s) + " abc#1.2+ 3 5");
         BOOST_TEST_REQUIRE(end.has_value());
-        BOOST_TEST((end->what == (carried_out ? message::kind::released : message::kind::unmet)));
+        BOOST_TEST((end->what == (executed ? message::kind::released : message::kind::unmet)));
         BOOST_TEST((end->id == waiter_id{0xABC, 1, 2, true}));
         BOOST_TEST(end->fence == 3);
         BOOST_TEST(end->now == 5);
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(unknown_words_at_the_end_of_a_message_are_ignored)
     BOOST_TEST(parse_message("unmet abc#1.2+ 3 5 =").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(messages_that_are_none)
+BOOST_AUTO_TEST_CASE(malformed_messages_are_ignored)
 {
     for (const std::string_view text : {"",
                                         " ",

@@ -17,7 +17,7 @@
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
-using status = standing::status;
+using status = script_answer::status_code;
 
 namespace {
 
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(a_message_and_an_answer_grant_once)
     BOOST_TEST(sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_grant_that_may_be_over_is_confirmed_first)
+BOOST_AUTO_TEST_CASE(a_grant_that_may_have_expired_is_confirmed_first)
 {
     const attempt_id id = wait(5, 60s);
     const std::string late = grant(id, fence, 4s);
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_may_be_over_is_confirmed_first)
     BOOST_TEST(only<granted>().fence == fence);
 }
 
-BOOST_AUTO_TEST_CASE(a_grant_that_is_over_leads_back_into_the_queue_at_its_old_place)
+BOOST_AUTO_TEST_CASE(an_expired_grant_returns_its_attempt_to_its_position)
 {
     const attempt_id id = wait(5, 60s);
     const std::string late = grant(id, fence, 4s);
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_it_is_held)
     pass(100ms);
     BOOST_TEST(sent() == "renew");
     answer(own(fence, 15s));
-    const auto more = only<extended>();
+    const auto more = only<lease_renewed>();
     BOOST_TEST(more.attempt == id);
     BOOST_TEST((more.expires - now).count() > 14'900'000);
     pass(4900ms);
@@ -166,20 +166,20 @@ BOOST_AUTO_TEST_CASE(without_renewal_a_grant_is_confirmed_once)
     BOOST_TEST(other.only<lost>().attempt == id);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_over_is_lost_before_a_late_answer_is_read)
+BOOST_AUTO_TEST_CASE(expired_leases_are_processed_before_incoming_answers)
 {
     const attempt_id id = hold();
     pass(5100ms);
     BOOST_TEST(sent() == "renew");
     // The process was stopped meanwhile, so the answer is old.
-    const standing old = own(fence, 15s);
+    const script_answer old = own(fence, 15s);
     now += 16s;
     answer(old);
     BOOST_TEST(only<lost>().attempt == id);
     BOOST_TEST(sent() == "release");
 }
 
-BOOST_AUTO_TEST_CASE(a_lease_that_the_server_has_ended_is_lost)
+BOOST_AUTO_TEST_CASE(a_grant_that_the_server_has_ended_is_lost)
 {
     const attempt_id id = hold();
     receive("lost " + this->id(id) + ' ' + std::to_string(fence + 1) + " 1");
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_the_server_has_ended_is_lost)
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(cancel_while_the_acquire_is_under_way)
+BOOST_AUTO_TEST_CASE(cancel_while_the_acquire_is_in_flight)
 {
     const attempt_id id = want();
     cancel(id);
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_try_does_not_wait)
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(keys_that_are_not_ours)
+BOOST_AUTO_TEST_CASE(foreign_keys_are_refused)
 {
     want();
     answer(say(status::foreign));
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(keys_that_are_not_ours)
     BOOST_TEST((only<failed>().reason == attempt_failure::wrong_type));
 }
 
-BOOST_AUTO_TEST_CASE(what_the_server_refuses_for_the_moment_is_sent_again)
+BOOST_AUTO_TEST_CASE(a_transient_refusal_is_retried)
 {
     for (const char* error : {"LOADING Redis is loading the dataset in memory", "READONLY", "BUSY",
                               "NOREPLICAS", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "NOSCRIPT",
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(what_the_server_refuses_for_the_moment_is_sent_again)
     }
 }
 
-BOOST_AUTO_TEST_CASE(what_the_server_refuses_for_good)
+BOOST_AUTO_TEST_CASE(a_permanent_refusal_fails_the_attempt)
 {
     want();
     refuse("NOPERM no permission");
@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(what_the_server_refuses_for_good)
 }
 
 // The server may have forgotten a lock while its clock was ahead.
-BOOST_AUTO_TEST_CASE(the_highest_fence_of_all_locks_is_brought)
+BOOST_AUTO_TEST_CASE(an_acquire_states_the_highest_token_of_all_locks)
 {
     release(hold(fence));
     answer(say(status::released));
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(the_highest_fence_of_all_locks_is_brought)
     BOOST_TEST(commands[0].arguments[6] == std::to_string(fence));
 }
 
-BOOST_AUTO_TEST_CASE(a_fence_that_regressed_is_refused)
+BOOST_AUTO_TEST_CASE(a_regressed_token_is_refused)
 {
     release(hold(fence));
     answer(say(status::released));
@@ -342,7 +342,7 @@ BOOST_AUTO_TEST_CASE(a_release_without_an_answer_is_unknown_when_the_lease_has_e
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_release_waits_for_the_renewal_under_way)
+BOOST_AUTO_TEST_CASE(a_release_waits_for_the_renewal_in_flight)
 {
     const attempt_id id = hold();
     pass(5100ms);
@@ -352,7 +352,7 @@ BOOST_AUTO_TEST_CASE(a_release_waits_for_the_renewal_under_way)
     BOOST_TEST(sent() == "release");
 }
 
-BOOST_AUTO_TEST_CASE(messages_that_are_none)
+BOOST_AUTO_TEST_CASE(malformed_messages_are_ignored)
 {
     const attempt_id id = wait(5);
     std::uint64_t count = 0;
@@ -376,10 +376,10 @@ BOOST_AUTO_TEST_CASE(messages_that_are_none)
     BOOST_TEST(only<granted>().attempt == id);
 }
 
-BOOST_AUTO_TEST_CASE(answers_that_are_none)
+BOOST_AUTO_TEST_CASE(malformed_answers_are_refused)
 {
     want();
-    answer(std::vector<standing>{});
+    answer(std::vector<script_answer>{});
     BOOST_TEST((only<failed>().reason == attempt_failure::refused));
     machine.answered(now, 4711, {own(fence, 4s)});
     machine.refused(now, 4711, "ERR");
@@ -398,7 +398,7 @@ BOOST_AUTO_TEST_CASE(a_closed_lock_is_forgotten_with_its_last_attempt)
     machine.close_lock(another);
 }
 
-BOOST_AUTO_TEST_CASE(a_copy_goes_on_by_itself)
+BOOST_AUTO_TEST_CASE(a_copy_continues_independently)
 {
     const attempt_id id = wait(5);
     protocol_client copy = machine;

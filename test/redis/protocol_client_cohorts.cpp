@@ -19,7 +19,7 @@
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
-using status = standing::status;
+using status = script_answer::status_code;
 
 namespace {
 
@@ -62,7 +62,7 @@ constexpr std::int64_t fence = driven_client::first_fence;
 
 BOOST_FIXTURE_TEST_SUITE(protocol_client_cohorts, cohort_client)
 
-BOOST_AUTO_TEST_CASE(who_waits_behind_another_asks_nothing)
+BOOST_AUTO_TEST_CASE(a_parked_attempt_sends_nothing)
 {
     const attempt_id first = want();
     BOOST_TEST(sent() == "acquire");
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(who_waits_behind_another_asks_nothing)
     BOOST_TEST(machine.phase_name(third) == "parked");
 }
 
-BOOST_AUTO_TEST_CASE(the_lock_is_passed_on_with_a_fence_for_each)
+BOOST_AUTO_TEST_CASE(each_hand_over_has_its_own_token)
 {
     const attempt_id first = hold();
     const attempt_id second = want();
@@ -111,14 +111,14 @@ BOOST_AUTO_TEST_CASE(the_lock_is_passed_on_with_a_fence_for_each)
     BOOST_TEST(!machine.next_tick());
 }
 
-BOOST_AUTO_TEST_CASE(nothing_more_is_said_if_nobody_has_passed_it_on)
+BOOST_AUTO_TEST_CASE(without_hand_overs_the_release_states_no_last_token)
 {
     const attempt_id first = hold();
     release_later(first);
     BOOST_TEST(commands.at(0).arguments.size() == 7U);
 }
 
-BOOST_AUTO_TEST_CASE(who_cannot_be_reached_by_the_run_queues_at_the_server)
+BOOST_AUTO_TEST_CASE(an_attempt_beyond_the_run_queues_at_the_server)
 {
     const attempt_id first = hold();
     const attempt_id second = want();
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_reached_by_the_run_queues_at_the_server)
     BOOST_TEST(got.fence == next + 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_run_ends_when_a_quarter_of_the_lease_is_over)
+BOOST_AUTO_TEST_CASE(a_run_ends_after_a_quarter_of_the_lease)
 {
     const attempt_id first = hold();
     const attempt_id second = want();
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_run_ends_when_a_quarter_of_the_lease_is_over)
     BOOST_TEST(sent() == "cancel");
 }
 
-BOOST_AUTO_TEST_CASE(who_comes_when_the_run_is_over_queues_at_once)
+BOOST_AUTO_TEST_CASE(an_attempt_after_the_run_queues_at_once)
 {
     hold();
     pass(3760ms);
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(who_comes_when_the_run_is_over_queues_at_once)
     BOOST_TEST(sent() == "acquire");
 }
 
-BOOST_AUTO_TEST_CASE(a_run_whose_time_is_over_just_now_ends)
+BOOST_AUTO_TEST_CASE(a_run_ends_exactly_at_its_time_limit)
 {
     const attempt_id first = hold();
     want();
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_run_whose_time_is_over_just_now_ends)
     BOOST_TEST(events.empty());
 }
 
-BOOST_AUTO_TEST_CASE(what_is_lost_is_told_to_who_holds_it)
+BOOST_AUTO_TEST_CASE(a_loss_is_reported_to_the_present_bearer)
 {
     const attempt_id first = hold();
     const attempt_id second = want();
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(what_is_lost_is_told_to_who_holds_it)
     BOOST_TEST(commands[1].arguments[6] == std::to_string(fence + 1));
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_passed_on_after_the_end_of_the_lease)
+BOOST_AUTO_TEST_CASE(there_is_no_hand_over_after_the_end_of_the_lease)
 {
     const attempt_id first = hold();
     const attempt_id second = want();
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_passed_on_after_the_end_of_the_lease)
     BOOST_TEST(machine.phase_name(second) == "joining");
 }
 
-BOOST_AUTO_TEST_CASE(a_fence_that_the_clock_has_not_reached_is_not_followed)
+BOOST_AUTO_TEST_CASE(there_is_no_hand_over_with_a_token_ahead_of_the_clock)
 {
     // The server has lost its memory, and its clock is behind.
     const attempt_id first = hold(server_now() + 1'000'000);
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(a_fence_that_the_clock_has_not_reached_is_not_followed)
     BOOST_TEST(events.empty());
 }
 
-BOOST_AUTO_TEST_CASE(no_fence_is_ahead_of_the_clock)
+BOOST_AUTO_TEST_CASE(no_token_is_ahead_of_the_clock)
 {
     const attempt_id first = hold(server_now());
     want();
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(no_fence_is_ahead_of_the_clock)
     BOOST_TEST(sent() == "release acquire");
 }
 
-BOOST_AUTO_TEST_CASE(a_renewal_under_way_goes_on_for_the_next_one)
+BOOST_AUTO_TEST_CASE(a_renewal_in_flight_renews_the_lease_of_the_next_bearer)
 {
     const attempt_id first = want();
     answer(own(fence, 4s));
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(a_renewal_under_way_goes_on_for_the_next_one)
     release_later(first);
     BOOST_TEST(handed_over().attempt == second);
     answer(own(fence, 15s));
-    const auto more = only<extended>();
+    const auto more = only<lease_renewed>();
     BOOST_TEST(more.attempt == second);
     BOOST_TEST((more.expires > now + 14s));
     // The client renews the lease with the token that the server knows.
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(a_renewal_under_way_goes_on_for_the_next_one)
     BOOST_TEST(only<lost>().attempt == second);
 }
 
-BOOST_AUTO_TEST_CASE(it_is_passed_on_while_there_is_no_connection)
+BOOST_AUTO_TEST_CASE(the_lock_is_handed_over_without_a_connection)
 {
     const attempt_id first = hold();
     const attempt_id second = want();
@@ -273,10 +273,10 @@ BOOST_AUTO_TEST_CASE(it_is_passed_on_while_there_is_no_connection)
     BOOST_TEST(sent() == "resync");
     BOOST_TEST(commands[0].arguments[3] == std::to_string(fence));
     answer(own(fence, 15s));
-    BOOST_TEST(only<extended>().attempt == second);
+    BOOST_TEST(only<lease_renewed>().attempt == second);
 }
 
-BOOST_AUTO_TEST_CASE(who_gives_up_a_place_gives_it_to_the_next_one)
+BOOST_AUTO_TEST_CASE(a_cancelled_bearer_leaves_its_position_to_the_next_attempt)
 {
     const attempt_id first = wait(5);
     const attempt_id second = want();
@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(who_gives_up_a_place_gives_it_to_the_next_one)
     BOOST_TEST(commands.at(0).arguments[1] == id(first));
 }
 
-BOOST_AUTO_TEST_CASE(the_last_one_gives_the_place_back)
+BOOST_AUTO_TEST_CASE(the_last_cancelled_attempt_leaves_the_queue)
 {
     const attempt_id first = wait(5);
     const attempt_id second = want();
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(the_last_one_gives_the_place_back)
     BOOST_TEST(!machine.next_tick());
 }
 
-BOOST_AUTO_TEST_CASE(who_comes_after_a_place_was_given_back_asks_for_another)
+BOOST_AUTO_TEST_CASE(a_new_attempt_queues_again_after_the_last_one_left)
 {
     const attempt_id first = wait(5);
     cancel(first);
@@ -314,7 +314,7 @@ BOOST_AUTO_TEST_CASE(who_comes_after_a_place_was_given_back_asks_for_another)
     BOOST_TEST(commands[1].arguments[1] == id(second));
 }
 
-BOOST_AUTO_TEST_CASE(an_error_of_one_lets_the_next_one_ask)
+BOOST_AUTO_TEST_CASE(an_attempt_that_fails_makes_the_next_one_the_envoy)
 {
     const attempt_id first = want();
     const attempt_id second = want();
@@ -324,7 +324,7 @@ BOOST_AUTO_TEST_CASE(an_error_of_one_lets_the_next_one_ask)
     BOOST_TEST(commands[0].arguments[1] == id(second));
 }
 
-BOOST_AUTO_TEST_CASE(who_does_not_wait_asks_the_server)
+BOOST_AUTO_TEST_CASE(a_try_bypasses_the_cohort)
 {
     const attempt_id first = hold();
     want();
@@ -337,7 +337,7 @@ BOOST_AUTO_TEST_CASE(who_does_not_wait_asks_the_server)
     BOOST_TEST(only<failed>().attempt == third);
 }
 
-BOOST_AUTO_TEST_CASE(what_was_got_without_waiting_is_passed_on_as_well)
+BOOST_AUTO_TEST_CASE(a_lock_acquired_by_a_try_is_handed_over_too)
 {
     const attempt_id first = machine.try_lock(now, lock);
     pass(0s);
@@ -349,7 +349,7 @@ BOOST_AUTO_TEST_CASE(what_was_got_without_waiting_is_passed_on_as_well)
     BOOST_TEST(handed_over().attempt == second);
 }
 
-BOOST_AUTO_TEST_CASE(who_has_a_place_at_the_server_gets_the_lock_there)
+BOOST_AUTO_TEST_CASE(an_attempt_in_the_server_queue_is_granted_the_lock_there)
 {
     const attempt_id first = machine.try_lock(now, lock);
     const attempt_id second = want();
@@ -361,7 +361,7 @@ BOOST_AUTO_TEST_CASE(who_has_a_place_at_the_server_gets_the_lock_there)
     BOOST_TEST(machine.phase_name(second) == "queued");
 }
 
-BOOST_AUTO_TEST_CASE(a_sleep_ends_a_run_and_says_how_far_the_fences_have_come)
+BOOST_AUTO_TEST_CASE(a_wait_on_a_condition_ends_a_run_and_states_the_last_token)
 {
     const attempt_id first = hold();
     const attempt_id second = want();
@@ -369,21 +369,21 @@ BOOST_AUTO_TEST_CASE(a_sleep_ends_a_run_and_says_how_far_the_fences_have_come)
     release_later(first);
     BOOST_TEST(handed_over().attempt == second);
     now += 1ms;
-    const attempt_id sleeper = sleep(second);
-    BOOST_TEST(sent() == "leave acquire");
+    const attempt_id follower = sleep(second);
+    BOOST_TEST(sent() == "commit acquire");
     BOOST_TEST(commands[0].arguments[1] == id(first));
-    BOOST_TEST(commands[0].arguments[7] == id(sleeper));
+    BOOST_TEST(commands[0].arguments[7] == id(follower));
     BOOST_TEST(commands[0].arguments.back() == std::to_string(fence + 1));
     BOOST_TEST(commands[1].arguments[1] == id(third));
     answer(say(status::released, fence + 1, 0s, 6));
     BOOST_TEST(only<released>().attempt == second);
-    BOOST_TEST(machine.phase_name(sleeper) == "queued");
+    BOOST_TEST(machine.phase_name(follower) == "queued");
     // A notified waiter does not hand the lock over to its cohort.
     answer(queued(7, 15s));
-    receive(grant(sleeper, server_now(), 4s));
-    BOOST_TEST(only<granted>().attempt == sleeper);
+    receive(grant(follower, server_now(), 4s));
+    BOOST_TEST(only<granted>().attempt == follower);
     want();
-    release_later(sleeper);
+    release_later(follower);
     BOOST_TEST(sent() == "release");
     BOOST_TEST(events.empty());
 }

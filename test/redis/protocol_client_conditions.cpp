@@ -16,8 +16,8 @@ namespace {
 using redis::detail::attempt_failure;
 using redis::detail::attempt_id;
 using redis::detail::called;
+using redis::detail::commit_request;
 using redis::detail::failed;
-using redis::detail::farewell;
 using redis::detail::granted;
 using redis::detail::local_time;
 using redis::detail::release_result;
@@ -26,10 +26,10 @@ using redis::detail::released;
 constexpr std::int64_t second_fence = driven_client::first_fence + 1;
 
 /// A client with an attempt that waits on a condition.
-class sleeping_client : public driven_client
+class condition_client : public driven_client
 {
 public:
-    explicit sleeping_client(redis::detail::lease_options options = {})
+    explicit condition_client(redis::detail::lease_options options = {})
         : driven_client(options)
     {
         connect();
@@ -38,13 +38,13 @@ public:
         BOOST_TEST(only<released>().attempt + 1 == id);
     }
 
-    [[nodiscard]] standing fallen_asleep() const
+    [[nodiscard]] script_answer fallen_asleep() const
     {
-        standing result = say(status::released);
+        script_answer result = say(status::released);
         result.extra = "77";
         return result;
     }
-    [[nodiscard]] standing woken(standing told) const
+    [[nodiscard]] script_answer unnotified(script_answer told) const
     {
         told.extra = "1";
         return told;
@@ -55,34 +55,34 @@ public:
 
 BOOST_AUTO_TEST_SUITE(redis_protocol_client_conditions)
 
-BOOST_AUTO_TEST_CASE(one_command_leaves_and_goes_to_sleep)
+BOOST_AUTO_TEST_CASE(one_command_commits_and_starts_a_wait)
 {
     driven_client client;
     client.connect();
     const attempt_id holder = client.hold();
-    const attempt_id sleeper = client.sleep(holder);
-    BOOST_TEST(sleeper != 0U);
-    BOOST_TEST(client.sent() == "leave");
+    const attempt_id follower = client.sleep(holder);
+    BOOST_TEST(follower != 0U);
+    BOOST_TEST(client.sent() == "commit");
     const auto& arguments = client.commands[0].arguments;
     BOOST_TEST(arguments.at(1) == client.id(holder));
-    BOOST_TEST(arguments.at(7) == client.id(sleeper));
+    BOOST_TEST(arguments.at(7) == client.id(follower));
     BOOST_TEST(arguments.at(8) == "c");
     BOOST_TEST(arguments.at(9) == "0");
     BOOST_TEST(client.events.empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_section_says_what_it_has_changed)
+BOOST_AUTO_TEST_CASE(a_commit_contains_the_changed_fields)
 {
     redis::detail::lease_options options;
     options.state = "state";
     driven_client client(options);
     client.connect();
-    farewell words;
-    words.signals = {{"c", false}, {"d", true}};
+    commit_request words;
+    words.notifications = {{"c", false}, {"d", true}};
     words.fields = {{"a", "1"}, {"b", std::nullopt}};
     BOOST_TEST(client.machine.release(client.now, client.hold(), std::move(words)) == 0U);
     client.pass(0s);
-    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.sent() == "commit");
     BOOST_TEST(client.commands[0].keys.at(1) == "state");
     const std::vector<std::string> said(client.commands[0].arguments.begin() + 7,
                                         client.commands[0].arguments.end());
@@ -91,12 +91,12 @@ BOOST_AUTO_TEST_CASE(a_section_says_what_it_has_changed)
     BOOST_TEST(said == expected, boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(a_section_leaves_signals_to_the_server)
+BOOST_AUTO_TEST_CASE(a_commit_contains_the_notifications)
 {
     driven_client client;
     client.connect();
-    farewell words;
-    words.signals = {{"d", true}};
+    commit_request words;
+    words.notifications = {{"d", true}};
     client.machine.release(client.now, client.hold(), std::move(words));
     client.pass(0s);
     // The server remembers which notifications remain.
@@ -106,39 +106,39 @@ BOOST_AUTO_TEST_CASE(a_section_leaves_signals_to_the_server)
     BOOST_TEST(client.sent() == "nudge");
 }
 
-BOOST_AUTO_TEST_CASE(a_message_ends_the_sleep)
+BOOST_AUTO_TEST_CASE(a_message_ends_the_wait)
 {
-    sleeping_client client;
+    condition_client client;
     client.receive(client.grant(client.id, second_fence, 4s));
     const auto got = client.only<granted>();
     BOOST_TEST(got.attempt == client.id);
     BOOST_TEST(got.fence == second_fence);
-    BOOST_TEST(!got.woken);
+    BOOST_TEST(!got.unnotified);
 }
 
-BOOST_AUTO_TEST_CASE(a_grant_that_is_faster_than_the_answer_waits_for_it)
+BOOST_AUTO_TEST_CASE(a_grant_before_the_answer_waits_for_it)
 {
     driven_client client;
     client.connect();
-    const attempt_id sleeper = client.sleep(client.hold());
-    client.receive(client.grant(sleeper, second_fence, 4s));
+    const attempt_id follower = client.sleep(client.hold());
+    client.receive(client.grant(follower, second_fence, 4s));
     BOOST_TEST(client.events.empty());
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST(client.events.size() == 2U);
-    BOOST_TEST(client.machine.holds(sleeper));
+    BOOST_TEST(client.machine.holds(follower));
 }
 
-BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_does_not_sleep)
+BOOST_AUTO_TEST_CASE(a_holder_that_lost_the_lock_does_not_wait)
 {
     driven_client client;
     client.connect();
     const attempt_id holder = client.hold();
-    const attempt_id sleeper = client.sleep(holder);
+    const attempt_id follower = client.sleep(holder);
     client.answer(client.say(driven_client::status::lost));
     BOOST_TEST(client.events.size() == 2U);
     BOOST_TEST((std::get<released>(client.events[0]).result == release_result::lost));
     const auto& end = std::get<failed>(client.events[1]);
-    BOOST_TEST(end.attempt == sleeper);
+    BOOST_TEST(end.attempt == follower);
     BOOST_TEST((end.reason == attempt_failure::lost));
     BOOST_TEST(client.machine.attempt_count() == 0U);
 
@@ -147,9 +147,9 @@ BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_does_not_sleep)
     BOOST_TEST(client.sleep(late) == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(who_sleeps_asks_once_in_a_lease)
+BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_one_nudge_per_lease)
 {
-    sleeping_client client;
+    condition_client client;
     client.pass(14900ms);
     BOOST_TEST(client.sent() == "");
     client.pass(200ms);
@@ -160,9 +160,9 @@ BOOST_AUTO_TEST_CASE(who_sleeps_asks_once_in_a_lease)
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(of_those_who_sleep_the_first_one_asks)
+BOOST_AUTO_TEST_CASE(the_first_waiter_of_a_condition_sends_the_nudge)
 {
-    sleeping_client client;
+    condition_client client;
     const attempt_id other = client.sleep(client.hold(second_fence));
     auto asleep = client.fallen_asleep();
     asleep.extra = "50";
@@ -172,9 +172,9 @@ BOOST_AUTO_TEST_CASE(of_those_who_sleep_the_first_one_asks)
     BOOST_TEST(client.commands[0].arguments.at(1) == client.driven_client::id(other));
 }
 
-BOOST_AUTO_TEST_CASE(who_was_moved_asks_when_the_lease_of_the_owner_ends)
+BOOST_AUTO_TEST_CASE(a_notified_waiter_sends_a_nudge_when_the_lease_of_the_holder_ends)
 {
-    sleeping_client client;
+    condition_client client;
     client.pass(15100ms);
     client.answer(client.queued(99, 2s));
     client.pass(1900ms);
@@ -183,9 +183,9 @@ BOOST_AUTO_TEST_CASE(who_was_moved_asks_when_the_lease_of_the_owner_ends)
     BOOST_TEST(client.sent() == "nudge");
 }
 
-BOOST_AUTO_TEST_CASE(who_was_forgotten_waits_for_the_lock_at_the_end_of_the_queue)
+BOOST_AUTO_TEST_CASE(a_forgotten_waiter_enters_the_queue_at_its_end)
 {
-    sleeping_client client;
+    condition_client client;
     client.pass(15100ms);
     client.answer(client.say(driven_client::status::gone));
     BOOST_TEST(client.sent() == "resync");
@@ -193,133 +193,133 @@ BOOST_AUTO_TEST_CASE(who_was_forgotten_waits_for_the_lock_at_the_end_of_the_queu
     BOOST_TEST(client.sent() == "acquire");
     BOOST_TEST(client.commands[0].arguments.at(2) == "0");
     client.answer(client.own(second_fence, 4s));
-    BOOST_TEST(!client.only<granted>().woken);
+    BOOST_TEST(!client.only<granted>().unnotified);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_woken_waits_for_the_lock)
+BOOST_AUTO_TEST_CASE(ending_a_wait_enters_the_queue_of_the_lock)
 {
-    sleeping_client client;
-    client.wake(client.id);
-    BOOST_TEST(client.sent() == "wake");
+    condition_client client;
+    client.end_wait(client.id);
+    BOOST_TEST(client.sent() == "requeue");
     BOOST_TEST(client.commands[0].arguments.back() == "c");
-    client.answer(client.woken(client.queued(99, 2s)));
+    client.answer(client.unnotified(client.queued(99, 2s)));
     BOOST_TEST(client.events.empty());
     client.receive(client.grant(client.id, second_fence, 4s));
-    BOOST_TEST(client.only<granted>().woken);
+    BOOST_TEST(client.only<granted>().unnotified);
 }
 
-BOOST_AUTO_TEST_CASE(a_grant_that_is_faster_than_the_answer_to_a_wake_waits_for_it)
+BOOST_AUTO_TEST_CASE(a_grant_before_the_answer_to_end_wait_waits_for_it)
 {
-    sleeping_client client;
-    client.wake(client.id);
+    condition_client client;
+    client.end_wait(client.id);
     client.receive(client.grant(client.id, second_fence, 4s));
     BOOST_TEST(client.events.empty());
-    client.answer(client.woken(client.queued(99, 2s)));
-    BOOST_TEST(client.only<granted>().woken);
+    client.answer(client.unnotified(client.queued(99, 2s)));
+    BOOST_TEST(client.only<granted>().unnotified);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_cancelled_while_it_is_woken_is_taken_away_afterwards)
+BOOST_AUTO_TEST_CASE(cancelling_during_end_wait_leaves_the_queue_afterwards)
 {
-    sleeping_client client;
-    client.wake(client.id);
+    condition_client client;
+    client.end_wait(client.id);
     client.cancel(client.id);
-    BOOST_TEST(client.sent() == "wake");
-    client.answer(client.woken(client.queued(99, 2s)));
+    BOOST_TEST(client.sent() == "requeue");
+    client.answer(client.unnotified(client.queued(99, 2s)));
     BOOST_TEST(client.sent() == "cancel");
 }
 
 // The client cannot know whether the server had notified the waiter before it forgot it.
-BOOST_AUTO_TEST_CASE(who_was_forgotten_before_it_is_woken_counts_as_woken)
+BOOST_AUTO_TEST_CASE(a_forgotten_waiter_counts_as_not_notified)
 {
-    sleeping_client client;
-    client.wake(client.id);
+    condition_client client;
+    client.end_wait(client.id);
     client.answer(client.say(driven_client::status::gone));
     BOOST_TEST(client.sent() == "acquire");
     client.answer(client.own(second_fence, 4s));
-    BOOST_TEST(client.only<granted>().woken);
+    BOOST_TEST(client.only<granted>().unnotified);
 }
 
-BOOST_AUTO_TEST_CASE(who_was_signalled_before_is_not_woken)
+BOOST_AUTO_TEST_CASE(a_waiter_notified_before_end_wait_counts_as_notified)
 {
-    sleeping_client client;
-    client.wake(client.id);
+    condition_client client;
+    client.end_wait(client.id);
     client.receive(client.grant(client.id, second_fence, 4s));
     BOOST_TEST(client.events.empty());
     client.answer(client.own(second_fence, 4s));
-    BOOST_TEST(!client.only<granted>().woken);
+    BOOST_TEST(!client.only<granted>().unnotified);
 }
 
 // The client has to wait for the answer to the wake, since it cannot renew the lease before.
-BOOST_AUTO_TEST_CASE(a_nudge_that_tells_of_a_grant_during_a_wake_does_not_repeat_the_wake)
+BOOST_AUTO_TEST_CASE(a_grant_found_by_a_nudge_does_not_repeat_end_wait)
 {
-    sleeping_client client;
+    condition_client client;
     client.pass(16s);
-    client.wake(client.id);
-    BOOST_TEST(client.sent() == "nudge wake");
+    client.end_wait(client.id);
+    BOOST_TEST(client.sent() == "nudge requeue");
     // Half of the claim lease has passed, so the client has to renew it at once.
     client.answer(client.own(second_fence, 1900ms));
     BOOST_TEST(client.events.empty());
     client.answer(client.own(second_fence, 1900ms));
-    BOOST_TEST(!client.only<granted>().woken);
+    BOOST_TEST(!client.only<granted>().unnotified);
     BOOST_TEST(client.sent() == "");
     client.pass(1s);
     BOOST_TEST(client.sent() == "renew");
 }
 
 // A timer may fire when the grant is already known.
-BOOST_AUTO_TEST_CASE(who_is_woken_while_it_holds_the_lock_says_nothing)
+BOOST_AUTO_TEST_CASE(end_wait_for_a_holder_sends_nothing)
 {
-    sleeping_client client;
+    condition_client client;
     client.receive(client.grant(client.id, second_fence, 4s));
-    BOOST_TEST(!client.only<granted>().woken);
-    client.wake(client.id);
+    BOOST_TEST(!client.only<granted>().unnotified);
+    client.end_wait(client.id);
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_wake_that_comes_before_the_sleep_is_not_lost)
+BOOST_AUTO_TEST_CASE(end_wait_before_the_answer_to_the_commit_is_sent_afterwards)
 {
     driven_client client;
     client.connect();
-    const attempt_id sleeper = client.sleep(client.hold());
-    client.wake(sleeper);
-    BOOST_TEST(client.sent() == "leave");
+    const attempt_id follower = client.sleep(client.hold());
+    client.end_wait(follower);
+    BOOST_TEST(client.sent() == "commit");
     client.answer(client.say(driven_client::status::released));
-    BOOST_TEST(client.sent() == "wake");
+    BOOST_TEST(client.sent() == "requeue");
 }
 
-BOOST_AUTO_TEST_CASE(a_wake_is_repeated_over_the_next_connection)
+BOOST_AUTO_TEST_CASE(end_wait_is_repeated_over_the_next_connection)
 {
-    sleeping_client client;
-    client.wake(client.id);
+    condition_client client;
+    client.end_wait(client.id);
     client.disconnect();
     client.connect(2);
     BOOST_TEST(client.sent() == "resync");
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
-    BOOST_TEST(client.sent() == "wake");
-    client.answer(client.woken(client.own(second_fence, 4s)));
-    BOOST_TEST(client.only<granted>().woken);
+    BOOST_TEST(client.sent() == "requeue");
+    client.answer(client.unnotified(client.own(second_fence, 4s)));
+    BOOST_TEST(client.only<granted>().unnotified);
 }
 
 // The client asks about the new attempt only when it knows that the attempt exists.
-BOOST_AUTO_TEST_CASE(a_leave_without_an_answer_is_repeated_before_anything_is_said_of_the_sleeper)
+BOOST_AUTO_TEST_CASE(an_unanswered_commit_is_repeated_before_the_resync_of_its_follower)
 {
     driven_client client;
     client.connect();
-    const attempt_id sleeper = client.sleep(client.hold());
-    const std::string first = client.id(sleeper);
+    const attempt_id follower = client.sleep(client.hold());
+    const std::string first = client.id(follower);
     client.disconnect();
     client.connect(2);
-    BOOST_TEST(client.sent() == "leave");
-    BOOST_TEST(client.commands[0].arguments.at(7) == client.id(sleeper));
+    BOOST_TEST(client.sent() == "commit");
+    BOOST_TEST(client.commands[0].arguments.at(7) == client.id(follower));
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST(client.sent() == "resync");
     // The server may know the attempt by either id.
-    BOOST_TEST(client.commands[0].arguments.at(1) == first + ',' + client.id(sleeper));
+    BOOST_TEST(client.commands[0].arguments.at(1) == first + ',' + client.id(follower));
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
-    BOOST_TEST(client.machine.phase_name(sleeper) == "queued");
+    BOOST_TEST(client.machine.phase_name(follower) == "queued");
 }
 
-BOOST_AUTO_TEST_CASE(who_gives_up_before_the_server_has_heard_of_it_does_not_sleep)
+BOOST_AUTO_TEST_CASE(a_wait_cancelled_before_its_commit_is_sent_does_not_start)
 {
     driven_client client;
     client.connect();
@@ -327,16 +327,16 @@ BOOST_AUTO_TEST_CASE(who_gives_up_before_the_server_has_heard_of_it_does_not_sle
     client.disconnect();
     client.cancel(client.sleep(holder));
     client.connect(2);
-    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.sent() == "commit");
     BOOST_TEST(client.commands[0].arguments.at(7) == "");
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST(client.only<released>().attempt == holder);
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_cancelled_is_taken_away_from_the_sleepers)
+BOOST_AUTO_TEST_CASE(a_cancelled_waiter_leaves_its_condition)
 {
-    sleeping_client client;
+    condition_client client;
     client.cancel(client.id);
     BOOST_TEST(client.sent() == "cancel");
     BOOST_TEST(client.commands[0].arguments.back() == "c");
@@ -344,44 +344,44 @@ BOOST_AUTO_TEST_CASE(who_is_cancelled_is_taken_away_from_the_sleepers)
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_cancelled_before_it_sleeps_is_taken_away_afterwards)
+BOOST_AUTO_TEST_CASE(a_wait_cancelled_before_the_answer_is_cancelled_afterwards)
 {
     driven_client client;
     client.connect();
-    const attempt_id sleeper = client.sleep(client.hold());
-    client.cancel(sleeper);
-    BOOST_TEST(client.sent() == "leave");
+    const attempt_id follower = client.sleep(client.hold());
+    client.cancel(follower);
+    BOOST_TEST(client.sent() == "commit");
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST(client.sent() == "cancel");
 }
 
 // A replica that has missed a notification must not leave a waiter waiting for ever.
-BOOST_AUTO_TEST_CASE(another_server_wakes_who_sleeps)
+BOOST_AUTO_TEST_CASE(another_server_ends_waits_on_conditions)
 {
-    sleeping_client client;
+    condition_client client;
     client.disconnect();
     client.connect(2, "other");
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
-    BOOST_TEST(client.sent() == "wake");
-    client.answer(client.woken(client.own(second_fence, 4s)));
-    BOOST_TEST(!client.only<granted>().woken);
+    BOOST_TEST(client.sent() == "requeue");
+    client.answer(client.unnotified(client.own(second_fence, 4s)));
+    BOOST_TEST(!client.only<granted>().unnotified);
 }
 
-BOOST_AUTO_TEST_CASE(another_server_does_not_hide_that_somebody_was_to_be_woken)
+BOOST_AUTO_TEST_CASE(another_server_preserves_a_pending_end_wait)
 {
-    sleeping_client client;
-    client.wake(client.id);
+    condition_client client;
+    client.end_wait(client.id);
     client.disconnect();
     client.connect(2, "other");
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
-    BOOST_TEST(client.sent() == "wake");
-    client.answer(client.woken(client.own(second_fence, 4s)));
-    BOOST_TEST(client.only<granted>().woken);
+    BOOST_TEST(client.sent() == "requeue");
+    client.answer(client.unnotified(client.own(second_fence, 4s)));
+    BOOST_TEST(client.only<granted>().unnotified);
 }
 
-BOOST_AUTO_TEST_CASE(another_connection_to_the_same_server_lets_sleep_on)
+BOOST_AUTO_TEST_CASE(another_connection_to_the_same_server_continues_the_wait)
 {
-    sleeping_client client;
+    condition_client client;
     client.disconnect();
     client.connect(2);
     BOOST_TEST(client.sent() == "resync");
@@ -390,16 +390,16 @@ BOOST_AUTO_TEST_CASE(another_connection_to_the_same_server_lets_sleep_on)
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_commit_that_is_refused_gives_the_lock_back_all_the_same)
+BOOST_AUTO_TEST_CASE(a_refused_commit_releases_the_lock_all_the_same)
 {
     driven_client client;
     client.connect();
     const attempt_id holder = client.hold();
-    const attempt_id sleeper = client.sleep(holder);
+    const attempt_id follower = client.sleep(holder);
     client.refuse("OOM command not allowed");
     BOOST_TEST(client.events.size() == 2U);
     BOOST_TEST((std::get<released>(client.events[0]).result == release_result::refused));
-    BOOST_TEST(std::get<failed>(client.events[1]).attempt == sleeper);
+    BOOST_TEST(std::get<failed>(client.events[1]).attempt == follower);
     BOOST_TEST(client.sent() == "release");
     // The empty slot makes the server notify the next waiter if this one was notified.
     BOOST_TEST(client.commands[0].arguments.at(3) == "");
@@ -408,16 +408,16 @@ BOOST_AUTO_TEST_CASE(a_commit_that_is_refused_gives_the_lock_back_all_the_same)
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_grant_that_is_refused_passes_its_signal_on)
+BOOST_AUTO_TEST_CASE(a_refused_grant_passes_its_notification_to_the_next_waiter)
 {
-    sleeping_client client;
+    condition_client client;
     client.receive(client.grant(client.id, driven_client::first_fence, 4s));
     BOOST_TEST((client.only<failed>().reason == attempt_failure::fence_regressed));
     BOOST_TEST(client.sent() == "release");
     BOOST_TEST(client.commands[0].arguments.at(3) == "");
 }
 
-BOOST_AUTO_TEST_CASE(who_loses_the_lock_passes_its_signal_on)
+BOOST_AUTO_TEST_CASE(a_lost_lock_passes_its_notification_to_the_next_waiter)
 {
     driven_client client;
     client.connect();
@@ -428,32 +428,32 @@ BOOST_AUTO_TEST_CASE(who_loses_the_lock_passes_its_signal_on)
     BOOST_TEST(client.commands[0].arguments.at(3) == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_signal_is_a_call)
+BOOST_AUTO_TEST_CASE(a_notification_is_a_call)
 {
     driven_client client;
     client.connect();
-    const auto call = client.signal();
-    BOOST_TEST(client.sent() == "signal");
+    const auto call = client.notify();
+    BOOST_TEST(client.sent() == "notify");
     BOOST_TEST(client.commands[0].arguments.at(1) == "c");
     BOOST_TEST(client.commands[0].arguments.at(2) == "one");
     client.disconnect();
     client.connect(2);
-    BOOST_TEST(client.sent() == "signal");
+    BOOST_TEST(client.sent() == "notify");
     client.answer(client.say(driven_client::status::ok));
     BOOST_TEST(client.only<called>().call == call);
 }
 
-BOOST_AUTO_TEST_CASE(a_signal_goes_on_until_it_has_passed_all_disconnected_sleepers)
+BOOST_AUTO_TEST_CASE(a_notification_continues_past_all_disconnected_waiters)
 {
     driven_client client;
     client.connect();
-    client.signal();
+    client.notify();
     auto more = client.say(driven_client::status::ok);
     more.more = true;
     more.ticket = 77;
     client.answer(more);
     BOOST_TEST(client.events.empty());
-    BOOST_TEST(client.sent() == "signal");
+    BOOST_TEST(client.sent() == "notify");
     BOOST_TEST(client.commands[0].arguments.at(2) == "one");
     BOOST_TEST(client.commands[0].arguments.at(6) == "77");
     client.answer(client.say(driven_client::status::ok));
@@ -461,11 +461,11 @@ BOOST_AUTO_TEST_CASE(a_signal_goes_on_until_it_has_passed_all_disconnected_sleep
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_signal_for_all_goes_on_until_all_have_got_it)
+BOOST_AUTO_TEST_CASE(a_notification_of_all_continues_until_all_are_notified)
 {
     driven_client client;
     client.connect();
-    client.signal(true);
+    client.notify(true);
     BOOST_TEST(client.commands[0].arguments.at(6) == "");
     auto more = client.say(driven_client::status::ok);
     more.more = true;
@@ -475,14 +475,14 @@ BOOST_AUTO_TEST_CASE(a_signal_for_all_goes_on_until_all_have_got_it)
         more.ticket = newest;
         client.answer(more);
         BOOST_TEST(client.events.empty());
-        BOOST_TEST(client.sent() == "signal");
+        BOOST_TEST(client.sent() == "notify");
         BOOST_TEST(client.commands[0].arguments.at(6) == "77");
     }
     client.answer(client.say(driven_client::status::ok));
     client.only<called>();
     BOOST_TEST(client.sent() == "");
     // No further waiter is notified if the remaining work is of another kind.
-    client.signal(true);
+    client.notify(true);
     more.ticket = 0;
     client.answer(more);
     client.only<called>();

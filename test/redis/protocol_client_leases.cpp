@@ -15,7 +15,7 @@
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
-using status = standing::status;
+using status = script_answer::status_code;
 
 namespace {
 
@@ -32,7 +32,7 @@ BOOST_FIXTURE_TEST_SUITE(protocol_client_leases, connected_client)
 
 // --- duration -----------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_lease_begins_when_it_was_asked_for_and_ends_two_round_trips_early)
+BOOST_AUTO_TEST_CASE(a_lease_counts_from_its_request_and_ends_two_round_trips_early)
 {
     want();
     const local_time asked = now;
@@ -70,12 +70,12 @@ BOOST_AUTO_TEST_CASE(a_renewal_does_not_shorten_a_lease)
     const local_time expires = only<granted>().expires;
     pass(5100ms);
     answer(own(fence, 1s));
-    BOOST_TEST((only<extended>().expires == expires));
+    BOOST_TEST((only<lease_renewed>().expires == expires));
 }
 
 // --- renewals -----------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_grant_is_confirmed_under_its_fence)
+BOOST_AUTO_TEST_CASE(a_confirmation_names_the_token)
 {
     const attempt_id id = wait(5, 60s);
     const std::string late = grant(id, fence, 4s);
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(a_grant_is_confirmed_under_its_fence)
     BOOST_TEST(machine.counters().confirmed == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(a_lease_is_relied_on_for_as_much_less_as_the_clocks_may_differ)
+BOOST_AUTO_TEST_CASE(the_usable_lease_is_shortened_by_the_clock_drift)
 {
     machine = protocol_client({nonce, "t:0:wake:", 50ms, 1.0 / 3, 0s, 10});
     lock = machine.open_lock(mutex_keys("t", "lock"), {});
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_relied_on_for_as_much_less_as_the_clocks_may_dif
     BOOST_TEST(!machine.holds(id));
 }
 
-BOOST_AUTO_TEST_CASE(renewals_that_are_due_soon_go_together)
+BOOST_AUTO_TEST_CASE(renewals_that_are_due_soon_are_sent_together)
 {
     hold();
     pass(10ms);
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(renewals_that_are_due_soon_go_together)
     BOOST_TEST(commands[0].keys.size() == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(a_renewal_that_was_refused_for_the_moment_is_sent_again)
+BOOST_AUTO_TEST_CASE(a_transiently_refused_renewal_is_retried)
 {
     const attempt_id id = hold();
     pass(5100ms);
@@ -127,7 +127,8 @@ BOOST_AUTO_TEST_CASE(a_renewal_that_was_refused_for_the_moment_is_sent_again)
 
 BOOST_AUTO_TEST_CASE(a_renewal_that_was_denied_loses_the_lock)
 {
-    for (const standing& denial : {say(status::lost), say(status::unknown), own(fence + 1, 15s)})
+    for (const script_answer& denial :
+         {say(status::lost), say(status::unknown), own(fence + 1, 15s)})
     {
         driven_client other;
         other.connect();
@@ -140,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_renewal_that_was_denied_loses_the_lock)
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_holder_that_came_back_renews_its_lease)
+BOOST_AUTO_TEST_CASE(a_holder_that_reconnects_renews_its_lease)
 {
     hold();
     disconnect();
@@ -150,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_holder_that_came_back_renews_its_lease)
     BOOST_TEST(sent() == "renew");
 }
 
-BOOST_AUTO_TEST_CASE(a_holder_that_came_back_to_another_grant_loses_the_lock)
+BOOST_AUTO_TEST_CASE(a_holder_that_reconnects_to_another_grant_loses_the_lock)
 {
     const attempt_id id = hold();
     disconnect();
@@ -159,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_holder_that_came_back_to_another_grant_loses_the_lock)
     BOOST_TEST(only<lost>().attempt == id);
 }
 
-BOOST_AUTO_TEST_CASE(a_holder_that_the_server_refuses_asks_again_until_the_lease_has_ended)
+BOOST_AUTO_TEST_CASE(a_refused_holder_retries_until_its_lease_expires)
 {
     const attempt_id id = hold();
     disconnect();
@@ -174,7 +175,7 @@ BOOST_AUTO_TEST_CASE(a_holder_that_the_server_refuses_asks_again_until_the_lease
 
 // --- the end ------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(who_wakes_up_late_does_not_renew_what_is_lost)
+BOOST_AUTO_TEST_CASE(a_late_tick_does_not_renew_an_expired_lease)
 {
     const attempt_id id = hold();
     pass(16s);
@@ -182,7 +183,7 @@ BOOST_AUTO_TEST_CASE(who_wakes_up_late_does_not_renew_what_is_lost)
     BOOST_TEST(sent() == "release");
 }
 
-BOOST_AUTO_TEST_CASE(a_release_that_comes_too_late)
+BOOST_AUTO_TEST_CASE(a_release_after_the_end_of_the_lease_is_lost)
 {
     const attempt_id id = hold();
     now += 16s;
@@ -195,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_comes_too_late)
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_given_back_is_not_lost)
+BOOST_AUTO_TEST_CASE(a_lease_that_expires_during_its_release_is_not_reported_as_lost)
 {
     const attempt_id id = hold();
     release(id);
@@ -203,7 +204,7 @@ BOOST_AUTO_TEST_CASE(what_is_given_back_is_not_lost)
     BOOST_TEST(events.empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_fence_that_was_seen_is_not_accepted_again)
+BOOST_AUTO_TEST_CASE(a_token_is_not_accepted_twice)
 {
     release(hold());
     answer(say(status::released));

@@ -18,8 +18,8 @@ namespace {
 
 using redis::detail::attempt_failure;
 using redis::detail::attempt_id;
+using redis::detail::commit_request;
 using redis::detail::failed;
-using redis::detail::farewell;
 using redis::detail::field_map;
 using redis::detail::granted;
 using redis::detail::release_result;
@@ -45,19 +45,19 @@ public:
     }
 
     /// The answer to a fetch of the state.
-    [[nodiscard]] static standing with(standing told, const std::string& state)
+    [[nodiscard]] static script_answer with(script_answer told, const std::string& state)
     {
         told.extra = state;
         return told;
     }
 
     /// Ends a critical section with a commit, and waits on a condition.
-    attempt_id sleep_and_say(attempt_id holder, bool signals, bool writes)
+    attempt_id sleep_and_say(attempt_id holder, bool notifications, bool writes)
     {
-        farewell words;
+        commit_request words;
         words.condition = "c";
-        if (signals)
-            words.signals = {{"c", true}};
+        if (notifications)
+            words.notifications = {{"c", true}};
         if (writes)
             words.fields = {{"n", "1"}};
         const attempt_id result = machine.release(now, holder, std::move(words));
@@ -75,7 +75,7 @@ public:
 
 BOOST_AUTO_TEST_SUITE(redis_protocol_client_monitors)
 
-BOOST_AUTO_TEST_CASE(the_answer_that_grants_carries_the_state)
+BOOST_AUTO_TEST_CASE(the_answer_that_grants_contains_the_state)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_state_may_be_empty)
     BOOST_TEST(client.only<granted>().state.empty());
 }
 
-BOOST_AUTO_TEST_CASE(after_a_message_the_state_is_asked_for)
+BOOST_AUTO_TEST_CASE(a_message_without_the_state_is_followed_by_a_fetch)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(after_a_message_the_state_is_asked_for)
     BOOST_TEST(client.commands[0].keys.size() == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(a_message_with_the_state_needs_no_question)
+BOOST_AUTO_TEST_CASE(a_message_with_the_state_needs_no_fetch)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_message_with_the_state_needs_no_question)
     const auto got = client.only<granted>();
     BOOST_TEST(got.attempt == id);
     BOOST_TEST((got.state == field_map{{"n", "12"}}));
-    BOOST_TEST((got.heard == client.now));
+    BOOST_TEST((got.received_at == client.now));
     BOOST_TEST(client.sent() == "");
     BOOST_TEST(client.machine.counters().granted_by_message == 1U);
     // The grant is a claim, and is renewed like one.
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_message_with_the_state_needs_no_question)
     BOOST_TEST(client.sent() == "renew");
 }
 
-BOOST_AUTO_TEST_CASE(a_state_that_comes_too_late_is_asked_for)
+BOOST_AUTO_TEST_CASE(a_state_in_a_late_message_is_fetched_again)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_comes_too_late_is_asked_for)
     BOOST_TEST((client.only<granted>().state == field_map{{"n", "4"}}));
 }
 
-BOOST_AUTO_TEST_CASE(a_message_with_a_state_that_can_not_be_read_is_none)
+BOOST_AUTO_TEST_CASE(a_message_with_an_unreadable_state_is_ignored)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_message_with_a_state_that_can_not_be_read_is_none)
     BOOST_TEST(client.machine.counters().malformed == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(a_message_that_is_faster_than_the_answer_waits_for_it)
+BOOST_AUTO_TEST_CASE(a_message_with_a_state_before_the_answer_waits_for_it)
 {
     for (const bool carries : {false, true})
     {
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_is_too_old_is_confirmed_with_the_state)
     BOOST_TEST((client.only<granted>().state == field_map{{"n", "4"}}));
 }
 
-BOOST_AUTO_TEST_CASE(who_asks_too_late_enters_the_queue_again)
+BOOST_AUTO_TEST_CASE(an_attempt_whose_grant_expired_before_the_fetch_queues_again)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_a_failure)
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(the_state_is_asked_for_over_the_next_connection)
+BOOST_AUTO_TEST_CASE(the_state_is_fetched_over_the_next_connection)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(the_state_is_asked_for_over_the_next_connection)
     BOOST_TEST((client.only<granted>().state == field_map{{"n", "3"}}));
 }
 
-BOOST_AUTO_TEST_CASE(who_gives_up_while_the_state_is_read_gives_the_lock_back)
+BOOST_AUTO_TEST_CASE(cancelling_during_a_fetch_releases_the_lock)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(who_gives_up_while_the_state_is_read_gives_the_lock_back)
     BOOST_TEST(client.sent() == "cancel");
 }
 
-BOOST_AUTO_TEST_CASE(a_state_that_can_not_be_read_is_an_error)
+BOOST_AUTO_TEST_CASE(an_unreadable_state_is_an_error)
 {
     monitor_client client;
     const attempt_id id = client.want();
@@ -270,28 +270,28 @@ BOOST_AUTO_TEST_CASE(a_state_that_can_not_be_read_is_an_error)
     BOOST_TEST(client.sent() == "fetch");
 }
 
-BOOST_AUTO_TEST_CASE(who_sleeps_is_told_the_state_when_it_wakes)
+BOOST_AUTO_TEST_CASE(a_grant_after_a_wait_contains_the_state)
 {
     monitor_client client;
-    const attempt_id sleeper = client.sleep_and_say(client.hold(), true, true);
-    BOOST_TEST(client.sent() == "leave");
+    const attempt_id follower = client.sleep_and_say(client.hold(), true, true);
+    BOOST_TEST(client.sent() == "commit");
     BOOST_TEST(client.commands[0].keys.back() == "state");
     auto asleep = client.say(driven_client::status::released);
     asleep.extra = "77";
     client.answer(asleep);
     client.only<released>();
-    client.receive(client.grant(sleeper, second_fence, 4s) + " =1:n1:9");
+    client.receive(client.grant(follower, second_fence, 4s) + " =1:n1:9");
     BOOST_TEST(client.sent() == "");
     const auto got = client.only<granted>();
-    BOOST_TEST(got.attempt == sleeper);
+    BOOST_TEST(got.attempt == follower);
     BOOST_TEST((got.state == field_map{{"n", "9"}}));
 }
 
-BOOST_AUTO_TEST_CASE(whoever_hands_the_lock_on_names_the_state)
+BOOST_AUTO_TEST_CASE(every_releasing_script_declares_the_state_key)
 {
     monitor_client client;
     client.sleep_and_say(client.hold(), true, false);
-    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.sent() == "commit");
     BOOST_TEST(client.commands[0].keys.size() == 2U);
     BOOST_TEST(client.commands[0].keys.back() == "state");
 
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(whoever_hands_the_lock_on_names_the_state)
     BOOST_TEST(other.commands[0].keys.back() == "state");
 }
 
-BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_has_written_nothing)
+BOOST_AUTO_TEST_CASE(a_lost_commit_has_written_nothing)
 {
     monitor_client client;
     client.sleep_and_say(client.hold(), true, true);
@@ -310,12 +310,12 @@ BOOST_AUTO_TEST_CASE(who_has_lost_the_lock_has_written_nothing)
     BOOST_TEST((client.failure() == attempt_failure::lost));
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_has_forgotten_can_not_tell_whether_anything_was_written)
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_commit_is_unknown_to_a_server_that_has_forgotten_it)
 {
-    for (const bool signals : {false, true})
+    for (const bool notifications : {false, true})
     {
         monitor_client client;
-        client.sleep_and_say(client.hold(), signals, !signals);
+        client.sleep_and_say(client.hold(), notifications, !notifications);
         client.answer(client.say(driven_client::status::unknown));
         BOOST_TEST((client.failure() == attempt_failure::unknown));
     }
@@ -325,13 +325,13 @@ BOOST_AUTO_TEST_CASE(a_server_that_has_forgotten_can_not_tell_whether_anything_w
     BOOST_TEST((quiet.failure() == attempt_failure::lost));
 }
 
-BOOST_AUTO_TEST_CASE(another_server_can_not_tell_whether_anything_was_written)
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_commit_is_unknown_to_another_server)
 {
     monitor_client client;
     client.sleep_and_say(client.hold(), true, true);
     client.disconnect();
     client.connect(2, "other");
-    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.sent() == "commit");
     client.answer(client.say(driven_client::status::lost));
     BOOST_TEST((std::get<released>(client.events.at(0)).result == release_result::unknown));
     BOOST_TEST((client.failure() == attempt_failure::unknown));

@@ -18,7 +18,7 @@
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
-using status = standing::status;
+using status = script_answer::status_code;
 
 namespace {
 
@@ -37,7 +37,7 @@ BOOST_FIXTURE_TEST_SUITE(protocol_client_queue, connected_client)
 
 // Only the first waiter sends nudges, so they show which attempt it is.
 
-BOOST_AUTO_TEST_CASE(who_was_cancelled_has_no_place)
+BOOST_AUTO_TEST_CASE(a_cancelled_attempt_is_not_queued)
 {
     const attempt_id first = wait(5, 3s);
     const attempt_id second = wait(6, 3s);
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(who_was_cancelled_has_no_place)
     BOOST_TEST(commands[0].arguments[1] == id(second));
 }
 
-BOOST_AUTO_TEST_CASE(nor_has_a_holder)
+BOOST_AUTO_TEST_CASE(a_holder_is_not_queued)
 {
     const attempt_id first = wait(5, 3s);
     const attempt_id second = wait(6, 3s);
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(nor_has_a_holder)
     BOOST_TEST(commands[0].arguments[1] == id(second));
 }
 
-BOOST_AUTO_TEST_CASE(nor_has_who_confirms_a_grant)
+BOOST_AUTO_TEST_CASE(an_attempt_that_confirms_its_grant_is_not_queued)
 {
     const attempt_id first = wait(5, 3s);
     const attempt_id second = wait(6, 3s);
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(nor_has_who_confirms_a_grant)
     BOOST_TEST(commands[1].arguments[1] == id(second));
 }
 
-BOOST_AUTO_TEST_CASE(a_waiter_has_one_place_when_it_came_back)
+BOOST_AUTO_TEST_CASE(a_waiter_is_queued_once_after_a_reconnect)
 {
     wait(5);
     const attempt_id second = wait(6);
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_has_one_place_when_it_came_back)
     BOOST_TEST(commands[0].arguments[1] == id(second));
 }
 
-BOOST_AUTO_TEST_CASE(a_waiter_has_one_place_when_it_entered_again)
+BOOST_AUTO_TEST_CASE(a_waiter_is_queued_once_after_it_entered_again)
 {
     wait(5);
     const attempt_id second = wait(6);
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_has_one_place_when_it_entered_again)
 
 // --- nudges -------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(where_nobody_waits_nobody_asks)
+BOOST_AUTO_TEST_CASE(no_nudge_is_sent_without_waiters)
 {
     const attempt_id id = wait(5, 3s);
     receive(grant(id, fence, 15s));
@@ -111,14 +111,14 @@ BOOST_AUTO_TEST_CASE(there_is_one_nudge_at_a_time)
     want();
     for (const std::int64_t ticket : {5, 6})
     {
-        standing told = queued(ticket, 15s);
+        script_answer told = queued(ticket, 15s);
         told.more = true;
         answer(told);
     }
     BOOST_TEST(sent() == "nudge");
 }
 
-BOOST_AUTO_TEST_CASE(a_nudge_without_an_answer_is_not_waited_for)
+BOOST_AUTO_TEST_CASE(a_reconnect_replaces_an_unanswered_nudge)
 {
     wait(5, 3s);
     pass(3100ms);
@@ -130,14 +130,14 @@ BOOST_AUTO_TEST_CASE(a_nudge_without_an_answer_is_not_waited_for)
     BOOST_TEST(sent() == "nudge");
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_further_behind_asks_later)
+BOOST_AUTO_TEST_CASE(nudges_are_later_further_back_in_the_queue)
 {
     for (const auto& [position, later] : {std::pair("60", 60ms), {"9999", 64ms}})
     {
         driven_client other;
         other.connect();
         other.want();
-        standing told = other.queued(5, 3s);
+        script_answer told = other.queued(5, 3s);
         told.extra = position;
         other.answer(told);
         other.pass(3s + later);
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(who_waits_further_behind_asks_later)
 }
 
 // Clients that wait for the same lock must not all ask at the same moment.
-BOOST_AUTO_TEST_CASE(nudges_are_spread)
+BOOST_AUTO_TEST_CASE(nudges_of_different_clients_are_spread)
 {
     wait(5, 3s);
     std::set<std::int64_t> delays;
@@ -163,11 +163,11 @@ BOOST_AUTO_TEST_CASE(nudges_are_spread)
     BOOST_TEST(*delays.rbegin() < 3'021'000);
 }
 
-BOOST_AUTO_TEST_CASE(an_owner_of_another_client_is_none_of_ours)
+BOOST_AUTO_TEST_CASE(a_holder_of_another_client_is_ignored)
 {
     const attempt_id one = wait(5, 3s);
     pass(3100ms);
-    standing told = queued(5, 4s);
+    script_answer told = queued(5, 4s);
     told.fence = fence;
     told.extra = "abd#1." + std::to_string(one);
     answer(told);
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(an_owner_of_another_client_is_none_of_ours)
     BOOST_TEST(machine.phase_name(one) == "queued");
 }
 
-BOOST_AUTO_TEST_CASE(a_waiter_whose_queue_is_gone_asks_until_it_is_answered)
+BOOST_AUTO_TEST_CASE(a_waiter_of_a_forgotten_queue_repeats_its_request)
 {
     wait(5, 3s);
     pass(3100ms);
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_whose_queue_is_gone_asks_until_it_is_answered)
     BOOST_TEST(sent() == "nudge resync");
 }
 
-BOOST_AUTO_TEST_CASE(a_nudge_that_finds_keys_that_are_not_ours_ends_all_waits)
+BOOST_AUTO_TEST_CASE(a_nudge_that_finds_foreign_keys_ends_all_waits)
 {
     wait(5, 3s);
     wait(6, 3s);
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(waiters_of_a_damaged_lock_fail_and_the_key_is_reported_once
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(and_with_the_last_of_them_a_closed_lock_is_forgotten)
+BOOST_AUTO_TEST_CASE(a_closed_lock_is_forgotten_with_its_last_failed_waiter)
 {
     wait(5, 3s);
     wait(6, 3s);
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(and_with_the_last_of_them_a_closed_lock_is_forgotten)
 
 // --- grants -------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_grant_that_was_over_is_not_asked_about_again)
+BOOST_AUTO_TEST_CASE(an_expired_grant_is_not_confirmed_again)
 {
     const attempt_id id = wait(5, 60s);
     receive(grant(id, fence, 0s));
@@ -301,7 +301,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_names_each_id_once)
     BOOST_TEST(commands[0].arguments[1] == "abc#1.1");
 }
 
-BOOST_AUTO_TEST_CASE(who_was_cancelled_is_granted_nothing_while_the_server_refuses_to_hear_of_it)
+BOOST_AUTO_TEST_CASE(a_cancelled_attempt_enters_no_grant_while_the_cancellation_is_refused)
 {
     const attempt_id id = wait(5);
     cancel(id);
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_the_server_refuses_fails)
     BOOST_TEST((over.reason == attempt_failure::refused));
 }
 
-BOOST_AUTO_TEST_CASE(of_whom_nothing_was_ever_sent_the_server_knows_nothing)
+BOOST_AUTO_TEST_CASE(an_unsent_attempt_needs_no_resync)
 {
     disconnect();
     want();

@@ -15,7 +15,7 @@
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
-using status = standing::status;
+using status = script_answer::status_code;
 
 namespace {
 
@@ -32,7 +32,7 @@ BOOST_FIXTURE_TEST_SUITE(protocol_client_reconnect, connected_client)
 
 // --- nudges -------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_waiter_asks_when_the_lease_of_the_owner_has_ended)
+BOOST_AUTO_TEST_CASE(a_waiter_sends_a_nudge_when_the_lease_of_the_holder_has_ended)
 {
     wait(5, 3s);
     wait(6, 3s);
@@ -59,12 +59,12 @@ BOOST_AUTO_TEST_CASE(a_nudge_finds_a_grant_whose_message_was_lost)
     BOOST_TEST(only<granted>().attempt == first);
 }
 
-BOOST_AUTO_TEST_CASE(a_nudge_tells_of_a_grant_to_another_attempt_of_the_client)
+BOOST_AUTO_TEST_CASE(a_nudge_reports_a_grant_to_another_attempt_of_the_client)
 {
     wait(5, 3s);
     const attempt_id second = wait(6, 3s);
     pass(3100ms);
-    standing told = queued(5, 4s);
+    script_answer told = queued(5, 4s);
     told.fence = fence;
     told.extra = id(second);
     answer(told);
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_nudge_tells_of_a_grant_to_another_attempt_of_the_client)
 }
 
 // One script takes over a hundred: those of the next one must not be in front of them.
-BOOST_AUTO_TEST_CASE(waiters_are_taken_over_in_the_order_of_the_queue)
+BOOST_AUTO_TEST_CASE(waiters_resync_in_the_order_of_the_queue)
 {
     const attempt_id holder = hold();
     for (std::int64_t i = 0; i < 150; ++i)
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(waiters_are_taken_over_in_the_order_of_the_queue)
     BOOST_TEST(commands[1].arguments[2] == id(holder + 150 - 99));
 }
 
-BOOST_AUTO_TEST_CASE(waiters_whose_queue_is_gone_enter_it_again)
+BOOST_AUTO_TEST_CASE(waiters_of_a_forgotten_queue_enter_it_again)
 {
     wait(5, 3s);
     wait(6, 3s);
@@ -103,11 +103,11 @@ BOOST_AUTO_TEST_CASE(waiters_whose_queue_is_gone_enter_it_again)
 BOOST_AUTO_TEST_CASE(a_script_that_stopped_halfway_is_followed_by_a_nudge)
 {
     want();
-    standing told = queued(5, 15s);
+    script_answer told = queued(5, 15s);
     told.more = true;
     answer(told);
     BOOST_TEST(sent() == "nudge");
-    standing again = queued(5, 15s);
+    script_answer again = queued(5, 15s);
     again.more = true;
     answer(again);
     BOOST_TEST(sent() == "nudge");
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_nudge_that_was_refused_is_sent_again)
 
 // --- batches ------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(renewals_go_together_by_the_hundred)
+BOOST_AUTO_TEST_CASE(renewals_are_sent_by_the_hundred)
 {
     std::vector<lock_id> locks;
     for (int i = 0; i < 250; ++i)
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(renewals_go_together_by_the_hundred)
     BOOST_TEST(commands[2].keys.size() == 50U);
 }
 
-BOOST_AUTO_TEST_CASE(so_do_those_who_come_back)
+BOOST_AUTO_TEST_CASE(resyncs_are_sent_by_the_hundred)
 {
     for (int i = 0; i < 120; ++i)
         wait(i + 1, 60s);
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_refused_batch_is_divided_so_that_one_lock_does_not_end_th
     BOOST_TEST(commands[0].keys.size() == 1U);
     BOOST_TEST(commands[1].keys.size() == 1U);
     answer(own(fence, 15s));
-    BOOST_TEST(only<extended>().attempt == one);
+    BOOST_TEST(only<lease_renewed>().attempt == one);
     refuse("NOPERM no permission");
     pass(14s);
     BOOST_TEST(only<lost>().attempt == two);
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(a_lock_that_is_unlocked_while_its_batch_is_refused_is_relea
     BOOST_TEST(sent() == "renew release");
 }
 
-BOOST_AUTO_TEST_CASE(waiters_whose_batch_is_refused_come_back_singly_in_their_order)
+BOOST_AUTO_TEST_CASE(waiters_of_a_refused_batch_resync_singly_in_their_order)
 {
     wait(7);
     wait(5);
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(waiters_whose_batch_is_refused_come_back_singly_in_their_or
 
 // --- connections --------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_place)
+BOOST_AUTO_TEST_CASE(a_waiter_that_enters_again_states_its_ticket)
 {
     const attempt_id one = wait(5);
     disconnect();
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_place)
     BOOST_TEST(only<granted>().attempt == one);
 }
 
-BOOST_AUTO_TEST_CASE(all_ids_are_told_by_which_the_server_may_know_it)
+BOOST_AUTO_TEST_CASE(a_resync_states_all_ids_by_which_the_server_may_know_an_attempt)
 {
     wait(5);
     disconnect();
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(all_ids_are_told_by_which_the_server_may_know_it)
     BOOST_TEST(commands[0].arguments[1] == "abc#3.1");
 }
 
-BOOST_AUTO_TEST_CASE(who_is_gone_enters_again_with_its_ticket)
+BOOST_AUTO_TEST_CASE(a_forgotten_attempt_enters_again_with_its_ticket)
 {
     wait(5);
     disconnect();
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(who_is_gone_enters_again_with_its_ticket)
     BOOST_TEST(commands[0].arguments[2] == "5");
 }
 
-BOOST_AUTO_TEST_CASE(an_acquire_without_an_answer_is_looked_for)
+BOOST_AUTO_TEST_CASE(an_unanswered_acquire_is_resynced)
 {
     const attempt_id one = want();
     disconnect();
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(an_acquire_without_an_answer_is_looked_for)
     BOOST_TEST(only<granted>().attempt == one);
 }
 
-BOOST_AUTO_TEST_CASE(a_holder_goes_on_while_its_lease_lasts)
+BOOST_AUTO_TEST_CASE(a_disconnected_holder_keeps_the_lock_while_its_lease_lasts)
 {
     const attempt_id one = hold();
     disconnect();
@@ -259,12 +259,12 @@ BOOST_AUTO_TEST_CASE(a_holder_goes_on_while_its_lease_lasts)
     connect(2);
     BOOST_TEST(commands[0].arguments[3] == std::to_string(fence));
     answer(own(fence, 15s));
-    BOOST_TEST(only<extended>().attempt == one);
+    BOOST_TEST(only<lease_renewed>().attempt == one);
     pass(14s);
     BOOST_TEST(machine.holds(one));
 }
 
-BOOST_AUTO_TEST_CASE(and_loses_it_when_the_lease_has_ended)
+BOOST_AUTO_TEST_CASE(a_disconnected_holder_loses_the_lock_when_its_lease_has_ended)
 {
     const attempt_id one = hold();
     disconnect();
@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(and_loses_it_when_the_lease_has_ended)
     BOOST_TEST(sent() == "release");
 }
 
-BOOST_AUTO_TEST_CASE(a_holder_whom_the_server_does_not_know_loses_the_lock)
+BOOST_AUTO_TEST_CASE(a_holder_unknown_to_the_server_loses_the_lock)
 {
     for (const status said : {status::lost, status::unknown})
     {
@@ -288,7 +288,7 @@ BOOST_AUTO_TEST_CASE(a_holder_whom_the_server_does_not_know_loses_the_lock)
     }
 }
 
-BOOST_AUTO_TEST_CASE(messages_of_the_former_connection_are_not_read)
+BOOST_AUTO_TEST_CASE(messages_of_the_former_connection_are_ignored)
 {
     const attempt_id one = wait(5);
     const std::string former = grant(one, fence, 4s);
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(messages_of_the_former_connection_are_not_read)
     BOOST_TEST(events.empty());
 }
 
-BOOST_AUTO_TEST_CASE(answers_of_the_former_connection_are_not_read)
+BOOST_AUTO_TEST_CASE(answers_of_the_former_connection_are_ignored)
 {
     const attempt_id one = want();
     const std::uint64_t number = commands[0].number;
@@ -324,7 +324,7 @@ BOOST_AUTO_TEST_CASE(a_release_is_repeated)
     BOOST_TEST((only<released>().result == release_result::released));
 }
 
-BOOST_AUTO_TEST_CASE(what_another_server_says_of_a_release_is_not_the_whole_truth)
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_release_is_unknown_to_another_server)
 {
     const attempt_id one = hold();
     release(one);
@@ -353,7 +353,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_is_repeated_with_all_ids)
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(what_begins_without_a_connection_is_sent_when_there_is_one)
+BOOST_AUTO_TEST_CASE(commands_wait_for_a_connection)
 {
     disconnect();
     const attempt_id one = want();
@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(what_begins_without_a_connection_is_sent_when_there_is_one)
     BOOST_TEST(only<granted>().attempt == one);
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_sent_into_a_connection_that_is_gone)
+BOOST_AUTO_TEST_CASE(nothing_is_sent_without_a_connection)
 {
     wait(5, 3s);
     hold();
@@ -375,7 +375,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_sent_into_a_connection_that_is_gone)
     BOOST_TEST(sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_resync_that_was_refused_for_the_moment_is_sent_again)
+BOOST_AUTO_TEST_CASE(a_transiently_refused_resync_is_retried)
 {
     wait(5);
     disconnect();
@@ -394,7 +394,7 @@ BOOST_AUTO_TEST_CASE(only_calls_that_were_sent_once_are_forgotten)
     const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
     const auto add = [&]
     {
-        machine.call(now, pool, inquiry::add, 1);
+        machine.call(now, pool, call_kind::add, 1);
         pass(0us);
     };
     add();
@@ -416,17 +416,17 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_call_that_is_refused_is_unknown)
     lease_options options;
     options.pool.emplace(pool_shape{3, 3});
     const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
-    machine.call(now, pool, inquiry::add, 1);
-    machine.call(now, pool, inquiry::read, 0);
+    machine.call(now, pool, call_kind::add, 1);
+    machine.call(now, pool, call_kind::read, 0);
     pass(0us);
     disconnect();
     connect(2);
-    machine.call(now, pool, inquiry::add, 1);
+    machine.call(now, pool, call_kind::add, 1);
     pass(0us);
     for (const auto expected : {status::unknown, status::cancelled, status::cancelled})
     {
         refuse("NOPERM");
-        BOOST_CHECK(only<called>().said == expected);
+        BOOST_CHECK(only<called>().status == expected);
     }
 }
 
@@ -435,7 +435,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_take_that_is_refused_is_unknown)
     lease_options options;
     options.pool.emplace(pool_shape{3, 0});
     const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
-    demand what;
+    lock_request what;
     what.takes = true;
     for (const bool is_repeated : {true, false})
     {

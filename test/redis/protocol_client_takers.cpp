@@ -16,7 +16,7 @@
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
-using status = standing::status;
+using status = script_answer::status_code;
 
 namespace {
 
@@ -39,7 +39,7 @@ struct taking_client : driven_client
 
     attempt_id take()
     {
-        demand what;
+        lock_request what;
         what.units = 2;
         what.takes = true;
         const attempt_id id = machine.begin(now, lock, what);
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(another_capacity_ends_an_attempt_with_both_numbers)
 {
     machine.lock(now, lock);
     pass(0us);
-    standing told = say(status::mismatch);
+    script_answer told = say(status::mismatch);
     told.extra = "5";
     answer(told);
     const auto event = only<failed>();
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_refused_capacity_is_not_an_accepted_one)
     BOOST_TEST(commands[0].arguments.back() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_waiter_for_more_than_the_capacity_fails_when_it_is_told)
+BOOST_AUTO_TEST_CASE(a_waiter_for_more_than_the_capacity_fails_on_the_message)
 {
     const attempt_id id = wait(7);
     receive("impossible " + this->id(id) + " 0 " + std::to_string(server_now()));
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_for_more_than_the_capacity_fails_when_it_is_told)
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_message_that_more_is_wanted_than_can_be_may_overtake_the_answer)
+BOOST_AUTO_TEST_CASE(the_message_about_an_impossible_request_may_overtake_the_answer)
 {
     const attempt_id id = want();
     receive("impossible " + this->id(id) + " 0 " + std::to_string(server_now()));
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_message_that_more_is_wanted_than_can_be_may_overtake_the_
 
 BOOST_AUTO_TEST_CASE(setting_the_capacity_is_repeated_under_one_name)
 {
-    machine.call(now, lock, inquiry::resize, 5);
+    machine.call(now, lock, call_kind::resize, 5);
     pass(0us);
     const auto sent = commands.at(0).arguments;
     BOOST_TEST(sent[1] == "resize");
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(setting_the_capacity_is_repeated_under_one_name)
     connect(2);
     BOOST_TEST(commands.at(0).arguments == sent, boost::test_tools::per_element());
     answer(say(status::ok));
-    BOOST_TEST((only<called>().said == status::ok));
+    BOOST_TEST((only<called>().status == status::ok));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

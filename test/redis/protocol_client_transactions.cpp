@@ -32,11 +32,11 @@ BOOST_AUTO_TEST_SUITE(redis_protocol_client_transactions)
 
 // --- one command --------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(it_takes_one_command)
+BOOST_AUTO_TEST_CASE(a_transaction_takes_one_command)
 {
     transacting_client client;
     proposal what = one_more();
-    what.signals = {{"c", true}, {"d", false}};
+    what.notifications = {{"c", true}, {"d", false}};
     const attempt_id id = client.transact(what);
     BOOST_TEST(client.sent() == "transact");
     const auto& sent = client.commands[0];
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(it_takes_one_command)
     client.answer(client.done());
     const auto end = client.only<transacted>();
     BOOST_TEST(end.attempt == id);
-    BOOST_TEST(end.carried_out);
+    BOOST_TEST(end.executed);
     BOOST_TEST(client.machine.attempt_count() == 0U);
     BOOST_TEST(client.sent() == "");
     // The next attempt in the slot knows what the server remembers in it.
@@ -61,16 +61,16 @@ BOOST_AUTO_TEST_CASE(it_takes_one_command)
     BOOST_TEST(client.argument(client.seen) == std::to_string(client.first_fence));
 }
 
-BOOST_AUTO_TEST_CASE(a_requirement_that_does_not_hold_is_no_failure)
+BOOST_AUTO_TEST_CASE(an_unmet_requirement_is_not_a_failure)
 {
     transacting_client client;
     client.transact();
     client.answer(client.say(status::unmet));
-    BOOST_TEST(!client.only<transacted>().carried_out);
+    BOOST_TEST(!client.only<transacted>().executed);
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(who_wants_to_wait_says_so)
+BOOST_AUTO_TEST_CASE(a_transaction_that_waits_states_its_condition)
 {
     transacting_client client;
     proposal what = one_more();
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(who_wants_to_wait_says_so)
     BOOST_TEST(client.argument(client.condition) == "c");
 }
 
-BOOST_AUTO_TEST_CASE(who_gets_the_lock_does_it_by_itself)
+BOOST_AUTO_TEST_CASE(a_granted_client_executes_the_transaction_itself)
 {
     transacting_client client;
     const attempt_id id = client.transact();
@@ -91,20 +91,20 @@ BOOST_AUTO_TEST_CASE(who_gets_the_lock_does_it_by_itself)
     BOOST_TEST(client.sent() == "release");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_left_of_the_notifications_is_done_by_a_nudge)
+BOOST_AUTO_TEST_CASE(a_nudge_continues_incomplete_notifications)
 {
     transacting_client client;
     proposal what = one_more();
-    what.signals = {{"c", true}, {"d", false}};
+    what.notifications = {{"c", true}, {"d", false}};
     client.transact(what);
     auto told = client.done();
     told.more = true;
     client.answer(told);
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
     BOOST_TEST(client.sent() == "nudge");
 }
 
-BOOST_AUTO_TEST_CASE(keys_that_are_not_ours_are_a_failure)
+BOOST_AUTO_TEST_CASE(foreign_keys_fail_a_transaction)
 {
     transacting_client client;
     client.transact();
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(keys_that_are_not_ours_are_a_failure)
     BOOST_TEST((client.only<failed>().reason == attempt_failure::wrong_type));
 }
 
-BOOST_AUTO_TEST_CASE(it_is_older_rather_than_younger)
+BOOST_AUTO_TEST_CASE(the_time_of_a_transaction_is_a_low_estimate)
 {
     // The server's clock may be slower than that of the client.
     transacting_client client;
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(it_is_older_rather_than_younger)
 
 // --- lost answers -------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(without_an_answer_it_is_sent_again_under_the_same_name)
+BOOST_AUTO_TEST_CASE(an_unanswered_transaction_is_repeated_with_the_same_id)
 {
     transacting_client client;
     client.transact();
@@ -137,14 +137,14 @@ BOOST_AUTO_TEST_CASE(without_an_answer_it_is_sent_again_under_the_same_name)
         BOOST_TEST(client.argument(same) == first.at(same));
     BOOST_TEST(client.argument(client.tries) == "1");
     client.answer(client.done());
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
     // The repeated command may still arrive over the first connection, so the slot stays reserved, and the next attempt
     // uses another one.
     client.transact();
     BOOST_TEST(client.argument(client.slot) == "abc#0.1.1");
 }
 
-BOOST_AUTO_TEST_CASE(what_others_have_done_meanwhile_is_not_mistaken_for_it)
+BOOST_AUTO_TEST_CASE(results_of_others_are_not_mistaken_for_the_own)
 {
     transacting_client client;
     client.transact();
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(another_monitor_of_the_same_name_has_slots_of_its_own)
     BOOST_TEST(client.commands.at(1).arguments.at(client.slot) == "abc#0.2.0");
 }
 
-BOOST_AUTO_TEST_CASE(who_has_a_place_was_not_carried_out)
+BOOST_AUTO_TEST_CASE(a_queued_transaction_was_not_executed)
 {
     for (const bool owns : {false, true})
     {
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(who_has_a_place_was_not_carried_out)
     }
 }
 
-BOOST_AUTO_TEST_CASE(another_server_is_asked_and_does_nothing)
+BOOST_AUTO_TEST_CASE(another_server_does_not_execute_a_repeated_transaction)
 {
     transacting_client client;
     client.transact();
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(another_server_is_asked_and_does_nothing)
     BOOST_TEST(client.argument(client.since) == std::to_string(client.server_now()));
 }
 
-BOOST_AUTO_TEST_CASE(if_it_was_sent_once_only_the_answer_is_certain)
+BOOST_AUTO_TEST_CASE(the_answer_to_a_transaction_sent_once_is_certain)
 {
     transacting_client client;
     client.transact();
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(if_it_was_sent_once_only_the_answer_is_certain)
     client.only<granted>();
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_can_not_run_it_now_is_asked_later)
+BOOST_AUTO_TEST_CASE(a_transiently_refused_transaction_is_retried)
 {
     transacting_client client;
     client.transact();
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_can_not_run_it_now_is_asked_later)
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_refusal_says_nothing_of_what_was_sent_before)
+BOOST_AUTO_TEST_CASE(a_refusal_does_not_concern_earlier_copies)
 {
     transacting_client client;
     client.transact();
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_says_nothing_of_what_was_sent_before)
 
 // --- cancellation -------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(one_that_was_not_sent_can_be_given_up)
+BOOST_AUTO_TEST_CASE(an_unsent_transaction_can_be_cancelled)
 {
     transacting_client client;
     client.disconnect();
@@ -253,13 +253,13 @@ BOOST_AUTO_TEST_CASE(one_that_was_not_sent_can_be_given_up)
     BOOST_TEST(client.events.empty());
 }
 
-BOOST_AUTO_TEST_CASE(one_that_is_under_way_ends_as_the_answer_says)
+BOOST_AUTO_TEST_CASE(a_cancelled_transaction_in_flight_ends_with_its_answer)
 {
     transacting_client client;
     BOOST_TEST(!client.give_up(client.transact()));
     BOOST_TEST(client.events.empty());
     client.answer(client.done());
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
 
     BOOST_TEST(!client.give_up(client.transact()));
     client.answer(client.with(client.own(second_fence, 4s), "1:n1:1"));
@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_under_way_ends_as_the_answer_says)
     BOOST_TEST((client.only<failed>().reason == attempt_failure::cancelled));
 }
 
-BOOST_AUTO_TEST_CASE(nobody_waits_for_an_answer_that_can_not_come)
+BOOST_AUTO_TEST_CASE(a_cancelled_transaction_does_not_wait_for_an_impossible_answer)
 {
     // The cancellation and the break of the connection come in either order.
     for (const bool first : {false, true})
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_an_answer_that_can_not_come)
 
 // --- with the scripts ---------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_lost_answer_does_not_let_it_happen_twice)
+BOOST_AUTO_TEST_CASE(a_lost_answer_does_not_execute_it_twice)
 {
     lossy_world world;
     world.transact();
@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(a_lost_answer_does_not_let_it_happen_twice)
     const auto late = world.commands[0];
     world.reconnect();
     world.execute_all();
-    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.only<transacted>().executed);
     BOOST_TEST(world.number() == "1");
     // The same command has no effect when it arrives once more.
     world.commands.push_back(late);
@@ -316,18 +316,18 @@ BOOST_AUTO_TEST_CASE(a_lost_answer_does_not_let_it_happen_twice)
     BOOST_TEST(world.number() == "1");
     world.transact();
     world.execute_all();
-    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.only<transacted>().executed);
     BOOST_TEST(world.number() == "2");
 }
 
-BOOST_AUTO_TEST_CASE(a_lost_command_lets_it_happen_all_the_same)
+BOOST_AUTO_TEST_CASE(a_lost_command_is_executed_after_the_repetition)
 {
     lossy_world world;
     world.transact();
     const auto late = world.commands[0];
     world.reconnect();
     world.execute_all();
-    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.only<transacted>().executed);
     BOOST_TEST(world.number() == "1");
     world.commands.push_back(late);
     (void)world.execute();
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(a_lost_command_lets_it_happen_all_the_same)
     BOOST_TEST(world.number() == "1");
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_has_lost_its_memory_can_not_tell)
+BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_to_a_server_without_memory)
 {
     lossy_world world;
     world.transact();
@@ -347,18 +347,18 @@ BOOST_AUTO_TEST_CASE(a_server_that_has_lost_its_memory_can_not_tell)
     BOOST_TEST(world.store.key_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(another_server_that_knows_of_it_says_so)
+BOOST_AUTO_TEST_CASE(another_server_that_knows_the_execution_reports_it)
 {
     lossy_world world;
     world.transact();
     (void)world.execute();
     world.reconnect("other");
     world.execute_all();
-    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.only<transacted>().executed);
     BOOST_TEST(world.number() == "1");
 }
 
-BOOST_AUTO_TEST_CASE(after_a_lease_nobody_can_tell)
+BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_after_a_lease)
 {
     lossy_world world;
     world.transact();

@@ -58,15 +58,15 @@ BOOST_AUTO_TEST_SUITE(redis_protocol_client_transactions_waiting)
 
 // --- outcomes -----------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_message_says_what_became_of_it)
+BOOST_AUTO_TEST_CASE(a_message_reports_the_outcome)
 {
-    for (const bool carried_out : {true, false})
+    for (const bool executed : {true, false})
     {
         waiting_client client;
-        client.receive(client.told(carried_out ? "released" : "unmet"));
+        client.receive(client.told(executed ? "released" : "unmet"));
         const auto end = client.only<transacted>();
         BOOST_TEST(end.attempt == client.attempt());
-        BOOST_TEST(end.carried_out == carried_out);
+        BOOST_TEST(end.executed == executed);
         BOOST_TEST(client.machine.attempt_count() == 0U);
         BOOST_TEST(!client.machine.next_tick());
         BOOST_TEST(client.sent() == "");
@@ -80,18 +80,18 @@ BOOST_AUTO_TEST_CASE(a_message_says_what_became_of_it)
     }
 }
 
-BOOST_AUTO_TEST_CASE(the_message_may_be_faster_than_the_answer)
+BOOST_AUTO_TEST_CASE(the_message_may_overtake_the_answer)
 {
     transacting_client client;
     const attempt_id id = client.transact();
     client.receive(client.message("released", id));
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
     client.answer(client.queued(5, 4s));
     BOOST_TEST(client.events.empty());
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(an_old_message_is_not_about_one_that_was_sent_again)
+BOOST_AUTO_TEST_CASE(an_old_message_does_not_concern_a_repetition)
 {
     waiting_client client;
     const std::string old = client.told("unmet");
@@ -109,10 +109,10 @@ BOOST_AUTO_TEST_CASE(an_old_message_is_not_about_one_that_was_sent_again)
     client.receive(old);
     BOOST_TEST(client.events.empty());
     client.receive(client.told("unmet"));
-    BOOST_TEST(!client.only<transacted>().carried_out);
+    BOOST_TEST(!client.only<transacted>().executed);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_granted_the_lock_does_it_by_itself)
+BOOST_AUTO_TEST_CASE(a_client_that_is_granted_the_lock_executes_it_itself)
 {
     waiting_client client;
     client.receive("grant " + client.name(client.attempt()) + ' ' + std::to_string(done_fence) +
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(who_is_granted_the_lock_does_it_by_itself)
     BOOST_TEST(client.machine.holds(client.attempt()));
 }
 
-BOOST_AUTO_TEST_CASE(who_loses_a_grant_asks_for_the_lock_and_for_nothing_more)
+BOOST_AUTO_TEST_CASE(after_a_lost_grant_the_client_only_acquires_the_lock)
 {
     waiting_client client;
     client.receive("grant " + client.name(client.attempt()) + " 7 " +
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(who_loses_a_grant_asks_for_the_lock_and_for_nothing_more)
 
 // --- on a condition -----------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(who_sleeps_asks_once_in_a_lease)
+BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_one_nudge_per_lease)
 {
     transacting_client client;
     const attempt_id id = client.transact(one_more_on_condition());
@@ -167,10 +167,10 @@ BOOST_AUTO_TEST_CASE(who_sleeps_asks_once_in_a_lease)
     client.pass(2s);
     BOOST_TEST(client.sent() == "nudge");
     client.receive(client.message("released", id));
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
 }
 
-BOOST_AUTO_TEST_CASE(the_one_that_has_slept_longest_asks)
+BOOST_AUTO_TEST_CASE(the_longest_waiter_sends_the_nudge)
 {
     transacting_client client;
     client.transact(one_more_on_condition());
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(the_one_that_has_slept_longest_asks)
     BOOST_TEST(client.argument(1) == client.name(longest));
 }
 
-BOOST_AUTO_TEST_CASE(a_grant_may_be_faster_than_the_answer)
+BOOST_AUTO_TEST_CASE(a_grant_may_overtake_the_answer)
 {
     transacting_client client;
     const attempt_id id = client.transact(one_more_on_condition());
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_grant_may_be_faster_than_the_answer)
     BOOST_TEST(client.only<granted>().state.at("n") == "12");
 }
 
-BOOST_AUTO_TEST_CASE(one_that_sleeps_on_another_server_has_itself_woken)
+BOOST_AUTO_TEST_CASE(another_server_ends_the_wait_of_a_transaction)
 {
     // The new server may have missed the notification.
     transacting_client client;
@@ -208,13 +208,13 @@ BOOST_AUTO_TEST_CASE(one_that_sleeps_on_another_server_has_itself_woken)
     client.connect(3, "other");
     BOOST_TEST(client.sent() == "resync");
     client.answer(client.say(status::asleep, 0, 0s, 5));
-    BOOST_TEST(client.sent() == "wake");
+    BOOST_TEST(client.sent() == "requeue");
     client.answer(client.queued(9, 4s));
     client.receive(client.message("released", id));
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
 }
 
-BOOST_AUTO_TEST_CASE(those_that_sleep_without_having_been_told_so_do_not_ask_again_and_again)
+BOOST_AUTO_TEST_CASE(transactions_found_on_a_condition_do_not_send_nudges_repeatedly)
 {
     transacting_client client;
     client.transact(one_more_on_condition());
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(those_that_sleep_without_having_been_told_so_do_not_ask_aga
     BOOST_TEST(client.sent() == "nudge");
 }
 
-BOOST_AUTO_TEST_CASE(one_that_fell_asleep_on_another_server_sleeps_on)
+BOOST_AUTO_TEST_CASE(a_wait_that_began_on_this_server_continues)
 {
     waiting_client client(one_more_on_condition());
     client.disconnect();
@@ -243,17 +243,17 @@ BOOST_AUTO_TEST_CASE(one_that_fell_asleep_on_another_server_sleeps_on)
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(who_signals_can_set_it_free)
+BOOST_AUTO_TEST_CASE(a_notification_can_execute_it)
 {
     transacting_client client;
-    client.signal();
-    BOOST_TEST(client.sent() == "signal");
+    client.notify();
+    BOOST_TEST(client.sent() == "notify");
     BOOST_TEST(client.commands[0].keys.back() == "state");
 }
 
 // --- cancellation -------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(to_give_up_takes_an_answer)
+BOOST_AUTO_TEST_CASE(cancelling_a_waiting_transaction_needs_an_answer)
 {
     for (const bool in_time : {true, false})
     {
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(to_give_up_takes_an_answer)
         if (in_time)
             BOOST_TEST((client.only<failed>().reason == attempt_failure::cancelled));
         else
-            BOOST_TEST(client.only<transacted>().carried_out);
+            BOOST_TEST(client.only<transacted>().executed);
         BOOST_TEST(client.machine.attempt_count() == 0U);
         client.transact();
         BOOST_TEST(client.argument(client.slot) == "abc#0.1.0");
@@ -279,18 +279,18 @@ BOOST_AUTO_TEST_CASE(to_give_up_takes_an_answer)
     }
 }
 
-BOOST_AUTO_TEST_CASE(the_message_may_be_faster_than_the_cancellation)
+BOOST_AUTO_TEST_CASE(the_message_may_overtake_the_cancellation)
 {
     waiting_client client;
     client.give_up(client.attempt());
     client.receive(client.told("released"));
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
     client.answer(client.done(done_fence));
     BOOST_TEST(client.events.empty());
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(one_that_is_given_up_under_way_is_cancelled_if_it_waits)
+BOOST_AUTO_TEST_CASE(a_transaction_cancelled_in_flight_is_cancelled_if_it_waits)
 {
     for (const bool sleeps : {false, true})
     {
@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_given_up_under_way_is_cancelled_if_it_waits)
     }
 }
 
-BOOST_AUTO_TEST_CASE(nobody_waits_for_an_answer_that_can_not_come)
+BOOST_AUTO_TEST_CASE(a_cancelled_transaction_does_not_wait_for_an_impossible_answer)
 {
     // The cancellation comes before or after the connection breaks or becomes unusable.
     for (const int order : {0, 1, 2})
@@ -338,7 +338,7 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_an_answer_that_can_not_come)
     }
 }
 
-BOOST_AUTO_TEST_CASE(who_has_given_up_is_not_asked_for)
+BOOST_AUTO_TEST_CASE(a_cancelled_transaction_is_not_resynced)
 {
     waiting_client client;
     const attempt_id next = client.transact();
@@ -357,7 +357,7 @@ BOOST_AUTO_TEST_CASE(who_has_given_up_is_not_asked_for)
 
 // --- another connection -------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(over_another_connection_it_waits_on)
+BOOST_AUTO_TEST_CASE(it_continues_to_wait_over_the_next_connection)
 {
     for (const bool sleeps : {false, true})
     {
@@ -370,11 +370,11 @@ BOOST_AUTO_TEST_CASE(over_another_connection_it_waits_on)
         BOOST_TEST(client.sent() == "");
         // A message over the new connection ends the transaction.
         client.receive(client.told("released"));
-        BOOST_TEST(client.only<transacted>().carried_out);
+        BOOST_TEST(client.only<transacted>().executed);
     }
 }
 
-BOOST_AUTO_TEST_CASE(if_it_is_not_there_any_more_the_slot_tells_why)
+BOOST_AUTO_TEST_CASE(the_slot_shows_the_outcome_of_a_forgotten_transaction)
 {
     for (const char* run : {"run", "other"})
     {
@@ -396,11 +396,11 @@ BOOST_AUTO_TEST_CASE(if_it_is_not_there_any_more_the_slot_tells_why)
         BOOST_TEST(client.argument(client.hint) == "5");
         BOOST_TEST(client.argument(client.slot) == "abc#0.1.0");
         client.answer(client.done(done_fence));
-        BOOST_TEST(client.only<transacted>().carried_out);
+        BOOST_TEST(client.only<transacted>().executed);
     }
 }
 
-BOOST_AUTO_TEST_CASE(where_it_may_have_slept_it_has_no_place)
+BOOST_AUTO_TEST_CASE(a_transaction_that_waited_on_a_condition_states_no_ticket)
 {
     waiting_client client(one_more_on_condition());
     client.disconnect();
@@ -409,7 +409,7 @@ BOOST_AUTO_TEST_CASE(where_it_may_have_slept_it_has_no_place)
     BOOST_TEST(client.argument(client.hint) == "0");
 }
 
-BOOST_AUTO_TEST_CASE(a_grant_that_another_server_has_missed_is_none)
+BOOST_AUTO_TEST_CASE(a_grant_that_another_server_lacks_does_not_count)
 {
     for (const bool given_up : {false, true})
     {
@@ -425,7 +425,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_another_server_has_missed_is_none)
         if (given_up)
             BOOST_TEST(!client.give_up(client.attempt()));
         client.receive(client.told("released"));
-        BOOST_TEST(client.only<transacted>().carried_out);
+        BOOST_TEST(client.only<transacted>().executed);
     }
     waiting_client client;
     client.receive("grant " + client.name(client.attempt()) + " 7 " +
@@ -437,7 +437,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_another_server_has_missed_is_none)
     BOOST_TEST(client.sent() == "transact");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_heard_later_says_nothing_of_what_was_lost_before)
+BOOST_AUTO_TEST_CASE(later_answers_do_not_concern_a_lost_message)
 {
     waiting_client client;
     const std::int64_t heard = client.server_now();
@@ -456,7 +456,7 @@ BOOST_AUTO_TEST_CASE(what_is_heard_later_says_nothing_of_what_was_lost_before)
     BOOST_TEST(client.argument(client.since) == std::to_string(heard));
 }
 
-BOOST_AUTO_TEST_CASE(an_error_is_no_answer_to_what_may_have_been_done)
+BOOST_AUTO_TEST_CASE(an_error_leaves_the_outcome_unknown)
 {
     // The error answers the resync, the repeated command, or the cancellation.
     for (const int when : {0, 1, 2})
@@ -486,7 +486,7 @@ BOOST_AUTO_TEST_CASE(an_error_is_no_answer_to_what_may_have_been_done)
     }
 }
 
-BOOST_AUTO_TEST_CASE(an_error_in_the_middle_of_a_script_may_have_come_too_late)
+BOOST_AUTO_TEST_CASE(an_error_inside_the_script_leaves_the_outcome_unknown)
 {
     for (const bool in_the_middle : {false, true})
     {
@@ -502,7 +502,7 @@ BOOST_AUTO_TEST_CASE(an_error_in_the_middle_of_a_script_may_have_come_too_late)
     }
 }
 
-BOOST_AUTO_TEST_CASE(nobody_may_be_able_to_tell)
+BOOST_AUTO_TEST_CASE(the_outcome_may_be_unknown)
 {
     waiting_client client;
     client.disconnect();
@@ -527,10 +527,10 @@ BOOST_AUTO_TEST_CASE(a_lost_message_is_noticed_by_a_nudge)
     BOOST_TEST(client.argument(client.tries) == "1");
     BOOST_TEST(client.argument(client.since) == std::to_string(heard));
     client.answer(client.done(done_fence));
-    BOOST_TEST(client.only<transacted>().carried_out);
+    BOOST_TEST(client.only<transacted>().executed);
 }
 
-BOOST_AUTO_TEST_CASE(the_last_answer_says_how_long_it_has_waited_at_least)
+BOOST_AUTO_TEST_CASE(the_last_answer_shows_how_long_it_certainly_waited)
 {
     // The answer to a nudge counts, too.
     waiting_client client;
@@ -544,7 +544,7 @@ BOOST_AUTO_TEST_CASE(the_last_answer_says_how_long_it_has_waited_at_least)
     BOOST_TEST(client.argument(client.since) == std::to_string(heard));
 }
 
-BOOST_AUTO_TEST_CASE(nobody_can_tell_if_the_lock_is_something_else_by_then)
+BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_if_the_keys_are_foreign_by_then)
 {
     for (const bool is_refused : {false, true})
         for (const bool is_connected : {false, true})
@@ -570,7 +570,7 @@ BOOST_AUTO_TEST_CASE(nobody_can_tell_if_the_lock_is_something_else_by_then)
         }
 }
 
-BOOST_AUTO_TEST_CASE(nobody_can_tell_if_that_is_found_by_a_nudge)
+BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_if_a_nudge_finds_foreign_keys)
 {
     waiting_client client;
     client.pass(5s);
@@ -613,24 +613,24 @@ private:
     std::vector<std::string> keys_ = redis::detail::mutex_keys("t", "lock");
 };
 
-BOOST_AUTO_TEST_CASE(a_message_that_was_lost_with_its_connection_does_not_let_it_happen_twice)
+BOOST_AUTO_TEST_CASE(a_message_lost_with_its_connection_does_not_execute_it_twice)
 {
     busy_world world;
     world.set_free();
     world.pass(10s);
     world.reconnect();
     world.execute_all();
-    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.only<transacted>().executed);
     BOOST_TEST(world.number() == "1");
 }
 
-BOOST_AUTO_TEST_CASE(nor_does_a_cancellation_that_comes_too_late)
+BOOST_AUTO_TEST_CASE(a_late_cancellation_does_not_execute_it_twice)
 {
     busy_world world;
     world.set_free();
     world.give_up(1);
     world.execute_all();
-    BOOST_TEST(world.only<transacted>().carried_out);
+    BOOST_TEST(world.only<transacted>().executed);
     BOOST_TEST(world.number() == "1");
 }
 

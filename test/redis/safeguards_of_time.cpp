@@ -55,10 +55,10 @@ BOOST_AUTO_TEST_CASE(a_grant_is_a_claim_until_it_is_confirmed)
 }
 
 // The answer to an acquire is lost, because the client has crashed.
-BOOST_AUTO_TEST_CASE(so_is_one_in_an_answer)
+BOOST_AUTO_TEST_CASE(a_grant_in_an_answer_is_a_claim)
 {
-    const script_patch patch{"acquire", "  own(s, id, ARGV[7])",
-                             "  own(s, id, ARGV[7])\n"
+    const script_patch patch{"acquire", "  grant_to(s, id, ARGV[7])",
+                             "  grant_to(s, id, ARGV[7])\n"
                              "  s.deadline = format('%d', s.now + ARGV[4] * 1000)"};
     for (const bool without : {false, true})
     {
@@ -71,12 +71,13 @@ BOOST_AUTO_TEST_CASE(so_is_one_in_an_answer)
 
 // The server's clock was set forward, so the lease expired early. Two clients believe that they hold the lock, until
 // the first one receives the loss.
-BOOST_AUTO_TEST_CASE(who_loses_a_lock_is_told)
+BOOST_AUTO_TEST_CASE(a_lost_lock_is_reported_to_its_holder)
 {
-    const script_patch patch{"prologue",
-                             "  redis.pcall('PUBLISH', channel(owner), 'lost ' .. owner .. ' ' .. "
-                             "s.fence .. ' ' .. s.stamp .. (reason or ''))\n",
-                             ""};
+    const script_patch patch{
+        "prologue",
+        "  redis.pcall('PUBLISH', channel(holder), 'lost ' .. holder .. ' ' .. "
+        "s.fence .. ' ' .. s.stamp .. (reason or ''))\n",
+        ""};
     for (const bool without : {false, true})
     {
         script_scene scene(without ? std::vector{patch} : std::vector<script_patch>());
@@ -90,11 +91,11 @@ BOOST_AUTO_TEST_CASE(who_loses_a_lock_is_told)
 }
 
 // Holders need not lose their locks when the server restarts with an empty memory.
-BOOST_AUTO_TEST_CASE(a_holder_reclaims_what_nobody_was_granted_since)
+BOOST_AUTO_TEST_CASE(a_holder_reclaims_a_lock_that_was_not_granted_since)
 {
     const script_patch patch{
         "resync",
-        "if held and (s.fence - fence < 0 or s.fence == fence and (s.owner == '' or s.owner == "
+        "if held and (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == "
         "'?')) then",
         "if false then"};
     for (const bool without : {false, true})
@@ -109,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_holder_reclaims_what_nobody_was_granted_since)
 
 // The server has lost its memory, and its clock is behind. A session that knows a token gets a higher one. Without the
 // safeguard, its own client would reject the grant.
-BOOST_AUTO_TEST_CASE(a_client_brings_the_fence_that_it_has_seen)
+BOOST_AUTO_TEST_CASE(a_client_states_the_token_that_it_has_seen)
 {
     const script_patch patch{"prologue", "if seen + 0 > last then", "if false then"};
     for (const bool without : {false, true})
@@ -128,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_client_brings_the_fence_that_it_has_seen)
 BOOST_AUTO_TEST_CASE(an_acquire_can_be_repeated)
 {
     const script_patch patch{
-        "acquire", "elseif s.owner ~= id and not redis.call('ZSCORE', s.queue, id) then", "else"};
+        "acquire", "elseif s.holder ~= id and not redis.call('ZSCORE', s.queue, id) then", "else"};
     for (const bool without : {false, true})
     {
         script_scene scene(without ? std::vector{patch} : std::vector<script_patch>());
@@ -144,7 +145,7 @@ BOOST_AUTO_TEST_CASE(an_acquire_can_be_repeated)
 
 // A ticket from the future would put its waiter behind waiters that come later. The script therefore does not accept
 // such a ticket, which comes from a server with another clock.
-BOOST_AUTO_TEST_CASE(a_place_is_not_taken_from_the_future)
+BOOST_AUTO_TEST_CASE(a_ticket_from_the_future_is_not_accepted)
 {
     const script_patch patch{"common", "hint > 0 and hint <= last and hint or",
                              "hint > 0 and hint or"};

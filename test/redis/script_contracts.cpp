@@ -75,7 +75,7 @@ std::pair<std::size_t, std::size_t> count(std::string list)
 
 BOOST_AUTO_TEST_SUITE(redis_script_contracts)
 
-BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
+BOOST_AUTO_TEST_CASE(each_script_has_a_complete_head)
 {
     // All but seven are there for locks and for pools, and two more for operators; there are eight of directories, three
     // of gates, nine of job queues, and three for connections.
@@ -91,8 +91,8 @@ BOOST_AUTO_TEST_CASE(each_script_says_what_it_does)
             BOOST_TEST((head["flags"] == "none" || head["flags"] == "allow-oom"));
             // Only a new waiter needs memory, or a state that grows.
             const bool grows = name.ends_with("acquire") || name == "gate_wait" ||
-                               name == "leave" || name == "jobs_push" || name == "signal" ||
-                               name == "wake" || name == "transact" || name == "self_announce" ||
+                               name == "commit" || name == "jobs_push" || name == "notify" ||
+                               name == "requeue" || name == "transact" || name == "self_announce" ||
                                name == "pool_enlist" || name == "pool_draw";
             BOOST_TEST((head["flags"] == "none") == grows);
         }
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(scripts_contain_only_the_functions_that_they_call)
     }
 }
 
-BOOST_AUTO_TEST_CASE(the_self_test_looks_for_all_that_the_scripts_call)
+BOOST_AUTO_TEST_CASE(the_self_test_checks_every_command_of_the_scripts)
 {
     std::set<std::string> called;
     for (const std::string& name : script_names())
@@ -202,11 +202,11 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_take)
             sent[std::string(name_of(each.op, each.kind))] = each;
     };
     other.connect();
-    const auto sleeper = other.sleep(other.hold());
+    const auto follower = other.sleep(other.hold());
     note();
     other.answer(other.say(driven_client::status::released));
-    other.wake(sleeper);
-    other.signal();
+    other.end_wait(follower);
+    other.notify();
     note();
     redis::detail::lease_options options;
     options.state = "state";
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_take)
     contributor.contribute(contributor.hold());
     contributor.answer(contributor.say(driven_client::status::released));
     contributor.pass(std::chrono::milliseconds(5100));
-    sent["keep"] = contributor.commands.at(0);
+    sent["contributions"] = contributor.commands.at(0);
     BOOST_TEST(sent.size() == redis::detail::operation_count - 1);
     check_numbers(sent, 1);
 }
@@ -318,7 +318,7 @@ struct plain_list
     }
 };
 
-BOOST_AUTO_TEST_CASE(together_they_are_a_list)
+BOOST_AUTO_TEST_CASE(the_lists_of_arguments_are_complete)
 {
     run_seeds(100,
               [](std::uint64_t seed)

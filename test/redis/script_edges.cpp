@@ -32,7 +32,7 @@ namespace {
 using turnstile::test::gate_scene;
 using turnstile::test::redis_reply;
 using turnstile::test::redis_store;
-using status = turnstile::redis::detail::standing::status;
+using status = turnstile::redis::detail::script_answer::status_code;
 
 /// Values that no script writes; the first one stands for a field that was deleted.
 const std::vector<std::optional<std::string>> damages{std::nullopt,
@@ -153,7 +153,7 @@ void check_errors(script_scene& scene, const std::string& script, const words& k
                      });
 }
 
-/// Two monitors, each with a holder, a waiter, sleepers, a transaction that waits, and contributions.
+/// Two monitors, each with a holder, a waiter, waiters of conditions, a transaction that waits, and contributions.
 struct two_monitors : script_scene
 {
     two_monitors()
@@ -163,13 +163,13 @@ struct two_monitors : script_scene
             const std::string number = each;
             keys = {"lock" + number, "state" + number};
             store.run(words{"HSET", keys[1], "n", "1"});
-            for (const char* sleeper : {"d#1.2", "d#1.3"})
+            for (const char* waiter : {"d#1.2", "d#1.3"})
             {
                 acquire("d#1.1");
-                leave("d#1.1", fence(), sleeper);
+                commit("d#1.1", fence(), waiter);
             }
             acquire("a#1.1");
-            leave("a#1.1", fence(), "", {record(number), "bind", "c", "one"}, {"n", "=1"});
+            commit("a#1.1", fence(), "", {record(number), "contribute", "c", "one"}, {"n", "=1"});
             BOOST_TEST(owner() == "d#1.2");
             acquire("b#1.1");
             run("transact", {"w:", "c#1.7+", "0", lease, claim, idle, std::to_string(store.clock),
@@ -185,7 +185,7 @@ struct two_monitors : script_scene
         const std::string its_fence = turnstile::test::lock_field(store, "lock" + number, "fence");
         if (script == "renew")
             return {"d#1.2", its_fence, lease, claim, idle};
-        if (script == "keep")
+        if (script == "contributions")
             return {record(number), lease, lease, claim, idle};
         return {"d#1.2", "d#2.2", its_fence, lease, claim, idle, condition};
     }
@@ -251,10 +251,10 @@ void check_neighbours(const words& scripts, const words& keys, const words& dama
                                          scene.engine.run(scene.store, script, of_both, arguments);
                                      BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
                                      const auto told =
-                                         turnstile::redis::detail::parse_standings(reply.leaves());
+                                         turnstile::redis::detail::parse_answers(reply.leaves());
                                      BOOST_TEST_REQUIRE(told.has_value());
                                      const auto& healthy = told->at(is_first ? 1 : 0);
-                                     BOOST_TEST((healthy.said == status::own));
+                                     BOOST_TEST((healthy.status == status::own));
                                      BOOST_TEST(healthy.deadline == scene.store.clock + 15'000'000);
                                  });
             }
@@ -269,7 +269,7 @@ BOOST_FIXTURE_TEST_SUITE(redis_script_edges, script_scene)
 
 // --- whoever looks sets right -------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(each_script_ends_a_lease_that_is_over_and_hands_on)
+BOOST_AUTO_TEST_CASE(each_script_ends_an_expired_grant_and_hands_the_lock_over)
 {
     const auto look = [](script_scene& scene, int script)
     {
@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(each_script_ends_a_lease_that_is_over_and_hands_on)
         }
 }
 
-BOOST_AUTO_TEST_CASE(who_comes_back_learns_of_its_grant_from_the_answer)
+BOOST_AUTO_TEST_CASE(a_reconnecting_waiter_learns_of_its_grant_from_the_answer)
 {
     acquire("a#1.1");
     acquire("b#1.1");
@@ -313,13 +313,13 @@ BOOST_AUTO_TEST_CASE(who_comes_back_learns_of_its_grant_from_the_answer)
     TEST_WORDS(told(), "w:a#1 lost a#1.1");
 }
 
-BOOST_AUTO_TEST_CASE(a_lock_that_nobody_owns_has_no_deadline)
+BOOST_AUTO_TEST_CASE(a_free_lock_has_no_deadline)
 {
     acquire("a#1.1");
     BOOST_TEST(release("a#1.1", fence())[3] == "0");
 }
 
-BOOST_AUTO_TEST_CASE(who_knows_the_fence_does_not_own_the_lock)
+BOOST_AUTO_TEST_CASE(a_token_alone_does_not_hold_the_lock)
 {
     acquire("a#1.1");
     BOOST_TEST(renew("b#1.1", fence())[0] == "lost");
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_CASE(who_knows_the_fence_does_not_own_the_lock)
     BOOST_TEST(owner() == "a#1.1");
 }
 
-BOOST_AUTO_TEST_CASE(a_nudge_names_no_owner_of_another_client)
+BOOST_AUTO_TEST_CASE(a_nudge_names_no_holder_of_another_client)
 {
     acquire("a#1.1");
     acquire("b#1.1");
@@ -338,7 +338,7 @@ BOOST_AUTO_TEST_CASE(a_nudge_names_no_owner_of_another_client)
 
 // --- leases -------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_lease_ends_though_the_clock_was_set_back)
+BOOST_AUTO_TEST_CASE(a_lease_expires_although_the_clock_was_set_back)
 {
     acquire("a#1.1");
     pass(-1h);
@@ -350,7 +350,7 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_though_the_clock_was_set_back)
     BOOST_TEST(nudge("b#1.1")[0] == "own");
 }
 
-BOOST_AUTO_TEST_CASE(the_longest_claim_that_was_asked_for_counts)
+BOOST_AUTO_TEST_CASE(the_longest_requested_claim_counts)
 {
     claim = "1000";
     acquire("a#1.1");
@@ -363,7 +363,7 @@ BOOST_AUTO_TEST_CASE(the_longest_claim_that_was_asked_for_counts)
     BOOST_TEST(left() == 4'000'000);
 }
 
-BOOST_AUTO_TEST_CASE(a_shorter_lease_does_not_shorten_one)
+BOOST_AUTO_TEST_CASE(a_renewal_with_a_shorter_lease_does_not_shorten_the_present_one)
 {
     acquire("a#1.1");
     renew("a#1.1", fence());
@@ -374,7 +374,7 @@ BOOST_AUTO_TEST_CASE(a_shorter_lease_does_not_shorten_one)
     BOOST_TEST(left() == 15'000'000);
 }
 
-BOOST_AUTO_TEST_CASE(a_holder_reclaims_a_lease_that_was_ended_if_nobody_got_it)
+BOOST_AUTO_TEST_CASE(a_holder_reclaims_an_expired_grant_if_the_lock_is_still_free)
 {
     acquire("a#1.1");
     const std::int64_t first = fence();
@@ -388,7 +388,7 @@ BOOST_AUTO_TEST_CASE(a_holder_reclaims_a_lease_that_was_ended_if_nobody_got_it)
 
 // --- places -------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(who_comes_at_the_same_time_stands_behind_all_that_came_before)
+BOOST_AUTO_TEST_CASE(simultaneous_waiters_queue_in_order_of_arrival)
 {
     acquire("a#1.1");
     acquire("b#1.1");
@@ -399,7 +399,7 @@ BOOST_AUTO_TEST_CASE(who_comes_at_the_same_time_stands_behind_all_that_came_befo
 }
 
 // A script that stopped halfway has not found out yet who is next.
-BOOST_AUTO_TEST_CASE(a_try_does_not_overtake_whom_the_script_has_not_reached)
+BOOST_AUTO_TEST_CASE(a_try_does_not_overtake_waiters_that_the_script_has_not_reached)
 {
     acquire("a#1.1");
     for (int i = 0; i < 70; ++i)
@@ -428,7 +428,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_does_not_overtake_waiters_that_the_script_has_no
 
 // --- keys ---------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(no_key_outlives_what_it_is_for)
+BOOST_AUTO_TEST_CASE(no_key_outlives_its_purpose)
 {
     // A queue is made after the state, and once more when its only waiter gets another name.
     acquire("a#1.1");
@@ -441,7 +441,7 @@ BOOST_AUTO_TEST_CASE(no_key_outlives_what_it_is_for)
     BOOST_TEST(store.key_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(keys_are_prolonged_after_half_of_the_idle_time)
+BOOST_AUTO_TEST_CASE(the_ttl_of_keys_is_refreshed_after_half_of_the_idle_time)
 {
     acquire("a#1.1");
     BOOST_TEST(field("until") == std::to_string(start + 75'000'000));
@@ -457,7 +457,7 @@ BOOST_AUTO_TEST_CASE(keys_are_prolonged_after_half_of_the_idle_time)
     BOOST_TEST(field("until") == std::to_string(store.clock + 75'000'000));
 }
 
-BOOST_AUTO_TEST_CASE(keys_live_on_with_their_lock)
+BOOST_AUTO_TEST_CASE(all_keys_live_as_long_as_their_lock)
 {
     acquire("a#1.1");
     acquire("b#1.1");
@@ -483,7 +483,7 @@ BOOST_AUTO_TEST_CASE(a_longer_claim_is_noted_though_nothing_else_is)
     BOOST_TEST(left() == 9'000'000);
 }
 
-BOOST_AUTO_TEST_CASE(a_clock_that_was_set_back_goes_on_from_where_it_was)
+BOOST_AUTO_TEST_CASE(the_clock_of_a_lock_continues_after_the_clock_was_set_back)
 {
     acquire("a#1.1");
     acquire("b#1.1");
@@ -497,7 +497,7 @@ BOOST_AUTO_TEST_CASE(a_clock_that_was_set_back_goes_on_from_where_it_was)
     BOOST_TEST(clock() == before + 1'000'000);
 }
 
-BOOST_AUTO_TEST_CASE(who_asks_is_not_told_the_deadline_of_an_owner_that_is_gone)
+BOOST_AUTO_TEST_CASE(an_answer_does_not_state_the_deadline_of_a_former_holder)
 {
     acquire("a#1.1");
     pass(4s);
@@ -508,7 +508,7 @@ BOOST_AUTO_TEST_CASE(who_asks_is_not_told_the_deadline_of_an_owner_that_is_gone)
 
 // --- what was given back ------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(what_was_given_back_is_remembered_for_an_hour)
+BOOST_AUTO_TEST_CASE(a_release_is_remembered_for_an_hour)
 {
     idle = "36000000";
     acquire("a#1.1");
@@ -520,7 +520,7 @@ BOOST_AUTO_TEST_CASE(what_was_given_back_is_remembered_for_an_hour)
     BOOST_TEST(release("a#1.1", first)[0] == "unknown");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_older_is_forgotten_now_and_then)
+BOOST_AUTO_TEST_CASE(older_releases_are_forgotten)
 {
     idle = "36000000";
     acquire("a#1.1");
@@ -539,7 +539,7 @@ BOOST_AUTO_TEST_CASE(what_is_older_is_forgotten_now_and_then)
 
 // A machine has lost power: its connections stand until the server notices, and nobody answers.
 
-BOOST_AUTO_TEST_CASE(silent_waiters_delay_the_others_by_one_claim_lease)
+BOOST_AUTO_TEST_CASE(unresponsive_waiters_delay_the_others_by_one_claim_lease)
 {
     acquire("b#1.1");
     for (int i = 1; i <= 200; ++i)
@@ -568,7 +568,7 @@ BOOST_AUTO_TEST_CASE(silent_waiters_delay_the_others_by_one_claim_lease)
     BOOST_TEST(store.clock - begun == 4'000'000);
 }
 
-BOOST_AUTO_TEST_CASE(many_silent_waiters_do_not_keep_the_server_from_its_other_work)
+BOOST_AUTO_TEST_CASE(many_unresponsive_waiters_are_skipped_in_several_steps)
 {
     acquire("b#1.1");
     for (int i = 1; i <= 200; ++i)
@@ -581,7 +581,7 @@ BOOST_AUTO_TEST_CASE(many_silent_waiters_do_not_keep_the_server_from_its_other_w
     BOOST_TEST(nudge("c#1.1")[0] == "own");
 }
 
-BOOST_AUTO_TEST_CASE(a_silent_connection_that_speaks_gets_its_places_back)
+BOOST_AUTO_TEST_CASE(a_connection_that_responds_returns_to_its_positions)
 {
     acquire("b#1.1");
     acquire("a#1.1");
@@ -604,7 +604,7 @@ BOOST_AUTO_TEST_CASE(a_silent_connection_that_speaks_gets_its_places_back)
     TEST_WORDS(queue(), "c#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(every_command_of_a_connection_ends_its_silence)
+BOOST_AUTO_TEST_CASE(every_command_makes_a_connection_responsive)
 {
     for (int command = 0; command < 7; ++command)
     {
@@ -636,7 +636,7 @@ BOOST_AUTO_TEST_CASE(every_command_of_a_connection_ends_its_silence)
             scene.resync("a#0.1,a#1.1", "a#1.1");
             break;
         default:
-            scene.leave("a#1.1", 5);
+            scene.commit("a#1.1", 5);
         }
         BOOST_TEST(scene.field("silent") == "", command);
         scene.pass(1h);
@@ -644,7 +644,7 @@ BOOST_AUTO_TEST_CASE(every_command_of_a_connection_ends_its_silence)
     }
 }
 
-BOOST_AUTO_TEST_CASE(the_silence_of_a_caller_is_over)
+BOOST_AUTO_TEST_CASE(a_caller_is_responsive)
 {
     acquire("b#1.1");
     acquire("a#1.1");
@@ -655,7 +655,7 @@ BOOST_AUTO_TEST_CASE(the_silence_of_a_caller_is_over)
     BOOST_TEST(field("silent") == "");
 }
 
-BOOST_AUTO_TEST_CASE(several_silent_connections_are_remembered)
+BOOST_AUTO_TEST_CASE(several_unresponsive_connections_are_remembered)
 {
     acquire("d#1.1");
     for (const char* who : {"a#1.1", "b#1.1", "a#1.2", "b#1.2", "a#1.3", "b#1.3", "c#1.1"})
@@ -671,7 +671,7 @@ BOOST_AUTO_TEST_CASE(several_silent_connections_are_remembered)
     BOOST_TEST(field("silent") == " b#1 ");
 }
 
-BOOST_AUTO_TEST_CASE(connections_that_are_gone_are_not_remembered_as_silent)
+BOOST_AUTO_TEST_CASE(disconnected_connections_are_not_remembered_as_unresponsive)
 {
     for (int i = 1; i <= 20; ++i)
     {
@@ -689,44 +689,44 @@ BOOST_AUTO_TEST_CASE(connections_that_are_gone_are_not_remembered_as_silent)
     BOOST_TEST(names.find(" e10#1 ") == std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(silent_sleepers_delay_the_others_by_one_claim_lease)
+BOOST_AUTO_TEST_CASE(unresponsive_waiters_of_a_condition_delay_the_others_by_one_claim_lease)
 {
     for (int i = 1; i <= 101; ++i)
     {
         const std::string who = i == 101 ? "c#1" : "a#1";
         acquire(who + '.' + std::to_string(i));
-        leave(who + '.' + std::to_string(i), fence(), who + ".1" + std::to_string(i));
+        commit(who + '.' + std::to_string(i), fence(), who + ".1" + std::to_string(i));
     }
     acquire("b#1.1");
-    signal();
+    notify();
     release("b#1.1", fence());
     BOOST_TEST(owner() == "a#1.11");
     pass(4s);
     nudge("c#1.1101");
     BOOST_TEST(owner() == "c#1.1101");
-    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(condition_waiters().empty());
 }
 
-BOOST_AUTO_TEST_CASE(the_notification_of_a_silent_waiter_is_passed_on)
+BOOST_AUTO_TEST_CASE(the_notification_of_an_unresponsive_waiter_passes_to_the_next)
 {
     for (const char* who : {"a#1.1", "a#1.2", "c#1.1", "d#1.1"})
     {
         acquire(who);
-        leave(who, fence(), std::string(who) + "1");
+        commit(who, fence(), std::string(who) + "1");
     }
     acquire("b#1.1");
-    signal();
-    signal();
+    notify();
+    notify();
     release("b#1.1", fence());
     pass(4s);
     nudge("c#1.11");
     BOOST_TEST(owner() == "c#1.11");
     TEST_WORDS(queue(), "d#1.11");
-    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(condition_waiters().empty());
 }
 
 // It needs no client, so it costs nobody anything.
-BOOST_FIXTURE_TEST_CASE(a_transaction_of_a_silent_connection_is_carried_out, transact_scene)
+BOOST_FIXTURE_TEST_CASE(a_transaction_of_an_unresponsive_connection_is_executed, transact_scene)
 {
     acquire("a#1.1");
     transact("a#1.2+", turnstile::test::add("n", "1"));
@@ -737,7 +737,8 @@ BOOST_FIXTURE_TEST_CASE(a_transaction_of_a_silent_connection_is_carried_out, tra
     BOOST_TEST(value("n").value() == "13");
 }
 
-BOOST_FIXTURE_TEST_CASE(silent_waiters_for_units_delay_the_others_by_one_claim_lease, pool_scene)
+BOOST_FIXTURE_TEST_CASE(unresponsive_waiters_for_units_delay_the_others_by_one_claim_lease,
+                        pool_scene)
 {
     const std::int64_t held = std::stoll(acquire("b#1.1", 3)[2]);
     for (int i = 1; i <= 20; ++i)
@@ -758,7 +759,7 @@ BOOST_FIXTURE_TEST_CASE(silent_waiters_for_units_delay_the_others_by_one_claim_l
     BOOST_TEST(store.clock - begun == 4'000'000);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_silent_connection_that_speaks_gets_its_places_for_units_back, pool_scene)
+BOOST_FIXTURE_TEST_CASE(a_connection_that_responds_returns_to_its_positions_for_units, pool_scene)
 {
     const std::int64_t held = std::stoll(acquire("b#1.1", 3)[2]);
     acquire("a#1.1", 3);
@@ -776,7 +777,7 @@ BOOST_FIXTURE_TEST_CASE(a_silent_connection_that_speaks_gets_its_places_for_unit
     TEST_WORDS(queue(), "a#1.2", "c#1.2");
 }
 
-BOOST_FIXTURE_TEST_CASE(every_command_of_a_connection_ends_its_silence_in_a_pool, pool_scene)
+BOOST_FIXTURE_TEST_CASE(every_command_makes_a_connection_responsive_in_a_pool, pool_scene)
 {
     for (int command = 0; command < 6; ++command)
     {
@@ -813,7 +814,7 @@ BOOST_FIXTURE_TEST_CASE(every_command_of_a_connection_ends_its_silence_in_a_pool
 
 BOOST_AUTO_TEST_CASE(a_damaged_lock_does_not_keep_others_from_being_renewed)
 {
-    check_neighbours<two_monitors>({"renew", "resync", "keep"}, {"lock"},
+    check_neighbours<two_monitors>({"renew", "resync", "contributions"}, {"lock"},
                                    {"lock1", "lock1{queue}", "lock1{done}", "state1",
                                     "lock1{bound}", "lock1{conditions}", "lock1{sleepers}c"});
 }
@@ -836,21 +837,21 @@ BOOST_AUTO_TEST_CASE(each_script_of_a_lock_shows_that_the_state_is_damaged)
         {"acquire", {"w:", "d#1.9", "0", "15000", "4000", "60000", "0"}},
         {"acquire", {"w:", "d#1.9", "try", "15000", "4000", "60000", "0"}},
         {"release", {"w:", "d#1.2", fence, "slot", "15000", "4000", "60000"}},
-        {"leave",
+        {"commit",
          {"w:", "d#1.2", fence, "slot", "15000", "4000", "60000", "d#1.8", "c", "2",
-          two_monitors::record("2"), "free", "c", "all", "n", "=5"}},
+          two_monitors::record("2"), "withdraw", "c", "all", "n", "=5"}},
         {"fetch", {"w:", "d#1.2", fence, "15000", "4000", "60000"}},
         {"cancel", {"w:", "b#1.1", "15000", "4000", "60000", "c"}},
         {"nudge", {"w:", "b#1.1", "15000", "4000", "60000", "w:b#1", "c"}},
-        {"signal", {"w:", "c", "all", "15000", "4000", "60000", ""}},
-        {"wake", {"w:", "d#1.3", "d#1.3", "15000", "4000", "60000", "c"}},
+        {"notify", {"w:", "c", "all", "15000", "4000", "60000", ""}},
+        {"requeue", {"w:", "d#1.3", "d#1.3", "15000", "4000", "60000", "c"}},
         {"transact",
          {"w:", "d#1.9+", "0", "15000", "4000", "60000", since, "0", "slot 9", "0", "c", "0", "add",
           "n", "=1", "=0", "-9", "9"}}};
     for (const auto& [script, arguments] : calls)
     {
         words its_keys = scene.keys;
-        if (script == "cancel" || script == "wake")
+        if (script == "cancel" || script == "requeue")
             its_keys.pop_back();
         check_errors(scene, script, its_keys, all, arguments);
     }

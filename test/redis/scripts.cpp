@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_grant_is_a_claim_at_first)
 
 // --- release ------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(release_hands_on)
+BOOST_AUTO_TEST_CASE(release_hands_the_lock_over)
 {
     acquire("a#1.1");
     acquire("b#1.1");
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(cancel_of_nothing_leaves_nothing)
     BOOST_TEST(store.key_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(nudge_tells_how_things_stand)
+BOOST_AUTO_TEST_CASE(nudge_reports_the_state_of_the_waiter)
 {
     acquire("a#1.1");
     acquire("b#1.1");
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(resync_renames)
 BOOST_AUTO_TEST_CASE(resync_keeps_the_order_of_waiters_that_it_names_in_another_order)
 {
     for (const bool is_asleep : {false, true})
-        BOOST_TEST_CONTEXT((is_asleep ? "sleepers" : "waiters"))
+        BOOST_TEST_CONTEXT((is_asleep ? "condition" : "queue"))
         {
             script_scene scene;
             const auto wait = [&](const std::string& id)
@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(resync_keeps_the_order_of_waiters_that_it_names_in_another_
                 if (!is_asleep)
                     return scene.acquire(id);
                 scene.acquire("d#1.9");
-                return scene.leave("d#1.9", scene.fence(), id);
+                return scene.commit("d#1.9", scene.fence(), id);
             };
             if (!is_asleep)
                 scene.acquire("c#1.1");
@@ -324,11 +324,11 @@ BOOST_AUTO_TEST_CASE(resync_keeps_the_order_of_waiters_that_it_names_in_another_
             {
                 // It was signalled, and its death passes that on.
                 scene.acquire("d#1.1");
-                scene.leave("d#1.1", scene.fence(), "c#1.2");
+                scene.commit("d#1.1", scene.fence(), "c#1.2");
                 scene.acquire("b#1.9");
-                scene.signal();
+                scene.notify();
                 BOOST_TEST(scene.queue() == (words{"a#1.7"}), boost::test_tools::per_element());
-                BOOST_TEST(scene.sleepers() == (words{"b#1.1", "a#1.5", "c#1.2"}),
+                BOOST_TEST(scene.condition_waiters() == (words{"b#1.1", "a#1.5", "c#1.2"}),
                            boost::test_tools::per_element());
             }
             // The holder crashes, and the connection of two waiters breaks.
@@ -343,7 +343,7 @@ BOOST_AUTO_TEST_CASE(resync_keeps_the_order_of_waiters_that_it_names_in_another_
             BOOST_TEST(told[0] == (is_asleep ? "asleep" : "queued"));
             BOOST_TEST(told[7] == "own");
             BOOST_TEST(scene.owner() == "a#2.7");
-            BOOST_TEST((is_asleep ? scene.sleepers() : scene.queue()) ==
+            BOOST_TEST((is_asleep ? scene.condition_waiters() : scene.queue()) ==
                            (is_asleep ? words{"b#1.1", "a#2.5", "c#1.2"} : words{"b#1.1", "a#2.5"}),
                        boost::test_tools::per_element());
         }
@@ -401,7 +401,7 @@ BOOST_AUTO_TEST_CASE(resync_with_a_higher_token_ends_the_grant_of_a_server_that_
 
 // --- all ----------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(fences_rise_whatever_the_clock_does)
+BOOST_AUTO_TEST_CASE(tokens_rise_whatever_the_clock_does)
 {
     std::int64_t last = 0;
     for (const auto step : std::vector<std::chrono::microseconds>{0us, 1us, 1s, -1s, -1h, 1us, 2h})
@@ -464,7 +464,7 @@ BOOST_AUTO_TEST_CASE(layouts_1_and_2_refuse_the_locks_of_each_other)
     for (const words& told :
          {acquire("b#1.1"), acquire("b#1.1", "try"), release("a#1.1", start, "slot"),
           cancel("a#1.1"), nudge("a#1.1"), renew("a#1.1", start), resync("a#1.1", "a#2.1", start),
-          leave("a#1.1", start), keep("record", "15000"), signal(), wake("a#1.1", "a#2.1"),
+          commit("a#1.1", start), keep("record", "15000"), notify(), requeue("a#1.1", "a#2.1"),
           break_lock()})
         BOOST_TEST(told[0] == "foreign");
     BOOST_TEST((store == before));
@@ -549,7 +549,7 @@ BOOST_AUTO_TEST_CASE(inspection_works_without_the_names_of_sessions)
     BOOST_TEST(inspect()[2].empty());
 }
 
-BOOST_AUTO_TEST_CASE(keys_that_are_not_ours_are_not_inspected)
+BOOST_AUTO_TEST_CASE(foreign_keys_are_not_inspected)
 {
     store.run(words{"HSET", "lock", "layout", "1 4000 0"});
     TEST_WORDS(inspect(), "foreign");
@@ -569,7 +569,7 @@ BOOST_AUTO_TEST_CASE(announcements_of_ended_sessions_are_forgotten)
     BOOST_TEST(store.key_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_broken_lock_goes_to_the_next_waiter)
+BOOST_AUTO_TEST_CASE(a_broken_lock_passes_to_the_next_waiter)
 {
     acquire("a#1.1");
     acquire("b#1.1");

@@ -127,15 +127,15 @@ public:
         case 8:
             // Seldom by another client than the holder.
             if (dice_.below(4) == 0 || owner_.empty())
-                result = {"leave", {"w:", who, fence(), "a#0.1"}};
+                result = {"commit", {"w:", who, fence(), "a#0.1"}};
             else
-                result = {"leave", {"w:", owner_, owned_, "a#0.1"}};
+                result = {"commit", {"w:", owner_, owned_, "a#0.1"}};
             append(result, options);
-            append(result, {dice_.coin() ? id() : "", "c", "1", "d", whom()});
+            append(result, {dice_.coin() ? id() : "", "c", "1", "d", one_or_all()});
             append(result, {"f", dice_.coin() ? "" : (dice_.coin() ? "=5" : "=1 2:\n" + who)});
             return result;
         case 9:
-            result = {"signal", {"w:", dice_.coin() ? "c" : "d", whom()}};
+            result = {"notify", {"w:", dice_.coin() ? "c" : "d", one_or_all()}};
             append(result, options);
             result.arguments.push_back(dice_.below(4) == 0 ? fence() : "");
             return result;
@@ -152,7 +152,7 @@ public:
             // It may be late, or not the first.
             append(result, {dice_.below(8) == 0 ? number() : "9000000000000000", number()});
             append(result, {dice_.coin() ? "a#0.1" : "a#0.2", number(), condition(), "1",
-                            dice_.coin() ? "c" : "d", whom()});
+                            dice_.coin() ? "c" : "d", one_or_all()});
             // A real hash has its fields in another order than the made-up one, so there is one only.
             if (dice_.coin())
                 append(result, {dice_.coin() ? "=" : "<>", "f", "=5", "=5", "", ""});
@@ -163,7 +163,7 @@ public:
                 append(result, {"set", "f", dice_.coin() ? "" : "=1", "", "", ""});
             return result;
         default:
-            result = {"wake", {"w:", who + ',' + id(), who}};
+            result = {"requeue", {"w:", who + ',' + id(), who}};
             append(result, options);
             result.arguments.emplace_back("c");
             return result;
@@ -179,7 +179,7 @@ public:
             owner_ = asked.arguments[1];
             owned_ = told[2];
         }
-        else if (asked.script == "leave" && told[0] == "released")
+        else if (asked.script == "commit" && told[0] == "released")
             sleeper_ = asked.arguments[7];
         else if (asked.script == "transact" && told[0] == "asleep")
             sleeper_ = asked.arguments[1];
@@ -201,7 +201,7 @@ private:
         return dice_.one_of(who) + std::to_string(1 + dice_.below(3));
     }
     std::string condition() { return dice_.coin() ? "" : "c"; }
-    std::string whom() { return dice_.coin() ? "one" : "all"; }
+    std::string one_or_all() { return dice_.coin() ? "one" : "all"; }
     std::string number() { return dice_.coin() ? "0" : fence(); }
     std::string fence()
     {
@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(the_scripts_that_are_tested_are_those_that_are_built_in)
         BOOST_TEST(each.text == script_text(each.name), each.name);
 }
 
-BOOST_AUTO_TEST_CASE(the_made_up_server_is_like_a_real_one)
+BOOST_AUTO_TEST_CASE(the_simulated_server_answers_like_a_real_one)
 {
     const redis_server server;
     resp_connection real(server.unix_socket().string());
@@ -430,7 +430,7 @@ private:
     std::string id_ = "1";
 };
 
-BOOST_AUTO_TEST_CASE(so_is_a_job_queue_on_it)
+BOOST_AUTO_TEST_CASE(job_queues_behave_alike_on_the_simulated_server)
 {
     const redis_server server;
     resp_connection real(server.unix_socket().string());
@@ -488,7 +488,7 @@ BOOST_AUTO_TEST_CASE(a_lock_of_a_batch_fails_alone_on_a_real_server)
     const auto load = [&](const std::string& name)
     { return real.ask({"SCRIPT", "LOAD", script_text(name)}).text; };
     const std::string acquire = load("acquire");
-    const std::string keep = load("keep");
+    const std::string keep = load("contributions");
     words batch{"EVALSHA", keep, "3"};
     for (const std::string number : {"1", "2", "3"})
     {
@@ -516,7 +516,7 @@ BOOST_AUTO_TEST_CASE(a_lock_of_a_batch_fails_alone_on_a_real_server)
     BOOST_TEST(real.ask(batch).is_error());
 }
 
-BOOST_AUTO_TEST_CASE(so_are_its_errors)
+BOOST_AUTO_TEST_CASE(the_simulated_server_has_the_errors_of_a_real_one)
 {
     const redis_server server;
     resp_connection real(server.unix_socket().string());

@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_contended_section_takes_two_commands_and_a_message)
 
 // --- getting ready ------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(ready_says_that_the_server_cannot_be_reached)
+BOOST_AUTO_TEST_CASE(ready_reports_an_unreachable_server)
 {
     const turnstile::test::closed_port nobody;
     const std::string port = std::to_string(nobody.number());
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(ready_says_that_the_server_cannot_be_reached)
     BOOST_TEST(contains(client.log(), port));
 }
 
-BOOST_AUTO_TEST_CASE(ready_says_that_the_password_is_wrong)
+BOOST_AUTO_TEST_CASE(ready_reports_a_wrong_password)
 {
     const redis_server server({"--requirepass", "right"});
     config settings = undisturbed(server.url());
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(ready_and_ping_succeed_once_the_server_is_there)
 
 // --- the end of a session -----------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(close_gives_back_what_is_held_and_fails_who_waits)
+BOOST_AUTO_TEST_CASE(close_releases_held_locks_and_fails_waiters)
 {
     const redis_server server;
     lock_client other(undisturbed(server.url()));
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(close_gives_back_what_is_held_and_fails_who_waits)
     BOOST_TEST(holder->unlock() == make_error_code(turnstile::errc::lost));
 }
 
-BOOST_AUTO_TEST_CASE(close_says_that_the_outcome_is_unknown_if_the_server_is_gone)
+BOOST_AUTO_TEST_CASE(close_reports_an_unknown_outcome_without_a_server)
 {
     redis_server server;
     // With a short lease, the lease could expire first, and the session would have nothing to report.
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(close_before_the_first_connection)
     BOOST_TEST(waiter->result() == closed);
 }
 
-BOOST_AUTO_TEST_CASE(a_session_that_is_destroyed_aborts_and_abandons)
+BOOST_AUTO_TEST_CASE(destroying_a_session_aborts_waiters_and_abandons_locks)
 {
     const redis_server server;
     lock_client other(undisturbed(server.url()));
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_is_destroyed_aborts_and_abandons)
     BOOST_TEST(next->fence() > holder->fence());
 }
 
-BOOST_AUTO_TEST_CASE(a_mutex_that_is_destroyed_aborts_its_waiters_and_not_its_holder)
+BOOST_AUTO_TEST_CASE(destroying_a_mutex_aborts_its_waiters_and_not_its_holder)
 {
     const redis_server server;
     lock_client client(undisturbed(server.url()));
@@ -362,7 +362,7 @@ BOOST_AUTO_TEST_CASE(a_refused_configuration_is_named_by_the_constructor_of_the_
 
 // --- time limits --------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(patience_of_all_kinds)
+BOOST_AUTO_TEST_CASE(time_limits_of_all_kinds)
 {
     using std::chrono::nanoseconds;
     const redis_server server;
@@ -577,9 +577,9 @@ BOOST_AUTO_TEST_CASE(a_lost_lock_names_its_reason)
     lock_client client(undisturbed(server.url() + "?renew_fraction=0.05"));
     lock_client other(undisturbed(server.url()));
     const auto usurped = client.lock("a");
-    const auto kept = client.lock("b");
+    const auto contribution_renewed = client.lock("b");
     BOOST_TEST(usurped->result() == "held");
-    BOOST_TEST(kept->result() == "held");
+    BOOST_TEST(contribution_renewed->result() == "held");
     // The server forgets the holder while the connection is broken, and another client acquires the lock first.
     const turnstile::test::lock_view view(server, "a");
     const std::string key = view.keys[0];
@@ -592,7 +592,7 @@ BOOST_AUTO_TEST_CASE(a_lost_lock_names_its_reason)
                                           key + " has ended"),
                client.log());
     BOOST_TEST(client.close() == error_code());
-    BOOST_TEST(until([&] { return kept->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return contribution_renewed->is_told_of_loss(); }));
     BOOST_TEST(contains(client.log(), "the lock 'b' was lost: the session was closed"),
                client.log());
 }

@@ -175,17 +175,17 @@ bool in_a_child(asio::io_context& context, Function function)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(all_die_in_every_order_and_the_session_runs_on_a_context)
+BOOST_AUTO_TEST_CASE(objects_can_be_destroyed_in_any_order_with_a_session_on_a_context)
 {
     destroy_in_every_order(session_thread::shared);
 }
 
-BOOST_AUTO_TEST_CASE(all_die_in_every_order_and_the_session_has_a_thread)
+BOOST_AUTO_TEST_CASE(objects_can_be_destroyed_in_any_order_with_a_session_on_a_thread)
 {
     destroy_in_every_order(session_thread::own);
 }
 
-BOOST_AUTO_TEST_CASE(a_session_that_never_connected_dies_in_every_order)
+BOOST_AUTO_TEST_CASE(objects_of_an_unconnected_session_can_be_destroyed_in_any_order)
 {
     const turnstile::test::closed_port nobody;
     for (const session_thread thread : {session_thread::shared, session_thread::own})
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_never_connected_dies_in_every_order)
 
 // --- the session's own thread -------------------------------------------------------------------
 
-BOOST_DATA_TEST_CASE(a_thread_of_its_own_keeps_leases_while_the_service_is_blocked,
+BOOST_DATA_TEST_CASE(a_session_thread_renews_leases_while_the_context_is_blocked,
                      data::make({true, false}), own)
 {
     const redis_server server;
@@ -286,8 +286,7 @@ BOOST_AUTO_TEST_CASE(contexts_at_one_address_have_lives_of_their_own)
 
 // --- fork ---------------------------------------------------------------------------------------
 
-BOOST_DATA_TEST_CASE(a_forked_child_is_told_that_the_session_is_closed, data::make({false, true}),
-                     own)
+BOOST_DATA_TEST_CASE(a_forked_child_finds_its_session_closed, data::make({false, true}), own)
 {
     const redis_server server;
     asio::io_context context;

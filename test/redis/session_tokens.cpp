@@ -86,22 +86,22 @@ void cancel_waits(asio::cancellation_type type)
     const auto body = [&]() -> asio::awaitable<void>
     {
         guard_type guard = co_await it.mutex.async_lock();
-        asio::cancellation_signal signals[5];
+        asio::cancellation_signal notifications[5];
         const auto bound = [&](int i)
-        { return asio::bind_cancellation_slot(signals[i].slot(), expect_aborted); };
+        { return asio::bind_cancellation_slot(notifications[i].slot(), expect_aborted); };
         it.mutex.async_lock(bound(0));
         it.mutex.async_try_lock_for(1h, bound(1));
         it.mutex.async_try_lock_until(std::chrono::system_clock::now() + 1h, bound(2));
         it.mutex.async_enter(bound(3));
         // This cancellation precedes the first command to the server.
-        signals[0].emit(type);
+        notifications[0].emit(type);
         co_await it.s.async_ping();
         // The acquire of the cancelled wait may have been sent already. Then the next command undoes it.
         BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 3; }));
-        for (auto& each : signals)
+        for (auto& each : notifications)
             each.emit(type);
         // A repeated or late cancellation has no effect.
-        for (auto& each : signals)
+        for (auto& each : notifications)
             each.emit(type);
         co_await it.s.async_ping();
         BOOST_TEST(guard.valid());
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(the_first_of_two_locks)
 }
 
 // Two processes have their mutexes at different addresses, but must not wait for each other in a circle.
-BOOST_AUTO_TEST_CASE(all_locks_are_taken_in_an_order_that_all_processes_share)
+BOOST_AUTO_TEST_CASE(several_locks_are_acquired_in_an_order_shared_by_all_processes)
 {
     const redis_server server;
     scene it(server);
@@ -399,7 +399,7 @@ BOOST_AUTO_TEST_CASE(with_lock_whose_lock_is_lost_cancels_its_body)
     BOOST_TEST((system_end + settings.loss_margin <= granted));
 }
 
-BOOST_AUTO_TEST_CASE(a_guard_says_until_when_it_is_valid)
+BOOST_AUTO_TEST_CASE(a_guard_reports_the_end_of_its_lease)
 {
     using timer = asio::basic_waitable_timer<lease_clock>;
     const redis_server server;
@@ -450,7 +450,7 @@ BOOST_AUTO_TEST_CASE(a_guard_says_until_when_it_is_valid)
     turnstile::test::run(context, body());
 }
 
-BOOST_AUTO_TEST_CASE(with_lock_gives_back_however_its_body_ends)
+BOOST_AUTO_TEST_CASE(with_lock_releases_however_its_body_ends)
 {
     const redis_server server;
     scene it(server);

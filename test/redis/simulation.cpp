@@ -118,18 +118,18 @@ BOOST_AUTO_TEST_CASE(histories_with_states)
 }
 
 // The histories above are about those that wait, too.
-BOOST_AUTO_TEST_CASE(transactions_that_wait_are_carried_out_by_the_server)
+BOOST_AUTO_TEST_CASE(the_server_executes_waiting_transactions)
 {
     script_engine scripts;
-    std::uint64_t carried_out = 0;
+    std::uint64_t executed = 0;
     for (std::uint64_t seed = 1; seed <= 20; ++seed)
     {
         simulation_options options;
         options.seed = seed;
         options.states = true;
-        carried_out += simulate(scripts, options).carried_out;
+        executed += simulate(scripts, options).executed;
     }
-    BOOST_TEST(carried_out >= 10U);
+    BOOST_TEST(executed >= 10U);
 }
 
 // Those of a client pass the lock on among themselves: whatever happens, fences rise, and there are never two
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(a_seed_gives_the_same_history)
 }
 
 // Nothing goes wrong, nobody else wants the lock: one command to acquire it and one to release it.
-BOOST_AUTO_TEST_CASE(two_commands_for_a_section)
+BOOST_AUTO_TEST_CASE(a_section_takes_two_commands)
 {
     script_engine scripts;
     for (std::uint64_t seed = 1; seed <= 50; ++seed)

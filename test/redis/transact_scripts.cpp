@@ -24,7 +24,7 @@ BOOST_FIXTURE_TEST_SUITE(redis_transact_scripts, transact_scene)
 
 // --- what it does -------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_free_lock_is_passed_through)
+BOOST_AUTO_TEST_CASE(a_transaction_on_a_free_lock_leaves_it_free)
 {
     const words told = transact("a#1.1", add("n", "-20") + set("t", "=x y") + set("b", ""));
     BOOST_TEST(told[0] == "released");
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(very_many_fields_are_changed)
     BOOST_TEST(store.hash("state")->size() == 8'003U);
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_done_if_a_requirement_does_not_hold)
+BOOST_AUTO_TEST_CASE(an_unmet_requirement_changes_nothing)
 {
     transact("a#1.1", add("n", "1"));
     seen = fence();
@@ -141,13 +141,13 @@ BOOST_AUTO_TEST_CASE(a_notified_waiter_is_granted_the_lock)
 {
     condition = "c";
     acquire("b#1.1");
-    leave("b#1.1", fence(), "b#1.2");
+    commit("b#1.1", fence(), "b#1.2");
     acquire("c#1.1");
-    leave("c#1.1", fence(), "c#1.2");
+    commit("c#1.1", fence(), "c#1.2");
     const words told = transact("a#1.1", add("n", "1"), {"c", "one"});
     BOOST_TEST(told[0] == "released");
     BOOST_TEST(owner() == "b#1.2");
-    BOOST_TEST((sleepers() == words{"c#1.2"}));
+    BOOST_TEST((condition_waiters() == words{"c#1.2"}));
     BOOST_TEST((this->told() == words{"w:b#1 grant b#1.2"}));
     // The token is that of the transaction, not of the present holder.
     BOOST_TEST(std::stoll(told[6]) < fence());
@@ -161,25 +161,25 @@ BOOST_AUTO_TEST_CASE(the_waiter_of_the_last_condition_is_notified)
 {
     condition = "c";
     acquire("b#1.1");
-    leave("b#1.1", fence(), "b#1.2");
+    commit("b#1.1", fence(), "b#1.2");
     pass(1us);
     transact("a#1.1", add("n", "1"), {"d", "one", "c", "one"});
     BOOST_TEST(owner() == "b#1.2");
 }
 
-BOOST_AUTO_TEST_CASE(more_are_signalled_than_one_script_moves)
+BOOST_AUTO_TEST_CASE(more_waiters_are_notified_than_one_script_moves)
 {
     condition = "c";
     for (int i = 1; i <= 1030; ++i)
     {
         const std::string id = "b#1." + std::to_string(2 * i);
         acquire(id);
-        leave(id, fence(), "b#1." + std::to_string(2 * i + 1));
+        commit(id, fence(), "b#1." + std::to_string(2 * i + 1));
     }
     const words told = transact("a#1.1", add("n", "1"), {"c", "all", "d", "one"});
     BOOST_TEST(told[0] == "released");
     BOOST_TEST(told[5] == "1");
-    BOOST_TEST(sleepers().size() == 1030U - 511U);
+    BOOST_TEST(condition_waiters().size() == 1030U - 511U);
 }
 
 // --- who else is there --------------------------------------------------------------------------
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(expired_contributions_are_undone_first)
     for (const bool deleted : {false, true})
     {
         acquire("b#1.1");
-        leave("b#1.1", fence(), "", {"b.1 -5 n c state", "bind"}, {"n", "=17"});
+        commit("b#1.1", fence(), "", {"b.1 -5 n c state", "contribute"}, {"n", "=17"});
         if (deleted)
             store.run(words{"DEL", "lock"});
         pass(16s);
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_refused)
 
 // --- if it is repeated --------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(it_is_carried_out_once)
+BOOST_AUTO_TEST_CASE(it_is_executed_once)
 {
     since = store.clock;
     const words told = transact("a#1.1", add("n", "1"));
@@ -337,7 +337,7 @@ BOOST_AUTO_TEST_CASE(one_that_was_not_executed_is_executed_by_the_next_attempt)
     BOOST_TEST(value("n").value() == "13");
 }
 
-BOOST_AUTO_TEST_CASE(one_that_another_one_has_followed_does_nothing)
+BOOST_AUTO_TEST_CASE(a_copy_that_a_later_one_has_overtaken_does_nothing)
 {
     since = store.clock;
     tries = 2;
@@ -353,7 +353,7 @@ BOOST_AUTO_TEST_CASE(one_that_another_one_has_followed_does_nothing)
     BOOST_TEST(value("n").value() == "13");
 }
 
-BOOST_AUTO_TEST_CASE(one_that_queues_is_not_carried_out_by_a_late_one)
+BOOST_AUTO_TEST_CASE(a_late_copy_does_not_execute_a_queued_transaction)
 {
     acquire("b#1.1");
     since = store.clock;
@@ -368,7 +368,7 @@ BOOST_AUTO_TEST_CASE(one_that_queues_is_not_carried_out_by_a_late_one)
     BOOST_TEST(value("n").value() == "12");
 }
 
-BOOST_AUTO_TEST_CASE(one_that_is_too_late_does_nothing)
+BOOST_AUTO_TEST_CASE(a_late_transaction_does_nothing)
 {
     store.run(words{"DEL", "lock"});
     since = store.clock;
@@ -403,7 +403,7 @@ BOOST_AUTO_TEST_CASE(a_lease_may_be_longer_than_the_memory)
     BOOST_TEST(value("n").value() == "13");
 }
 
-BOOST_AUTO_TEST_CASE(a_lock_that_is_not_there_can_not_tell)
+BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_to_a_missing_lock)
 {
     store.run(words{"DEL", "lock"});
     since = store.clock;
@@ -412,7 +412,7 @@ BOOST_AUTO_TEST_CASE(a_lock_that_is_not_there_can_not_tell)
     BOOST_TEST(value("n").value() == "12");
 }
 
-BOOST_AUTO_TEST_CASE(its_fence_is_above_all_that_its_client_has_seen)
+BOOST_AUTO_TEST_CASE(its_token_is_above_all_that_its_client_has_seen)
 {
     seen = store.clock + 1'000'000'000;
     BOOST_TEST(transact("a#1.1", add("n", "1"))[6] == std::to_string(seen + 1));

@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(every_script_that_frees_the_lock_executes_it)
         BOOST_TEST(transact(id, add("n", "1"))[0] == "queued");
     };
     wait("a#1.1+");
-    leave("b#1.1", fence(), "", {}, {"n", "=20"});
+    commit("b#1.1", fence(), "", {}, {"n", "=20"});
     BOOST_TEST(value("n").value() == "21");
     wait("a#1.2+");
     pass(5s);
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(every_script_that_frees_the_lock_executes_it)
     wait("a#1.5+");
     pass(5s);
     condition = "c";
-    signal();
+    notify();
     BOOST_TEST(value("n").value() == "35");
 }
 
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(one_that_the_server_cannot_decide_is_granted_the_lock)
     BOOST_TEST((queue() == words{"c#1.1+"}));
     BOOST_TEST(value("n").value() == "12");
     // Likewise if the critical section before it has removed the state.
-    leave("a#1.1+", fence(), "", {}, {"n", "", "t", "", "b", ""});
+    commit("a#1.1+", fence(), "", {}, {"n", "", "t", "", "b", ""});
     BOOST_TEST(owner() == "c#1.1+");
     BOOST_TEST(store.hash("state") == nullptr);
 }
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(it_does_not_overtake_waiters_that_a_script_has_not_reached)
     BOOST_TEST(value("n").value() == "13");
 }
 
-BOOST_AUTO_TEST_CASE(its_fence_is_above_all_that_its_client_has_seen)
+BOOST_AUTO_TEST_CASE(its_token_is_above_all_that_its_client_has_seen)
 {
     acquire("b#1.1");
     seen = store.clock + 1'000'000'000;
@@ -275,14 +275,14 @@ BOOST_AUTO_TEST_CASE(it_waits_until_its_requirements_hold)
     BOOST_TEST(told[0] == "asleep");
     BOOST_TEST(told[6] == std::to_string(store.clock - 1));
     BOOST_TEST(owner() == "");
-    BOOST_TEST((sleepers() == words{"a#1.1+"}));
+    BOOST_TEST((condition_waiters() == words{"a#1.1+"}));
     BOOST_TEST(queue().empty());
     slot = "other";
     condition = "";
     // After a notification that comes too early, it checks the state and waits again.
     transact("b#1.1+", add("n", "1"), {"c", "one"});
     condition = "c";
-    BOOST_TEST((sleepers() == words{"a#1.1+"}));
+    BOOST_TEST((condition_waiters() == words{"a#1.1+"}));
     BOOST_TEST(has_plan_of("a.1+"));
     BOOST_TEST(field("signalled a.1+") == "");
     BOOST_TEST(store.published.empty());
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(it_waits_until_its_requirements_hold)
     seen = fence();
     transact("b#1.3+", add("n", "1"), {"c", "one"});
     condition = "c";
-    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(condition_waiters().empty());
     BOOST_TEST(value("n").value() == "115");
     BOOST_TEST((this->told() == words{"w:a#1 released a#1.1+"}));
     BOOST_TEST(field("signalled a.1+") == "");
@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE(transactions_that_notify_each_other_are_executed_in_one_scr
     BOOST_TEST(transact("b#1.1+", add("n", "1"), {"c", "all"})[0] == "released");
     BOOST_TEST(value("n").value() == "16");
     condition = "c";
-    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(condition_waiters().empty());
     BOOST_TEST((told() ==
                 words{"w:a#1 released a#1.1+", "w:a#1 released a#1.2+", "w:a#1 released a#1.3+"}));
 }
@@ -344,11 +344,11 @@ BOOST_AUTO_TEST_CASE(one_in_the_queue_moves_to_its_condition)
     transact("a#1.1+", number(">", "n", "12") + add("n", "1"));
     release("b#1.1", fence(), "s");
     BOOST_TEST(owner() == "");
-    BOOST_TEST((sleepers() == words{"a#1.1+"}));
+    BOOST_TEST((condition_waiters() == words{"a#1.1+"}));
     BOOST_TEST(store.published.empty());
     BOOST_TEST(nudge("a#1.1+")[0] == "asleep");
     put("n", "13");
-    signal();
+    notify();
     BOOST_TEST(value("n").value() == "14");
 }
 
@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(a_notification_skips_disconnected_clients)
     condition = "c";
     BOOST_TEST(value("n").value() == "14");
     BOOST_TEST(!has_plan_of("x.1+"));
-    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(condition_waiters().empty());
 }
 
 BOOST_AUTO_TEST_CASE(more_wait_than_one_script_moves)
@@ -392,7 +392,7 @@ BOOST_AUTO_TEST_CASE(more_wait_than_one_script_moves)
     BOOST_TEST(store.run(words{"EXISTS", "lock{bound}"}).number == 0);
 }
 
-BOOST_AUTO_TEST_CASE(many_notifications_in_vain_come_to_an_end)
+BOOST_AUTO_TEST_CASE(useless_notifications_end)
 {
     constexpr int many = 600;
     condition = "c";
@@ -416,20 +416,20 @@ BOOST_AUTO_TEST_CASE(many_notifications_in_vain_come_to_an_end)
         }
         else
         {
-            told = signal("all");
+            told = notify("all");
             newest = told[4];
         }
         int scripts = 1;
         for (; told[5] == "1" && scripts < 100; ++scripts)
         {
             pass(1ms);
-            told = newest.empty() ? nudge("") : signal("all", newest);
+            told = newest.empty() ? nudge("") : notify("all", newest);
         }
         // All of them have checked the state, and wait again.
         BOOST_TEST(scripts < 20);
         while (nudge("")[5] == "1")
             ;
-        BOOST_TEST(sleepers().size() == static_cast<std::size_t>(many));
+        BOOST_TEST(condition_waiters().size() == static_cast<std::size_t>(many));
         BOOST_TEST(queue().empty());
     }
 }
@@ -441,7 +441,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_one_has_no_lease_and_leaves_nothing)
     BOOST_TEST(store.run(words{"PTTL", "lock{sleepers}c"}).number == 75'000);
     BOOST_TEST(store.run(words{"PTTL", "lock"}).number == 75'000);
     give_up("a#1.1+");
-    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(condition_waiters().empty());
     pass(1h);
     BOOST_TEST(store.key_count() == 1U);
 }
@@ -489,7 +489,7 @@ BOOST_AUTO_TEST_CASE(it_keeps_its_position_over_a_reconnect)
     transact("a#2.2+", number(">", "n", "13") + add("n", "1"));
     BOOST_TEST(resync("a#2.2+", "a#1.2+")[0] == "asleep");
     put("n", "14");
-    signal();
+    notify();
     BOOST_TEST(value("n").value() == "15");
     BOOST_TEST((told() == words{"w:a#1 released a#1.2+"}));
 }
@@ -551,8 +551,8 @@ BOOST_AUTO_TEST_CASE(a_late_duplicate_on_a_condition_is_replaced_by_the_next_att
     put("n", "13");
     tries = 1;
     BOOST_TEST(transact("a#2.1+", number(">", "n", "12") + add("n", "1"))[0] == "released");
-    BOOST_TEST(sleepers().empty());
-    signal();
+    BOOST_TEST(condition_waiters().empty());
+    notify();
     BOOST_TEST(value("n").value() == "14");
     BOOST_TEST(!has_plan_of("a.1+"));
 }
@@ -565,16 +565,16 @@ BOOST_AUTO_TEST_CASE(the_notification_of_a_replaced_one_passes_to_the_next)
     slot = "other";
     transact("c#1.1+", number(">", "n", "13") + add("n", "1"));
     acquire("b#1.1");
-    signal();
+    notify();
     BOOST_TEST((queue() == words{"a#1.1+"}));
     slot = "slot";
     tries = 1;
     transact("a#2.1+", number(">", "n", "13") + add("n", "1"));
     BOOST_TEST((queue() == words{"c#1.1+", "a#2.1+"}));
-    BOOST_TEST(sleepers().empty());
+    BOOST_TEST(condition_waiters().empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_lock_that_remembers_can_tell_after_a_lease)
+BOOST_AUTO_TEST_CASE(a_lock_with_memory_reports_the_outcome_after_a_lease)
 {
     acquire("b#1.1");
     since = store.clock;
@@ -610,7 +610,7 @@ BOOST_AUTO_TEST_CASE(a_lock_that_remembers_can_tell_after_a_lease)
 BOOST_AUTO_TEST_CASE(a_lock_with_contributions_remembers_for_as_long_as_it_is_there)
 {
     acquire("b#1.1");
-    leave("b#1.1", fence(), "", {"b.1 -5 n c state", "bind"}, {"n", "=17"});
+    commit("b#1.1", fence(), "", {"b.1 -5 n c state", "contribute"}, {"n", "=17"});
     since = store.clock;
     transact("a#1.1+", add("n", "1"));
     pass(10min);
@@ -637,7 +637,7 @@ BOOST_AUTO_TEST_CASE(a_new_state_lives_as_long_as_the_lock)
                store.run(words{"PTTL", "lock"}).number);
 }
 
-BOOST_AUTO_TEST_CASE(a_holder_waits_no_more)
+BOOST_AUTO_TEST_CASE(a_holder_is_no_waiter)
 {
     // The lock was granted to it, and the server has missed that.
     acquire("b#1.1");

@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(the_first_one_writes_all_of_the_state)
     BOOST_TEST(session.metrics().releases == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(what_the_server_can_do_takes_one_command)
+BOOST_AUTO_TEST_CASE(a_transaction_that_the_server_can_execute_takes_one_command)
 {
     BOOST_TEST(is_one_command(change().add(&room::inherited, 1)));
     BOOST_TEST(field("inherited") == "1");
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(what_the_server_can_do_takes_one_command)
         });
 }
 
-BOOST_AUTO_TEST_CASE(what_it_can_not_is_done_by_a_section)
+BOOST_AUTO_TEST_CASE(other_transactions_are_executed_in_a_critical_section)
 {
     BOOST_TEST(is_section(change().require(&room::weight, std::less(), 0.5)));
     BOOST_TEST(is_section(change().require(&room::name, std::less(), "B")));
@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(a_text_of_another_form_is_read_by_the_client)
     BOOST_TEST(field("larger") == "6");
 }
 
-BOOST_AUTO_TEST_CASE(a_text_that_is_no_value_is_an_error)
+BOOST_AUTO_TEST_CASE(an_invalid_text_is_an_error)
 {
     const auto bad = make_error_code(redis::errc::bad_state).default_error_condition();
     for (const char* text : {"many", "2147483648", "1.5"})
@@ -330,7 +330,7 @@ BOOST_AUTO_TEST_CASE(a_text_that_is_no_value_is_an_error)
     BOOST_TEST(is_one_command(change().add(&room::writers, 1)));
 }
 
-BOOST_AUTO_TEST_CASE(a_member_that_is_not_described_can_not_be_used)
+BOOST_AUTO_TEST_CASE(an_undescribed_member_cannot_be_used)
 {
     const auto bad = make_error_code(redis::errc::bad_state).default_error_condition();
     const std::string why = failure_of(change().add(&room::unknown, 1), bad);
@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(a_condition_of_another_monitor_is_not_notified)
     BOOST_TEST(field("readers") == "0");
 }
 
-BOOST_AUTO_TEST_CASE(replicas_are_asked_about_grants)
+BOOST_AUTO_TEST_CASE(grants_of_transactions_wait_for_replicas)
 {
     monitor durable(session, "room", room(), redis::mutex_options().durability(1, 1ms));
     const auto before = session.metrics().transactions;
@@ -369,7 +369,7 @@ BOOST_AUTO_TEST_CASE(replicas_are_asked_about_grants)
     BOOST_TEST(field("readers") == "0");
 }
 
-BOOST_AUTO_TEST_CASE(one_that_waits_takes_one_command_and_one_message)
+BOOST_AUTO_TEST_CASE(a_waiting_transaction_takes_one_command_and_one_message)
 {
     redis::session second(context, undisturbed(server.url()), redis::session_thread::own);
     monitor theirs(second, "room");
@@ -410,7 +410,7 @@ BOOST_AUTO_TEST_CASE(one_that_waits_takes_one_command_and_one_message)
     BOOST_TEST(after.acquires + after.releases + after.fetches == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(one_that_sleeps_takes_one_command_and_one_message)
+BOOST_AUTO_TEST_CASE(a_transaction_on_a_condition_takes_one_command_and_one_message)
 {
     const std::string key =
         redis::detail::monitor_keys("turnstile", "room")[0] + "{sleepers}ok_to_read";
@@ -444,7 +444,7 @@ BOOST_AUTO_TEST_CASE(one_that_sleeps_takes_one_command_and_one_message)
     BOOST_TEST(after.releases == before.releases);
 }
 
-BOOST_AUTO_TEST_CASE(nobody_knows_whether_one_that_waits_when_the_session_is_closed_was_carried_out)
+BOOST_AUTO_TEST_CASE(closing_the_session_makes_the_outcome_of_a_waiting_transaction_unknown)
 {
     run(
         [&]() -> task
@@ -472,7 +472,7 @@ BOOST_AUTO_TEST_CASE(nobody_knows_whether_one_that_waits_when_the_session_is_clo
 }
 
 // Several sessions run transactions. Each keeps its own record of what the server remembers.
-BOOST_AUTO_TEST_CASE(each_is_carried_out_once)
+BOOST_AUTO_TEST_CASE(each_transaction_is_executed_once)
 {
     constexpr int each = 50;
     redis::session second(context, undisturbed(server.url()), redis::session_thread::own);

@@ -57,7 +57,7 @@ public:
         if (owner_ == who)
         {
             owner_.reset();
-            pass_on();
+            renotify();
         }
     }
 
@@ -71,17 +71,17 @@ public:
             return;
         a.fate.clear();
         a.asleep_on = condition;
-        sleepers_[condition].push_back(who);
+        condition_waiters_[condition].push_back(who);
         owner_.reset();
-        pass_on();
+        renotify();
     }
 
     void notify(std::size_t condition, bool all)
     {
         do
             found_ += signal(condition);
-        while (all && !sleepers_[condition].empty());
-        pass_on();
+        while (all && !condition_waiters_[condition].empty());
+        renotify();
     }
 
     /// Ends a wait for a condition or the lock because of a cancellation or a time-out.
@@ -90,7 +90,7 @@ public:
         agent& a = agents_[who];
         if (a.asleep_on)
         {
-            std::erase(sleepers_[*std::exchange(a.asleep_on, std::nullopt)], who);
+            std::erase(condition_waiters_[*std::exchange(a.asleep_on, std::nullopt)], who);
             a.fate = why;
             a.contends_again = true;
             contend(who);
@@ -103,7 +103,7 @@ public:
     }
 
     /// The agent has received its result, or its predicate was evaluated.
-    void told(id who)
+    void on_grant(id who)
     {
         agent& a = agents_[who];
         received_ += a.signal_of.has_value();
@@ -118,18 +118,18 @@ public:
         std::vector<id> contenders;
         const auto is_gone = [&](id who)
         { return std::find(gone.begin(), gone.end(), who) != gone.end(); };
-        for (auto& each : sleepers_)
+        for (auto& each : condition_waiters_)
             std::erase_if(each, is_gone);
         std::copy_if(queue_.begin(), queue_.end(), std::back_inserter(contenders), is_gone);
         std::erase_if(queue_, is_gone);
         for (const id who : contenders)
             pass_signal_on(who);
-        pass_on();
+        renotify();
         if (owner_ && is_gone(*owner_))
         {
             pass_signal_on(*owner_);
             owner_.reset();
-            pass_on();
+            renotify();
         }
         for (const id who : gone)
             agents_[who] = agent();
@@ -138,15 +138,15 @@ public:
     void destroy_condition(std::size_t condition)
     {
         closed_[condition] = true;
-        while (!sleepers_[condition].empty())
-            withdraw(sleepers_[condition].front(), "aborted");
+        while (!condition_waiters_[condition].empty())
+            withdraw(condition_waiters_[condition].front(), "aborted");
     }
 
     /// @p keeps is the agent whose grant has been delivered, if there is one.
     void destroy_mutex(std::optional<id> keeps)
     {
         alive_ = false;
-        for (auto& each : sleepers_)
+        for (auto& each : condition_waiters_)
         {
             queue_.insert(queue_.end(), each.begin(), each.end());
             each.clear();
@@ -201,10 +201,10 @@ private:
     void contend(id who)
     {
         queue_.push_back(who);
-        pass_on();
+        renotify();
     }
 
-    void pass_on()
+    void renotify()
     {
         if (owner_ || queue_.empty())
             return;
@@ -214,10 +214,10 @@ private:
 
     bool signal(std::size_t condition)
     {
-        if (sleepers_[condition].empty())
+        if (condition_waiters_[condition].empty())
             return false;
-        const id who = sleepers_[condition].front();
-        sleepers_[condition].pop_front();
+        const id who = condition_waiters_[condition].front();
+        condition_waiters_[condition].pop_front();
         agent& a = agents_[who];
         a.asleep_on.reset();
         a.signal_of = condition;
@@ -236,7 +236,7 @@ private:
     bool alive_ = true;
     std::optional<id> owner_;
     std::deque<id> queue_;
-    std::array<std::deque<id>, conditions> sleepers_;
+    std::array<std::deque<id>, conditions> condition_waiters_;
     std::array<bool, conditions> closed_{};
     std::vector<agent> agents_;
     std::size_t found_ = 0;

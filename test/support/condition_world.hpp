@@ -276,7 +276,7 @@ public:
         if (mutex_ && mutex_->is_locked() != model_.owner().has_value())
             BOOST_ERROR("the lock is " << (mutex_->is_locked() ? "held" : "free"));
         if (!model_.is_conserved())
-            BOOST_ERROR("the model loses signals");
+            BOOST_ERROR("the model loses notifications");
         if (model_.received() != received_)
             BOOST_ERROR(received_ << " signals were received, not " << model_.received());
         for (id who = 0; who < agents_.size(); ++who)

@@ -154,7 +154,7 @@ public:
     {
         for (const record& each : attempts_)
             if (each.state() == "told twice")
-                BOOST_ERROR("somebody was told twice");
+                BOOST_ERROR("an operation completed twice");
     }
 
     /// When all contexts have run and the object is destroyed, no attempt waits.

@@ -29,8 +29,8 @@ public:
     using command = redis::detail::command;
     using local_time = redis::detail::local_time;
     using operation = redis::detail::operation;
-    using standing = redis::detail::standing;
-    using status = redis::detail::standing::status;
+    using script_answer = redis::detail::script_answer;
+    using status = redis::detail::script_answer::status_code;
 
     static constexpr std::uint64_t nonce = 0xABC;
     /// The difference between the server's and the client's clocks, in microseconds.
@@ -92,7 +92,7 @@ public:
     /// Reads the number of available units of a pool.
     redis::detail::call_id read()
     {
-        const auto id = machine.call(now, lock, redis::detail::inquiry::read);
+        const auto id = machine.call(now, lock, redis::detail::call_kind::read);
         collect();
         return id;
     }
@@ -100,34 +100,34 @@ public:
     /// Releases the lock and waits on a condition.
     attempt_id sleep(attempt_id id)
     {
-        redis::detail::farewell words;
+        redis::detail::commit_request words;
         words.condition = "c";
-        const attempt_id sleeper = machine.release(now, id, std::move(words));
+        const attempt_id follower = machine.release(now, id, std::move(words));
         collect();
-        return sleeper;
+        return follower;
     }
 
     /// Releases the lock and contributes to the state of a monitor.
-    redis::detail::bond_name contribute(attempt_id id)
+    redis::detail::contribution_name contribute(attempt_id id)
     {
-        redis::detail::farewell words;
+        redis::detail::commit_request words;
         words.fields = {{"n", "1"}};
-        const auto result = machine.bind(lock, {"n", 1, "c"});
-        words.bound = {result};
+        const auto result = machine.contribute(lock, {"n", 1, "c"});
+        words.contributed = {result};
         machine.release(now, id, std::move(words));
         collect();
         return result;
     }
 
-    void wake(attempt_id id)
+    void end_wait(attempt_id id)
     {
-        machine.wake(now, id);
+        machine.end_wait(now, id);
         collect();
     }
 
-    redis::detail::call_id signal(bool all = false)
+    redis::detail::call_id notify(bool all = false)
     {
-        const auto id = machine.signal(now, lock, "c", all);
+        const auto id = machine.notify(now, lock, "c", all);
         collect();
         return id;
     }
@@ -152,7 +152,7 @@ public:
     }
 
     /// Answers the oldest command.
-    void answer(std::vector<standing> told)
+    void answer(std::vector<script_answer> told)
     {
         BOOST_TEST_REQUIRE(!commands.empty());
         const std::uint64_t number = commands.front().number;
@@ -160,7 +160,7 @@ public:
         machine.answered(now, number, std::move(told));
         collect();
     }
-    void answer(standing told) { answer(std::vector{std::move(told)}); }
+    void answer(script_answer told) { answer(std::vector{std::move(told)}); }
 
     void refuse(const std::string& text)
     {
@@ -190,22 +190,23 @@ public:
                std::to_string(server_now() + left.count()) + ' ' + std::to_string(server_now());
     }
 
-    [[nodiscard]] standing say(status said, std::int64_t fence = 0,
-                               std::chrono::microseconds left = 0s, std::int64_t ticket = 0) const
+    [[nodiscard]] script_answer say(status said, std::int64_t fence = 0,
+                                    std::chrono::microseconds left = 0s,
+                                    std::int64_t ticket = 0) const
     {
-        standing result;
-        result.said = said;
+        script_answer result;
+        result.status = said;
         result.now = server_now();
         result.fence = fence;
         result.deadline = left == 0s ? 0 : server_now() + left.count();
         result.ticket = ticket;
         return result;
     }
-    [[nodiscard]] standing own(std::int64_t fence, std::chrono::microseconds left) const
+    [[nodiscard]] script_answer own(std::int64_t fence, std::chrono::microseconds left) const
     {
         return say(status::own, fence, left);
     }
-    [[nodiscard]] standing queued(std::int64_t ticket, std::chrono::microseconds left) const
+    [[nodiscard]] script_answer queued(std::int64_t ticket, std::chrono::microseconds left) const
     {
         return say(status::queued, 0, left, ticket);
     }

@@ -121,7 +121,7 @@ private:
         if (step.what == exhaustive_step::kind::wake)
             ++result_.wakes;
         if (step.what == exhaustive_step::kind::signal)
-            ++result_.signals;
+            ++result_.notifications;
     }
 
     /// A checksum of the successor states.

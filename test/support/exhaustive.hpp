@@ -76,7 +76,7 @@ struct exhaustive_result
     std::array<std::uint64_t, fault_count> faults{};
     std::uint64_t cancels = 0;
     std::uint64_t wakes = 0;
-    std::uint64_t signals = 0;
+    std::uint64_t notifications = 0;
     /// The largest number of steps of time from any state until all attempts have ended, without
     /// further faults and with immediate releases.
     unsigned longest_end = 0;

@@ -20,7 +20,7 @@ using stage = exhaustive_section::stage;
 /// Whether a command reports the end of a critical section that was successful.
 bool is_end_of(const command& what, attempt_id attempt)
 {
-    return (what.op == operation::release || what.op == operation::leave) &&
+    return (what.op == operation::release || what.op == operation::commit) &&
            parse_waiter_id(what.arguments[1]).value().sequence == attempt &&
            !what.arguments[3].empty();
 }
@@ -40,7 +40,7 @@ void exhaustive_world::add_condition_steps(const exhaustive_state& from, std::si
         return;
     for (std::size_t k = 0; k < who.sections.size(); ++k)
         if (const section& each = who.sections[k];
-            each.at == stage::waiting && each.sleeper && !each.roused)
+            each.at == stage::waiting && each.on_condition && !each.roused)
             steps.push_back({kind::wake, number, static_cast<std::uint8_t>(k)});
 }
 
@@ -50,17 +50,17 @@ void exhaustive_world::add_condition_steps(const exhaustive_state& from, std::si
 void exhaustive_world::put_take_or_sleep(exhaustive_state& at, std::size_t index, attempt_id id)
 {
     process& who = at.clients[index].edit();
-    farewell last_words;
+    commit_request section_changes;
     if (!is_consumer(index))
     {
-        last_words.signals.emplace_back(exhaustive_condition, false);
+        section_changes.notifications.emplace_back(exhaustive_condition, false);
         who.deeds.push_back({id, 1});
     }
     // A waiter whose time was up was not notified, and does not check for items.
-    else if (!find_section(who, id)->woken)
+    else if (!find_section(who, id)->unnotified)
     {
         if (at.past.items == 0)
-            last_words.condition = exhaustive_condition;
+            section_changes.condition = exhaustive_condition;
         else
             who.deeds.push_back({id, -1});
     }
@@ -68,8 +68,8 @@ void exhaustive_world::put_take_or_sleep(exhaustive_state& at, std::size_t index
                  [&](protocol_client& machine)
                  {
                      section next;
-                     next.attempt = machine.release(at.now, id, std::move(last_words));
-                     next.sleeper = true;
+                     next.attempt = machine.release(at.now, id, std::move(section_changes));
+                     next.on_condition = true;
                      if (next.attempt != 0)
                          who.sections.push_back(next);
                  });
@@ -81,7 +81,7 @@ void exhaustive_world::time_is_up(exhaustive_state& at, const exhaustive_step& s
     section& each = at.clients[step.client].edit().sections[step.which];
     each.roused = true;
     const attempt_id id = each.attempt;
-    tell_machine(at, step.client, [&](protocol_client& machine) { machine.wake(at.now, id); });
+    tell_machine(at, step.client, [&](protocol_client& machine) { machine.end_wait(at.now, id); });
 }
 
 /// Sends a notification without a reason, which must be harmless.
@@ -90,7 +90,7 @@ void exhaustive_world::disturb(exhaustive_state& at, std::size_t index)
     --at.signals_left;
     const lock_id lock = at.clients[index]->lock;
     tell_machine(at, index, [&](protocol_client& machine)
-                 { machine.signal(at.now, lock, exhaustive_condition, false); });
+                 { machine.notify(at.now, lock, exhaustive_condition, false); });
 }
 
 // --- effects ------------------------------------------------------------------------------------
@@ -98,11 +98,11 @@ void exhaustive_world::disturb(exhaustive_state& at, std::size_t index)
 /// The server has executed the end of a critical section, so its effect happens, once. It happens even if
 /// the server forgets it later.
 void exhaustive_world::note_deed(exhaustive_state& at, const redis_store& before,
-                                 const command& what, const standing& told)
+                                 const command& what, const script_answer& told)
 {
-    if (what.op == operation::signal)
+    if (what.op == operation::notify)
         return check_signal(at, before);
-    if (told.said != standing::status::released)
+    if (told.status != script_answer::status_code::released)
         return;
     const std::size_t index = client_of(parse_waiter_id(what.arguments[1]).value().nonce);
     const auto& deeds = at.clients[index]->deeds;
@@ -144,11 +144,11 @@ void exhaustive_world::drop_deeds(exhaustive_state& at, std::size_t index)
 
 /// An attempt that waits on the condition, or did before this script, has no position: it is enqueued anew
 /// when notified.
-void exhaustive_world::note_sleepers(exhaustive_state& at, const redis_store& before)
+void exhaustive_world::note_condition_waiters(exhaustive_state& at, const redis_store& before)
 {
-    const auto asleep = sleepers_of(at.server->store, keys_);
+    const auto asleep = condition_waiters_of(at.server->store, keys_);
     most_asleep_ = std::max(most_asleep_, asleep.size());
-    for (const auto& ids : {sleepers_of(before, keys_), asleep})
+    for (const auto& ids : {condition_waiters_of(before, keys_), asleep})
         for (const std::string& text : ids)
         {
             const auto id = parse_waiter_id(text);
@@ -171,7 +171,7 @@ void exhaustive_world::note_sleepers(exhaustive_state& at, const redis_store& be
 /// An attempt that no longer waits on the condition has no position among its waiters.
 void exhaustive_world::note_woken(exhaustive_state& at)
 {
-    const auto asleep = sleepers_of(at.server->store, keys_);
+    const auto asleep = condition_waiters_of(at.server->store, keys_);
     const auto sleeps = [&](std::size_t client, const section& each)
     {
         return std::ranges::any_of(asleep,
@@ -196,11 +196,11 @@ void exhaustive_world::check_signal(const exhaustive_state& at, const redis_stor
 {
     if (at.past.forgetful)
         return;
-    const auto asleep = sleepers_of(at.server->store, keys_);
+    const auto asleep = condition_waiters_of(at.server->store, keys_);
     const section* first = nullptr;
     const section* signalled = nullptr;
     bool is_gone = false;
-    for (const std::string& text : sleepers_of(before, keys_))
+    for (const std::string& text : condition_waiters_of(before, keys_))
     {
         const auto id = parse_waiter_id(text);
         const section* const each =
@@ -215,12 +215,12 @@ void exhaustive_world::check_signal(const exhaustive_state& at, const redis_stor
     }
     if (first != nullptr && first != signalled && !is_gone &&
         (signalled == nullptr || signalled->slept > first->slept))
-        violate("a signal has not reached the first who sleeps");
+        violate("a notification has not reached the first waiter of the condition");
 }
 
 /// No client waits on the condition while there is an item that no other client is going to take. If a server
 /// has forgotten its waiters, the clients have to report them first.
-void exhaustive_world::check_sleepers(const exhaustive_state& at)
+void exhaustive_world::check_condition_waiters(const exhaustive_state& at)
 {
     const redis_store& store = at.server->store;
     if (at.past.forgetful)
@@ -233,12 +233,12 @@ void exhaustive_world::check_sleepers(const exhaustive_state& at)
     for (const std::string& id : waiting)
         signalled.erase(without_incarnation(id));
     if (!signalled.empty())
-        violate("somebody who has ended is still signalled");
+        violate("an ended attempt is still marked as notified");
     if (at.past.items == 0 || !waiting.empty())
         return;
-    for (const std::string& text : sleepers_of(store, keys_))
+    for (const std::string& text : condition_waiters_of(store, keys_))
         if (is_placed(at, parse_waiter_id(text).value()))
-            violate("a signal was eaten");
+            violate("a notification was lost");
 }
 
 /// Whether the server knows that a client waits on the condition, and there is no item for it.
@@ -250,7 +250,7 @@ bool exhaustive_world::sleeps_for_good(const exhaustive_state& at, const process
         who.machine->attempt_count() != who.sections.size() ||
         !std::ranges::all_of(at.clients, is_gone))
         return false;
-    const auto asleep = sleepers_of(at.server->store, keys_);
+    const auto asleep = condition_waiters_of(at.server->store, keys_);
     return std::ranges::all_of(who.sections,
                                [&](const section& each)
                                {

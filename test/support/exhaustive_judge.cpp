@@ -78,7 +78,7 @@ void exhaustive_world::look_after_script(exhaustive_state& at, const redis_store
     // A condition adds the key of its waiters and the set of conditions.
     if (store.key_count() > keys_.size() + (options_.consumers != 0 ? 2 : 0))
         violate("there are more keys than a lock has");
-    note_sleepers(at, before);
+    note_condition_waiters(at, before);
     note_places(at, op);
     note_release(at, before, op);
     const std::int64_t fence = number_of(store, keys_, "fence");
@@ -166,7 +166,7 @@ void exhaustive_world::note_release(exhaustive_state& at, const redis_store& bef
     const std::string owner = owner_of(before, keys_);
     const std::int64_t fence = number_of(before, keys_, "fence");
     section* const each = section_of(at.clients, owner);
-    if (each == nullptr || (op != operation::release && op != operation::leave) ||
+    if (each == nullptr || (op != operation::release && op != operation::commit) ||
         (fence == number_of(store, keys_, "fence") && !owner_of(store, keys_).empty()))
         return;
     if (std::ranges::none_of(store.published, [&](const auto& message)
@@ -181,16 +181,16 @@ void exhaustive_world::check_grant(exhaustive_state& at, const redis_store& befo
     const std::int64_t fence = number_of(at.server->store, keys_, "fence");
     section* const each = section_of(at.clients, owner);
     if (!listens(at, parse_waiter_id(owner).value()))
-        violate("the lock was granted where nobody listens");
+        violate("the lock was granted to a disconnected waiter");
     if (each != nullptr && (each->granted == fence || each->fence == fence))
     {
         if (fence < at.past.top_remembered && !is_excused(at))
-            violate("the lock was given back to its holder though it was granted since");
+            violate("the lock was reclaimed although it was granted since");
         return;
     }
     at.past.top_remembered = fence;
     if (fence <= at.past.top_granted && !is_excused(at))
-        violate("a fence was granted that is not higher than all before it");
+        violate("a granted fence is not higher than all before it");
     if (each == nullptr)
         return;
     each->granted = fence;
@@ -203,12 +203,12 @@ void exhaustive_world::check_grant(exhaustive_state& at, const redis_store& befo
 
 /// A free lock is granted to its first waiter at once, unless the answer announces more work.
 void exhaustive_world::check_handed_on(const exhaustive_state& at,
-                                       const std::vector<standing>& told)
+                                       const std::vector<script_answer>& told)
 {
     const redis_store& store = at.server->store;
     if (owner_of(store, keys_).empty() && !queue_of(store, keys_).empty() &&
-        std::ranges::none_of(told, &standing::more))
-        violate("somebody waits for a free lock");
+        std::ranges::none_of(told, &script_answer::more))
+        violate("an attempt waits for a free lock");
 }
 
 void exhaustive_world::check_order(exhaustive_state& at, const redis_store& before,
@@ -220,14 +220,14 @@ void exhaustive_world::check_order(exhaustive_state& at, const redis_store& befo
         if (const section* const other = section_of(clients, id);
             other != nullptr && other != &winner && is_placed(at, parse_waiter_id(id).value()) &&
             place_of(*other, parse_waiter_id(id)->incarnation) < winner.first)
-            violate("FIFO: the lock was granted past somebody who waited");
+            violate("FIFO: the lock was granted past a waiter");
     // A cancelled waiter, and one that reconnects under another id, leaves the queue.
     if (op == operation::cancel || op == operation::resync)
         return;
     for (const std::string& id : queue_of(before, keys_))
         if (section_of(clients, id) != &winner && std::ranges::find(queue, id) == queue.end() &&
             is_placed(at, parse_waiter_id(id).value()))
-            violate("a waiter that is connected was dropped as dead");
+            violate("a connected waiter was dropped");
 }
 
 /// Whether an attempt waits under this id, on a connection that was not cut.
@@ -239,7 +239,7 @@ bool exhaustive_world::is_placed(const exhaustive_state& at, const waiter_id& id
            (who.line->incarnation == id.incarnation || !options_.guards.incarnations) &&
            each != nullptr && each->at == stage::waiting &&
            // The server drops waiters of a silent connection until that sends a command.
-           !is_silent(at.server->store, keys_[0], wake_name(id.nonce, id.incarnation));
+           !is_unresponsive(at.server->store, keys_[0], wake_name(id.nonce, id.incarnation));
 }
 
 /// Whether the server can believe that the waiter's connection is subscribed.
@@ -274,7 +274,7 @@ void exhaustive_world::check_leases(const exhaustive_state& at, std::size_t inde
 {
     for (const section& each : at.clients[index]->sections)
         if (each.at == stage::holding && each.expires < at.now)
-            violate("a holder goes on after the end of its lease");
+            violate("a holder continues after the end of its lease");
 }
 
 /// Each holder writes at once, to a register that rejects a token below the last one.
@@ -282,17 +282,17 @@ void exhaustive_world::on_granted(exhaustive_state& at, process& who, section& e
                                   const granted& said)
 {
     if (said.fence <= who.newest_fence)
-        violate("a client was granted a fence that is not higher than the one before");
+        violate("a client was granted a fence that is not higher than its last one");
     who.newest_fence = said.fence;
     if (each.at != stage::waiting)
         return violate("an attempt was granted the lock twice");
-    if (said.woken && !each.roused)
-        violate("a sleeper was woken though its time was not up");
+    if (said.unnotified && !each.roused)
+        violate("a wait timed out before its time limit");
     const waiter_id id{who.machine->nonce(), 0, each.attempt};
-    if (said.woken && !at.past.forgetful &&
+    if (said.unnotified && !at.past.forgetful &&
         signalled_of(at.server->store, keys_).contains(without_incarnation(to_string(id))))
-        violate("a signal was taken for the end of the time");
-    each.woken = said.woken;
+        violate("a notification was taken for a time-out");
+    each.unnotified = said.unnotified;
     each.at = stage::holding;
     each.fence = said.fence;
     each.expires = said.expires;
@@ -306,7 +306,7 @@ void exhaustive_world::on_failed(const exhaustive_state& at, process& who, const
 {
     // An attempt that could not wait on the condition, because the lock was or may have been lost,
     // starts again.
-    if (each != nullptr && each->sleeper && at.faults_left != options_.most_faults &&
+    if (each != nullptr && each->on_condition && at.faults_left != options_.most_faults &&
         (said.reason == attempt_failure::lost || said.reason == attempt_failure::unknown))
     {
         --who.begun;
@@ -326,9 +326,9 @@ void exhaustive_world::on_released(const exhaustive_state& at, const section& ea
         return;
     const bool really = each.given_back == each.fence;
     if (said.result == release_result::released && !really)
-        violate("a release was confirmed that never was");
+        violate("a release was confirmed although it never happened");
     if (said.result == release_result::lost && really)
-        violate("a release was denied that had been made");
+        violate("a release was denied although it is complete");
     const redis_store& store = at.server->store;
     if (said.result == release_result::lost && each.expires > at.now &&
         number_of(store, keys_, "fence") == each.fence && !owner_of(store, keys_).empty())
@@ -397,7 +397,7 @@ std::string exhaustive_world::tell(const exhaustive_state& state) const
     if (options_.consumers != 0)
     {
         text << ", " << state.past.items << " things, asleep";
-        for (const std::string& id : sleepers_of(store, keys_))
+        for (const std::string& id : condition_waiters_of(store, keys_))
             text << ' ' << id;
     }
     for (std::size_t i = 0; i < state.clients.size(); ++i)
@@ -407,7 +407,7 @@ std::string exhaustive_world::tell(const exhaustive_state& state) const
              << (who.line ? who.line->broken ? " cut" : "" : " offline");
         for (const section& each : who.sections)
             text << ' ' << who.machine->phase_name(each.attempt)
-                 << (each.sleeper ? " after sleep " : " ") << each.fence;
+                 << (each.on_condition ? " after a wait " : " ") << each.fence;
     }
     return text.str();
 }

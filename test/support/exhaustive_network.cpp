@@ -90,12 +90,12 @@ void exhaustive_world::execute(exhaustive_state& at, std::size_t index, std::siz
     look_after_script(at, before->store, what.op);
     publish(at, server);
 
-    const auto told = parse_standings(reply.leaves());
+    const auto told = parse_answers(reply.leaves());
     if (!told)
         return violate("an answer is malformed: " + to_string(reply));
     check_handed_on(at, *told);
     note_deed(at, before->store, what, told->front());
-    check_sleepers(at);
+    check_condition_waiters(at);
     note_woken(at);
     if (!line.broken)
         line.answers.push_back({what.number, what.op, *told, {}});
@@ -131,7 +131,7 @@ void exhaustive_world::answer(exhaustive_state& at, std::size_t index)
                             { machine.refused(at.now, each.number, each.error); });
     const auto attempts = attempts_under_way(*who.machine, each.number);
     for (std::size_t i = 0; i < std::min(attempts.size(), each.told.size()); ++i)
-        if (each.told[i].said == standing::status::queued)
+        if (each.told[i].status == script_answer::status_code::queued)
             for (section& one : who.sections)
                 if (one.attempt == attempts[i])
                     note_known_place(one, *who.line);

@@ -36,10 +36,10 @@ struct client_state
             draw(into, machine, each);
             // A client always commits the same at the end of a critical section, except that it may
             // wait on the condition.
-            const auto last_words = machine.farewells_.find(id);
-            into.plain(last_words == machine.farewells_.end()
+            const auto section_changes = machine.commits_.find(id);
+            into.plain(section_changes == machine.commits_.end()
                            ? 0
-                           : 1 + (last_words->second.condition.empty() ? 0 : 1));
+                           : 1 + (section_changes->second.condition.empty() ? 0 : 1));
         }
         for (const auto& [id, each] : machine.calls_)
         {
@@ -88,20 +88,21 @@ struct client_state
         into.plain(each.at);
         into.plain(4 * (each.wants.waits ? 1 : 0) + 2 * (each.stale ? 1 : 0) +
                    (each.awaited ? 1 : 0));
-        into.plain(16 * (each.spoiled ? 1 : 0) + 8 * (each.asleep ? 1 : 0) +
-                   4 * (each.wakes ? 1 : 0) + 2 * (each.woken ? 1 : 0) + (each.startled ? 1 : 0));
+        into.plain(16 * (each.spoiled ? 1 : 0) + 8 * (each.on_condition ? 1 : 0) +
+                   4 * (each.ends_wait ? 1 : 0) + 2 * (each.unnotified ? 1 : 0) +
+                   (each.spurious ? 1 : 0));
         into.plain(each.condition.empty());
         into.add(kind::attempt, each.leader);
-        into.add(kind::attempt, each.sleeper);
+        into.add(kind::attempt, each.follower);
         into.plain(each.slot);
         into.add(kind::command, each.flight);
         for (const std::uint64_t incarnation : each.incarnations)
             into.add(kind::incarnation, incarnation);
         into.add(kind::stamp, each.at < phase::held ? each.ticket : 0);
         into.add(kind::stamp, each.fence);
-        into.add(kind::stamp, each.told.fence);
-        into.add(kind::server, each.told.deadline);
-        into.plain(each.told.span.count());
+        into.add(kind::stamp, each.pending_grant.fence);
+        into.add(kind::server, each.pending_grant.deadline);
+        into.plain(each.pending_grant.span.count());
         into.plain((each.at == phase::releasing || !each.condition.empty()) &&
                    each.server == machine.server_);
         into.add(kind::moment, each.at == phase::held ? each.expires : local_time::max());
@@ -131,7 +132,7 @@ struct client_state
     {
         const auto found = machine.attempts_.find(id);
         return found != machine.attempts_.end() && found->second.at == phase::queued &&
-               found->second.asleep && !found->second.wakes && found->second.flight == 0;
+               found->second.on_condition && !found->second.ends_wait && found->second.flight == 0;
     }
 
     static bool is_calling(const protocol_client& machine) { return !machine.calls_.empty(); }
@@ -155,7 +156,7 @@ namespace {
 using kind = portrait::kind;
 using words = std::vector<portrait::word>;
 
-std::string sleepers_key(const lock_keys& keys)
+std::string condition_key(const lock_keys& keys)
 {
     return keys[0] + "{sleepers}" + exhaustive_condition;
 }
@@ -163,15 +164,15 @@ std::string sleepers_key(const lock_keys& keys)
 /// Whether a command ends a critical section.
 bool gives_back(operation op)
 {
-    return op == operation::release || op == operation::leave;
+    return op == operation::release || op == operation::commit;
 }
 
 /// Tokens and tickets are greater than this, all other numbers are smaller.
 constexpr std::int64_t least_stamp = 1'000'000'000'000;
 
-void draw(portrait& into, const standing& each, operation op)
+void draw(portrait& into, const script_answer& each, operation op)
 {
-    into.plain(each.said);
+    into.plain(each.status);
     into.add(kind::server, each.now);
     into.add(kind::stamp, each.fence);
     into.add(kind::server, each.deadline);
@@ -181,9 +182,9 @@ void draw(portrait& into, const standing& each, operation op)
     // position of a new waiter affects only the delays of nudges.
     if (const auto id = parse_waiter_id(each.extra))
         into.id(*id);
-    else if (op == operation::leave && !each.extra.empty())
+    else if (op == operation::commit && !each.extra.empty())
         into.add(kind::stamp, std::int64_t{std::stoll(each.extra)});
-    else if (op == operation::wake)
+    else if (op == operation::requeue)
         into.text(each.extra);
 }
 
@@ -229,7 +230,7 @@ void draw(portrait& into, const exhaustive_wire& wire)
         into.add(kind::command, each.number);
         into.plain(each.op);
         into.text(each.error);
-        for (const standing& one : each.told)
+        for (const script_answer& one : each.told)
             draw(into, one, each.op);
     }
     into.plain(wire.messages.size());
@@ -248,7 +249,8 @@ void draw(portrait& into, const exhaustive_section& each)
 {
     into.add(kind::attempt, each.attempt);
     into.plain(each.at);
-    into.plain(4 * (each.sleeper ? 1 : 0) + 2 * (each.roused ? 1 : 0) + (each.woken ? 1 : 0));
+    into.plain(4 * (each.on_condition ? 1 : 0) + 2 * (each.roused ? 1 : 0) +
+               (each.unnotified ? 1 : 0));
     into.add(kind::stamp, each.fence);
     into.add(kind::stamp, each.granted);
     into.add(kind::moment,
@@ -347,7 +349,7 @@ void draw(portrait& into, const redis_store& store, const lock_keys& keys,
         }
     }
     draw(into, store, keys[1], signalled);
-    draw(into, store, sleepers_key(keys), signalled);
+    draw(into, store, condition_key(keys), signalled);
     into.plain(store.exists(keys[0] + "{conditions}"));
     // Notified attempts that are in neither queue.
     for (const std::string& each : signalled)
@@ -409,9 +411,9 @@ std::set<std::string> signalled_of(const redis_store& store, const lock_keys& ke
     return result;
 }
 
-std::vector<std::string> sleepers_of(const redis_store& store, const lock_keys& keys)
+std::vector<std::string> condition_waiters_of(const redis_store& store, const lock_keys& keys)
 {
-    return members_of(store, sleepers_key(keys));
+    return members_of(store, condition_key(keys));
 }
 
 attempt_id find_double_flight(const protocol_client& machine)

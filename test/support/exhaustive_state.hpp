@@ -66,7 +66,7 @@ struct exhaustive_answer
 {
     std::uint64_t number = 0;
     redis::detail::operation op{};
-    std::vector<redis::detail::standing> told;
+    std::vector<redis::detail::script_answer> told;
     std::string error;
 };
 
@@ -107,9 +107,9 @@ struct exhaustive_section
     stage at = stage::waiting;
     // Whether it began with a wait on the condition, whether its time is up, and whether that ended
     // the wait.
-    bool sleeper = false;
+    bool on_condition = false;
     bool roused = false;
-    bool woken = false;
+    bool unnotified = false;
     // The token with which the client holds the lock, and the end of its lease.
     std::int64_t fence = 0;
     redis::detail::local_time expires{};
@@ -222,8 +222,8 @@ inline const std::string exhaustive_condition = "c";
 [[nodiscard]] std::string without_incarnation(const std::string& id);
 
 /// The ids of the waiters on the condition, by ticket.
-[[nodiscard]] std::vector<std::string> sleepers_of(const redis_store& store,
-                                                   const redis::detail::lock_keys& keys);
+[[nodiscard]] std::vector<std::string> condition_waiters_of(const redis_store& store,
+                                                            const redis::detail::lock_keys& keys);
 
 /// The attempts to which a command in flight refers.
 [[nodiscard]] std::vector<redis::detail::attempt_id> attempts_under_way(

@@ -260,7 +260,7 @@ void exhaustive_world::tell_machine(exhaustive_state& at, std::size_t index,
     for (const action& each : machine.take_actions())
         act(at, index, each);
     if (find_double_flight(machine) != 0)
-        violate("two commands of an attempt are under way");
+        violate("two commands of an attempt are in flight");
     check_leases(at, index);
 }
 
@@ -291,7 +291,7 @@ void exhaustive_world::act(exhaustive_state& at, std::size_t index, const action
         return;
     if (const auto* got = std::get_if<granted>(&what))
         return on_granted(at, who, *each, *got);
-    if (const auto* more = std::get_if<extended>(&what))
+    if (const auto* more = std::get_if<lease_renewed>(&what))
     {
         if (each->at == section::stage::holding)
             each->expires = more->expires;

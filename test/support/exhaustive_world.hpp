@@ -132,12 +132,12 @@ private:
     void time_is_up(exhaustive_state& at, const exhaustive_step& step);
     void disturb(exhaustive_state& at, std::size_t index);
     void note_deed(exhaustive_state& at, const redis_store& before,
-                   const redis::detail::command& what, const redis::detail::standing& told);
+                   const redis::detail::command& what, const redis::detail::script_answer& told);
     void drop_deeds(exhaustive_state& at, std::size_t index);
-    void note_sleepers(exhaustive_state& at, const redis_store& before);
+    void note_condition_waiters(exhaustive_state& at, const redis_store& before);
     void note_woken(exhaustive_state& at);
     void check_signal(const exhaustive_state& at, const redis_store& before);
-    void check_sleepers(const exhaustive_state& at);
+    void check_condition_waiters(const exhaustive_state& at);
     [[nodiscard]] bool sleeps_for_good(const exhaustive_state& at, const process& who) const;
     [[nodiscard]] bool is_consumer(std::size_t index) const noexcept
     {
@@ -155,7 +155,7 @@ private:
     void note_release(exhaustive_state& at, const redis_store& before, redis::detail::operation op);
     void check_grant(exhaustive_state& at, const redis_store& before, redis::detail::operation op);
     void check_handed_on(const exhaustive_state& at,
-                         const std::vector<redis::detail::standing>& told);
+                         const std::vector<redis::detail::script_answer>& told);
     void check_order(exhaustive_state& at, const redis_store& before, const section& winner,
                      redis::detail::operation op);
     void note_known_place(section& each, const connection& line) const;

@@ -16,9 +16,9 @@ namespace turnstile::test {
 
 /// The lease of a process that a test kills or stops, in microseconds. The test waits for its end, but a
 /// short pause must not end it.
-inline constexpr std::uint64_t mortal_lease = 6'000'000;
+inline constexpr std::uint64_t expiring_lease = 6'000'000;
 
-inline std::string mortal(const std::string& url)
+inline std::string expiring(const std::string& url)
 {
     return url + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms";
 }
@@ -29,7 +29,7 @@ inline const std::string calm = "health_check=2min&connect_timeout=2min&max_back
 /// Leases whose end a test waits for, without a killed process.
 inline redis::config brief(const std::string& url)
 {
-    return redis::config(mortal(url));
+    return redis::config(expiring(url));
 }
 
 /// For processes that survive: their leases outlast the test.

@@ -62,7 +62,7 @@ public:
     struct executed
     {
         const redis::detail::command& what;
-        const std::vector<redis::detail::standing>& told;
+        const std::vector<redis::detail::script_answer>& told;
     };
 
     /// Called before and after each script for a lock.
@@ -84,7 +84,7 @@ public:
 
     /// An attempt begins.
     virtual void begun(std::size_t /*index*/, attempt_name /*who*/,
-                       const redis::detail::demand& /*wants*/, time /*now*/)
+                       const redis::detail::lock_request& /*wants*/, time /*now*/)
     {
     }
     virtual void granted(std::size_t index, attempt_name who, std::int64_t fence, time now,

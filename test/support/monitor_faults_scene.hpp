@@ -111,7 +111,7 @@ struct monitor_faults_scene : coroutine_scene
     {
         return server.cli({"HGET", ours.state_key(), "readers"});
     }
-    [[nodiscard]] std::string sleepers() const
+    [[nodiscard]] std::string condition_waiters() const
     {
         return server.cli({"ZCARD", keys[0] + "{sleepers}signal"});
     }

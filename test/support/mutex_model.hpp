@@ -67,7 +67,7 @@ public:
     }
 
     /// The attempt has completed. Its guard stays with its context or moves out of it.
-    void told(id who, bool stays_in_context)
+    void on_grant(id who, bool stays_in_context)
     {
         attempts_[who].told = true;
         if (!stays_in_context)
@@ -78,7 +78,7 @@ public:
     void release(id who)
     {
         if (owner_ == who)
-            pass_on();
+            renotify();
     }
 
     /// Withdraws the attempt if it waits.
@@ -98,7 +98,7 @@ public:
             if (each.context == context && !each.told)
                 each.result = fate::lost;
         if (owner_ && attempts_[*owner_].context == context)
-            pass_on();
+            renotify();
     }
 
     /// Aborts waiters and undelivered grants.
@@ -145,7 +145,7 @@ private:
         attempts_[who].at_once = at_once;
     }
 
-    void pass_on()
+    void renotify()
     {
         owner_.reset();
         if (queue_.empty())

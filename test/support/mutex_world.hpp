@@ -284,7 +284,7 @@ public:
         {
             const std::vector<fate>& told = records_[who]->told;
             if (told.size() > 1)
-                BOOST_ERROR("attempt " << who << " was told twice");
+                BOOST_ERROR("attempt " << who << " completed twice");
             if (!told.empty() && told.front() != model_.fate_of(who))
                 BOOST_ERROR("attempt " << who << " was told " << told.front() << ", not "
                                        << model_.fate_of(who));
@@ -421,22 +421,23 @@ private:
             co_return;
         }
         const record& r = *records_[who];
-        guard_type kept;
+        guard_type contribution_renewed;
         try
         {
             switch (r.how.what)
             {
             case attempt_plan::request::lock:
-                took(who, co_await mutex_->async_lock(), {}, kept);
+                took(who, co_await mutex_->async_lock(), {}, contribution_renewed);
                 break;
             case attempt_plan::request::timed:
-                took(who, co_await mutex_->async_try_lock_until(r.deadline), {}, kept);
+                took(who, co_await mutex_->async_try_lock_until(r.deadline), {},
+                     contribution_renewed);
                 break;
             case attempt_plan::request::enter:
                 took(who, co_await mutex_->async_enter());
                 break;
             case attempt_plan::request::try_once:
-                took(who, co_await mutex_->async_try_lock(), {}, kept);
+                took(who, co_await mutex_->async_try_lock(), {}, contribution_renewed);
                 break;
             }
         }
@@ -444,32 +445,32 @@ private:
         {
             took(who, guard_type(), failure.code());
         }
-        if (kept)
-            co_await stay(who, kept);
+        if (contribution_renewed)
+            co_await stay(who, contribution_renewed);
     }
 
-    boost::asio::awaitable<void> stay(id who, guard_type& kept)
+    boost::asio::awaitable<void> stay(id who, guard_type& contribution_renewed)
     {
         record& r = *records_[who];
         manual_timer timer(co_await boost::asio::this_coro::executor,
                            manual_clock::time_point::max());
-        r.in_frame = &kept;
+        r.in_frame = &contribution_renewed;
         r.hold = &timer;
         co_await timer.async_wait(boost::asio::as_tuple(boost::asio::deferred));
         if (r.in_frame == nullptr)
             co_return;
         r.in_frame = nullptr;
         model_.release(who);
-        kept.unlock();
+        contribution_renewed.unlock();
     }
 
     // Results.
 
-    void took(id who, guard_type guard, error_code error, guard_type& kept)
+    void took(id who, guard_type guard, error_code error, guard_type& contribution_renewed)
     {
         const std::uint64_t number = guard.fencing_token();
         record& r = *records_[who];
-        (r.how.stays ? kept : r.guard) = std::move(guard);
+        (r.how.stays ? contribution_renewed : r.guard) = std::move(guard);
         told(who, error, number, r.how.stays);
     }
 
@@ -478,9 +479,10 @@ private:
         took(who, std::move(guard), error, records_[who]->guard);
     }
 
-    void took(id who, std::optional<guard_type> guard, error_code error, guard_type& kept)
+    void took(id who, std::optional<guard_type> guard, error_code error,
+              guard_type& contribution_renewed)
     {
-        took(who, guard ? std::move(*guard) : guard_type(), error, kept);
+        took(who, guard ? std::move(*guard) : guard_type(), error, contribution_renewed);
     }
 
     void took(id who, std::optional<guard_type> guard, error_code error = {})
@@ -494,7 +496,7 @@ private:
         told(who, error, token.value(), false);
     }
 
-    void told(id who, error_code error, std::uint64_t number, bool stays)
+    void on_grant(id who, error_code error, std::uint64_t number, bool stays)
     {
         if (error)
             BOOST_TEST(error == boost::asio::error::operation_aborted);

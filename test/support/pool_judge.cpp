@@ -15,7 +15,7 @@ namespace turnstile::test {
 using redis::detail::operation;
 using redis::detail::parse_waiter_id;
 using redis::detail::release_result;
-using redis::detail::standing;
+using redis::detail::script_answer;
 using redis::detail::waiter_id;
 
 namespace {
@@ -193,7 +193,7 @@ void pool_judge::note_grants(pool& each, const contents& after, time now, const 
         if (known != each.grants.end() && known->second.who == who)
         {
             if (!had && each.forgot_at < known->second.since)
-                violate("units were given back to " + text(who) + " which it had lost");
+                violate("units that were lost were returned to " + text(who) + "");
             // Units that it left outside before the server forgot them no longer count.
             if (!had)
                 each.base -= held.left;
@@ -206,7 +206,7 @@ void pool_judge::note_grants(pool& each, const contents& after, time now, const 
     {
         const attempt_name who = name_of(id_of(id));
         if (!knows.listens(id_of(id)))
-            violate("units were granted to " + id + ", where nobody listens");
+            violate("units were granted to " + id + ", which is disconnected");
         if (fence <= each.top_fence && !fences_excused(each))
             violate("the fence " + std::to_string(fence) + " was granted to " + text(who) +
                     " after " + std::to_string(each.top_fence));
@@ -255,17 +255,19 @@ void pool_judge::check_account(pool& each, const contents& after, const executed
     {
         const std::int64_t units = number(script.what.arguments[2]);
         const std::string& name = script.what.arguments[3];
-        const auto said = script.told[0].said;
-        if (said == standing::status::ok && after.outside == expected - units && units != 0)
+        const auto said = script.told[0].status;
+        if (said == script_answer::status_code::ok && after.outside == expected - units &&
+            units != 0)
         {
             if (!each.calls.insert(name).second)
                 violate("units were added twice by " + name);
             each.added += units;
             expected -= units;
         }
-        else if (said == standing::status::ok && each.forgot_at < 0 && !each.calls.contains(name))
+        else if (said == script_answer::status_code::ok && each.forgot_at < 0 &&
+                 !each.calls.contains(name))
             violate("units were not added by " + name + " though it was said");
-        else if (said == standing::status::excess && each.seen.outside >= units)
+        else if (said == script_answer::status_code::excess && each.seen.outside >= units)
             violate("units were refused that were outside");
     }
     if (after.outside != expected)
@@ -291,12 +293,12 @@ void pool_judge::check_contents(pool& each, const contents& after, const execute
         violate("the holders have " + std::to_string(sum) + " units, and the pool says " +
                 std::to_string(after.held));
     if (after.ids != after.holders.size() + after.queue.size())
-        violate("units are written down of somebody who neither holds nor waits");
+        violate("units of an unknown attempt are stored");
     if (after.in_grace)
         return;
     if (!fits(after.held, after.outside, 0))
         violate("there are more units than the capacity");
-    const bool more = std::ranges::any_of(script.told, &standing::more);
+    const bool more = std::ranges::any_of(script.told, &script_answer::more);
     if (!after.queue.empty() && !more && fits(after.held, after.outside, after.first))
         violate("the first of the queue fits, and waits");
 }
@@ -334,8 +336,8 @@ void pool_judge::clock_stepped(std::int64_t by, time now)
 
 // --- the clients --------------------------------------------------------------------------------
 
-void pool_judge::begun(std::size_t index, attempt_name who, const redis::detail::demand& wants,
-                       time now)
+void pool_judge::begun(std::size_t index, attempt_name who,
+                       const redis::detail::lock_request& wants, time now)
 {
     pools_[index].wishes[who] = {wants, now};
 }
@@ -396,10 +398,11 @@ void pool_judge::released(std::size_t index, std::int64_t fence, release_result 
     const auto found = each.grants.find(fence);
     const bool really = found != each.grants.end() && found->second.released;
     if (result == release_result::released && !really)
-        violate("a release of " + std::to_string(fence) + " was confirmed that never was");
+        violate("a release of " + std::to_string(fence) +
+                " was confirmed although it never happened");
     // If only the results of releases were deleted, the server gives wrong answers about these.
     if (result == release_result::lost && really && each.forgot_at < found->second.since)
-        violate("a release of " + std::to_string(fence) + " was denied that had been made");
+        violate("a release of " + std::to_string(fence) + " was denied although it is complete");
     if (result == release_result::refused)
         violate("a release was refused");
 }
@@ -439,12 +442,12 @@ void pool_judge::taken(std::size_t index, attempt_name who)
 void pool_judge::check_rest(const redis_store& store)
 {
     // A pool that is kept keeps its waiters and holders, too.
-    std::size_t kept = 0;
+    std::size_t contribution_renewed = 0;
     for (std::size_t i = 0; i < keys_.size(); ++i)
         if (outside(store, i) != shape_.outside)
             for (const char* part : {"", "{queue}", "{holders}"})
-                kept += store.exists(keys_[i][0] + part) ? 1 : 0;
-    if (store.key_count() != kept)
+                contribution_renewed += store.exists(keys_[i][0] + part) ? 1 : 0;
+    if (store.key_count() != contribution_renewed)
         violate("keys are left");
 }
 

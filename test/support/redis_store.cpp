@@ -523,7 +523,8 @@ redis_reply redis_store::publish(words args)
     }
 }
 
-bool is_silent(const redis_store& store, const std::string& key, const std::string& connection)
+bool is_unresponsive(const redis_store& store, const std::string& key,
+                     const std::string& connection)
 {
     const auto* state = store.hash(key);
     const auto found =

@@ -150,8 +150,8 @@ private:
 };
 
 /// Whether a lock or a pool has recorded a connection as silent.
-[[nodiscard]] bool is_silent(const redis_store& store, const std::string& key,
-                             const std::string& connection);
+[[nodiscard]] bool is_unresponsive(const redis_store& store, const std::string& key,
+                                   const std::string& connection);
 
 }  // namespace turnstile::test
 

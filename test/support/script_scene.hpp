@@ -100,8 +100,8 @@ public:
         return run("resync", {"w:", ids, id, std::to_string(fence), lease, claim, idle, condition});
     }
     /// Releases the lock, and waits on a condition under the id @p sleeper, if there is one.
-    words leave(const std::string& id, std::int64_t fence, const std::string& sleeper = "",
-                const words& signals = {}, const words& fields = {})
+    words commit(const std::string& id, std::int64_t fence, const std::string& waiter = "",
+                 const words& notifications = {}, const words& fields = {})
     {
         words arguments{"w:",
                         id,
@@ -110,25 +110,25 @@ public:
                         lease,
                         claim,
                         idle,
-                        sleeper,
+                        waiter,
                         condition,
-                        std::to_string(signals.size() / 2)};
-        arguments.insert(arguments.end(), signals.begin(), signals.end());
+                        std::to_string(notifications.size() / 2)};
+        arguments.insert(arguments.end(), notifications.begin(), notifications.end());
         arguments.insert(arguments.end(), fields.begin(), fields.end());
-        return run("leave", arguments);
+        return run("commit", arguments);
     }
     /// Renews a contribution for this many milliseconds, or ends it.
-    words keep(const std::string& record, const std::string& span)
+    words renew_contribution(const std::string& record, const std::string& span)
     {
-        return run("keep", {"w:", record, span, lease, claim, idle});
+        return run("contributions", {"w:", record, span, lease, claim, idle});
     }
-    words signal(const std::string& whom = "one", const std::string& newest = "")
+    words notify(const std::string& which = "one", const std::string& newest = "")
     {
-        return run("signal", {"w:", condition, whom, lease, claim, idle, newest});
+        return run("notify", {"w:", condition, which, lease, claim, idle, newest});
     }
-    words wake(const std::string& ids, const std::string& id)
+    words requeue(const std::string& ids, const std::string& id)
     {
-        return run("wake", {"w:", ids, id, lease, claim, idle, condition});
+        return run("requeue", {"w:", ids, id, lease, claim, idle, condition});
     }
 
     /// Breaks the lock of the holder with this fencing token, or of any holder.
@@ -175,7 +175,10 @@ public:
     [[nodiscard]] words queue() const { return members(keys[0] + "{queue}"); }
 
     /// The waiters on the condition, in order.
-    [[nodiscard]] words sleepers() const { return members(keys[0] + "{sleepers}" + condition); }
+    [[nodiscard]] words condition_waiters() const
+    {
+        return members(keys[0] + "{sleepers}" + condition);
+    }
 
     [[nodiscard]] std::string field(const std::string& name) const
     {

@@ -399,10 +399,10 @@ private:
     {
         co_await boost::asio::this_coro::reset_cancellation_state(
             boost::asio::enable_total_cancellation());
-        permit_type kept;
+        permit_type contribution_renewed;
         try
         {
-            kept = co_await acquire(who);
+            contribution_renewed = co_await acquire(who);
         }
         catch (const system_error& error)
         {
@@ -414,7 +414,8 @@ private:
         r.collected = true;
         model_.told(who);
         holdings_.push_back(std::make_unique<holding>());
-        *holdings_.back() = {{}, &kept, r.how.context, kept.count()};
+        *holdings_.back() = {
+            {}, &contribution_renewed, r.how.context, contribution_renewed.count()};
         // A signal that came too late for the request must not cancel the rest of the coroutine.
         co_await boost::asio::this_coro::throw_if_cancelled(false);
         co_await boost::asio::this_coro::reset_cancellation_state(

@@ -203,13 +203,13 @@ void simulation_world::act(std::size_t index, const action& what)
         if (options_.states)
             check_grant(index, *got);
         // An attempt whose time was up no longer waits for an item.
-        if (got->woken)
+        if (got->unnotified)
             each.role = task::plain;
         ++result_.granted;
         judge_->granted(each.lock, name(got->attempt), got->fence, now_, global(who, got->expires));
         begin_holding(index, got->attempt);
     }
-    else if (const auto* more = std::get_if<extended>(&what))
+    else if (const auto* more = std::get_if<lease_renewed>(&what))
     {
         section& each = who.sections.at(more->attempt);
         if (each.at != stage::holding)
@@ -230,7 +230,7 @@ void simulation_world::act(std::size_t index, const action& what)
             denied_.insert(name(over->attempt));
         if (over->reason == attempt_failure::cancelled && changed_.contains(name(over->attempt)) &&
             !has_forgotten_)
-            judge_->violate("a transaction was carried out that its client could give up");
+            judge_->violate("an executed transaction could be cancelled by its client");
         if (over->reason == attempt_failure::fence_regressed)
         {
             if (calm_)
@@ -275,10 +275,10 @@ void simulation_world::act(std::size_t index, const action& what)
         on_transacted(index, *done);
     else if (const auto* answer = std::get_if<called>(&what))
         on_called(index, *answer);
-    else if (const auto* lasts = std::get_if<kept>(&what))
+    else if (const auto* lasts = std::get_if<contribution_renewed>(&what))
         on_kept(index, *lasts);
-    else if (const auto* gone = std::get_if<unbound>(&what))
-        who.bonds.erase(gone->bond);
+    else if (const auto* gone = std::get_if<contribution_ended>(&what))
+        who.contributions.erase(gone->contribution);
 }
 
 void simulation_world::schedule_tick(std::size_t index)
@@ -321,7 +321,7 @@ void simulation_world::begin_section(std::size_t index)
     {
         each = random_demand();
         if (chance(10))
-            call(index, each.lock, chance(50) ? inquiry::read : inquiry::create, 0);
+            call(index, each.lock, chance(50) ? call_kind::read : call_kind::create, 0);
     }
     else
     {
@@ -415,11 +415,11 @@ void simulation_world::release(std::size_t index, attempt_id id)
     if (has_pools() && use_ == pool_use::supplies && chance(20))
     {
         each.outside += each.wants.units;
-        machine(index).leave_outside(id, each.outside);
+        machine(index).set_outside(id, each.outside);
         log("    and leaves ", each.outside, " units outside");
         add_later(index, each.lock, each.wants.units);
     }
-    farewell words;
+    commit_request words;
     change(index, id, words);
     machine(index).release(local(who), id, std::move(words));
     end_upgrades(index, id);

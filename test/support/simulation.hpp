@@ -131,7 +131,7 @@ struct simulation_result
     /// By clients that survived to the end.
     std::uint64_t handed_over = 0;
     /// Transactions that waited, as counted by the server.
-    std::uint64_t carried_out = 0;
+    std::uint64_t executed = 0;
     std::uint64_t scripts = 0;
     std::array<std::uint64_t, redis::detail::operation_count> sent{};
     fault_coverage coverage{};

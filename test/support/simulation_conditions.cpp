@@ -35,8 +35,8 @@ void simulation_world::disturb(std::size_t index, attempt_id id)
     const bool all = chance(30);
     log("client ", index, ": signals ", all ? "all" : "one", " of lock ", lock);
     const call_id call =
-        machine(index).signal(local(who), who.locks[lock], simulated_condition, all);
-    who.calls.emplace(call, std::pair(lock, inquiry::signal_one));
+        machine(index).notify(local(who), who.locks[lock], simulated_condition, all);
+    who.calls.emplace(call, std::pair(lock, call_kind::notify_one));
 }
 
 void simulation_world::put_or_take(std::size_t index, attempt_id id)
@@ -45,15 +45,15 @@ void simulation_world::put_or_take(std::size_t index, attempt_id id)
     section& each = who.sections.at(id);
     if (each.at != stage::holding)
         return;
-    farewell last_words;
+    commit_request section_changes;
     if (each.role == task::producer)
-        last_words.signals.emplace_back(simulated_condition, chance(20));
+        section_changes.notifications.emplace_back(simulated_condition, chance(20));
     log("client ", index, each.role == task::producer ? ": puts one by ." : ": takes one by .", id);
     deeds_[{who.nonce, id}] = {each.lock, each.role == task::producer ? 1 : -1};
     each.at = stage::releasing;
     judge_->gone(each.lock, {who.nonce, id});
-    change(index, id, last_words);
-    machine(index).release(local(who), id, std::move(last_words));
+    change(index, id, section_changes);
+    machine(index).release(local(who), id, std::move(section_changes));
 }
 
 void simulation_world::sleep(std::size_t index, attempt_id id)
@@ -64,39 +64,39 @@ void simulation_world::sleep(std::size_t index, attempt_id id)
         return;
     each.at = stage::releasing;
     judge_->gone(each.lock, {who.nonce, id});
-    farewell last_words;
-    last_words.condition = simulated_condition;
-    change(index, id, last_words);
-    const attempt_id sleeper = machine(index).release(local(who), id, std::move(last_words));
-    log("client ", index, ": .", id, " goes to sleep as .", sleeper);
-    if (sleeper == 0)
+    commit_request section_changes;
+    section_changes.condition = simulated_condition;
+    change(index, id, section_changes);
+    const attempt_id follower = machine(index).release(local(who), id, std::move(section_changes));
+    log("client ", index, ": .", id, " waits on a condition as .", follower);
+    if (follower == 0)
         return;
     ++result_.sections;
     section next;
     next.lock = each.lock;
     next.role = task::consumer;
-    judge_->begun(next.lock, {who.nonce, sleeper}, next.wants, now_);
-    who.sections.emplace(sleeper, next);
-    perhaps_cancel(index, sleeper);
+    judge_->begun(next.lock, {who.nonce, follower}, next.wants, now_);
+    who.sections.emplace(follower, next);
+    perhaps_cancel(index, follower);
     if (chance(20))
-        do_later(index, sleeper, span(0, lease_), &simulation_world::wake);
+        do_later(index, follower, span(0, lease_), &simulation_world::end_wait);
 }
 
 /// The time of a waiter is up. If it was notified before, it continues as if its time were not.
-void simulation_world::wake(std::size_t index, attempt_id id)
+void simulation_world::end_wait(std::size_t index, attempt_id id)
 {
     client& who = clients_[index];
     if (who.sections.at(id).at != stage::waiting)
         return;
     log("client ", index, ": wakes .", id);
-    machine(index).wake(local(who), id);
+    machine(index).end_wait(local(who), id);
 }
 
 /// The server has executed the end of a critical section, so its effect happens, once.
-void simulation_world::note_deed(const command& what, const standing& told)
+void simulation_world::note_deed(const command& what, const script_answer& told)
 {
-    if ((what.op != operation::release && what.op != operation::leave) ||
-        told.said != standing::status::released)
+    if ((what.op != operation::release && what.op != operation::commit) ||
+        told.status != script_answer::status_code::released)
         return;
     const auto id = parse_waiter_id(what.arguments[1]);
     const auto found = id ? deeds_.find({id->nonce, id->sequence}) : deeds_.end();
@@ -110,18 +110,19 @@ void simulation_world::note_deed(const command& what, const standing& told)
 
 /// No client waits on the condition while there is an item that no other client is going to take. If a server
 /// has forgotten its waiters, the clients have to report them first.
-void simulation_world::check_sleepers(std::size_t lock)
+void simulation_world::check_condition_waiters(std::size_t lock)
 {
     const auto* state = store_.hash(keys_[lock][0]);
-    const auto* sleepers = store_.zset(keys_[lock][0] + "{sleepers}" + simulated_condition);
-    if (has_forgotten_ || items_[lock] == 0 || state == nullptr || sleepers == nullptr ||
+    const auto* condition_waiters =
+        store_.zset(keys_[lock][0] + "{sleepers}" + simulated_condition);
+    if (has_forgotten_ || items_[lock] == 0 || state == nullptr || condition_waiters == nullptr ||
         !lock_field(store_, keys_[lock][0], "owner").empty())
         return;
     if (const auto* queue = store_.zset(keys_[lock][1]); queue != nullptr && !queue->order.empty())
         return;
-    for (const auto& [ticket, text] : sleepers->order)
+    for (const auto& [ticket, text] : condition_waiters->order)
         if (const auto id = parse_waiter_id(text); id && is_placed(*id))
-            return judge_->violate("a signal was eaten: " + text + " sleeps on");
+            return judge_->violate("a notification was lost: " + text + " waits on");
 }
 
 /// When the faults have ended, a client adds the items that others wait for.

@@ -100,8 +100,8 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
     std::vector<std::string> left = queue;
     left.push_back(owner);
     for (const std::string& condition : {simulated_condition, simulated_absence})
-        if (const auto* sleepers = store.zset(keys_[index][0] + "{sleepers}" + condition))
-            for (const auto& [ticket, id] : sleepers->order)
+        if (const auto* condition_waiters = store.zset(keys_[index][0] + "{sleepers}" + condition))
+            for (const auto& [ticket, id] : condition_waiters->order)
             {
                 left.push_back(id);
                 if (const auto found = each.arrivals.find(name_of(id_of(id)));
@@ -125,9 +125,10 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
             arrived.claim = 0;
 
     // A critical section whose commit is rejected releases the lock as well, and reports that it was lost.
-    const bool releases = op == operation::release ||
-                          (op == operation::leave &&
-                           script.told.front().said == redis::detail::standing::status::released);
+    const bool releases =
+        op == operation::release ||
+        (op == operation::commit &&
+         script.told.front().status == redis::detail::script_answer::status_code::released);
     if (each.fence != 0 && !each.owner.empty() && (fence != each.fence || owner.empty()) &&
         releases)
     {
@@ -145,9 +146,9 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
         const auto known = each.grants.find(fence);
         const bool reclaims = known != each.grants.end() && known->second.who == who;
         if (!knows.listens(id_of(owner)))
-            violate("the lock was granted to " + owner + ", where nobody listens");
+            violate("the lock was granted to " + owner + ", which is disconnected");
         if (reclaims && fence < each.top_remembered && !fences_excused(each))
-            violate("the lock was given back to " + text(who) + " though it was granted since");
+            violate("the lock was reclaimed by " + text(who) + " although it was granted since");
         if (!reclaims)
         {
             each.top_remembered = fence;
@@ -304,10 +305,11 @@ void simulation_judge::released(std::size_t index, std::int64_t fence, release_r
     const auto found = each.grants.find(fence);
     const bool really = found != each.grants.end() && found->second.released;
     if (result == release_result::released && !really)
-        violate("a release of " + std::to_string(fence) + " was confirmed that never was");
+        violate("a release of " + std::to_string(fence) +
+                " was confirmed although it never happened");
     // If only the results of releases were deleted, the server gives wrong answers about these.
     if (result == release_result::lost && really && each.forgot_at < found->second.since)
-        violate("a release of " + std::to_string(fence) + " was denied that had been made");
+        violate("a release of " + std::to_string(fence) + " was denied although it is complete");
     if (result == release_result::lost && !late && each.fence == fence && !each.owner.empty())
         violate("a release of " + std::to_string(fence) + " was denied, and the lock not released");
     if (result == release_result::refused)

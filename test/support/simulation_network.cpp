@@ -232,14 +232,14 @@ void simulation_world::execute(const link_pointer& line, const command& what)
             " -> ", to_string(answer));
     if (answer.is_error())
         return judge_->violate("a script failed: " + answer.text);
-    const auto told = parse_standings(answer.leaves());
+    const auto told = parse_answers(answer.leaves());
     if (!told)
         return judge_->violate("an answer is malformed: " + to_string(answer));
     // A waiter of a silent connection is dropped until that connection sends a command.
     const auto keeps_place = [&](const waiter_id& id)
     {
         const auto of_lock = [&](std::size_t lock)
-        { return is_silent(store_, keys_[lock][0], wake_name(id.nonce, id.incarnation)); };
+        { return is_unresponsive(store_, keys_[lock][0], wake_name(id.nonce, id.incarnation)); };
         return is_placed(id) && std::ranges::none_of(locks, of_lock);
     };
     const history_judge::witness knows{keeps_place,
@@ -251,7 +251,7 @@ void simulation_world::execute(const link_pointer& line, const command& what)
         check_state(each, what, told->front());
     note_deed(what, told->front());
     for (const std::size_t lock : locks)
-        check_sleepers(lock);
+        check_condition_waiters(lock);
     // Messages of a script to its own connection may arrive before or after its answer.
     if (chance(50))
     {
@@ -286,10 +286,10 @@ void simulation_world::reply(const link_pointer& line, const command& what, redi
                          machine(line->client).refused(local(who), what.number, answer.text);
                          return;
                      }
-                     auto told = parse_standings(answer.leaves());
+                     auto told = parse_answers(answer.leaves());
                      const auto attempts = attempts_of(what);
                      for (std::size_t i = 0; i < attempts.size() && i < told->size(); ++i)
-                         if ((*told)[i].said == standing::status::queued)
+                         if ((*told)[i].status == script_answer::status_code::queued)
                              note_place(line->client, attempts[i], (*told)[i]);
                      machine(line->client).answered(local(who), what.number, std::move(*told));
                  });
@@ -297,7 +297,7 @@ void simulation_world::reply(const link_pointer& line, const command& what, redi
 }
 
 /// A waiter has received its position.
-void simulation_world::note_place(std::size_t index, attempt_id id, const standing& told)
+void simulation_world::note_place(std::size_t index, attempt_id id, const script_answer& told)
 {
     client& who = clients_[index];
     const auto found = who.sections.find(id);

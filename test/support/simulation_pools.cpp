@@ -111,18 +111,18 @@ void simulation_world::add_later(std::size_t index, std::size_t pool, std::int64
               [this, index, pool, units, life = clients_[index].life]
               {
                   if (clients_[index].life == life)
-                      call(index, pool, inquiry::add, units);
+                      call(index, pool, call_kind::add, units);
               });
 }
 
-void simulation_world::call(std::size_t index, std::size_t pool, inquiry what, std::int64_t units)
+void simulation_world::call(std::size_t index, std::size_t pool, call_kind what, std::int64_t units)
 {
     input(index,
           [this, index, pool, what, units]
           {
               client& who = clients_[index];
               const call_id id = machine(index).call(local(who), who.locks[pool], what, units);
-              log("client ", index, what == inquiry::add ? ": adds " : ": asks about ", units,
+              log("client ", index, what == call_kind::add ? ": adds " : ": asks about ", units,
                   " units of ", pool, " by call ", id);
               who.calls.emplace(id, std::pair(pool, what));
           });
@@ -130,18 +130,18 @@ void simulation_world::call(std::size_t index, std::size_t pool, inquiry what, s
 
 void simulation_world::on_called(std::size_t index, const called& what)
 {
-    using status = standing::status;
+    using status = script_answer::status_code;
     client& who = clients_[index];
     log("client ", index, ": call ", what.call, " is answered, ", what.available,
         " units are available ", what.text);
     const auto found = who.calls.find(what.call);
     if (found == who.calls.end())
         return judge_->violate("a call was answered twice");
-    const inquiry asked = found->second.second;
+    const call_kind asked = found->second.second;
     who.calls.erase(found);
-    const bool expected = what.said == status::ok ||
-                          (asked == inquiry::add && what.said == status::excess) ||
-                          (asked == inquiry::create && what.said == status::exists);
+    const bool expected = what.status == status::ok ||
+                          (asked == call_kind::add && what.status == status::excess) ||
+                          (asked == call_kind::create && what.status == status::exists);
     if (!expected)
         judge_->violate("a call failed: " + what.text);
 }
@@ -172,7 +172,7 @@ void simulation_world::supply()
             std::ranges::find_if(clients_, [&](const client& each)
                                  { return each.machine && each.paused_until <= now_; });
         if (outside > 0 && waits && !adding && supplier != clients_.end())
-            call(static_cast<std::size_t>(supplier - clients_.begin()), i, inquiry::add, outside);
+            call(static_cast<std::size_t>(supplier - clients_.begin()), i, call_kind::add, outside);
     }
     after(lease_, [this] { supply(); });
 }

@@ -73,7 +73,7 @@ proposal simulation_world::random_proposal()
     for (const char* field : {"n", chance(50) ? "a" : "b"})
         result.steps.push_back({"add", field, "=1", "=0", "-1000000", "1000000"});
     if (options_.conditions && chance(30))
-        result.signals.emplace_back(simulated_condition, false);
+        result.notifications.emplace_back(simulated_condition, false);
     return result;
 }
 
@@ -89,11 +89,11 @@ void simulation_world::check_grant(std::size_t index, const granted& got)
     const auto owner = parse_waiter_id(lock_field(store_, keys_[each.lock][0], "owner"));
     if (owner && owner->nonce == clients_[index].nonce && owner->sequence == got.attempt &&
         got.state != state_of(each.lock))
-        judge_->violate("an owner was told another state than there is");
+        judge_->violate("a grant contained another state than the present one");
 }
 
 /// Adds the changes of the state to a commit.
-void simulation_world::change(std::size_t index, attempt_id id, farewell& words)
+void simulation_world::change(std::size_t index, attempt_id id, commit_request& words)
 {
     client& who = clients_[index];
     section& each = who.sections.at(id);
@@ -106,28 +106,28 @@ void simulation_world::change(std::size_t index, attempt_id id, farewell& words)
         changed = {{"n", 0}, {"a", 0}, {"b", 0}, {"p", 0}};
     for (const std::string& field : {std::string("n"), part})
         changed[field] = number_of(each.state, field) + 1;
-    const auto mine = std::ranges::find_if(who.bonds,
+    const auto mine = std::ranges::find_if(who.contributions,
                                            [&](const auto& one)
                                            {
                                                return one.second.lock == each.lock &&
                                                       one.second.freed_by == 0 &&
                                                       one.second.expires > local(who);
                                            });
-    if (mine != who.bonds.end() && chance(50))
+    if (mine != who.contributions.end() && chance(50))
     {
         log("client ", index, ": takes contribution ", mine->first, " back by .", id);
         mine->second.freed_by = id;
-        words.freed.push_back({mine->first, mine->second.record});
-        words.signals.emplace_back(simulated_absence, true);
+        words.withdrawn.push_back({mine->first, mine->second.record});
+        words.notifications.emplace_back(simulated_absence, true);
         changed["p"] = number_of(each.state, "p") - 1;
     }
     else if (now_ < 9 * lease_ && chance(40))
     {
-        const bond_name name =
-            machine(index).bind(who.locks[each.lock], {"p", 1, simulated_absence});
+        const contribution_name name =
+            machine(index).contribute(who.locks[each.lock], {"p", 1, simulated_absence});
         log("client ", index, ": makes contribution ", name.id, " by .", id);
-        who.bonds[name.id] = {each.lock, name.record, {}, 0};
-        words.bound.push_back(name);
+        who.contributions[name.id] = {each.lock, name.record, {}, 0};
+        words.contributed.push_back(name);
         changed["p"] = number_of(each.state, "p") + 1;
     }
     for (const auto& [field, value] : changed)
@@ -135,10 +135,11 @@ void simulation_world::change(std::size_t index, attempt_id id, farewell& words)
     changes_[{who.nonce, id}] = each.lock;
 }
 
-void simulation_world::on_kept(std::size_t index, const kept& what)
+void simulation_world::on_kept(std::size_t index, const contribution_renewed& what)
 {
     client& who = clients_[index];
-    if (const auto found = who.bonds.find(what.bond); found != who.bonds.end())
+    if (const auto found = who.contributions.find(what.contribution);
+        found != who.contributions.end())
         found->second.expires = what.expires;
 }
 
@@ -146,11 +147,11 @@ void simulation_world::on_transacted(std::size_t index, const transacted& what)
 {
     client& who = clients_[index];
     who.sections.at(what.attempt).at = stage::ended;
-    log("client ", index, what.carried_out ? ": has carried out ." : ": has not carried out .",
+    log("client ", index, what.executed ? ": has executed ." : ": has not executed .",
         what.attempt);
-    if (what.carried_out != changed_.contains({who.nonce, what.attempt}) && !has_forgotten_)
-        judge_->violate("a transaction is not what its client was told");
-    if (!what.carried_out)
+    if (what.executed != changed_.contains({who.nonce, what.attempt}) && !has_forgotten_)
+        judge_->violate("a transaction has another outcome than its client received");
+    if (!what.executed)
         denied_.insert({who.nonce, what.attempt});
 }
 
@@ -159,8 +160,8 @@ void simulation_world::note_end(std::size_t index, attempt_id id, release_result
 {
     client& who = clients_[index];
     if (result == release_result::lost && changed_.contains({who.nonce, id}) && !has_forgotten_)
-        judge_->violate("a section counts whose client was told that it does not");
-    for (auto& [bond, each] : who.bonds)
+        judge_->violate("a section counts although its client received that it does not");
+    for (auto& [number, each] : who.contributions)
         if (each.freed_by == id)
             each.freed_by = 0;
 }
@@ -175,12 +176,12 @@ void simulation_world::end_contributions()
                   [this, index]
                   {
                       client& who = clients_[index];
-                      std::erase_if(who.bonds,
+                      std::erase_if(who.contributions,
                                     [&](const auto& one)
                                     {
                                         if (one.second.freed_by != 0)
                                             return false;
-                                        machine(index).unbind(local(who), one.first);
+                                        machine(index).undo_contribution(local(who), one.first);
                                         return true;
                                     });
                   });
@@ -223,7 +224,7 @@ simulation_world::state_before simulation_world::look_at_state(std::size_t lock)
 
 /// Checks the effects of a script on a state.
 void simulation_world::check_state(const state_before& before, const command& what,
-                                   const standing& told)
+                                   const script_answer& told)
 {
     const field_map state = state_of(before.lock);
     const std::int64_t n = number_of(state, "n");
@@ -239,7 +240,7 @@ void simulation_world::check_state(const state_before& before, const command& wh
     {
         if (as_transaction && denied_.contains(name))
             judge_->violate(
-                "a transaction is carried out though its client was told that it is not");
+                "a transaction is executed although its client received that it is not");
         if (changed_.insert(name).second)
             ++changes;
     };
@@ -249,17 +250,17 @@ void simulation_world::check_state(const state_before& before, const command& wh
         return id ? attempt_name{id->nonce, id->sequence} : attempt_name();
     };
     // A repeated transaction that is too late gets the earlier result of its attempt.
-    if (told.said == standing::status::released && what.op == operation::transact &&
+    if (told.status == script_answer::status_code::released && what.op == operation::transact &&
         number_in(told.extra) > before.fence)
         counts(name_in(what.arguments[1]), true);
-    if (told.said == standing::status::released && what.op == operation::leave &&
+    if (told.status == script_answer::status_code::released && what.op == operation::commit &&
         changes_.contains(name_in(what.arguments[1])))
         counts(name_in(what.arguments[1]), false);
     // Transactions that have waited.
     for (const std::string& id : simulation_judge::told_in(store_, "released"))
     {
         counts(name_in(id), true);
-        ++result_.carried_out;
+        ++result_.executed;
     }
     if (n != before.changes + changes)
         judge_->violate("the state has been changed " + std::to_string(n - before.changes) +
@@ -271,9 +272,9 @@ void simulation_world::check_state(const state_before& before, const command& wh
         if (!records.contains(record) &&
             std::ranges::find(what.arguments, record) == what.arguments.end())
             for (const client& each : clients_)
-                for (const auto& [bond, one] : each.bonds)
+                for (const auto& [number, one] : each.contributions)
                     if (each.machine && one.record == record && one.expires > local(each))
-                        judge_->violate("a contribution has lapsed in which its client believes");
+                        judge_->violate("a contribution that its client relies on has expired");
 }
 
 }  // namespace turnstile::test

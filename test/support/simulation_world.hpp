@@ -65,7 +65,7 @@ private:
         std::int64_t fence = 0;
         redis::detail::local_time expires{};
         // For a pool: the request, and the number of its units that were left outside.
-        redis::detail::demand wants;
+        redis::detail::lock_request wants;
         std::int64_t outside = 0;
         std::uint64_t changes = 0;
         // The reader that this attempt upgrades.
@@ -138,8 +138,8 @@ private:
         std::vector<redis::detail::lock_id> locks;
         std::map<redis::detail::attempt_id, section> sections;
         // The unanswered calls, with their pools.
-        std::map<redis::detail::call_id, std::pair<std::size_t, redis::detail::inquiry>> calls;
-        std::map<redis::detail::bond_id, contribution> bonds;
+        std::map<redis::detail::call_id, std::pair<std::size_t, redis::detail::call_kind>> calls;
+        std::map<redis::detail::contribution_id, contribution> contributions;
         // The end of each lock's lease, as the client knows it.
         std::map<std::size_t, world_time> lease_ends;
     };
@@ -195,9 +195,9 @@ private:
     void disturb(std::size_t index, redis::detail::attempt_id id);
     void put_or_take(std::size_t index, redis::detail::attempt_id id);
     void sleep(std::size_t index, redis::detail::attempt_id id);
-    void wake(std::size_t index, redis::detail::attempt_id id);
-    void note_deed(const redis::detail::command& what, const redis::detail::standing& told);
-    void check_sleepers(std::size_t lock);
+    void end_wait(std::size_t index, redis::detail::attempt_id id);
+    void note_deed(const redis::detail::command& what, const redis::detail::script_answer& told);
+    void check_condition_waiters(std::size_t lock);
     void produce();
 
     // What they do with the states of monitors.
@@ -206,8 +206,9 @@ private:
     [[nodiscard]] std::set<std::string> records_of(std::size_t lock) const;
     [[nodiscard]] redis::detail::proposal random_proposal();
     void check_grant(std::size_t index, const redis::detail::granted& got);
-    void change(std::size_t index, redis::detail::attempt_id id, redis::detail::farewell& words);
-    void on_kept(std::size_t index, const redis::detail::kept& what);
+    void change(std::size_t index, redis::detail::attempt_id id,
+                redis::detail::commit_request& words);
+    void on_kept(std::size_t index, const redis::detail::contribution_renewed& what);
     void on_transacted(std::size_t index, const redis::detail::transacted& what);
     void note_end(std::size_t index, redis::detail::attempt_id id,
                   redis::detail::release_result result);
@@ -215,7 +216,7 @@ private:
     void check_states();
     [[nodiscard]] state_before look_at_state(std::size_t lock) const;
     void check_state(const state_before& before, const redis::detail::command& what,
-                     const redis::detail::standing& told);
+                     const redis::detail::script_answer& told);
 
     // What they do with pools.
     [[nodiscard]] bool has_pools() const noexcept { return shape_.capacity != 0; }
@@ -227,7 +228,8 @@ private:
     void on_taken(std::size_t index, redis::detail::attempt_id id);
     void on_called(std::size_t index, const redis::detail::called& what);
     void add_later(std::size_t index, std::size_t pool, std::int64_t units);
-    void call(std::size_t index, std::size_t pool, redis::detail::inquiry what, std::int64_t units);
+    void call(std::size_t index, std::size_t pool, redis::detail::call_kind what,
+              std::int64_t units);
     void supply();
 
     // The network and the server.
@@ -241,7 +243,7 @@ private:
     void execute(const link_pointer& line, const redis::detail::command& what);
     void reply(const link_pointer& line, const redis::detail::command& what, redis_reply answer);
     void note_place(std::size_t index, redis::detail::attempt_id id,
-                    const redis::detail::standing& told);
+                    const redis::detail::script_answer& told);
     void publish();
     void deliver(const link_pointer& line, const std::string& text);
     world_time delay(std::size_t index);

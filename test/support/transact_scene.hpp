@@ -30,7 +30,7 @@ struct transact_scene : script_scene
         pass(1us);
     }
 
-    words transact(const std::string& id, const words& steps, const words& signals = {})
+    words transact(const std::string& id, const words& steps, const words& notifications = {})
     {
         words arguments{"w:",
                         id,
@@ -43,8 +43,8 @@ struct transact_scene : script_scene
                         slot,
                         std::to_string(seen),
                         condition,
-                        std::to_string(signals.size() / 2)};
-        arguments.insert(arguments.end(), signals.begin(), signals.end());
+                        std::to_string(notifications.size() / 2)};
+        arguments.insert(arguments.end(), notifications.begin(), notifications.end());
         arguments.insert(arguments.end(), steps.begin(), steps.end());
         redis_store copy = store;
         copy.published.clear();

@@ -57,12 +57,12 @@ public:
         return commands.at(0).arguments.at(index);
     }
 
-    [[nodiscard]] standing with(standing told, std::string extra) const
+    [[nodiscard]] script_answer with(script_answer told, std::string extra) const
     {
         told.extra = std::move(extra);
         return told;
     }
-    [[nodiscard]] standing done(std::int64_t fence = first_fence) const
+    [[nodiscard]] script_answer done(std::int64_t fence = first_fence) const
     {
         return with(say(status::released, fence), std::to_string(fence));
     }
@@ -119,14 +119,14 @@ public:
     }
 
     /// Executes the oldest command.
-    std::vector<standing> execute()
+    std::vector<script_answer> execute()
     {
         BOOST_TEST_REQUIRE(!commands.empty());
         store.clock = server_now();
         const redis_reply reply = engine.run(store, std::string(name_of(commands[0].op)),
                                              commands[0].keys, commands[0].arguments);
         BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
-        return redis::detail::parse_standings(reply.leaves()).value();
+        return redis::detail::parse_answers(reply.leaves()).value();
     }
 
     /// Breaks the connection and makes a new one.

@@ -20,7 +20,7 @@ using patches = std::vector<script_patch>;
 inline patches ordinary_paths()
 {
     patches result;
-    for (const char* script : {"acquire", "release", "leave", "fetch", "transact", "cancel"})
+    for (const char* script : {"acquire", "release", "commit", "fetch", "transact", "cancel"})
         result.push_back({script, "if packed and not packed.err", "if false"});
     return result;
 }
@@ -54,8 +54,8 @@ inline patches memory_of_releases()
 inline patches former_ids()
 {
     return {{"prologue",
-             "owner == id or string.gsub(owner, '#%d+', '', 1) == string.gsub(id, '#%d+', '', 1)",
-             "owner == id"}};
+             "holder == id or string.gsub(holder, '#%d+', '', 1) == string.gsub(id, '#%d+', '', 1)",
+             "holder == id"}};
 }
 
 /// A position can be claimed only up to the newest ticket.
@@ -69,21 +69,21 @@ inline patches later_grants()
 {
     return {
         {"resync",
-         "if held and (s.fence - fence < 0 or s.fence == fence and (s.owner == '' or s.owner == "
+         "if held and (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == "
          "'?')) then",
-         "if held and not (s.owner == id and s.fence == fence) then"}};
+         "if held and not (s.holder == id and s.fence == fence) then"}};
 }
 
 /// A notification is lost if the notified waiter crashes or is cancelled.
 inline patches passing_on()
 {
-    return {{"prologue", "  notify(s, condition, false)\n", ""}};
+    return {{"prologue", "  notify_or_defer(s, condition, false)\n", ""}};
 }
 
 /// A notification is lost if the notified waiter's critical section fails.
 inline patches passing_on_by_sections()
 {
-    return {{"prologue", "if slot == '' then pass_on(s, id) return true end",
+    return {{"prologue", "if slot == '' then renotify(s, id) return true end",
              "if slot == '' then return true end"}};
 }
 
@@ -92,7 +92,7 @@ inline patches looking_for_the_living()
 {
     patches result = passing_on();
     result.push_back(
-        {"prologue", "    if alive(id) and not skipped then", "    if not skipped then"});
+        {"prologue", "    if is_connected(id) and not skipped then", "    if not skipped then"});
     return result;
 }
 

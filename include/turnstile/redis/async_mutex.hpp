@@ -266,7 +266,7 @@ public:
                   boost::asio::deferred_t>
     auto async_lock(CompletionToken&& token = {})
     {
-        return start<guard_type>(detail::patience(), to_guard(),
+        return start<guard_type>(detail::time_limit(), to_guard(),
                                  std::forward<CompletionToken>(token));
     }
 
@@ -288,7 +288,7 @@ public:
                   CompletionToken = boost::asio::deferred_t>
     auto async_try_lock(CompletionToken&& token = {})
     {
-        return start<std::optional<guard_type>>(detail::patience(std::chrono::nanoseconds(0)),
+        return start<std::optional<guard_type>>(detail::time_limit(std::chrono::nanoseconds(0)),
                                                 to_optional(),
                                                 std::forward<CompletionToken>(token));
     }
@@ -315,7 +315,7 @@ public:
     auto async_try_lock_for(const std::chrono::duration<Rep, Period>& duration,
                             CompletionToken&& token = {})
     {
-        return start<std::optional<guard_type>>(detail::to_patience(duration), to_optional(),
+        return start<std::optional<guard_type>>(detail::to_time_limit(duration), to_optional(),
                                                 std::forward<CompletionToken>(token));
     }
 
@@ -334,7 +334,7 @@ public:
     auto async_try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline,
                               CompletionToken&& token = {})
     {
-        return start<std::optional<guard_type>>(detail::to_patience(deadline), to_optional(),
+        return start<std::optional<guard_type>>(detail::to_time_limit(deadline), to_optional(),
                                                 std::forward<CompletionToken>(token));
     }
 
@@ -352,7 +352,7 @@ public:
                   boost::asio::deferred_t>
     auto async_enter(CompletionToken&& token = {})
     {
-        return start<owner_token>(detail::patience(), to_token(),
+        return start<owner_token>(detail::time_limit(), to_token(),
                                   std::forward<CompletionToken>(token));
     }
 
@@ -495,9 +495,9 @@ private:
         [[nodiscard]] executor_type get_executor() const noexcept { return mutex_->get_executor(); }
 
         template <class Handler, class Map>
-        void operator()(Handler&& handler, detail::patience patience, Map map) const
+        void operator()(Handler&& handler, detail::time_limit limit, Map map) const
         {
-            detail::start_lock(mutex_->lock_, patience,
+            detail::start_lock(mutex_->lock_, limit,
                                {detail::mapped_handler<std::decay_t<Handler>, Map>(
                                     std::forward<Handler>(handler), map),
                                 get_executor()});
@@ -531,10 +531,10 @@ private:
     };
 
     template <class Result, class Map, class CompletionToken>
-    auto start(detail::patience patience, Map map, CompletionToken&& token)
+    auto start(detail::time_limit limit, Map map, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, Result)>(
-            initiate_lock(*this), token, patience, map);
+            initiate_lock(*this), token, limit, map);
     }
 
     grant_type adopt(owner_token owner);

@@ -165,7 +165,7 @@ public:
                   boost::asio::deferred_t>
     auto async_acquire(std::ptrdiff_t units, CompletionToken&& token = {})
     {
-        return start<permit_type>(detail::patience(), units, to_permit(),
+        return start<permit_type>(detail::time_limit(), units, to_permit(),
                                   std::forward<CompletionToken>(token));
     }
 
@@ -194,7 +194,7 @@ public:
                   CompletionToken = boost::asio::deferred_t>
     auto async_try_acquire(std::ptrdiff_t units, CompletionToken&& token = {})
     {
-        return start<std::optional<permit_type>>(detail::patience(std::chrono::nanoseconds(0)),
+        return start<std::optional<permit_type>>(detail::time_limit(std::chrono::nanoseconds(0)),
                                                  units, to_optional(),
                                                  std::forward<CompletionToken>(token));
     }
@@ -220,7 +220,7 @@ public:
                                const std::chrono::duration<Rep, Period>& duration,
                                CompletionToken&& token = {})
     {
-        return start<std::optional<permit_type>>(detail::to_patience(duration), units,
+        return start<std::optional<permit_type>>(detail::to_time_limit(duration), units,
                                                  to_optional(),
                                                  std::forward<CompletionToken>(token));
     }
@@ -241,7 +241,7 @@ public:
                                  const std::chrono::time_point<Clock, Duration>& deadline,
                                  CompletionToken&& token = {})
     {
-        return start<std::optional<permit_type>>(detail::to_patience(deadline), units,
+        return start<std::optional<permit_type>>(detail::to_time_limit(deadline), units,
                                                  to_optional(),
                                                  std::forward<CompletionToken>(token));
     }
@@ -515,7 +515,7 @@ private:
         void operator()(Handler&& handler, std::ptrdiff_t units) const
         {
             detail::start_acquire(
-                this->pool(), detail::patience(), units, true,
+                this->pool(), detail::time_limit(), units, true,
                 {detail::resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
                  this->get_executor()});
         }
@@ -574,10 +574,10 @@ private:
     };
 
     template <class Result, class Map, class CompletionToken>
-    auto start(detail::patience patience, std::ptrdiff_t units, Map map, CompletionToken&& token)
+    auto start(detail::time_limit limit, std::ptrdiff_t units, Map map, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, Result)>(
-            detail::initiate_acquire(pool_), token, patience, units, map);
+            detail::initiate_acquire(pool_), token, limit, units, map);
     }
 
     std::shared_ptr<detail::lock_handle> pool_;

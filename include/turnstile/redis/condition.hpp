@@ -42,7 +42,7 @@ public:
     {
         granted.arrive();
         const auto status =
-            granted.is_woken() ? std::cv_status::timeout : std::cv_status::no_timeout;
+            granted.is_unnotified() ? std::cv_status::timeout : std::cv_status::no_timeout;
         // If the wait failed before it released the lock, the guard still holds it.
         if (granted)
             *guard_ = turnstile::detail::guard_access::make<Guard>(std::move(granted));
@@ -55,24 +55,23 @@ private:
 
 /// Starts a wait. The handler `void(error_code, std::cv_status)` runs when the guard holds the lock again.
 template <class Guard, class Handler>
-void sleep_with(const std::shared_ptr<condition_handle>& condition, Guard& guard, patience limit,
-                Handler handler)
+void wait_with(const std::shared_ptr<condition_handle>& condition, Guard& guard, time_limit limit,
+               Handler handler)
 {
     using mapped_type = mapped_handler<Handler, return_to<Guard>>;
-    start_sleep(
-        condition, turnstile::detail::guard_access::grant(guard), limit,
-        {mapped_type(std::move(handler), return_to<Guard>(guard)), executor_of(*condition)});
+    start_wait(condition, turnstile::detail::guard_access::grant(guard), limit,
+               {mapped_type(std::move(handler), return_to<Guard>(guard)), executor_of(*condition)});
 }
 
 /// One wait inside a wait for a predicate, see turnstile::detail::predicate_wait.
 template <class Guard, bool Timed>
-class remote_sleep
+class remote_wait
 {
 public:
     static constexpr bool is_timed = Timed;
 
-    remote_sleep(std::shared_ptr<condition_handle> condition, Guard& guard,
-                 const std::optional<std::chrono::steady_clock::time_point>& limit) noexcept
+    remote_wait(std::shared_ptr<condition_handle> condition, Guard& guard,
+                const std::optional<std::chrono::steady_clock::time_point>& limit) noexcept
         : condition_(std::move(condition))
         , guard_(&guard)
         , limit_(limit)
@@ -81,7 +80,7 @@ public:
 
     [[nodiscard]] error_code check() const noexcept
     {
-        return check_sleep(*condition_, turnstile::detail::guard_access::grant(*guard_));
+        return check_wait(*condition_, turnstile::detail::guard_access::grant(*guard_));
     }
 
     template <class Self>
@@ -90,8 +89,8 @@ public:
         // The members move away together with the handler.
         const auto condition = condition_;
         auto& guard = *guard_;
-        const auto limit = limit_ ? to_patience(*limit_) : patience();
-        sleep_with(condition, guard, limit, std::move(self));
+        const auto limit = limit_ ? to_time_limit(*limit_) : time_limit();
+        wait_with(condition, guard, limit, std::move(self));
     }
 
 private:
@@ -102,7 +101,7 @@ private:
 
 /// Converts a time limit to a point of the steady clock; none if there is no limit.
 [[nodiscard]] inline std::optional<std::chrono::steady_clock::time_point> end_of(
-    const patience& how_long)
+    const time_limit& how_long)
 {
     const std::optional<std::chrono::nanoseconds> limit = how_long.limit();
     if (!limit)
@@ -261,7 +260,7 @@ public:
                         CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::cv_status)>(
-            initiate_timed_wait(*this), token, &guard, detail::to_patience(duration));
+            initiate_timed_wait(*this), token, &guard, detail::to_time_limit(duration));
     }
 
     /// Like @ref async_wait_for, but until a time point of any clock, which is converted at the call.
@@ -274,7 +273,7 @@ public:
                           CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::cv_status)>(
-            initiate_timed_wait(*this), token, &guard, detail::to_patience(deadline));
+            initiate_timed_wait(*this), token, &guard, detail::to_time_limit(deadline));
     }
 
     /**
@@ -294,7 +293,7 @@ public:
                         Predicate&& predicate, CompletionToken&& token = {})
     {
         return wait<true>(guard, std::forward<Predicate>(predicate),
-                          detail::end_of(detail::to_patience(duration)),
+                          detail::end_of(detail::to_time_limit(duration)),
                           std::forward<CompletionToken>(token));
     }
 
@@ -308,7 +307,7 @@ public:
                           Predicate&& predicate, CompletionToken&& token = {})
     {
         return wait<true>(guard, std::forward<Predicate>(predicate),
-                          detail::end_of(detail::to_patience(deadline)),
+                          detail::end_of(detail::to_time_limit(deadline)),
                           std::forward<CompletionToken>(token));
     }
 
@@ -358,10 +357,10 @@ public:
     }
 
     /// Notifies the first waiter in the background; errors are ignored.
-    void notify_one() noexcept { detail::signal(condition_, false); }
+    void notify_one() noexcept { detail::notify(condition_, false); }
 
     /// Notifies all waiters in the background; errors are ignored.
-    void notify_all() noexcept { detail::signal(condition_, true); }
+    void notify_all() noexcept { detail::notify(condition_, true); }
 
 private:
     class initiation
@@ -390,8 +389,8 @@ private:
         template <class Handler>
         void operator()(Handler&& handler, guard_type* guard) const
         {
-            detail::sleep_with(
-                *this->condition_, *guard, detail::patience(),
+            detail::wait_with(
+                *this->condition_, *guard, detail::time_limit(),
                 detail::resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)));
         }
     };
@@ -401,10 +400,10 @@ private:
         using initiation::initiation;
 
         template <class Handler>
-        void operator()(Handler&& handler, guard_type* guard, detail::patience patience) const
+        void operator()(Handler&& handler, guard_type* guard, detail::time_limit limit) const
         {
-            detail::sleep_with<guard_type, std::decay_t<Handler>>(
-                *this->condition_, *guard, patience, std::forward<Handler>(handler));
+            detail::wait_with<guard_type, std::decay_t<Handler>>(*this->condition_, *guard, limit,
+                                                                 std::forward<Handler>(handler));
         }
     };
 
@@ -415,7 +414,7 @@ private:
         template <class Handler>
         void operator()(Handler&& handler, bool all) const
         {
-            detail::start_signal(
+            detail::start_notify(
                 *this->condition_, all,
                 {detail::resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
                  this->get_executor()});
@@ -430,7 +429,7 @@ private:
         turnstile::detail::check_callable<Predicate>();
         return turnstile::detail::start_operation(
             turnstile::detail::predicate_operation(
-                detail::remote_sleep<guard_type, Timed>(condition_, guard, limit),
+                detail::remote_wait<guard_type, Timed>(condition_, guard, limit),
                 std::decay_t<Predicate>(std::forward<Predicate>(predicate)), get_executor()),
             std::forward<CompletionToken>(token));
     }

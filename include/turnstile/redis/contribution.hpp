@@ -20,18 +20,17 @@ namespace detail {
 /// Makes a contribution to the state of a monitor: an amount that is added to a field until the contribution
 /// is withdrawn or its process crashes; then all waiters of the condition are notified. It takes effect with
 /// the section's commit. The handler of its loss runs on the executor on which the section holds its lock.
-[[nodiscard]] std::shared_ptr<bond_handle> make_bond(const condition_handle& condition,
-                                                     const grant& owned, std::string field,
-                                                     std::int64_t amount);
+[[nodiscard]] std::shared_ptr<contribution_handle> make_contribution(
+    const condition_handle& condition, const grant& owned, std::string field, std::int64_t amount);
 
-[[nodiscard]] bool is_valid(const bond_handle& bond) noexcept;
-[[nodiscard]] bool is_of(const bond_handle& bond, const lock_handle& lock) noexcept;
-[[nodiscard]] const std::string& field_of(const bond_handle& bond) noexcept;
-[[nodiscard]] std::int64_t amount_of(const bond_handle& bond) noexcept;
-[[nodiscard]] boost::asio::cancellation_slot lost_slot_of(bond_handle& bond) noexcept;
+[[nodiscard]] bool is_valid(const contribution_handle& handle) noexcept;
+[[nodiscard]] bool is_of(const contribution_handle& handle, const lock_handle& lock) noexcept;
+[[nodiscard]] const std::string& field_of(const contribution_handle& handle) noexcept;
+[[nodiscard]] std::int64_t amount_of(const contribution_handle& handle) noexcept;
+[[nodiscard]] boost::asio::cancellation_slot lost_slot_of(contribution_handle& handle) noexcept;
 
 /// Withdraws the contribution in the background, unless it has been withdrawn.
-void drop(const std::shared_ptr<bond_handle>& bond) noexcept;
+void drop(const std::shared_ptr<contribution_handle>& handle) noexcept;
 
 }  // namespace detail
 
@@ -62,7 +61,7 @@ public:
     contribution& operator=(contribution&& other) noexcept
     {
         reset();
-        bond_ = std::move(other.bond_);
+        handle_ = std::move(other.handle_);
         return *this;
     }
 
@@ -74,7 +73,7 @@ public:
      *
      * False before the section that made the contribution is committed, and after a withdrawal or a loss.
      */
-    [[nodiscard]] bool valid() const noexcept { return bond_ && detail::is_valid(*bond_); }
+    [[nodiscard]] bool valid() const noexcept { return handle_ && detail::is_valid(*handle_); }
 
     /**
      * @brief A cancellation slot that is triggered when the contribution is lost.
@@ -84,25 +83,25 @@ public:
      */
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept
     {
-        return bond_ ? detail::lost_slot_of(*bond_) : boost::asio::cancellation_slot();
+        return handle_ ? detail::lost_slot_of(*handle_) : boost::asio::cancellation_slot();
     }
 
 private:
     template <class T>
     friend class monitor;
 
-    explicit contribution(std::shared_ptr<detail::bond_handle> bond) noexcept
-        : bond_(std::move(bond))
+    explicit contribution(std::shared_ptr<detail::contribution_handle> handle) noexcept
+        : handle_(std::move(handle))
     {
     }
 
     void reset() noexcept
     {
-        if (const auto bond = std::exchange(bond_, nullptr))
-            detail::drop(bond);
+        if (const auto handle = std::exchange(handle_, nullptr))
+            detail::drop(handle);
     }
 
-    std::shared_ptr<detail::bond_handle> bond_;
+    std::shared_ptr<detail::contribution_handle> handle_;
 };
 
 }  // namespace turnstile::redis

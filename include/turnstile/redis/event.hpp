@@ -137,7 +137,7 @@ public:
     auto async_wait_for(const std::chrono::duration<Rep, Period>& duration,
                         CompletionToken&& token = {})
     {
-        return start_limited(detail::to_patience(duration), std::forward<CompletionToken>(token));
+        return start_limited(detail::to_time_limit(duration), std::forward<CompletionToken>(token));
     }
 
     /// Like @ref async_wait_for, but until a time point of any clock, which is converted at the call.
@@ -148,7 +148,7 @@ public:
     auto async_wait_until(const std::chrono::time_point<Clock, Duration>& deadline,
                           CompletionToken&& token = {})
     {
-        return start_limited(detail::to_patience(deadline), std::forward<CompletionToken>(token));
+        return start_limited(detail::to_time_limit(deadline), std::forward<CompletionToken>(token));
     }
 
     /**
@@ -199,10 +199,10 @@ public:
 
 private:
     template <class CompletionToken>
-    auto start_limited(detail::patience patience, CompletionToken&& token)
+    auto start_limited(detail::time_limit limit, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::cv_status)>(
-            detail::initiate_limited_event_wait(signals_, gate_), token, patience);
+            detail::initiate_limited_event_wait(signals_, gate_), token, limit);
     }
 
     // An automatic event is a pool of signals, a manual event is a gate; the other pointer is null.

@@ -133,7 +133,7 @@ public:
     auto async_wait_for(const std::chrono::duration<Rep, Period>& duration,
                         CompletionToken&& token = {})
     {
-        return start_limited(detail::to_patience(duration), std::forward<CompletionToken>(token));
+        return start_limited(detail::to_time_limit(duration), std::forward<CompletionToken>(token));
     }
 
     /// Like @ref async_wait_for, but until a time point of any clock, which is converted at the call.
@@ -144,7 +144,7 @@ public:
     auto async_wait_until(const std::chrono::time_point<Clock, Duration>& deadline,
                           CompletionToken&& token = {})
     {
-        return start_limited(detail::to_patience(deadline), std::forward<CompletionToken>(token));
+        return start_limited(detail::to_time_limit(deadline), std::forward<CompletionToken>(token));
     }
 
     /// Reads whether the latch is open, and changes nothing. Completion signature `void(error_code, bool)`;
@@ -154,7 +154,7 @@ public:
     auto async_try_wait(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, bool)>(
-            detail::initiate_gate_call(gate_, detail::gate_call::read), token, detail::patience(),
+            detail::initiate_gate_call(gate_, detail::gate_call::read), token, detail::time_limit(),
             detail::to_openness());
     }
 
@@ -223,10 +223,10 @@ public:
 
 private:
     template <class CompletionToken>
-    auto start_limited(detail::patience patience, CompletionToken&& token)
+    auto start_limited(detail::time_limit limit, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::cv_status)>(
-            detail::initiate_gate_call(gate_, detail::gate_call::wait), token, patience,
+            detail::initiate_gate_call(gate_, detail::gate_call::wait), token, limit,
             detail::to_cv_status());
     }
 

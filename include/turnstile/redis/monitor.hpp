@@ -49,13 +49,13 @@ namespace detail {
 
 /// One wait inside a wait for a predicate of the state, see turnstile::detail::predicate_wait.
 template <class Section, bool Timed>
-class section_sleep
+class section_wait
 {
 public:
     static constexpr bool is_timed = Timed;
 
-    section_sleep(Section& section, std::shared_ptr<condition_handle> condition,
-                  const std::optional<std::chrono::steady_clock::time_point>& limit) noexcept
+    section_wait(Section& section, std::shared_ptr<condition_handle> condition,
+                 const std::optional<std::chrono::steady_clock::time_point>& limit) noexcept
         : section_(&section)
         , condition_(std::move(condition))
         , limit_(limit)
@@ -70,11 +70,11 @@ public:
         // The members move away together with the handler.
         Section& section = *section_;
         const auto condition = condition_;
-        const auto limit = limit_ ? to_patience(*limit_) : patience();
-        last_words words;
+        const auto limit = limit_ ? to_time_limit(*limit_) : time_limit();
+        section_changes changes;
         try
         {
-            words = section.say();
+            changes = section.say();
         }
         catch (const system_error& failure)
         {
@@ -84,7 +84,7 @@ public:
                 executor, done_type(std::move(self), failure.code(), std::cv_status::no_timeout));
             return;
         }
-        section.sleep(condition, limit, std::move(words), std::move(self));
+        section.sleep(condition, limit, std::move(changes), std::move(self));
     }
 
 private:
@@ -297,7 +297,7 @@ public:
                             const std::chrono::duration<Rep, Period>& duration,
                             Predicate&& predicate, CompletionToken&& token = {})
         {
-            return wait<true>(condition, detail::end_of(detail::to_patience(duration)),
+            return wait<true>(condition, detail::end_of(detail::to_time_limit(duration)),
                               std::forward<Predicate>(predicate),
                               std::forward<CompletionToken>(token));
         }
@@ -311,7 +311,7 @@ public:
                               const std::chrono::time_point<Clock, Duration>& deadline,
                               Predicate&& predicate, CompletionToken&& token = {})
         {
-            return wait<true>(condition, detail::end_of(detail::to_patience(deadline)),
+            return wait<true>(condition, detail::end_of(detail::to_time_limit(deadline)),
                               std::forward<Predicate>(predicate),
                               std::forward<CompletionToken>(token));
         }
@@ -366,8 +366,8 @@ public:
             if ((std::is_unsigned_v<Number> && number < 0) ||
                 number == std::numeric_limits<std::int64_t>::min())
                 boost::throw_exception(system_error(turnstile::errc::invalid_count));
-            auto made = detail::make_bond(*condition.condition_, owned_->current(),
-                                          detail::field_of_member<T>(of_state), number);
+            auto made = detail::make_contribution(*condition.condition_, owned_->current(),
+                                                  detail::field_of_member<T>(of_state), number);
             contributed_.push_back(made);
             detail::add_to_member(value_, detail::field_of(*made), detail::amount_of(*made));
             return contribution_type(std::move(made));
@@ -388,30 +388,30 @@ public:
          */
         bool withdraw(contribution_type& mine)
         {
-            const auto bond = mine.bond_;
-            if (!bond)
+            const auto handle = mine.handle_;
+            if (!handle)
                 return false;
-            if (!detail::is_of(*bond, *origin_->lock))
+            if (!detail::is_of(*handle, *origin_->lock))
                 boost::throw_exception(system_error(turnstile::errc::wrong_object));
-            const auto made = std::ranges::find(contributed_, bond);
+            const auto made = std::ranges::find(contributed_, handle);
             if (made != contributed_.end())
             {
                 // It has not been committed yet, so the server does not know it.
                 contributed_.erase(made);
                 mine = contribution_type();
             }
-            else if (std::ranges::find(withdrawn_, bond) != withdrawn_.end())
+            else if (std::ranges::find(withdrawn_, handle) != withdrawn_.end())
                 return false;
             // If it is valid after the state has arrived, the server has not undone it before, and will not
             // do so while the lock is held.
-            else if (detail::is_valid(*bond))
-                withdrawn_.push_back(bond);
+            else if (detail::is_valid(*handle))
+                withdrawn_.push_back(handle);
             else
             {
                 mine = contribution_type();
                 return false;
             }
-            detail::add_to_member(value_, detail::field_of(*bond), -detail::amount_of(*bond));
+            detail::add_to_member(value_, detail::field_of(*handle), -detail::amount_of(*handle));
             return true;
         }
 
@@ -424,7 +424,7 @@ public:
     private:
         friend class monitor;
         template <class, bool>
-        friend class detail::section_sleep;
+        friend class detail::section_wait;
         template <class, class>
         friend class detail::waking_handler;
 
@@ -449,18 +449,18 @@ public:
         {
             if (!detail::is_of(*condition.condition_, *origin_->lock))
                 boost::throw_exception(system_error(turnstile::errc::wrong_object));
-            std::pair signal(detail::key_of(*condition.condition_), all);
+            std::pair notification(detail::key_of(*condition.condition_), all);
             // One notification of all waiters at the commit is enough.
-            if (!all || std::ranges::find(signals_, signal) == signals_.end())
-                signals_.push_back(std::move(signal));
+            if (!all || std::ranges::find(notifications_, notification) == notifications_.end())
+                notifications_.push_back(std::move(notification));
         }
 
         /// Returns the changes since the state arrived, and forgets them.
-        [[nodiscard]] detail::last_words say()
+        [[nodiscard]] detail::section_changes say()
         {
             if (unreadable_)
                 std::rethrow_exception(unreadable_);
-            detail::last_words words;
+            detail::section_changes changes;
             const detail::fields now = detail::to_fields(value_);
             // The server adds a contribution only to a field that exists.
             if (now != loaded_ || !contributed_.empty())
@@ -471,43 +471,42 @@ public:
                     const auto before = loaded_.find(name);
                     // Fields that do not exist yet are written, too: a new state, or new members.
                     if (before == loaded_.end() || before->second != text || !stored.contains(name))
-                        words.fields.emplace_back(name, text);
+                        changes.fields.emplace_back(name, text);
                 }
                 for (const auto& [name, text] : loaded_)
                     if (!now.contains(name))
-                        words.fields.emplace_back(name, std::nullopt);
+                        changes.fields.emplace_back(name, std::nullopt);
             }
-            words.signals = std::exchange(signals_, {});
-            words.contributed = std::exchange(contributed_, {});
-            words.withdrawn = std::exchange(withdrawn_, {});
-            return words;
+            changes.notifications = std::exchange(notifications_, {});
+            changes.contributed = std::exchange(contributed_, {});
+            changes.withdrawn = std::exchange(withdrawn_, {});
+            return changes;
         }
 
         /// The notification that a dropped section passes to the next waiter.
-        [[nodiscard]] detail::last_words regret() const
+        [[nodiscard]] detail::section_changes regret() const
         {
-            detail::last_words words;
-            if (!signalled_.empty())
-                words.signals.emplace_back(signalled_, false);
-            return words;
+            detail::section_changes changes;
+            if (!notified_.empty())
+                changes.notifications.emplace_back(notified_, false);
+            return changes;
         }
 
         /// The reason why the section cannot wait, if any.
         [[nodiscard]] error_code check(const detail::condition_handle& condition) const noexcept
         {
-            return unreadable_ ? failure_ : detail::check_sleep(condition, owned_->current());
+            return unreadable_ ? failure_ : detail::check_wait(condition, owned_->current());
         }
 
         template <class Handler>
         void sleep(const std::shared_ptr<detail::condition_handle>& condition,
-                   detail::patience limit, detail::last_words words, Handler handler)
+                   detail::time_limit limit, detail::section_changes changes, Handler handler)
         {
-            sleeps_on_ = detail::key_of(*condition);
-            detail::start_sleep(
-                condition, owned_->current(), limit,
-                {detail::waking_handler<section, Handler>(*this, std::move(handler)),
-                 detail::executor_of(*condition)},
-                std::move(words));
+            waits_on_ = detail::key_of(*condition);
+            detail::start_wait(condition, owned_->current(), limit,
+                               {detail::waking_handler<section, Handler>(*this, std::move(handler)),
+                                detail::executor_of(*condition)},
+                               std::move(changes));
         }
 
         /// Resumes after a wait. Without a grant, the body can only end.
@@ -515,10 +514,10 @@ public:
         {
             granted.arrive();
             const auto status =
-                granted.is_woken() ? std::cv_status::timeout : std::cv_status::no_timeout;
+                granted.is_unnotified() ? std::cv_status::timeout : std::cv_status::no_timeout;
             if (!granted)
                 return {error, status};
-            signalled_ = granted.is_woken() ? std::string() : sleeps_on_;
+            notified_ = granted.is_unnotified() ? std::string() : waits_on_;
             owned_->adopt(std::move(granted));
             try
             {
@@ -544,7 +543,7 @@ public:
             { return predicate(std::as_const(value_)); };
             return turnstile::detail::start_operation(
                 turnstile::detail::predicate_operation(
-                    detail::section_sleep<section, Timed>(*this, condition.condition_, limit),
+                    detail::section_wait<section, Timed>(*this, condition.condition_, limit),
                     std::move(holds), detail::executor_of(*origin_->lock)),
                 std::forward<CompletionToken>(token));
         }
@@ -554,13 +553,13 @@ public:
         T value_;
         /// The state as it arrived, in this program's format.
         detail::fields loaded_;
-        std::vector<std::pair<std::string, bool>> signals_;
+        std::vector<std::pair<std::string, bool>> notifications_;
         /// The contributions that the next commit makes and withdraws.
-        std::vector<std::shared_ptr<detail::bond_handle>> contributed_;
-        std::vector<std::shared_ptr<detail::bond_handle>> withdrawn_;
+        std::vector<std::shared_ptr<detail::contribution_handle>> contributed_;
+        std::vector<std::shared_ptr<detail::contribution_handle>> withdrawn_;
         /// The condition that the section waits on, and the one whose notification led to the current grant.
-        std::string sleeps_on_;
-        std::string signalled_;
+        std::string waits_on_;
+        std::string notified_;
         /// The reason why the state that arrived after a wait is unreadable.
         std::exception_ptr unreadable_;
         error_code failure_;
@@ -660,7 +659,7 @@ public:
         auto acquire = [lock = origin_->lock](auto handler)
         {
             using mapped_type = detail::mapped_handler<decltype(handler), detail::to_section>;
-            detail::start_lock(lock, detail::patience(),
+            detail::start_lock(lock, detail::time_limit(),
                                {mapped_type(std::move(handler), detail::to_section()),
                                 detail::executor_of(*lock)});
         };
@@ -802,7 +801,7 @@ private:
                                 const Step& step) const
     {
         if constexpr (requires { step.all; })
-            to.signals.emplace_back(detail::key_of(condition), step.all);
+            to.notifications.emplace_back(detail::key_of(condition), step.all);
         else
             to.condition = detail::key_of(condition);
         return detail::is_of(condition, *origin_->lock);

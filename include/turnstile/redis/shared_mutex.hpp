@@ -138,7 +138,7 @@ public:
                   CompletionToken = boost::asio::deferred_t>
     auto async_try_lock(CompletionToken&& token = {})
     {
-        return try_for<guard_type>(detail::patience(std::chrono::nanoseconds(0)), writer,
+        return try_for<guard_type>(detail::time_limit(std::chrono::nanoseconds(0)), writer,
                                    std::forward<CompletionToken>(token));
     }
 
@@ -151,7 +151,7 @@ public:
     auto async_try_lock_for(const std::chrono::duration<Rep, Period>& duration,
                             CompletionToken&& token = {})
     {
-        return try_for<guard_type>(detail::to_patience(duration), writer,
+        return try_for<guard_type>(detail::to_time_limit(duration), writer,
                                    std::forward<CompletionToken>(token));
     }
 
@@ -163,7 +163,7 @@ public:
     auto async_try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline,
                               CompletionToken&& token = {})
     {
-        return try_for<guard_type>(detail::to_patience(deadline), writer,
+        return try_for<guard_type>(detail::to_time_limit(deadline), writer,
                                    std::forward<CompletionToken>(token));
     }
 
@@ -188,7 +188,7 @@ public:
                   CompletionToken = boost::asio::deferred_t>
     auto async_try_lock_shared(CompletionToken&& token = {})
     {
-        return try_for<shared_guard_type>(detail::patience(std::chrono::nanoseconds(0)), reader,
+        return try_for<shared_guard_type>(detail::time_limit(std::chrono::nanoseconds(0)), reader,
                                           std::forward<CompletionToken>(token));
     }
 
@@ -201,7 +201,7 @@ public:
     auto async_try_lock_shared_for(const std::chrono::duration<Rep, Period>& duration,
                                    CompletionToken&& token = {})
     {
-        return try_for<shared_guard_type>(detail::to_patience(duration), reader,
+        return try_for<shared_guard_type>(detail::to_time_limit(duration), reader,
                                           std::forward<CompletionToken>(token));
     }
 
@@ -213,7 +213,7 @@ public:
     auto async_try_lock_shared_until(const std::chrono::time_point<Clock, Duration>& deadline,
                                      CompletionToken&& token = {})
     {
-        return try_for<shared_guard_type>(detail::to_patience(deadline), reader,
+        return try_for<shared_guard_type>(detail::to_time_limit(deadline), reader,
                                           std::forward<CompletionToken>(token));
     }
 
@@ -240,8 +240,8 @@ public:
                   CompletionToken = boost::asio::deferred_t>
     auto async_try_lock_upgrade(CompletionToken&& token = {})
     {
-        return try_for<upgrade_guard_type>(detail::patience(std::chrono::nanoseconds(0)), upgrader,
-                                           std::forward<CompletionToken>(token));
+        return try_for<upgrade_guard_type>(detail::time_limit(std::chrono::nanoseconds(0)),
+                                           upgrader, std::forward<CompletionToken>(token));
     }
 
     /// Like @ref async_lock_upgrade, but waits no longer than a duration on the steady clock. Completion
@@ -253,7 +253,7 @@ public:
     auto async_try_lock_upgrade_for(const std::chrono::duration<Rep, Period>& duration,
                                     CompletionToken&& token = {})
     {
-        return try_for<upgrade_guard_type>(detail::to_patience(duration), upgrader,
+        return try_for<upgrade_guard_type>(detail::to_time_limit(duration), upgrader,
                                            std::forward<CompletionToken>(token));
     }
 
@@ -265,7 +265,7 @@ public:
     auto async_try_lock_upgrade_until(const std::chrono::time_point<Clock, Duration>& deadline,
                                       CompletionToken&& token = {})
     {
-        return try_for<upgrade_guard_type>(detail::to_patience(deadline), upgrader,
+        return try_for<upgrade_guard_type>(detail::to_time_limit(deadline), upgrader,
                                            std::forward<CompletionToken>(token));
     }
 
@@ -430,14 +430,14 @@ private:
     auto wait(std::int64_t mode, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, Guard)>(
-            detail::initiate_acquire(pool_), token, detail::patience(), mode, to_guard<Guard>());
+            detail::initiate_acquire(pool_), token, detail::time_limit(), mode, to_guard<Guard>());
     }
 
     template <class Guard, class CompletionToken>
-    auto try_for(detail::patience patience, std::int64_t mode, CompletionToken&& token)
+    auto try_for(detail::time_limit limit, std::int64_t mode, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::optional<Guard>)>(
-            detail::initiate_acquire(pool_), token, patience, mode, to_optional<Guard>());
+            detail::initiate_acquire(pool_), token, limit, mode, to_optional<Guard>());
     }
 
     std::shared_ptr<detail::lock_handle> pool_;

@@ -15,10 +15,10 @@ local now = stamp + 0
 local key, id, state = KEYS[1], argv[2], KEYS[2]
 local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err then
-  local owner, fence, clock, deadline, rest, keep, claim, flags = string.match(packed,
+  local holder, fence, clock, deadline, rest, expiry, claim, flags = string.match(packed,
     '^2 (%S+) (%d+) (%d+) (%d+) ((%d+) (%d+) 0 ([-w]) %d+)')
-  if claim ~= argv[5] or clock + 0 > now or keep + 0 < now + (argv[4] + argv[6] / 2) * 1000 then
-  elseif owner == '-' and flags == '-' and fence + 0 < now and argv[7] + 0 < now then
+  if claim ~= argv[5] or clock + 0 > now or expiry + 0 < now + (argv[4] + argv[6] / 2) * 1000 then
+  elseif holder == '-' and flags == '-' and fence + 0 < now and argv[7] + 0 < now then
     local values = state and redis.pcall('HGETALL', state)
     if not (values and values.err) then
       local times = stamp .. ' ' .. stamp .. ' ' .. format('%d', now + claim * 1000)
@@ -28,14 +28,14 @@ if packed and not packed.err then
       return 'own ' .. times .. ' 0 0 ' .. table.concat(values)
     end
   -- The ticket stands behind 'KEEP CLAIM 0 FLAG '. To capture it would cost an uncontended lock more than this.
-  elseif owner ~= '-' and owner ~= id and deadline + 0 > now and argv[3] == '0' and
-    string.sub(rest, #keep + #claim + 7) + 0 < now and not (state and type(redis.pcall('HLEN', state)) == 'table') then
+  elseif holder ~= '-' and holder ~= id and deadline + 0 > now and argv[3] == '0' and
+    string.sub(rest, #expiry + #claim + 7) + 0 < now and not (state and type(redis.pcall('HLEN', state)) == 'table') then
     local queue, position = key .. '{queue}', 0
     if redis.pcall('ZADD', queue, 'NX', stamp, id) == 1 then
       if flags == 'w' then position = call('ZCARD', queue) - 1 end
       -- An operator may have deleted the queue.
-      if position == 0 then call('PEXPIRE', queue, math.ceil((keep - now) / 1000)) end
-      call('HSET', key, 'state', '2 ' .. owner .. ' ' .. fence .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. keep ..
+      if position == 0 then call('PEXPIRE', queue, math.ceil((expiry - now) / 1000)) end
+      call('HSET', key, 'state', '2 ' .. holder .. ' ' .. fence .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. expiry ..
         ' ' .. claim .. ' 0 w ' .. stamp)
       return 'queued ' .. stamp .. ' ' .. fence .. ' ' .. deadline .. ' ' .. stamp .. ' 0 ' .. position
     end
@@ -47,24 +47,24 @@ local s, why = open(key, ARGV[5], now, packed)
 if not s then return why end
 s.state = state
 reap(s)
-speak(s, id)
+mark_responsive(s, id)
 -- An operator may have deleted the lock, and what it knows of its contributions.
-if s.fresh and state and redis.call('EXISTS', s.key .. '{bound}') == 1 then bind(s) end
-if s.owner == '' and s.bound then lapse(s) end
+if s.fresh and state and redis.call('EXISTS', s.key .. '{bound}') == 1 then use_pending(s) end
+if s.holder == '' and s.pending then process_pending(s) end
 -- Who waits may come in front of all others: it enters the queue before anybody is granted the lock.
-if s.owner == '' and s.waiting > 0 and ARGV[3] == 'try' then grant(s, id) end
+if s.holder == '' and s.waiting > 0 and ARGV[3] == 'try' then grant_next(s, id) end
 
 local position
-if s.owner == '' and s.waiting == 0 then
-  own(s, id, ARGV[7])
-elseif s.owner ~= id and not redis.call('ZSCORE', s.queue, id) then
+if s.holder == '' and s.waiting == 0 then
+  grant_to(s, id, ARGV[7])
+elseif s.holder ~= id and not redis.call('ZSCORE', s.queue, id) then
   if ARGV[3] == 'try' then
     save(s, ARGV[4], ARGV[6])
     return answer(s, 'busy')
   end
   position = s.waiting
-  enqueue(s, id, ticket(s, ARGV[3] + 0))
+  enqueue(s, id, new_ticket(s, ARGV[3] + 0))
 end
-if s.owner == '' then grant(s, id) end
+if s.holder == '' then grant_next(s, id) end
 save(s, ARGV[4], ARGV[6])
-return answer(s, nil, id, state and s.owner == id and contents(state) or position)
+return answer(s, nil, id, state and s.holder == id and contents(state) or position)

@@ -11,7 +11,7 @@
 local s, why = open(KEYS[1], ARGV[5])
 if not s then return why end
 s.state = KEYS[2]
-local broken = s.owner ~= '' and (ARGV[2] == '' or ARGV[2] == s.fence)
+local broken = s.holder ~= '' and (ARGV[2] == '' or ARGV[2] == s.fence)
 if broken then
   -- If the user may not announce it, this is an error before anything has changed.
   redis.call('PUBLISH', ARGV[3], s.key .. ' ' .. s.fence)
@@ -19,6 +19,6 @@ if broken then
   -- A holder that was not connected, and comes back, finds a later fence than its own.
   s.fence = s.fence + 0 < s.now and s.stamp or format('%d', s.fence + 1)
 end
-if s.owner == '' then grant(s) end
+if s.holder == '' then grant_next(s) end
 save(s, ARGV[4], ARGV[6])
 return answer(s, 'ok', nil, broken and '1' or '0')

@@ -16,14 +16,14 @@ local now = stamp + 0
 local key, id = KEYS[1], argv[2]
 local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err then
-  local owner, fence, clock, deadline, rest, keep, claim, ticket = string.match(packed,
+  local holder, fence, clock, deadline, rest, expiry, claim, ticket = string.match(packed,
     '^2 (%S+) (%d+) (%d+) (%d+) ((%d+) (%d+) 0) [-w] (%d+)')
   -- A waiter with several ids, or a transaction, leaves more than one place in the queue.
-  if claim == argv[4] and clock + 0 <= now and deadline + 0 > now and owner ~= id and
-    keep + 0 >= now + (argv[3] + argv[5] / 2) * 1000 and not argv[7] and not string.find(id, '[,+]') then
+  if claim == argv[4] and clock + 0 <= now and deadline + 0 > now and holder ~= id and
+    expiry + 0 >= now + (argv[3] + argv[5] / 2) * 1000 and not argv[7] and not string.find(id, '[,+]') then
     local queue = key .. '{queue}'
     if type(redis.pcall('ZREM', queue, id)) == 'number' then
-      call('HSET', key, 'state', '2 ' .. owner .. ' ' .. fence .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. rest ..
+      call('HSET', key, 'state', '2 ' .. holder .. ' ' .. fence .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. rest ..
         (call('ZCARD', queue) > 0 and ' w ' or ' - ') .. ticket)
       return 'cancelled ' .. stamp .. ' ' .. fence .. ' ' .. deadline
     end
@@ -33,15 +33,15 @@ end
 local s, why = open(key, ARGV[4], now, packed)
 if not s then return why end
 reap(s)
-speak(s, string.match(ARGV[2], '[^,]*$'))
+mark_responsive(s, string.match(ARGV[2], '[^,]*$'))
 for id in string.gmatch(ARGV[2], '[^,]+') do
   s.waiting = s.waiting - redis.call('ZREM', s.queue, id)
-  if ARGV[6] ~= '' then redis.call('ZREM', sleepers(s, ARGV[6]), id) end
+  if ARGV[6] ~= '' then redis.call('ZREM', waiters_on(s, ARGV[6]), id) end
   plan_of(s, id)
-  if s.owner == id then s.owner, s.deadline = '', '0' end
-  pass_on(s, id)
+  if s.holder == id then s.holder, s.deadline = '', '0' end
+  renotify(s, id)
 end
-if s.owner == '' then grant(s) end
+if s.holder == '' then grant_next(s) end
 save(s, ARGV[3], ARGV[5])
 local done = ARGV[7] and redis.call('ZSCORE', s.done, ARGV[7])
 if done and done - ARGV[8] > 0 then return answer(s, 'released', nil, format('%d', done)) end

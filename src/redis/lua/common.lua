@@ -40,35 +40,35 @@ local function channel(id)
 end
 
 -- Whether anybody listens to the waiter's connection. What PUBLISH returns would not tell.
-local function alive(id)
+local function is_connected(id)
   return redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0
 end
 
 -- A connection is silent once it has let a lease end, and until it speaks again: the claim of each of its waiters would
 -- cost the others as much. So its waiters are dropped like those of a broken connection, and come back to their places.
-local function is_silent(s, id)
-  return s.silent and string.find(s.silent, ' ' .. string.match(id, '^[^.]*') .. ' ', 1, true)
+local function is_unresponsive(s, id)
+  return s.unresponsive and string.find(s.unresponsive, ' ' .. string.match(id, '^[^.]*') .. ' ', 1, true)
 end
 
 -- Notes that a connection is silent: the last 16 of those that stand are remembered.
-local function fall_silent(s, id)
+local function mark_unresponsive(s, id)
   local names = {string.match(id, '^[^.]*')}
-  for name in string.gmatch(s.silent or '', '%S+') do
-    if name ~= names[1] and #names < 16 and alive(name) then
+  for name in string.gmatch(s.unresponsive or '', '%S+') do
+    if name ~= names[1] and #names < 16 and is_connected(name) then
       names[#names + 1] = name
     end
   end
-  s.silent = ' ' .. table.concat(names, ' ') .. ' '
-  redis.call('HSET', s.key, 'silent', s.silent)
+  s.unresponsive = ' ' .. table.concat(names, ' ') .. ' '
+  redis.call('HSET', s.key, 'silent', s.unresponsive)
 end
 
 -- A connection has spoken.
-local function speak(s, id)
-  local first = is_silent(s, id)
+local function mark_responsive(s, id)
+  local first = is_unresponsive(s, id)
   if not first then return end
-  s.silent = string.sub(s.silent, 1, first) .. string.gsub(string.sub(s.silent, first + 1), '^%S+ ', '')
-  if s.silent ~= ' ' then redis.call('HSET', s.key, 'silent', s.silent) return end
-  s.silent = nil
+  s.unresponsive = string.sub(s.unresponsive, 1, first) .. string.gsub(string.sub(s.unresponsive, first + 1), '^%S+ ', '')
+  if s.unresponsive ~= ' ' then redis.call('HSET', s.key, 'silent', s.unresponsive) return end
+  s.unresponsive = nil
   redis.call('HDEL', s.key, 'silent')
 end
 
@@ -84,34 +84,34 @@ end
 local function each(serve)
   local answers = {}
   for i, key in ipairs(KEYS) do
-    local served, told = pcall(serve, key, i - 1)
+    local served, result = pcall(serve, key, i - 1)
     if not served then
       -- Redis makes a text of an error that pcall has caught.
-      local text = type(told) == 'table' and told.err or told
+      local text = type(result) == 'table' and result.err or result
       local damaged
       for _, sign in ipairs({': attempt to ', ': bad argument #', ' arguments must be strings or integers'}) do
         damaged = damaged or string.find(text, sign, 1, true)
       end
-      told = damaged and 'damaged' or string.find(text, '^WRONGTYPE') and 'wrongtype' or error({err = text})
+      result = damaged and 'damaged' or string.find(text, '^WRONGTYPE') and 'wrongtype' or error({err = text})
     end
-    answers[i] = told
+    answers[i] = result
   end
   return answers
 end
 
 -- Lets a key that may be new live for at least ttl more milliseconds.
-local function prolong(key, ttl)
+local function extend_ttl(key, ttl)
   if redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
 end
 
 -- The place at the end of the queue, or of the sleepers. A hint is the place of one that was there before; it
 -- must not be of a queue that is yet to come.
-local function ticket(s, hint)
+local function new_ticket(s, hint)
   local newest = s.ticket + 0
   local last = math.max(newest, s.now)
-  local place = hint > 0 and hint <= last and hint or math.max(newest + 1, s.now)
-  s.ticket = format('%d', math.max(newest, place))
-  return format('%d', place)
+  local ticket = hint > 0 and hint <= last and hint or math.max(newest + 1, s.now)
+  s.ticket = format('%d', math.max(newest, ticket))
+  return format('%d', ticket)
 end
 
 -- Remembers the name of a call, and forgets one that nobody will repeat.
@@ -133,6 +133,6 @@ end
 local function describe(list, id, units, since, deadline)
   -- An error if the user may not read it.
   local who = redis.pcall('HGET', ARGV[2], string.match(id, '^[^#]*'))
-  list[#list + 1] = units .. ' ' .. since .. ' ' .. deadline .. (alive(id) and ' 1' or ' 0')
+  list[#list + 1] = units .. ' ' .. since .. ' ' .. deadline .. (is_connected(id) and ' 1' or ' 0')
   list[#list + 1] = type(who) == 'string' and who or ''
 end

@@ -13,10 +13,10 @@ local now = time[1] * 1000000 + time[2]
 local key, id, fence, lease, state = KEYS[1], argv[2], argv[3], argv[4], KEYS[2]
 local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err then
-  local owner, granted, clock, deadline, rest, keep, claim = string.match(packed,
+  local holder, granted, clock, deadline, rest, expiry, claim = string.match(packed,
     '^2 (%S+) (%d+) (%d+) (%d+) ((%d+) (%d+) 0 [-w] %d+)')
-  local values = owner == id and granted == fence and claim == argv[5] and clock + 0 <= now and deadline + 0 > now and
-    keep + 0 >= now + (lease + argv[6] / 2) * 1000 and redis.pcall('HGETALL', state)
+  local values = holder == id and granted == fence and claim == argv[5] and clock + 0 <= now and deadline + 0 > now and
+    expiry + 0 >= now + (lease + argv[6] / 2) * 1000 and redis.pcall('HGETALL', state)
   if values and not values.err then
     local times = format('%d %d', now, math.max(deadline, now + lease * 1000))
     local stamp, ends = string.match(times, '^(%d+) (%d+)$')
@@ -31,9 +31,9 @@ local s, why = open(key, ARGV[5], now, packed)
 if not s then return why end
 s.state = state
 reap(s)
-speak(s, id)
+mark_responsive(s, id)
 local mine = holds(s, id, fence)
 if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
-if s.owner == '' then grant(s) end
+if s.holder == '' then grant_next(s) end
 save(s, lease, ARGV[6])
 return mine and answer(s, nil, id, contents(state)) or answer(s, ended(s, fence + 0, ''))

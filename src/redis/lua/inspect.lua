@@ -12,9 +12,9 @@
 -- flags: allow-oom
 local s, why = open(KEYS[1], '0')
 if not s then return why end
-local list, holders = {''}, s.owner == '' and 0 or 1
+local list, holders = {''}, s.holder == '' and 0 or 1
 if holders == 1 then
-  describe(list, (string.gsub(s.owner, '^%?', '')), '1', s.fence, s.deadline)
+  describe(list, (string.gsub(s.holder, '^%?', '')), '1', s.fence, s.deadline)
 end
 local waiters = redis.call('ZRANGE', s.queue, 0, format('%d', ARGV[3] - 1), 'WITHSCORES')
 for i = 1, #waiters, 2 do describe(list, waiters[i], '1', waiters[i + 1], '0') end

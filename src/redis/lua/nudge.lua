@@ -14,8 +14,8 @@ local s, why = open(KEYS[1], ARGV[4])
 if not s then return why end
 s.state = KEYS[2]
 reap(s)
-speak(s, string.sub(ARGV[6], #ARGV[1] + 1))
-if s.owner == '' then grant(s, id) elseif s.bound then lapse(s) end
+mark_responsive(s, string.sub(ARGV[6], #ARGV[1] + 1))
+if s.holder == '' then grant_next(s, id) elseif s.pending then process_pending(s) end
 save(s, ARGV[3], ARGV[5])
-local mine = s.owner ~= '' and s.owner ~= id and channel(s.owner) == ARGV[6]
-return answer(s, nil, id, mine and s.owner or nil, ARGV[7] ~= '' and ARGV[7])
+local mine = s.holder ~= '' and s.holder ~= id and channel(s.holder) == ARGV[6]
+return answer(s, nil, id, mine and s.holder or nil, ARGV[7] ~= '' and ARGV[7])

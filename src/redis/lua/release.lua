@@ -15,10 +15,10 @@ local now = stamp + 0
 local key, id, fence, slot, state = KEYS[1], argv[2], argv[3], argv[4], KEYS[2]
 local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err then
-  local owner, granted, clock, rest, keep, claim, flags = string.match(packed,
+  local holder, granted, clock, rest, expiry, claim, flags = string.match(packed,
     '^2 (%S+) (%d+) (%d+) %d+ ((%d+) (%d+) 0 ([-w]) %d+)')
-  if owner == id and granted == fence and claim == argv[6] and clock + 0 <= now and slot ~= '' and not argv[8] and
-    keep + 0 >= now + (argv[5] + argv[7] / 2) * 1000 then
+  if holder == id and granted == fence and claim == argv[6] and clock + 0 <= now and slot ~= '' and not argv[8] and
+    expiry + 0 >= now + (argv[5] + argv[7] / 2) * 1000 then
     local queue, next, other, channel
     if flags == 'w' and not state and fence + 0 < now then
       queue = key .. '{queue}'
@@ -29,7 +29,7 @@ if packed and not packed.err then
     end
     if flags == '-' or channel and call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
       local done = key .. '{done}'
-      if call('ZADD', done, fence, slot) == 1 then call('PEXPIRE', done, math.ceil((keep - now) / 1000)) end
+      if call('ZADD', done, fence, slot) == 1 then call('PEXPIRE', done, math.ceil((expiry - now) / 1000)) end
       if now % 64 == 0 then call('ZREMRANGEBYSCORE', done, '-inf', now - 3600000000) end
       if not next then
         call('HSET', key, 'state', '2 - ' .. fence .. ' ' .. stamp .. ' 0 ' .. rest)
@@ -38,8 +38,8 @@ if packed and not packed.err then
       local deadline = format('%d', now + claim * 1000)
       call('ZPOPMIN', queue)
       redis.pcall('PUBLISH', channel, 'grant ' .. next .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. stamp)
-      call('HSET', key, 'state', '2 ' .. next .. ' ' .. stamp .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. keep ..
-        ' ' .. claim .. ' 0 ' .. (other and 'w ' or '- ') .. string.sub(rest, #keep + #claim + 7))
+      call('HSET', key, 'state', '2 ' .. next .. ' ' .. stamp .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. expiry ..
+        ' ' .. claim .. ' 0 ' .. (other and 'w ' or '- ') .. string.sub(rest, #expiry + #claim + 7))
       return 'released ' .. stamp .. ' ' .. stamp .. ' ' .. deadline
     end
   end
@@ -48,9 +48,9 @@ end
 local s, why = open(key, ARGV[6], now, packed)
 if not s then return why end
 s.state = state
-local parted = part(s, id, fence, slot, ARGV[8])
-if not parted then reap(s) end
-speak(s, id)
-if s.owner == '' then grant(s) end
+local released = end_grant(s, id, fence, slot, ARGV[8])
+if not released then reap(s) end
+mark_responsive(s, id)
+if s.holder == '' then grant_next(s) end
 save(s, ARGV[5], ARGV[7])
-return parted and answer(s, 'released') or answer(s, ended(s, fence + 0, slot))
+return released and answer(s, 'released') or answer(s, ended(s, fence + 0, slot))

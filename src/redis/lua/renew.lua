@@ -10,15 +10,15 @@
 return each(function(key, i)
   local a = 2 + 5 * i
   local id, fence, lease, idle = ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
-  local s, told = open(key, ARGV[a + 3])
+  local s, result = open(key, ARGV[a + 3])
   if s then
     reap(s)
-    speak(s, id)
+    mark_responsive(s, id)
     local mine = holds(s, id, fence)
     if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
-    if s.owner == '' then grant(s) end
+    if s.holder == '' then grant_next(s) end
     save(s, lease, idle)
-    told = mine and answer(s, nil, id) or answer(s, ended(s, fence + 0, ''))
+    result = mine and answer(s, nil, id) or answer(s, ended(s, fence + 0, ''))
   end
-  return told
+  return result
 end)

@@ -15,12 +15,12 @@ local function rename(key, i)
   local id, held, condition = ARGV[a + 1], ARGV[a + 2] ~= '0', ARGV[a + 6] ~= '' and ARGV[a + 6]
   local s = open(key, ARGV[a + 4])
   for old in string.gmatch(s and ARGV[a] or '', '[^,]+') do
-    for _, key in ipairs({s.queue, condition and sleepers(s, condition) or nil}) do
-      local place = redis.call('ZSCORE', key, old)
+    for _, key in ipairs({s.queue, condition and waiters_on(s, condition) or nil}) do
+      local ticket = redis.call('ZSCORE', key, old)
       -- A holder waits no more: it does in the memory of a server that missed its grant. A key whose only member was
       -- taken out first would lose its end.
-      if place and not held then redis.call('ZADD', key, place, id) end
-      if place and (held or old ~= id) then redis.call('ZREM', key, old) end
+      if ticket and not held then redis.call('ZADD', key, ticket, id) end
+      if ticket and (held or old ~= id) then redis.call('ZREM', key, old) end
     end
   end
   -- What a transaction wants is known by whom it waits as; and no more of a holder.
@@ -33,29 +33,29 @@ return each(function(key, i)
   local a = 2 + 7 * i
   local id, fence, lease, idle = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 5]
   local condition = ARGV[a + 6] ~= '' and ARGV[a + 6]
-  local s, told = open(key, ARGV[a + 4])
+  local s, result = open(key, ARGV[a + 4])
   if s then
     reap(s)
-    speak(s, id)
+    mark_responsive(s, id)
     local held, reclaims = fence ~= '0', nil
     for old in string.gmatch(ARGV[a], '[^,]+') do
-      if s.owner == old then s.owner = id end
+      if s.holder == old then s.holder = id end
     end
     -- In an outdated state, it may have the id of an older connection.
-    if held and s.fence == fence and string.find(s.owner, '^%?.') then s.owner = '?' .. id end
+    if held and s.fence == fence and string.find(s.holder, '^%?.') then s.holder = '?' .. id end
     -- The server forgot, and nobody was granted the lock since: the holder holds it on. If somebody was, by
     -- a clock that was set back, it is told.
-    if held and (s.fence - fence < 0 or s.fence == fence and (s.owner == '' or s.owner == '?')) then
+    if held and (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?')) then
       reap(s, true)
-      s.owner, s.fence, s.reclaimed, reclaims = id, fence, true, true
+      s.holder, s.fence, s.reclaimed, reclaims = id, fence, true, true
     end
     local mine = held and holds(s, id, fence)
     if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
-    if s.owner == '' then grant(s, id) end
+    if s.holder == '' then grant_next(s, id) end
     save(s, lease, idle)
     -- What is known of a monitor's state may be older than what the holder has read, or newer.
     if reclaims then redis.call('HSET', s.key, 'born', format('%d', math.max(wall, fence + 1))) end
-    told = (mine or not held) and answer(s, nil, id, nil, condition) or answer(s, ended(s, fence + 0, ''))
+    result = (mine or not held) and answer(s, nil, id, nil, condition) or answer(s, ended(s, fence + 0, ''))
   end
-  return told
+  return result
 end)

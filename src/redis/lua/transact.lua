@@ -23,10 +23,10 @@ local key, id, tries, lease, slot, seen, condition = KEYS[1], argv[2], argv[3], 
 local state, since, steps, size, carried, followed = KEYS[2], argv[7] + 0, 13 + 2 * argv[12], nil, nil, nil
 local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err and tries == '0' then
-  local fence, clock, rest, keep, claim = string.match(packed, '^2 %- (%d+) (%d+) 0 ((%d+) (%d+) 0 [-c] %d+)')
+  local fence, clock, rest, expiry, claim = string.match(packed, '^2 %- (%d+) (%d+) 0 ((%d+) (%d+) 0 [-c] %d+)')
   if claim == argv[5] and clock + 0 <= now and fence + 0 < now and seen + 0 < now and argv[steps] and #argv < 1000 and
-    keep + 0 >= now + (lease + argv[6] / 2) * 1000 and now <= since + math.min(lease * 1000, 3600000000) then
-    local done, asleep, told = key .. '{done}', 0, 'released'
+    expiry + 0 >= now + (lease + argv[6] / 2) * 1000 and now <= since + math.min(lease * 1000, 3600000000) then
+    local done, asleep, result = key .. '{done}', 0, 'released'
     for i = 13, steps - 1, 2 do asleep = asleep + call('EXISTS', key .. '{sleepers}' .. argv[i]) end
     local fields, values, written = {}, {}, {}
     for i = steps, asleep == 0 and #argv or 0, 6 do fields[#fields + 1] = argv[i + 1] end
@@ -35,12 +35,12 @@ if packed and not packed.err and tries == '0' then
       if read[i] then values[field], size = '=' .. read[i], 1 end
     end
     if size == 1 then carried, followed = call('ZSCORE', done, slot), call('ZSCORE', done, slot .. '/1') end
-    if size ~= 1 or followed or carried and carried + 0 > seen + 0 then told = nil end
-    -- As in carry_out().
+    if size ~= 1 or followed or carried and carried + 0 > seen + 0 then result = nil end
+    -- As in execute().
     local function exact(text)
       return text == '=0' and 0 or #text < 17 and tonumber(string.match(text, '^=(%-?[1-9]%d*)$'))
     end
-    for i = steps, told and #argv or 0, 6 do
+    for i = steps, result and #argv or 0, 6 do
       local what, field, value, least, most = argv[i], argv[i + 1], argv[i + 2], argv[i + 4], argv[i + 5]
       local was, low = values[field] or argv[i + 3], tonumber(least)
       local sign = was == value and '=' or '<'
@@ -49,17 +49,17 @@ if packed and not packed.err and tries == '0' then
       elseif low then
         local a, b, high = exact(was), exact(value), most + 0
         local sum = a and b and (what == 'add' and a + b or a)
-        if not sum or a < low or a > high or sum < low or sum > high then told = nil break end
+        if not sum or a < low or a > high or sum < low or sum > high then result = nil break end
         if what == 'add' then values[field] = format('=%d', sum) written[field] = values[field] end
         sign = a < b and '<' or a > b and '>' or '='
-      elseif sign ~= '=' and least ~= '' and was ~= least and was ~= most then told = nil break end
-      if what ~= 'set' and what ~= 'add' and not string.find(what, sign, 1, true) then told = 'unmet' break end
+      elseif sign ~= '=' and least ~= '' and was ~= least and was ~= most then result = nil break end
+      if what ~= 'set' and what ~= 'add' and not string.find(what, sign, 1, true) then result = 'unmet' break end
     end
-    if told == 'unmet' and condition == '' then
+    if result == 'unmet' and condition == '' then
       call('HSET', key, 'state', '2 - ' .. fence .. ' ' .. stamp .. ' 0 ' .. rest)
       return 'unmet ' .. stamp .. ' ' .. fence .. ' 0'
-    elseif told == 'released' then
-      if call('ZADD', done, stamp, slot) == 1 then call('PEXPIRE', done, math.ceil((keep - now) / 1000)) end
+    elseif result == 'released' then
+      if call('ZADD', done, stamp, slot) == 1 then call('PEXPIRE', done, math.ceil((expiry - now) / 1000)) end
       if now % 64 == 0 then call('ZREMRANGEBYSCORE', done, '-inf', now - 3600000000) end
       for field, value in pairs(written) do
         if value == '' then call('HDEL', state, field)
@@ -85,36 +85,36 @@ local late = s.now > since + math.min(lease * 1000, memory) and
 if late or followed then return answer(s, 'unknown') end
 for i = 1, tries + 0 do
   redis.call('ZADD', s.done, s.stamp, slot .. '/' .. i)
-  note(s, s.done)
+  note_key(s, s.done)
 end
 -- One that was believed to be lost may have come after all.
 local former = tries ~= '0' and plan_of(s, id)
 if former then
   s.waiting = s.waiting - redis.call('ZREM', s.queue, former[1])
-  if condition ~= '' then redis.call('ZREM', sleepers(s, condition), former[1]) end
-  pass_on(s, id)
+  if condition ~= '' then redis.call('ZREM', waiters_on(s, condition), former[1]) end
+  renotify(s, id)
 end
 reap(s)
-speak(s, id)
-if s.fresh and redis.call('EXISTS', s.key .. '{bound}') == 1 then bind(s) end
-if s.owner == '' and s.bound then lapse(s) end
-if s.owner == '' and s.waiting > 0 then grant(s) end
+mark_responsive(s, id)
+if s.fresh and redis.call('EXISTS', s.key .. '{bound}') == 1 then use_pending(s) end
+if s.holder == '' and s.pending then process_pending(s) end
+if s.holder == '' and s.waiting > 0 then grant_next(s) end
 
-local told, extra
-if s.owner ~= '' or s.waiting > 0 then
+local result, extra
+if s.holder ~= '' or s.waiting > 0 then
   extra = s.waiting
-  enqueue(s, id, ticket(s, ARGV[8] + 0))
+  enqueue(s, id, new_ticket(s, ARGV[8] + 0))
   plan_of(s, id, ARGV, 9)
 else
-  told, extra = carry_out(s, id, ARGV, 9)
-  if told == 'unmet' and condition ~= '' then
-    told, extra = 'asleep', fall_asleep(s, id, condition)
+  result, extra = execute(s, id, ARGV, 9)
+  if result == 'unmet' and condition ~= '' then
+    result, extra = 'asleep', wait_on(s, id, condition)
     plan_of(s, id, ARGV, 9)
-  elseif not told then
-    own(s, id, seen)
+  elseif not result then
+    grant_to(s, id, seen)
     extra = contents(state)
   end
-  if told and s.waiting > 0 then grant(s) end
+  if result and s.waiting > 0 then grant_next(s) end
 end
 save(s, lease, ARGV[6])
-return answer(s, told, id, extra)
+return answer(s, result, id, extra)

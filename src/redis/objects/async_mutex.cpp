@@ -64,9 +64,9 @@ boost::asio::any_io_executor grant::executor() const
     return held_->lock->core->fallback();
 }
 
-bool grant::is_woken() const noexcept
+bool grant::is_unnotified() const noexcept
 {
-    return held_ && held_->woken;
+    return held_ && held_->unnotified;
 }
 
 const std::map<std::string, std::string>& grant::state() const noexcept
@@ -77,8 +77,8 @@ const std::map<std::string, std::string>& grant::state() const noexcept
 
 void grant::arrive() const noexcept
 {
-    if (held_ && held_->heard != local_time())
-        held_->lock->core->deliveries.add(boot_time() - held_->heard);
+    if (held_ && held_->received_at != local_time())
+        held_->lock->core->deliveries.add(boot_time() - held_->received_at);
 }
 
 void grant::unlock() noexcept
@@ -99,7 +99,7 @@ owner_token grant::disown() noexcept
 namespace {
 
 /// Releases a lock that a guard or a token held, and reports the result to a handler.
-void give_back(const std::shared_ptr<held_lock>& held, const listener& done)
+void release_held(const std::shared_ptr<held_lock>& held, const listener& done)
 {
     // The base of an upgrade is released first, so that both are released when the handler runs.
     (void)grant(held->base);
@@ -117,24 +117,24 @@ void grant::start_unlock(const std::shared_ptr<held_lock>& held,
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
     if (held)
-        give_back(held, done);
+        release_held(held, done);
     else
         done->complete(turnstile::errc::empty_guard);
 }
 
-void start_leave(const std::shared_ptr<lock_handle>& lock, owner_token owner, leave_handler handler)
+void start_leave(const std::shared_ptr<lock_handle>& lock, owner_token owner, done_handler handler)
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
     owner_token expected;
     if (const auto held = lock->take(owner, expected))
-        give_back(held, done);
+        release_held(held, done);
     else
         done->complete(turnstile::errc::not_owner);
 }
 
-void start_lock(const std::shared_ptr<lock_handle>& lock, patience patience, lock_handler handler)
+void start_lock(const std::shared_ptr<lock_handle>& lock, time_limit limit, lock_handler handler)
 {
-    start(std::make_shared<lock_operation>(lock, patience, demand(), std::move(handler)));
+    start(std::make_shared<lock_operation>(lock, limit, lock_request(), std::move(handler)));
 }
 
 void start(const std::shared_ptr<lock_operation>& operation)

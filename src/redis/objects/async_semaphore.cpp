@@ -29,7 +29,7 @@ public:
         std::int64_t units;
     };
 
-    explicit permit_share(std::shared_ptr<mortal_executor> executor)
+    explicit permit_share(std::shared_ptr<revocable_executor> executor)
         : executor_(std::move(executor))
     {
     }
@@ -71,14 +71,14 @@ public:
 
     [[nodiscard]] const std::vector<part>& parts() const noexcept { return parts_; }
 
-    void tell_lost() override { held_lock::emit_lost(*executor_, weak_from_this()); }
+    void report_loss() override { held_lock::emit_lost(*executor_, weak_from_this()); }
 
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
 
 private:
     friend class held_lock;
 
-    std::shared_ptr<mortal_executor> executor_;
+    std::shared_ptr<revocable_executor> executor_;
     std::vector<part> parts_;
     boost::asio::cancellation_signal lost_;
 };
@@ -86,10 +86,10 @@ private:
 namespace {
 
 /// Releases a part, or makes it permanently unavailable, and reports the result to a handler.
-void give_up(const permit_share::part& part, bool leaves_outside, const listener& done)
+void give_up(const permit_share::part& part, bool stays_outside, const listener& done)
 {
     const std::shared_ptr<held_lock>& held = part.held;
-    const bool is_rest = held->give_up(part.units, leaves_outside) == 0;
+    const bool is_rest = held->give_up(part.units, stays_outside) == 0;
     const bool is_held = is_rest ? held->end() : held->valid();
     const bool posted = is_held && held->lock->core->post(
                                        [held, done, is_rest](session_engine& engine)
@@ -108,7 +108,7 @@ void give_up(const permit_share::part& part, bool leaves_outside, const listener
 class joint_release
 {
 public:
-    joint_release(std::size_t parts, leave_handler handler)
+    joint_release(std::size_t parts, done_handler handler)
         : executor_(handler.executor())
         , left_(parts)
         , done_(std::move(handler))
@@ -118,7 +118,7 @@ public:
     /// The listener for one of the parts.
     static listener part_of(const std::shared_ptr<joint_release>& whole)
     {
-        return std::make_shared<completion<error_code>>(leave_handler(
+        return std::make_shared<completion<error_code>>(done_handler(
             [whole](const error_code& error)
             {
                 const std::lock_guard lock(whole->mutex_);
@@ -266,14 +266,13 @@ void permit_grant::start_keep(permit_grant owned, std::string heir,
 
 // --- operations ---------------------------------------------------------------------------------
 
-void start_acquire(const std::shared_ptr<lock_handle>& pool, patience patience, std::int64_t units,
+void start_acquire(const std::shared_ptr<lock_handle>& pool, time_limit limit, std::int64_t units,
                    bool takes, lock_handler handler)
 {
-    demand what;
+    lock_request what;
     what.units = units;
     what.takes = takes;
-    const auto operation =
-        std::make_shared<lock_operation>(pool, patience, what, std::move(handler));
+    const auto operation = std::make_shared<lock_operation>(pool, limit, what, std::move(handler));
     if (takes)
         operation->too_late = boost::asio::error::timed_out;
     if (units < 1)
@@ -284,7 +283,7 @@ void start_acquire(const std::shared_ptr<lock_handle>& pool, patience patience, 
 
 namespace {
 
-void start_call(const std::shared_ptr<lock_handle>& pool, inquiry what, std::int64_t number,
+void start_call(const std::shared_ptr<lock_handle>& pool, call_kind what, std::int64_t number,
                 count_handler handler)
 {
     const auto done = std::make_shared<completion<error_code, std::int64_t>>(std::move(handler));
@@ -293,8 +292,8 @@ void start_call(const std::shared_ptr<lock_handle>& pool, inquiry what, std::int
         done->complete(errc::session_closed, 0);
 }
 
-void start_change(const std::shared_ptr<lock_handle>& pool, inquiry what, std::int64_t number,
-                  leave_handler handler)
+void start_change(const std::shared_ptr<lock_handle>& pool, call_kind what, std::int64_t number,
+                  done_handler handler)
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
     const auto executor = executor_of(*pool);
@@ -305,36 +304,36 @@ void start_change(const std::shared_ptr<lock_handle>& pool, inquiry what, std::i
 
 }  // namespace
 
-void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, leave_handler handler)
+void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, done_handler handler)
 {
     if (units < 1)
         completion<error_code>(std::move(handler)).complete(turnstile::errc::invalid_count);
     else
-        start_change(pool, inquiry::add, units, std::move(handler));
+        start_change(pool, call_kind::add, units, std::move(handler));
 }
 
 void start_resize(const std::shared_ptr<lock_handle>& pool, std::int64_t capacity,
-                  leave_handler handler)
+                  done_handler handler)
 {
     if (capacity < 1 || capacity > async_semaphore::max_capacity)
         completion<error_code>(std::move(handler)).complete(turnstile::errc::invalid_count);
     else
-        start_change(pool, inquiry::resize, capacity, std::move(handler));
+        start_change(pool, call_kind::resize, capacity, std::move(handler));
 }
 
-void start_signal(const std::shared_ptr<lock_handle>& signals, bool is_set, leave_handler handler)
+void start_notify(const std::shared_ptr<lock_handle>& signals, bool is_set, done_handler handler)
 {
-    start_change(signals, inquiry::add, is_set ? 1 : 0, std::move(handler));
+    start_change(signals, call_kind::add, is_set ? 1 : 0, std::move(handler));
 }
 
 void start_create(const std::shared_ptr<lock_handle>& pool, count_handler handler)
 {
-    start_call(pool, inquiry::create, 0, std::move(handler));
+    start_call(pool, call_kind::create, 0, std::move(handler));
 }
 
 void start_read(const std::shared_ptr<lock_handle>& pool, count_handler handler)
 {
-    start_call(pool, inquiry::read, 0, std::move(handler));
+    start_call(pool, call_kind::read, 0, std::move(handler));
 }
 
 }  // namespace detail

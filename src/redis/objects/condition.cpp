@@ -20,7 +20,7 @@ std::shared_ptr<condition_handle> make_condition(const std::shared_ptr<lock_hand
         condition_handle{lock, std::string(name), encode(name)});
 }
 
-error_code check_sleep(const condition_handle& condition, const grant& guard) noexcept
+error_code check_wait(const condition_handle& condition, const grant& guard) noexcept
 {
     if (!guard)
         return turnstile::errc::empty_guard;
@@ -29,37 +29,37 @@ error_code check_sleep(const condition_handle& condition, const grant& guard) no
     return {};
 }
 
-void start_sleep(const std::shared_ptr<condition_handle>& condition, grant& guard,
-                 patience patience, lock_handler handler, last_words words)
+void start_wait(const std::shared_ptr<condition_handle>& condition, grant& guard, time_limit limit,
+                lock_handler handler, section_changes changes)
 {
-    const auto operation =
-        std::make_shared<lock_operation>(condition->lock, patience, demand(), std::move(handler));
+    const auto operation = std::make_shared<lock_operation>(condition->lock, limit, lock_request(),
+                                                            std::move(handler));
     operation->condition = condition;
-    operation->words = std::move(words);
-    error_code error = check_sleep(*condition, guard);
+    operation->changes = std::move(changes);
+    error_code error = check_wait(*condition, guard);
     if (!error)
     {
-        operation->leaves = guard.detach();
-        if (operation->leaves->end())
+        operation->releases = guard.detach();
+        if (operation->releases->end())
             return start(operation);
         error = turnstile::errc::lost;
     }
     operation->done.complete(error, grant());
 }
 
-void start_signal(const std::shared_ptr<condition_handle>& condition, bool all,
+void start_notify(const std::shared_ptr<condition_handle>& condition, bool all,
                   count_handler handler)
 {
     const auto done = std::make_shared<completion<error_code, std::int64_t>>(std::move(handler));
     if (!condition->lock->core->post([condition, all, done](session_engine& engine)
-                                     { engine.signal(*condition, all, done); }))
+                                     { engine.notify(*condition, all, done); }))
         done->complete(errc::session_closed, 0);
 }
 
-void signal(const std::shared_ptr<condition_handle>& condition, bool all) noexcept
+void notify(const std::shared_ptr<condition_handle>& condition, bool all) noexcept
 {
     condition->lock->core->post([condition, all](session_engine& engine)
-                                { engine.signal(*condition, all, nullptr); });
+                                { engine.notify(*condition, all, nullptr); });
 }
 
 void forget(const std::shared_ptr<condition_handle>& condition) noexcept

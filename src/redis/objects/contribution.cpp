@@ -4,51 +4,53 @@
 
 #include <turnstile/redis/contribution.hpp>
 
-#include "redis/session/bond_handle.hpp"
+#include "redis/session/contribution_handle.hpp"
 #include "redis/session/session_core.hpp"
 
 namespace turnstile::redis::detail {
 
-std::shared_ptr<bond_handle> make_bond(const condition_handle& condition, const grant& owned,
-                                       std::string field, std::int64_t amount)
+std::shared_ptr<contribution_handle> make_contribution(const condition_handle& condition,
+                                                       const grant& owned, std::string field,
+                                                       std::int64_t amount)
 {
     const auto held = owned.share();
     if (!held)
         throw system_error(turnstile::errc::empty_guard);
-    return std::make_shared<bond_handle>(
-        condition.lock, bond_terms{std::move(field), amount, condition.key}, held->executor);
+    return std::make_shared<contribution_handle>(
+        condition.lock, contribution_terms{std::move(field), amount, condition.key},
+        held->executor);
 }
 
-bool is_valid(const bond_handle& bond) noexcept
+bool is_valid(const contribution_handle& handle) noexcept
 {
-    return bond.valid();
+    return handle.valid();
 }
 
-bool is_of(const bond_handle& bond, const lock_handle& lock) noexcept
+bool is_of(const contribution_handle& handle, const lock_handle& lock) noexcept
 {
-    return bond.lock.get() == &lock;
+    return handle.lock.get() == &lock;
 }
 
-const std::string& field_of(const bond_handle& bond) noexcept
+const std::string& field_of(const contribution_handle& handle) noexcept
 {
-    return bond.terms.field;
+    return handle.terms.field;
 }
 
-std::int64_t amount_of(const bond_handle& bond) noexcept
+std::int64_t amount_of(const contribution_handle& handle) noexcept
 {
-    return bond.terms.amount;
+    return handle.terms.amount;
 }
 
-boost::asio::cancellation_slot lost_slot_of(bond_handle& bond) noexcept
+boost::asio::cancellation_slot lost_slot_of(contribution_handle& handle) noexcept
 {
-    return bond.lost_slot();
+    return handle.lost_slot();
 }
 
-void drop(const std::shared_ptr<bond_handle>& bond) noexcept
+void drop(const std::shared_ptr<contribution_handle>& handle) noexcept
 {
     // No object is left that could report the loss.
-    bond->end();
-    bond->lock->core->post([bond](session_engine& engine) { engine.drop(*bond); });
+    handle->end();
+    handle->lock->core->post([handle](session_engine& engine) { engine.drop(*handle); });
 }
 
 }  // namespace turnstile::redis::detail

@@ -112,8 +112,9 @@ void job_hold::progress(double fraction) noexcept
     std::array<char, 32> text{};
     const double value = std::isnan(fraction) ? 0 : std::clamp(fraction, 0.0, 1.0);
     char* const end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-    held_->queue->core->post([held = held_, told = std::string(text.data(), end)](
-                                 session_engine& engine) { engine.report_progress(*held, told); });
+    held_->queue->core->post(
+        [held = held_, reported = std::string(text.data(), end)](session_engine& engine)
+        { engine.report_progress(*held, reported); });
 }
 
 void job_hold::release() noexcept

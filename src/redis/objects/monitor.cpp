@@ -50,14 +50,14 @@ void start_transact(const std::shared_ptr<lock_handle>& lock,
                     const std::shared_ptr<proposal>& proposed, lock_handler handler)
 {
     const auto operation =
-        std::make_shared<lock_operation>(lock, patience(), demand(), std::move(handler));
+        std::make_shared<lock_operation>(lock, time_limit(), lock_request(), std::move(handler));
     // Replicas acknowledge grants, so with durability the operation needs a grant.
     if (lock->durability.replicas == 0)
         operation->proposed = proposed;
     start(operation);
 }
 
-void start_commit(grant& owned, last_words words, leave_handler handler)
+void start_commit(grant& owned, section_changes changes, done_handler handler)
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
     const auto held = owned.detach();
@@ -65,8 +65,9 @@ void start_commit(grant& owned, last_words words, leave_handler handler)
         done->complete(turnstile::errc::empty_guard);
     else if (!held->end())
         done->complete(turnstile::errc::lost);
-    else if (!held->lock->core->post([held, done, words = std::move(words)](session_engine& engine)
-                                     { engine.release(held, done, words); }))
+    else if (!held->lock->core->post(
+                 [held, done, words = std::move(changes)](session_engine& engine)
+                 { engine.release(held, done, words); }))
         done->complete(errc::session_closed);
 }
 

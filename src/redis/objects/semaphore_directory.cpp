@@ -264,7 +264,7 @@ void start_keep(const std::shared_ptr<directory_handle>& directory, directory_ca
         heir =
             call.permit + ' ' + std::to_string(call.terms.lease.count()) + ' ' + call.terms.client;
     }
-    leave_handler next(
+    done_handler next(
         [directory, call = std::move(call), token, done](const error_code& error)
         {
             if (error)

@@ -15,11 +15,11 @@ namespace detail {
 void start_upgrade(const std::shared_ptr<lock_handle>& pool, grant& guard, std::int64_t units,
                    lock_handler handler)
 {
-    demand what;
+    lock_request what;
     what.units = units;
     what.first = true;
     const auto operation =
-        std::make_shared<lock_operation>(pool, patience(), what, std::move(handler));
+        std::make_shared<lock_operation>(pool, time_limit(), what, std::move(handler));
     operation->base = guard.share();
     if (!operation->base)
         operation->done.complete(turnstile::errc::empty_guard, grant());

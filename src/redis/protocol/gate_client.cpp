@@ -106,7 +106,7 @@ void gate_client::cancel(local_time now, gate_request_id id)
     request& each = found->second;
     if (each.what == gate_call::meet && each.sent && up_)
         return withdraw(*found);
-    tell_cancelled(*found);
+    end_cancelled(*found);
     abandon(now, id);
 }
 
@@ -146,7 +146,7 @@ void gate_client::withdraw(request_entry& entry)
 }
 
 /// Completes a request as cancelled before the server knows.
-void gate_client::tell_cancelled(request_entry& entry)
+void gate_client::end_cancelled(request_entry& entry)
 {
     if (std::exchange(entry.second.awaited, false))
         actions_.emplace_back(gate_ended{entry.first, gate_result::cancelled, {}});
@@ -197,7 +197,7 @@ void gate_client::send_call(request_entry& entry)
     const gate_state& gate = gates_.at(each.gate);
     set_due(false, entry.first, each.due, never);
     each.sent = true;
-    each.heard = 0;
+    each.seen = 0;
     if (each.what == gate_call::meet || each.what == gate_call::drop)
     {
         const bool withdraws = each.at == phase::withdrawing;
@@ -236,7 +236,7 @@ void gate_client::send_ask(gate_id id)
     {
         request& each = requests_.at(passage);
         each.flight = number;
-        each.heard = 0;
+        each.seen = 0;
     }
 }
 
@@ -275,11 +275,11 @@ void gate_client::disconnected(local_time now)
         request& each = entry.second;
         each.repeated = each.repeated || each.sent;
         each.flight = 0;
-        each.heard = 0;
+        each.seen = 0;
         set_due(false, entry.first, each.due, never);
         // The time of the withdrawal is unknown.
         if (each.at == phase::withdrawing)
-            tell_cancelled(entry);
+            end_cancelled(entry);
     }
     for (auto& [id, gate] : gates_)
     {
@@ -288,7 +288,7 @@ void gate_client::disconnected(local_time now)
     }
 }
 
-std::optional<gate_client::told> gate_client::parse(std::string_view text) noexcept
+std::optional<gate_client::gate_answer> gate_client::parse(std::string_view text) noexcept
 {
     constexpr std::array<std::pair<std::string_view, gate_result>, 7> names{
         {{"open", gate_result::open},
@@ -301,7 +301,7 @@ std::optional<gate_client::told> gate_client::parse(std::string_view text) noexc
     const std::size_t space = std::min(text.find(' '), text.size());
     const auto* const name = std::ranges::find(names, text.substr(0, space),
                                                &std::pair<std::string_view, gate_result>::first);
-    told result;
+    gate_answer result;
     if (name == names.end())
         return std::nullopt;
     result.result = name->second;
@@ -318,27 +318,27 @@ void gate_client::answered(local_time now, std::uint64_t number, std::string_vie
     const auto found = flights_.find(number);
     if (found == flights_.end())
         return;
-    const auto said = parse(text);
-    if (!said)
+    const auto answer = parse(text);
+    if (!answer)
         return refused(now, number, not_understood);
     const flight flown = found->second;
     flights_.erase(found);
     if (flown.op == gate_operation::wait)
-        return on_ask(flown.whose, number, *said);
+        return on_ask(flown.whose, number, *answer);
     const auto entry = requests_.find(flown.whose);
     if (entry == requests_.end())
         return;
     if (entry->second.flight == number)
         entry->second.flight = 0;
     if (flown.withdraws)
-        on_withdraw(*entry, *said);
+        on_withdraw(*entry, *answer);
     else if (entry->second.what == gate_call::meet)
-        on_meet(*entry, *said, flown.sent);
+        on_meet(*entry, *answer, flown.sent);
     else
-        on_call(*entry, *said, flown.sent);
+        on_call(*entry, *answer, flown.sent);
 }
 
-void gate_client::on_ask(gate_id id, std::uint64_t number, const told& said)
+void gate_client::on_ask(gate_id id, std::uint64_t number, const gate_answer& answer)
 {
     const auto found = gates_.find(id);
     if (found == gates_.end())
@@ -354,10 +354,10 @@ void gate_client::on_ask(gate_id id, std::uint64_t number, const told& said)
             continue;
         }
         entry.second.flight = 0;
-        if (said.result != gate_result::closed)
-            end(passage, said.result);
+        if (answer.result != gate_result::closed)
+            end(passage, answer.result);
         else
-            wait_on(entry, said.generation);
+            wait_on(entry, answer.generation);
     }
     // If the gate was closed, the end of its last request has removed it.
     const auto still = gates_.find(id);
@@ -376,57 +376,57 @@ void gate_client::wait_on(request_entry& entry, std::int64_t generation)
     const bool was_waiting = std::exchange(each.at, phase::waiting) == phase::waiting;
     // A lower generation means that the server has forgotten the gate and created it anew.
     const bool was_opened = was_waiting && generation > each.generation;
-    if (was_opened || each.heard > generation)
+    if (was_opened || each.seen > generation)
         return end(entry.first, gate_result::open);
     each.generation = generation;
 }
 
-void gate_client::on_call(request_entry& entry, const told& said, local_time sent)
+void gate_client::on_call(request_entry& entry, const gate_answer& answer, local_time sent)
 {
     request& each = entry.second;
     gate_state& gate = gates_.at(each.gate);
     forget_name(each, gate);
     const bool waits = each.what == gate_call::arrive_and_wait && each.awaited;
-    if (said.result != gate_result::closed || !waits)
-        return end(entry.first, said.result);
+    if (answer.result != gate_result::closed || !waits)
+        return end(entry.first, answer.result);
     gate.passages.insert(entry.first);
     if (gate.due == never && !gate.asking)
         set_due(true, each.gate, gate.due, sent + gate.options.lease);
-    wait_on(entry, said.generation);
+    wait_on(entry, answer.generation);
 }
 
-void gate_client::on_meet(request_entry& entry, const told& said, local_time sent)
+void gate_client::on_meet(request_entry& entry, const gate_answer& answer, local_time sent)
 {
     request& each = entry.second;
     const gate_options& options = gates_.at(each.gate).options;
-    if (said.result != gate_result::closed)
+    if (answer.result != gate_result::closed)
     {
         // During a withdrawal, its answer counts, unless the round is complete.
-        if (each.at == phase::withdrawing && said.result != gate_result::open)
+        if (each.at == phase::withdrawing && answer.result != gate_result::open)
             return;
         forget_name(each, gates_.at(each.gate));
-        return end(entry.first, said.result);
+        return end(entry.first, answer.result);
     }
     if (each.at == phase::withdrawing)
         return;
     each.at = phase::waiting;
-    if (each.heard > said.generation)
+    if (each.seen > answer.generation)
     {
         forget_name(each, gates_.at(each.gate));
         return end(entry.first, gate_result::open);
     }
-    each.generation = said.generation;
+    each.generation = answer.generation;
     // The server's clock may be faster than this one.
     const local_time lease = options.lease;
     each.counts_until = sent + lease - lease / drift_;
     set_due(false, entry.first, each.due, sent + lease / 3);
 }
 
-void gate_client::on_withdraw(request_entry& entry, const told& said)
+void gate_client::on_withdraw(request_entry& entry, const gate_answer& answer)
 {
-    if (said.result == gate_result::open)
+    if (answer.result == gate_result::open)
         forget_name(entry.second, gates_.at(entry.second.gate));
-    end(entry.first, said.result);
+    end(entry.first, answer.result);
 }
 
 /// The result of a request that the server refuses permanently.
@@ -454,7 +454,7 @@ void gate_client::refused(local_time now, std::uint64_t number, std::string_view
     request& each = entry->second;
     each.flight = 0;
     if (flown.withdraws)
-        tell_cancelled(*entry);
+        end_cancelled(*entry);
     if (!is_transient(text))
         return end(entry->first, refusal_of(each), text);
     set_due(false, entry->first, each.due, now_ + retry_interval);
@@ -502,7 +502,7 @@ void gate_client::received(local_time now, std::string_view text)
         auto& entry = *requests_.find(id);
         request& each = entry.second;
         if (each.at == phase::calling || each.at == phase::asking)
-            each.heard = std::max(each.heard, generation);
+            each.seen = std::max(each.seen, generation);
         if (each.at != phase::waiting || generation <= each.generation)
             continue;
         if (each.what != gate_call::meet)

@@ -213,7 +213,7 @@ private:
         // For a waiter, the generation that has to end; with a command in flight, the latest generation
         // reported meanwhile.
         std::int64_t generation = 0;
-        std::int64_t heard = 0;
+        std::int64_t seen = 0;
         // For an arrival, the time until which it certainly counts.
         local_time counts_until{};
         local_time due = never;
@@ -241,7 +241,7 @@ private:
         local_time sent{};
     };
 
-    struct told
+    struct gate_answer
     {
         gate_result result = gate_result::refused;
         std::int64_t generation = 0;
@@ -250,7 +250,7 @@ private:
     using request_map = std::map<gate_request_id, request>;
     using request_entry = request_map::value_type;
 
-    [[nodiscard]] static std::optional<told> parse(std::string_view text) noexcept;
+    [[nodiscard]] static std::optional<gate_answer> parse(std::string_view text) noexcept;
 
     void send_call(request_entry& entry);
     void send_ask(gate_id id);
@@ -258,15 +258,15 @@ private:
                        std::vector<std::string> arguments, bool withdraws = false);
     [[nodiscard]] std::string channel() const;
 
-    void on_ask(gate_id id, std::uint64_t number, const told& said);
-    void on_call(request_entry& entry, const told& said, local_time sent);
-    void on_meet(request_entry& entry, const told& said, local_time sent);
-    void on_withdraw(request_entry& entry, const told& said);
+    void on_ask(gate_id id, std::uint64_t number, const gate_answer& answer);
+    void on_call(request_entry& entry, const gate_answer& answer, local_time sent);
+    void on_meet(request_entry& entry, const gate_answer& answer, local_time sent);
+    void on_withdraw(request_entry& entry, const gate_answer& answer);
     void on_refused_ask(gate_id id, std::uint64_t number, std::string_view text);
     void wait_on(request_entry& entry, std::int64_t generation);
 
     void withdraw(request_entry& entry);
-    void tell_cancelled(request_entry& entry);
+    void end_cancelled(request_entry& entry);
     [[nodiscard]] static gate_result refusal_of(const request& each);
     void forget_name(request& each, gate_state& gate);
     void end(gate_request_id id, gate_result result, std::string_view text = {});

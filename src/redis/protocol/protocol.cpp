@@ -13,8 +13,8 @@ namespace turnstile::redis::detail {
 namespace {
 
 constexpr std::array<std::string_view, operation_count> operation_names{
-    "acquire", "release", "cancel", "renew", "nudge",    "resync", "leave",
-    "signal",  "wake",    "fetch",  "keep",  "transact", ""};
+    "acquire", "release", "cancel", "renew",         "nudge",    "resync", "commit",
+    "notify",  "requeue", "fetch",  "contributions", "transact", ""};
 
 constexpr std::array<std::string_view, operation_count> pool_operation_names{"pool_acquire",
                                                                              "pool_release",
@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, operation_count> pool_operation_names{"po
                                                                              "",
                                                                              "pool_count"};
 
-// In the order of standing::status.
+// In the order of script_answer::status_code.
 constexpr std::array<std::string_view, 19> status_names{
     "own",      "queued",  "asleep",    "busy",       "gone",   "released", "cancelled",
     "lost",     "unmet",   "unknown",   "impossible", "ok",     "excess",   "exists",
@@ -54,7 +54,7 @@ std::string_view next_word(std::string_view& text) noexcept
 
 /// Parses `DEADLINE[,NEXT[,FIELD]]`. The next lease of a contribution expires at the time NEXT. FIELD is a field of the
 /// state in which the script failed to undo a contribution. Returns whether the word is valid.
-bool parse_deadline(std::string_view word, standing& result)
+bool parse_deadline(std::string_view word, script_answer& result)
 {
     const std::size_t first = std::min(word.find(','), word.size());
     const std::size_t second = std::min(word.find(',', first + 1), word.size());
@@ -64,20 +64,20 @@ bool parse_deadline(std::string_view word, standing& result)
         return true;
     if (second < word.size())
         result.spoiled = word.substr(second + 1);
-    return parse_time(word.substr(first + 1, second - first - 1), result.lapse);
+    return parse_time(word.substr(first + 1, second - first - 1), result.next_expiry);
 }
 
 /// Parses the reply about one lock, see answer() in lua/prologue.lua.
-std::optional<standing> parse_standing(std::string_view text)
+std::optional<script_answer> parse_standing(std::string_view text)
 {
     const auto* const name = std::ranges::find(status_names, next_word(text));
     if (name == status_names.end())
         return std::nullopt;
     std::int64_t more = 0;
-    standing result;
-    result.said = static_cast<standing::status>(name - status_names.begin());
+    script_answer result;
+    result.status = static_cast<script_answer::status_code>(name - status_names.begin());
     // A reply with `foreign` or a later status contains nothing else.
-    if (result.said < standing::status::foreign &&
+    if (result.status < script_answer::status_code::foreign &&
         (!parse_time(next_word(text), result.now) || !parse_time(next_word(text), result.fence) ||
          !parse_deadline(next_word(text), result)))
         return std::nullopt;
@@ -129,20 +129,20 @@ std::string_view name_of(operation op, object_kind kind) noexcept
     return names[static_cast<std::size_t>(op)];
 }
 
-std::optional<std::vector<standing>> parse_standings(std::span<const std::string> leaves)
+std::optional<std::vector<script_answer>> parse_answers(std::span<const std::string> texts)
 {
-    if (leaves.empty())
+    if (texts.empty())
         return std::nullopt;
-    std::vector<standing> result;
-    result.reserve(leaves.size());
-    for (const std::string& each : leaves)
+    std::vector<script_answer> result;
+    result.reserve(texts.size());
+    for (const std::string& each : texts)
     {
-        auto told = parse_standing(each);
-        if (!told && leaves.size() == 1)
+        auto answer = parse_standing(each);
+        if (!answer && texts.size() == 1)
             return std::nullopt;
-        if (!told)
-            told.emplace().said = standing::status::damaged;
-        result.push_back(std::move(*told));
+        if (!answer)
+            answer.emplace().status = script_answer::status_code::damaged;
+        result.push_back(std::move(*answer));
     }
     return result;
 }

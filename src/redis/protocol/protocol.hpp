@@ -50,15 +50,15 @@ enum class operation
     nudge,
     resync,
     /// For a lock: ends a critical section with a commit, with the start of a wait on a condition, or with both.
-    leave,
+    commit,
     /// For a lock: notifies waiters of a condition.
-    signal,
+    notify,
     /// For a lock: ends a wait on a condition without a notification.
-    wake,
+    requeue,
     /// For a monitor: confirms a grant and reads the state.
     fetch,
     /// For a monitor: renews the leases of contributions, or undoes contributions.
-    keep,
+    contributions,
     /// For a monitor: executes a transaction without a critical section, at once or later. If the server cannot execute
     /// it, the operation acquires the lock.
     transact,
@@ -72,7 +72,7 @@ inline constexpr std::size_t operation_count = 13;
 /// concern calls, contributions, or all waiters of a lock.
 [[nodiscard]] constexpr bool is_about_attempts(operation op) noexcept
 {
-    return op != operation::nudge && op != operation::signal && op != operation::keep &&
+    return op != operation::nudge && op != operation::notify && op != operation::contributions &&
            op != operation::count;
 }
 
@@ -98,9 +98,9 @@ struct command
 };
 
 /// The reply of a script about one lock.
-struct standing
+struct script_answer
 {
-    enum class status
+    enum class status_code
     {
         own,
         queued,
@@ -131,7 +131,7 @@ struct standing
         missing,
     };
 
-    status said = status::unknown;
+    status_code status = status_code::unknown;
     /// The time of the lock's clock; 0 if the keys do not contain a lock that the script can read.
     server_time now = 0;
     /// The fencing token of the last grant.
@@ -139,7 +139,7 @@ struct standing
     /// The end of the holder's lease; 0 without a holder.
     server_time deadline = 0;
     /// The time at which the next lease of a contribution expires, unless it is renewed; 0 without contributions.
-    server_time lapse = 0;
+    server_time next_expiry = 0;
     /// The field of the state in which the script failed to undo a contribution; empty without such a failure.
     std::string spoiled;
     std::int64_t ticket = 0;
@@ -151,8 +151,8 @@ struct standing
 /// Parses a script's reply, which has one leaf for each lock, in order. Returns nothing if there is no leaf, or if the
 /// only leaf cannot be parsed. If one of several leaves cannot be parsed, it counts as `damaged`, because a script
 /// copies values from the keys of that lock into the leaf.
-[[nodiscard]] std::optional<std::vector<standing>> parse_standings(
-    std::span<const std::string> leaves);
+[[nodiscard]] std::optional<std::vector<script_answer>> parse_answers(
+    std::span<const std::string> texts);
 
 /// The fields of a hash.
 using field_map = std::map<std::string, std::string>;

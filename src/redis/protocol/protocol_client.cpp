@@ -82,7 +82,7 @@ void protocol_client::erase_lock(std::map<lock_id, lock_state>::iterator lock)
     locks_.erase(lock);
 }
 
-attempt_id protocol_client::begin(local_time now, lock_id id, const demand& what)
+attempt_id protocol_client::begin(local_time now, lock_id id, const lock_request& what)
 {
     advance(now);
     auto& entry = add_attempt(id);
@@ -132,9 +132,9 @@ protocol_client::attempt_entry& protocol_client::add_attempt(lock_id id)
 void protocol_client::end_attempt(attempt_id id)
 {
     const auto found = attempts_.find(id);
-    leave_queue(*found);
+    dequeue(*found);
     clear_timers(*found);
-    farewells_.erase(id);
+    commits_.erase(id);
     heirs_.erase(id);
     proposals_.erase(id);
     dismiss_envoy(*found);
@@ -146,11 +146,11 @@ void protocol_client::end_attempt(attempt_id id)
     if (found->second.tries < 2 && !found->second.doubtful)
         slots_.at(lock.slots).free.insert(found->second.slot);
     attempts_.erase(found);
-    leave_lock(left);
+    end_use(left);
 }
 
 /// Called when an attempt, a call or a contribution of a lock has ended. After the last one, a closed lock is erased.
-void protocol_client::leave_lock(lock_id id)
+void protocol_client::end_use(lock_id id)
 {
     const auto lock = locks_.find(id);
     if (--lock->second.attempts != 0)
@@ -215,7 +215,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
         return true;
     }
     dismiss_envoy(entry);
-    leave_queue(entry);
+    dequeue(entry);
     clear_timers(entry);
     entry.second.at = phase::cancelling;
     entry.second.unwanted = may_be_done;
@@ -223,7 +223,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
     return !may_be_done;
 }
 
-attempt_id protocol_client::release(local_time now, attempt_id id, farewell what)
+attempt_id protocol_client::release(local_time now, attempt_id id, commit_request what)
 {
     advance(now);
     auto& entry = *find_bearer(id);
@@ -232,7 +232,7 @@ attempt_id protocol_client::release(local_time now, attempt_id id, farewell what
     {
         // The lease has ended just now; `lost` is among the actions already.
         actions_.emplace_back(released{id, release_result::lost, {}});
-        settle_bonds(what, release_result::lost);
+        settle_contributions(what, release_result::lost);
         return 0;
     }
     const bool speaks = !what.condition.empty() || what.changes_anything();
@@ -240,13 +240,13 @@ attempt_id protocol_client::release(local_time now, attempt_id id, farewell what
         return 0;
     if (!what.condition.empty())
     {
-        auto& sleeper = add_attempt(each.lock);
-        sleeper.second.condition = what.condition;
-        sleeper.second.leader = entry.first;
-        each.sleeper = sleeper.first;
+        auto& follower = add_attempt(each.lock);
+        follower.second.condition = what.condition;
+        follower.second.leader = entry.first;
+        each.follower = follower.first;
     }
     if (speaks)
-        farewells_.emplace(entry.first, std::move(what));
+        commits_.emplace(entry.first, std::move(what));
     // When the lease has ended, the lock is free, whether or not the server has received the release.
     const local_time limit = each.expires;
     clear_timers(entry);
@@ -254,18 +254,18 @@ attempt_id protocol_client::release(local_time now, attempt_id id, farewell what
     each.awaited = true;
     each.server = server_;
     set_timer(timer::loss, entry.first, each.loss_at, limit);
-    const attempt_id sleeper = each.sleeper;
+    const attempt_id follower = each.follower;
     proceed(entry);
     // The next envoy requests the lock after the release, so it finds the lock free if there is no other waiter.
     dismiss_envoy(entry);
-    return sleeper;
+    return follower;
 }
 
-void protocol_client::wake(local_time now, attempt_id id)
+void protocol_client::end_wait(local_time now, attempt_id id)
 {
     advance(now);
     auto& entry = *find_bearer(id);
-    entry.second.wakes = true;
+    entry.second.ends_wait = true;
     proceed(entry);
 }
 
@@ -285,7 +285,7 @@ std::uint64_t protocol_client::shrink(local_time now, attempt_id id, std::int64_
     return each.changes;
 }
 
-void protocol_client::leave_outside(attempt_id id, std::int64_t outside)
+void protocol_client::set_outside(attempt_id id, std::int64_t outside)
 {
     if (holds(id))
         find_bearer(id)->second.outside = outside;
@@ -297,7 +297,7 @@ void protocol_client::bequeath(attempt_id id, std::string permit)
         heirs_.insert_or_assign(find_bearer(id)->first, "permit " + std::move(permit));
 }
 
-call_id protocol_client::call(local_time now, lock_id pool, inquiry what, std::int64_t number)
+call_id protocol_client::call(local_time now, lock_id pool, call_kind what, std::int64_t number)
 {
     advance(now);
     const call_id id = ++last_call_;
@@ -307,7 +307,7 @@ call_id protocol_client::call(local_time now, lock_id pool, inquiry what, std::i
     each.lock = pool;
     each.what = what;
     each.number = number;
-    if (what == inquiry::add || what == inquiry::resize)
+    if (what == call_kind::add || what == call_kind::resize)
     {
         each.name = wake_name(options_.nonce, 0) + '+' + std::to_string(id);
         if (!lock.answered_calls.empty())
@@ -328,18 +328,18 @@ bool protocol_client::abandon_call(call_id id)
     const lock_id lock = found->second.lock;
     set_timer(timer::call, id, found->second.retry_at, never);
     calls_.erase(found);
-    leave_lock(lock);
+    end_use(lock);
     return true;
 }
 
-call_id protocol_client::signal(local_time now, lock_id lock, std::string condition, bool all)
+call_id protocol_client::notify(local_time now, lock_id lock, std::string condition, bool all)
 {
     advance(now);
     const call_id id = ++last_call_;
     ++locks_.at(lock).attempts;
     pending_call& each = calls_[id];
     each.lock = lock;
-    each.what = all ? inquiry::signal_all : inquiry::signal_one;
+    each.what = all ? call_kind::notify_all : call_kind::notify_one;
     each.name = std::move(condition);
     send_call(id);
     return id;
@@ -393,32 +393,32 @@ void protocol_client::proceed(attempt_entry& entry)
         return send_fetch(entry);
     if (each.at == phase::confirming)
         return send_renewals({entry.first});
-    if (each.at == phase::queued && each.asleep && each.wakes)
-        return send_wake(entry);
+    if (each.at == phase::queued && each.on_condition && each.ends_wait)
+        return send_requeue(entry);
 }
 
-void protocol_client::leave_queue(attempt_entry& entry)
+void protocol_client::dequeue(attempt_entry& entry)
 {
     if (entry.second.at != phase::queued)
         return;
     lock_state& lock = locks_.at(entry.second.lock);
-    if (lock.waiters.erase({entry.second.ticket, entry.first}) != 0 && entry.second.asleep)
-        --lock.asleep;
+    if (lock.waiters.erase({entry.second.ticket, entry.first}) != 0 && entry.second.on_condition)
+        --lock.on_condition;
 }
 
-void protocol_client::enter_queue(attempt_entry& entry, const standing& told, bool asleep)
+void protocol_client::enqueue(attempt_entry& entry, const script_answer& answer, bool on_condition)
 {
     attempt& each = entry.second;
     lock_state& lock = locks_.at(each.lock);
-    leave_queue(entry);
+    dequeue(entry);
     each.at = phase::queued;
-    each.asleep = asleep;
-    each.ticket = told.ticket;
+    each.on_condition = on_condition;
+    each.ticket = answer.ticket;
     lock.waiters.emplace(each.ticket, entry.first);
-    if (asleep)
-        ++lock.asleep;
-    arm_nudge(each.lock, told);
-    if (asleep && each.wakes)
+    if (on_condition)
+        ++lock.on_condition;
+    arm_nudge(each.lock, answer);
+    if (on_condition && each.ends_wait)
         proceed(entry);
 }
 
@@ -432,12 +432,12 @@ void protocol_client::rejoin(attempt_entry& entry)
     // execution lacks its effects as well, so it may execute the transaction.
     if (waits_as_transaction(entry))
         entry.second.server = server_;
-    leave_queue(entry);
+    dequeue(entry);
     entry.second.at = phase::joining;
     // The ticket belongs to the queue of the condition, not to that of the lock.
-    if (std::exchange(entry.second.asleep, false))
+    if (std::exchange(entry.second.on_condition, false))
         entry.second.ticket = 0;
-    entry.second.told = {};
+    entry.second.pending_grant = {};
     ++counters_.reentered;
     proceed(entry);
 }
@@ -483,7 +483,7 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
         proceed(*attempts_.find(id));
     for (const auto& [id, each] : calls_)
         send_call(id);
-    resume_bonds();
+    resume_contributions();
 }
 
 void protocol_client::disconnected(local_time now)
@@ -499,12 +499,12 @@ void protocol_client::disconnected(local_time now)
         if (each.wants.takes && each.at == phase::releasing && each.flight != 0)
             each.doubtful = true;
         each.flight = 0;
-        each.told = {};
+        each.pending_grant = {};
         each.stale = !each.incarnations.empty();
         // Only an answer of this connection shows that its earlier messages have arrived. An answer of the
         // next one does not.
         if (waits_as_transaction(entry) && !std::exchange(each.doubtful, true))
-            each.since = std::max(each.since, locks_.at(each.lock).heard);
+            each.since = std::max(each.since, locks_.at(each.lock).last_answer);
         set_timer(timer::retry, entry.first, each.retry_at, never);
         set_timer(timer::renewal, entry.first, each.renewal_at, never);
         if (each.unwanted)
@@ -518,46 +518,48 @@ void protocol_client::disconnected(local_time now)
     }
     for (auto& [id, lock] : locks_)
         set_timer(timer::nudge, id, lock.nudge_at, never);
-    suspend_bonds();
+    suspend_contributions();
 }
 
 void protocol_client::received(local_time now, std::string_view text)
 {
     advance(now);
-    auto told_us = parse_message(text);
-    if (!told_us || told_us->id.nonce != options_.nonce || told_us->id.incarnation != incarnation_)
+    auto incoming = parse_message(text);
+    if (!incoming || incoming->id.nonce != options_.nonce ||
+        incoming->id.incarnation != incarnation_)
     {
         ++counters_.malformed;
         return;
     }
-    const auto entry = attempts_.find(told_us->id.sequence);
-    if (told_us->what == message::kind::released || told_us->what == message::kind::unmet)
+    const auto entry = attempts_.find(incoming->id.sequence);
+    if (incoming->what == message::kind::released || incoming->what == message::kind::unmet)
     {
-        if (entry != attempts_.end() && is_about(*told_us, *entry))
-            conclude(*entry, told_us->what == message::kind::released, told_us->fence);
+        if (entry != attempts_.end() && is_about(*incoming, *entry))
+            conclude(*entry, incoming->what == message::kind::released, incoming->fence);
         return;
     }
-    if (told_us->what == message::kind::impossible || told_us->what == message::kind::missing)
+    if (incoming->what == message::kind::impossible || incoming->what == message::kind::missing)
     {
-        const bool is_missing = told_us->what == message::kind::missing;
+        const bool is_missing = incoming->what == message::kind::missing;
         if (entry != attempts_.end() && entry->second.at < phase::held)
             end_with(*entry, is_missing ? attempt_failure::missing : attempt_failure::impossible);
         return;
     }
-    if (told_us->what == message::kind::lost)
+    if (incoming->what == message::kind::lost)
     {
         if (entry != attempts_.end() && entry->second.at == phase::held &&
-            entry->second.fence == told_us->fence)
-            lose(*entry, told_us->is_broken ? loss_reason::broken : loss_reason::replaced);
+            entry->second.fence == incoming->fence)
+            lose(*entry, incoming->is_broken ? loss_reason::broken : loss_reason::replaced);
         return;
     }
     if (entry == attempts_.end() || entry->second.at >= phase::held)
         return;
-    locks_.at(entry->second.lock).clock.reached(told_us->now, now_);
-    told(*entry,
-         grant{told_us->fence, told_us->deadline, local_time(told_us->deadline - told_us->now),
-               now_, std::move(told_us->state)},
-         true);
+    locks_.at(entry->second.lock).clock.reached(incoming->now, now_);
+    on_grant(*entry,
+             grant_report{incoming->fence, incoming->deadline,
+                          local_time(incoming->deadline - incoming->now), now_,
+                          std::move(incoming->state)},
+             true);
 }
 
 /// Whether a message reports the end of a transaction. It does not if the attempt holds the lock, or if the caller
@@ -598,12 +600,12 @@ void protocol_client::advance(local_time now)
 void protocol_client::expire()
 {
     std::vector<attempt_id> renewals;
-    std::vector<bond_id> keeps;
+    std::vector<contribution_id> keeps;
     while (!timers_.empty())
     {
         const auto [at, what, id] = *timers_.begin();
         const bool joins = (what == timer::renewal && !renewals.empty()) ||
-                           (what == timer::bond_renewal && !keeps.empty());
+                           (what == timer::contribution_renewal && !keeps.empty());
         const local_time window = joins ? renewal_window : local_time();
         if (at > now_ + window)
             break;
@@ -615,17 +617,18 @@ void protocol_client::expire()
                 renewals.push_back(id);
             continue;
         }
-        if (what == timer::bond_renewal)
+        if (what == timer::contribution_renewal)
         {
-            set_timer(what, id, bonds_.at(id).renewal_at, never);
+            set_timer(what, id, contributions_.at(id).renewal_at, never);
             keeps.push_back(id);
             continue;
         }
         fire(what, id);
     }
-    std::erase_if(keeps, [this](bond_id id)
-                  { return !up_ || !bonds_.contains(id) || bonds_.at(id).flight != 0; });
-    send_keeps(keeps);
+    std::erase_if(
+        keeps, [this](contribution_id id)
+        { return !up_ || !contributions_.contains(id) || contributions_.at(id).flight != 0; });
+    send_contribution_renewals(keeps);
     if (!renewals.empty())
     {
         std::erase_if(renewals,
@@ -644,8 +647,8 @@ void protocol_client::fire(timer what, std::uint64_t id)
             send_nudge(id);
         return;
     }
-    if (what == timer::bond_loss)
-        return lose_bond(id);
+    if (what == timer::contribution_loss)
+        return lose_contribution(id);
     if (what == timer::call)
     {
         set_timer(what, id, calls_.at(id).retry_at, never);
@@ -688,7 +691,7 @@ void protocol_client::clear_timers(attempt_entry& entry)
 
 /// Schedules a nudge for the end of the holder's lease, or of a contribution's lease if waiters of a condition may
 /// depend on it: the server does nothing by itself.
-void protocol_client::arm_nudge(lock_id id, const standing& told)
+void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
 {
     lock_state& lock = locks_.at(id);
     if (lock.waiters.empty() || !up_ || !guards_.nudge)
@@ -697,18 +700,19 @@ void protocol_client::arm_nudge(lock_id id, const standing& told)
     const auto spread =
         static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(nudge_spread.count()));
     const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
-    local_time left(std::max<std::int64_t>(told.deadline - told.now, 0));
+    local_time left(std::max<std::int64_t>(answer.deadline - answer.now, 0));
     // An attempt that waits on a condition only checks from time to time whether it still does, because a
     // message may have been lost. If the lock has no holder, its queue is empty, so the attempts in it have been
     // moved to a condition.
-    const bool nobody_queues = told.said == standing::status::asleep && told.deadline == 0;
-    if (lock.asleep == lock.waiters.size() || nobody_queues)
+    const bool nobody_queues =
+        answer.status == script_answer::status_code::asleep && answer.deadline == 0;
+    if (lock.on_condition == lock.waiters.size() || nobody_queues)
     {
         const local_time owned = left;
         left = std::max(left, local_time(lock.options.lease));
         // A contribution that has already expired is undone when the holder releases the lock.
-        if (told.lapse != 0)
-            left = std::min(left, std::max(local_time(told.lapse - told.now), owned));
+        if (answer.next_expiry != 0)
+            left = std::min(left, std::max(local_time(answer.next_expiry - answer.now), owned));
     }
     set_timer(timer::nudge, id, lock.nudge_at, now_ + left + later + local_time(spread));
 }

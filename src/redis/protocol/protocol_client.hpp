@@ -36,7 +36,7 @@ using lock_id = std::uint64_t;
 using call_id = std::uint64_t;
 
 /// Identifies a contribution of a client to the state of a monitor. The contribution has a lease.
-using bond_id = std::uint64_t;
+using contribution_id = std::uint64_t;
 
 /// The parameters with which the server creates a pool that does not exist.
 struct pool_shape
@@ -79,7 +79,7 @@ struct lease_options
 };
 
 /// The request that an attempt makes to a lock or a pool.
-struct demand
+struct lock_request
 {
     bool waits = true;
     /// For a pool: the number of units.
@@ -91,18 +91,18 @@ struct demand
 };
 
 /// The kinds of calls. A call to a pool does not request units; a call to a lock notifies waiters of a condition.
-enum class inquiry
+enum class call_kind
 {
     add,
     create,
     read,
     resize,
-    signal_one,
-    signal_all,
+    notify_one,
+    notify_all,
 };
 
 /// A contribution to the state of a monitor.
-struct bond_terms
+struct contribution_terms
 {
     std::string field;
     /// The amount that is added to the field.
@@ -112,29 +112,30 @@ struct bond_terms
 };
 
 /// The id of a contribution, and the record from which the server can undo it.
-struct bond_name
+struct contribution_name
 {
-    bond_id id = 0;
+    contribution_id id = 0;
     std::string record;
 };
 
 /// The end of a critical section: the changes to commit, and the condition to wait on.
-struct farewell
+struct commit_request
 {
     /// The condition on which the holder waits next; empty for none.
     std::string condition;
     /// The conditions to notify, and whether to notify all of their waiters.
-    std::vector<std::pair<std::string, bool>> signals;
+    std::vector<std::pair<std::string, bool>> notifications;
     /// The changed fields of the state. A field without a value is removed.
     std::vector<std::pair<std::string, std::optional<std::string>>> fields{};
     /// The contributions that this commit adds to the fields, and those that it withdraws from them.
-    std::vector<bond_name> bound{};
-    std::vector<bond_name> freed{};
+    std::vector<contribution_name> contributed{};
+    std::vector<contribution_name> withdrawn{};
 
     /// Whether there is anything to commit, apart from a wait on a condition.
     [[nodiscard]] bool changes_anything() const noexcept
     {
-        return !signals.empty() || !fields.empty() || !bound.empty() || !freed.empty();
+        return !notifications.empty() || !fields.empty() || !contributed.empty() ||
+               !withdrawn.empty();
     }
 };
 
@@ -243,16 +244,16 @@ struct granted
     std::int64_t fence;
     local_time expires;
     /// The arrival time of the message that granted the lock; 0 if there was none.
-    local_time heard{};
+    local_time received_at{};
     /// Whether the attempt waited on a condition, and @ref protocol_client::wake instead of a notification
     /// ended the wait.
-    bool woken = false;
+    bool unnotified = false;
     /// For a monitor: its state.
     field_map state{};
 };
 
 /// The lease of a held lock has been renewed.
-struct extended
+struct lease_renewed
 {
     attempt_id attempt;
     local_time expires;
@@ -271,7 +272,7 @@ struct transacted
 {
     attempt_id attempt;
     /// Whether the server executed the transaction. If not, a requirement did not hold.
-    bool carried_out;
+    bool executed;
 };
 
 /// A call has ended.
@@ -279,7 +280,7 @@ struct called
 {
     call_id call;
     /// For a call that the server refused: `cancelled` if the call certainly had no effect, otherwise `unknown`.
-    standing::status said;
+    script_answer::status_code status;
     /// The number of units that are available now.
     std::int64_t available;
     /// The error text, if the call has failed.
@@ -331,16 +332,16 @@ struct released
 };
 
 /// The server does not undo a contribution before `expires`.
-struct kept
+struct contribution_renewed
 {
-    bond_id bond;
+    contribution_id contribution;
     local_time expires;
 };
 
 /// A contribution has ended, because it was withdrawn or lost. The server undoes a lost contribution, if it was made.
-struct unbound
+struct contribution_ended
 {
-    bond_id bond;
+    contribution_id contribution;
     bool lost;
 };
 
@@ -351,8 +352,8 @@ struct reported
 };
 
 /// An action that the client requests, or an event that it reports.
-using action = std::variant<command, granted, extended, failed, lost, released, taken, transacted,
-                            called, kept, unbound, reported>;
+using action = std::variant<command, granted, lease_renewed, failed, lost, released, taken,
+                            transacted, called, contribution_renewed, contribution_ended, reported>;
 
 /// Counts the actions and observations of a client since its construction.
 struct client_counters
@@ -425,18 +426,18 @@ public:
     void close_lock(lock_id id);
 
     /// Starts an attempt that waits for a lock. It ends with `granted` or `failed`, or by @ref cancel.
-    attempt_id lock(local_time now, lock_id lock) { return begin(now, lock, demand()); }
+    attempt_id lock(local_time now, lock_id lock) { return begin(now, lock, lock_request()); }
 
     /// Starts an attempt that does not wait. It ends like @ref lock.
     attempt_id try_lock(local_time now, lock_id lock)
     {
-        demand what;
+        lock_request what;
         what.waits = false;
         return begin(now, lock, what);
     }
 
     /// Starts an attempt with a request. It ends like @ref lock; or with `taken`, if it takes units.
-    attempt_id begin(local_time now, lock_id id, const demand& what);
+    attempt_id begin(local_time now, lock_id id, const lock_request& what);
 
     /// Starts a transaction of a monitor. It ends with `transacted` or `failed`; or with `granted`, and then the holder
     /// executes the transaction.
@@ -448,15 +449,15 @@ public:
     bool cancel(local_time now, attempt_id id);
 
     /// Releases a held lock. Ends with `released`.
-    void release(local_time now, attempt_id id) { release(now, id, farewell()); }
+    void release(local_time now, attempt_id id) { release(now, id, commit_request()); }
 
     /// Releases a held lock with a commit, which has no effect if the lock was lost before. If the commit names a
     /// condition, a new attempt waits on it, and ends like @ref lock. Returns this attempt; 0 if there is none, or if
     /// the lock has been lost already.
-    attempt_id release(local_time now, attempt_id id, farewell what);
+    attempt_id release(local_time now, attempt_id id, commit_request what);
 
     /// Ends the wait of an attempt on a condition without a notification. The attempt then waits for the lock.
-    void wake(local_time now, attempt_id id);
+    void end_wait(local_time now, attempt_id id);
 
     /// Reduces the units that an attempt holds, and sets the total number of units left outside: they have no holder,
     /// but were not released. An `extended` reports that the server has confirmed the change. Returns the number of
@@ -464,26 +465,26 @@ public:
     std::uint64_t shrink(local_time now, attempt_id id, std::int64_t units, std::int64_t outside);
 
     /// Sets the number of units left outside, before a release of all units.
-    void leave_outside(attempt_id id, std::int64_t outside);
+    void set_outside(attempt_id id, std::int64_t outside);
 
     /// Names the permit that receives the units, before a release of all units: `ID LEASE CLIENT`.
     void bequeath(attempt_id id, std::string permit);
 
     /// Starts a call to a pool. It ends with `called`. `number` is the number of units to add, or the new capacity.
-    call_id call(local_time now, lock_id pool, inquiry what, std::int64_t number = 0);
+    call_id call(local_time now, lock_id pool, call_kind what, std::int64_t number = 0);
 
     /// Cancels a call that the server cannot know. Returns false if the server may know the call, which then continues.
     bool abandon_call(call_id id);
 
     /// Notifies one waiter of a condition, or all waiters. Ends with `called`.
-    call_id signal(local_time now, lock_id lock, std::string condition, bool all);
+    call_id notify(local_time now, lock_id lock, std::string condition, bool all);
 
-    /// Names a contribution. The commit of a critical section makes it, see @ref farewell. From then on, the client
+    /// Names a contribution. The commit of a critical section makes it, see @ref commit_request. From then on, the client
     /// renews its lease. The contribution ends with `unbound`.
-    [[nodiscard]] bond_name bind(lock_id lock, const bond_terms& what);
+    [[nodiscard]] contribution_name contribute(lock_id lock, const contribution_terms& what);
 
     /// Requests that the server undo a contribution as soon as it has been made. No further action concerns it.
-    void unbind(local_time now, bond_id id);
+    void undo_contribution(local_time now, contribution_id id);
 
     // --- events ---
 
@@ -494,7 +495,7 @@ public:
     void disconnected(local_time now);
 
     /// A script has answered.
-    void answered(local_time now, std::uint64_t number, std::vector<standing> answers);
+    void answered(local_time now, std::uint64_t number, std::vector<script_answer> answers);
 
     /// The server refused a script with an error text. Returns the keys of the locks for which the client will repeat
     /// the command; empty if it will not.
@@ -528,7 +529,7 @@ public:
     /// The number of attempts, including those whose callers no longer wait for them.
     [[nodiscard]] std::size_t attempt_count() const noexcept { return attempts_.size(); }
 
-    [[nodiscard]] std::size_t bond_count() const noexcept { return bonds_.size(); }
+    [[nodiscard]] std::size_t contribution_count() const noexcept { return contributions_.size(); }
 
     /// Whether an attempt holds its lock at present.
     [[nodiscard]] bool holds(attempt_id id) const;
@@ -559,9 +560,9 @@ private:
     {
         // Timers for the same time fire in this order: losses are processed before anything else.
         loss,
-        bond_loss,
+        contribution_loss,
         renewal,
-        bond_renewal,
+        contribution_renewal,
         retry,
         call,
         nudge,
@@ -570,14 +571,14 @@ private:
 
     static constexpr local_time never = local_time::max();
 
-    struct grant
+    struct grant_report
     {
         std::int64_t fence = 0;
         server_time deadline = 0;
         // The length of the lease when it was granted.
         local_time span{};
         // The arrival time of the message that reported the grant; 0 if an answer reported it.
-        local_time heard{};
+        local_time received_at{};
         // For a monitor: its state, if it came with the grant.
         std::optional<field_map> state{};
     };
@@ -591,7 +592,7 @@ private:
         // The time at which the bearer began to wait.
         local_time asked{};
         phase at = phase::joining;
-        demand wants;
+        lock_request wants;
         // Whether the connection has been lost since the client last asked the server about the attempt.
         bool stale = false;
         // Whether the caller waits for the result of a release.
@@ -601,16 +602,16 @@ private:
         bool spoiled = false;
         // For a wait on a condition: whether it is in progress, whether it is to end without a notification, and
         // whether it did so.
-        bool asleep = false;
-        bool wakes = false;
-        bool woken = false;
+        bool on_condition = false;
+        bool ends_wait = false;
+        bool unnotified = false;
         // Whether the wait ends because notifications may have been lost together with their server.
-        bool startled = false;
+        bool spurious = false;
         std::string condition;
         // The attempt whose release starts this wait on a condition; 0 after the server has confirmed the release. And
         // the opposite link: the wait that this attempt's release starts.
         attempt_id leader = 0;
-        attempt_id sleeper = 0;
+        attempt_id follower = 0;
         // For a transaction: how often it was sent; whether the server may have executed it without the client's
         // knowledge; and whether it was cancelled, although its outcome is not known yet.
         bool is_transaction = false;
@@ -643,7 +644,7 @@ private:
         server_time granted_at = 0;
         local_time entered{};
         // A reported grant that the client cannot enter yet.
-        grant told;
+        grant_report pending_grant;
         // The number of the server that first received the release or the transaction, or that knew the waiting
         // transaction or the wait on a condition.
         std::uint64_t server = 0;
@@ -674,7 +675,7 @@ private:
         bool nudging = false;
         clock_bound clock;
         // The time of the lock's clock in its last answer.
-        server_time heard = 0;
+        server_time last_answer = 0;
         std::int64_t top_fence = 0;
         std::uint32_t attempts = 0;
         // The lock whose slots it uses: itself, or the first one with the same keys.
@@ -684,7 +685,7 @@ private:
         // The attempts that wait in the queue or on a condition, by ticket; and the number of those that wait
         // on a condition.
         std::set<std::pair<std::int64_t, attempt_id>> waiters;
-        std::size_t asleep = 0;
+        std::size_t on_condition = 0;
         local_time nudge_at = never;
         // The attempt that represents the parked attempts of a cohort at the server; 0 only if there are none.
         attempt_id envoy = 0;
@@ -698,7 +699,7 @@ private:
     struct pending_call
     {
         lock_id lock = 0;
-        inquiry what = inquiry::read;
+        call_kind what = call_kind::read;
         std::int64_t number = 0;
         // For added units, the name by which the server remembers the call. For a notification, the condition.
         std::string name;
@@ -712,7 +713,7 @@ private:
         local_time retry_at = never;
     };
 
-    struct bond
+    struct contribution
     {
         lock_id lock = 0;
         std::string record;
@@ -746,56 +747,57 @@ private:
     [[nodiscard]] attempt_map::iterator find_bearer(attempt_id id);
     [[nodiscard]] attempt_map::const_iterator find_bearer(attempt_id id) const;
     void end_attempt(attempt_id id);
-    void leave_lock(lock_id id);
+    void end_use(lock_id id);
     void erase_lock(std::map<lock_id, lock_state>::iterator lock);
     void end_with(attempt_entry& entry, attempt_failure reason, std::string_view text = {});
     void proceed(attempt_entry& entry);
-    void leave_queue(attempt_entry& entry);
-    void enter_queue(attempt_entry& entry, const standing& told, bool asleep = false);
-    void settle(attempt_id sleeper, const standing& said, attempt_failure reason);
-    void fail_sleeper(attempt_id sleeper, attempt_failure reason, std::string_view text = {});
+    void dequeue(attempt_entry& entry);
+    void enqueue(attempt_entry& entry, const script_answer& answer, bool on_condition = false);
+    void settle(attempt_id follower, const script_answer& answer, attempt_failure reason);
+    void fail_follower(attempt_id follower, attempt_failure reason, std::string_view text = {});
 
     // Cohorts.
     void send_envoy(lock_state& lock);
     void dismiss_envoy(const attempt_entry& entry);
     void pass_to_parked(attempt_entry& entry);
-    void begin_run(attempt_entry& entry, const grant& given);
+    void begin_run(attempt_entry& entry, const grant_report& given);
     [[nodiscard]] bool hand_over(attempt_entry& entry);
 
     // Grants.
-    void told(attempt_entry& entry, grant given, bool by_message);
-    void enter(attempt_entry& entry, grant given, local_time expires, bool by_message);
-    void hold(attempt_entry& entry, const grant& given, local_time expires);
+    void on_grant(attempt_entry& entry, grant_report given, bool by_message);
+    void enter(attempt_entry& entry, grant_report given, local_time expires, bool by_message);
+    void hold(attempt_entry& entry, const grant_report& given, local_time expires);
     void lose(attempt_entry& entry, loss_reason why);
     [[nodiscard]] std::string keys_of(lock_id id) const;
     [[nodiscard]] std::string repeated_for(const flight& flown) const;
     [[nodiscard]] local_time margin_of(local_time span) const;
-    [[nodiscard]] local_time expiry(const lock_state& lock, const grant& given) const;
+    [[nodiscard]] local_time expiry(const lock_state& lock, const grant_report& given) const;
 
     // Answers.
-    static void hear(lock_state& lock, const flight& flown, const standing& said);
-    void examine(lock_state& lock, const standing& said, std::string_view error = {});
+    static void note_answer(lock_state& lock, const flight& flown, const script_answer& answer);
+    void examine(lock_state& lock, const script_answer& answer, std::string_view error = {});
     [[nodiscard]] bool answered_by_damage(std::uint64_t number, const flight& flown,
                                           std::string_view text);
-    [[nodiscard]] bool is_answer(const flight& flown, const std::vector<standing>& answers) const;
-    void on_acquire(attempt_entry& entry, const standing& said);
-    void on_transact(attempt_entry& entry, const standing& said);
-    void on_cancel(attempt_entry& entry, const standing& said);
+    [[nodiscard]] bool is_answer(const flight& flown,
+                                 const std::vector<script_answer>& answers) const;
+    void on_acquire(attempt_entry& entry, const script_answer& answer);
+    void on_transact(attempt_entry& entry, const script_answer& answer);
+    void on_cancel(attempt_entry& entry, const script_answer& answer);
     void decline(attempt_entry& entry);
-    void await_turn(attempt_entry& entry, const standing& said);
-    void conclude(attempt_entry& entry, bool carried_out, std::int64_t fence);
+    void await_turn(attempt_entry& entry, const script_answer& answer);
+    void conclude(attempt_entry& entry, bool executed, std::int64_t fence);
     void give_up(attempt_entry& entry, attempt_failure reason);
     [[nodiscard]] bool is_about(const message& what, const attempt_entry& entry) const;
     [[nodiscard]] bool waits_as_transaction(const attempt_entry& entry) const;
     [[nodiscard]] bool is_transacting(const attempt& each) const;
-    void on_release(attempt_entry& entry, const standing& said);
-    void on_renew(attempt_entry& entry, const standing& said,
+    void on_release(attempt_entry& entry, const script_answer& answer);
+    void on_renew(attempt_entry& entry, const script_answer& answer,
                   std::optional<field_map> state = std::nullopt);
-    void on_resync(attempt_entry& entry, const standing& said);
-    void on_leave(attempt_entry& entry, const standing& said);
-    void on_wake(attempt_entry& entry, const standing& said);
-    void on_nudge(lock_id id, attempt_id head, const standing& said);
-    void on_count(call_id id, const standing& said);
+    void on_resync(attempt_entry& entry, const script_answer& answer);
+    void on_commit(attempt_entry& entry, const script_answer& answer);
+    void on_requeue(attempt_entry& entry, const script_answer& answer);
+    void on_nudge(lock_id id, attempt_id head, const script_answer& answer);
+    void on_count(call_id id, const script_answer& answer);
     void on_refused(attempt_entry& entry, operation op, std::string_view text);
     void send_singly(const flight& flown);
     void on_refused_call(call_id id, std::string_view text);
@@ -803,29 +805,29 @@ private:
     void ask_for_places(lock_id id);
 
     // Contributions.
-    void settle_bonds(const farewell& what, release_result result);
-    void keep_bond(bond_id id, local_time expires, local_time span);
-    void end_bond(bond_id id);
-    void lose_bond(bond_id id);
-    void forget_bond(bond_id id);
-    void resume_bonds();
-    void suspend_bonds();
-    void on_keep(const flight& flown, const std::vector<standing>& answers);
-    void on_refused_keep(const flight& flown, std::string_view text);
-    void send_keeps(const std::vector<bond_id>& bonds);
+    void settle_contributions(const commit_request& what, release_result result);
+    void set_contribution_expiry(contribution_id id, local_time expires, local_time span);
+    void end_contribution(contribution_id id);
+    void lose_contribution(contribution_id id);
+    void forget_contribution(contribution_id id);
+    void resume_contributions();
+    void suspend_contributions();
+    void on_contributions(const flight& flown, const std::vector<script_answer>& answers);
+    void on_refused_contributions(const flight& flown, std::string_view text);
+    void send_contribution_renewals(const std::vector<contribution_id>& contributions);
 
     // Commands.
     void send_acquire(attempt_entry& entry);
     void send_transact(attempt_entry& entry, const proposal& what);
     [[nodiscard]] server_time time_of(const lock_state& lock) const;
     void send_release(attempt_entry& entry);
-    void send_leave(attempt_entry& entry, const farewell& what);
-    void send_wake(attempt_entry& entry);
+    void send_commit(attempt_entry& entry, const commit_request& what);
+    void send_requeue(attempt_entry& entry);
     void send_fetch(attempt_entry& entry);
     void send_cancel(attempt_entry& entry);
     void send_nudge(lock_id id);
     void send_call(call_id id);
-    void send_signal(call_id id);
+    void send_notify(call_id id);
     void send_renewals(const std::vector<attempt_id>& attempts);
     void send_renewals(object_kind kind, const std::vector<attempt_id>& attempts);
     void send_resyncs(const std::vector<attempt_id>& attempts);
@@ -848,7 +850,7 @@ private:
     void fire(timer what, std::uint64_t id);
     void set_timer(timer what, std::uint64_t id, local_time& slot, local_time at);
     void clear_timers(attempt_entry& entry);
-    void arm_nudge(lock_id id, const standing& told);
+    void arm_nudge(lock_id id, const script_answer& answer);
     std::uint64_t random() noexcept;
 
     client_options options_;
@@ -871,7 +873,7 @@ private:
     std::uint64_t last_attempt_ = 0;
     std::uint64_t last_lock_ = 0;
     call_id last_call_ = 0;
-    bond_id last_bond_ = 0;
+    contribution_id last_contribution_ = 0;
     std::uint64_t last_command_ = 0;
     std::uint64_t random_;
     // The moving average of the round-trip time.
@@ -886,8 +888,8 @@ private:
     std::map<std::string, lock_id> shared_;
     std::map<std::uint64_t, flight> flights_;
     std::map<call_id, pending_call> calls_;
-    std::map<bond_id, bond> bonds_;
-    std::map<attempt_id, farewell> farewells_;
+    std::map<contribution_id, contribution> contributions_;
+    std::map<attempt_id, commit_request> commits_;
     // The permits that receive units with a release in progress.
     std::map<attempt_id, std::string> heirs_;
     // The transactions that the server is to execute.

@@ -14,20 +14,20 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-using status = standing::status;
+using status = script_answer::status_code;
 
 /// Why the lock cannot be acquired, if the cause is the contents of its keys.
-std::optional<attempt_failure> unusable(status said) noexcept
+std::optional<attempt_failure> unusable(status answer) noexcept
 {
-    if (said == status::foreign)
+    if (answer == status::foreign)
         return attempt_failure::foreign_layout;
-    if (said == status::wrong_type)
+    if (answer == status::wrong_type)
         return attempt_failure::wrong_type;
-    if (said == status::damaged)
+    if (answer == status::damaged)
         return attempt_failure::damaged;
-    if (said == status::impossible)
+    if (answer == status::impossible)
         return attempt_failure::impossible;
-    if (said == status::missing)
+    if (answer == status::missing)
         return attempt_failure::missing;
     return std::nullopt;
 }
@@ -50,7 +50,8 @@ std::int64_t number_in(const std::string& extra) noexcept
 
 }  // namespace
 
-void protocol_client::answered(local_time now, std::uint64_t number, std::vector<standing> answers)
+void protocol_client::answered(local_time now, std::uint64_t number,
+                               std::vector<script_answer> answers)
 {
     advance(now);
     const auto found = flights_.find(number);
@@ -74,17 +75,17 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
             return;
         examine(lock->second, answers[0]);
         if (answers[0].now != 0)
-            hear(lock->second, flown, answers[0]);
+            note_answer(lock->second, flown, answers[0]);
         return on_nudge(flown.lock, flown.attempts.empty() ? 0 : flown.attempts[0], answers[0]);
     }
-    if (flown.op == operation::count || flown.op == operation::signal)
+    if (flown.op == operation::count || flown.op == operation::notify)
     {
         if (const auto lock = locks_.find(flown.lock); lock != locks_.end())
             examine(lock->second, answers[0]);
         return on_count(flown.attempts[0], answers[0]);
     }
-    if (flown.op == operation::keep)
-        return on_keep(flown, answers);
+    if (flown.op == operation::contributions)
+        return on_contributions(flown, answers);
     for (std::size_t i = 0; i < answers.size(); ++i)
     {
         const auto entry = attempts_.find(flown.attempts[i]);
@@ -93,7 +94,7 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
         const lock_id lock = entry->second.lock;
         examine(locks_.at(lock), answers[i]);
         if (answers[i].now != 0)
-            hear(locks_.at(lock), flown, answers[i]);
+            note_answer(locks_.at(lock), flown, answers[i]);
         if (entry->second.flight == number)
             entry->second.flight = 0;
         switch (flown.op)
@@ -107,11 +108,11 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
         case operation::release:
             on_release(*entry, answers[i]);
             break;
-        case operation::leave:
-            on_leave(*entry, answers[i]);
+        case operation::commit:
+            on_commit(*entry, answers[i]);
             break;
-        case operation::wake:
-            on_wake(*entry, answers[i]);
+        case operation::requeue:
+            on_requeue(*entry, answers[i]);
             break;
         case operation::cancel:
             on_cancel(*entry, answers[i]);
@@ -126,8 +127,8 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
             on_resync(*entry, answers[i]);
             break;
         case operation::nudge:
-        case operation::signal:
-        case operation::keep:
+        case operation::notify:
+        case operation::contributions:
         case operation::count:
             break;
         }
@@ -138,17 +139,18 @@ void protocol_client::answered(local_time now, std::uint64_t number, std::vector
 
 /// Records the time of an answer. All messages that the server sent before it have arrived, because the connection
 /// keeps their order.
-void protocol_client::hear(lock_state& lock, const flight& flown, const standing& said)
+void protocol_client::note_answer(lock_state& lock, const flight& flown,
+                                  const script_answer& answer)
 {
-    lock.clock.sample(flown.sent, said.now);
-    lock.heard = std::max(lock.heard, said.now);
+    lock.clock.sample(flown.sent, answer.now);
+    lock.last_answer = std::max(lock.last_answer, answer.now);
 }
 
 /// Reports a problem that only an operator can repair, unless it was the last one reported for the lock.
-void protocol_client::examine(lock_state& lock, const standing& said, std::string_view error)
+void protocol_client::examine(lock_state& lock, const script_answer& answer, std::string_view error)
 {
-    const bool is_damaged = said.said == status::damaged;
-    const std::string trouble = is_damaged ? "damaged state" : said.spoiled;
+    const bool is_damaged = answer.status == status::damaged;
+    const std::string trouble = is_damaged ? "damaged state" : answer.spoiled;
     if (trouble.empty() || trouble == lock.trouble)
         return;
     lock.trouble = trouble;
@@ -156,7 +158,7 @@ void protocol_client::examine(lock_state& lock, const standing& said, std::strin
         actions_.emplace_back(reported{damage_text(lock.keys[0], error)});
     else
         actions_.emplace_back(reported{
-            "the field '" + said.spoiled + "' of the state at the key '" + lock.options.state +
+            "the field '" + answer.spoiled + "' of the state at the key '" + lock.options.state +
             "' is no whole number, so the server cannot undo a contribution to it; repair "
             "the field, and the server undoes the contribution within a minute of use"});
 }
@@ -166,15 +168,15 @@ bool protocol_client::answered_by_damage(std::uint64_t number, const flight& flo
                                          std::string_view text)
 {
     const bool is_repeated = flown.op != operation::acquire && flown.op != operation::nudge &&
-                             flown.op != operation::fetch && flown.op != operation::signal &&
+                             flown.op != operation::fetch && flown.op != operation::notify &&
                              flown.op != operation::count;
     const auto lock = locks_.find(flown.lock);
     if (is_repeated || !is_damage(text) || lock == locks_.end())
         return false;
-    standing said;
-    said.said = text.starts_with("WRONGTYPE") ? status::wrong_type : status::damaged;
-    examine(lock->second, said, text);
-    answered(now_, number, {said});
+    script_answer answer;
+    answer.status = text.starts_with("WRONGTYPE") ? status::wrong_type : status::damaged;
+    examine(lock->second, answer, text);
+    answered(now_, number, {answer});
     return true;
 }
 
@@ -201,10 +203,10 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
             set_timer(timer::nudge, flown.lock, lock->second.nudge_at, now_ + retry_interval);
         }
     }
-    else if (flown.op == operation::count || flown.op == operation::signal)
+    else if (flown.op == operation::count || flown.op == operation::notify)
         on_refused_call(flown.attempts[0], text);
-    else if (flown.op == operation::keep)
-        on_refused_keep(flown, text);
+    else if (flown.op == operation::contributions)
+        on_refused_contributions(flown, text);
     else
         for (const attempt_id id : flown.attempts)
             if (const auto entry = attempts_.find(id); entry != attempts_.end())
@@ -220,10 +222,10 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
 void protocol_client::send_singly(const flight& flown)
 {
     for (const std::uint64_t id : flown.attempts)
-        if (flown.op == operation::keep)
+        if (flown.op == operation::contributions)
         {
-            if (const auto found = bonds_.find(id); found != bonds_.end())
-                send_keeps({id});
+            if (const auto found = contributions_.find(id); found != contributions_.end())
+                send_contribution_renewals({id});
         }
         else if (const auto found = attempts_.find(id); found != attempts_.end())
         {
@@ -249,10 +251,10 @@ std::string protocol_client::repeated_for(const flight& flown) const
             first = keys_of(found->second.lock);
     };
     for (const std::uint64_t id : flown.attempts)
-        if (flown.op == operation::count || flown.op == operation::signal)
+        if (flown.op == operation::count || flown.op == operation::notify)
             note(calls_, id);
-        else if (flown.op == operation::keep)
-            note(bonds_, id);
+        else if (flown.op == operation::contributions)
+            note(contributions_, id);
         else
             note(attempts_, id);
     return left < 2 ? first : first + " and " + std::to_string(left - 1) + " more";
@@ -268,111 +270,114 @@ std::string protocol_client::keys_of(lock_id id) const
 }
 
 /// Whether answers have the form that the script returns.
-bool protocol_client::is_answer(const flight& flown, const std::vector<standing>& answers) const
+bool protocol_client::is_answer(const flight& flown,
+                                const std::vector<script_answer>& answers) const
 {
     if (answers.size() != std::max<std::size_t>(flown.attempts.size(), 1))
         return false;
     if ((flown.op != operation::acquire && flown.op != operation::transact &&
          flown.op != operation::fetch) ||
-        answers[0].said != status::own)
+        answers[0].status != status::own)
         return true;
     const auto entry = attempts_.find(flown.attempts[0]);
     return entry == attempts_.end() || locks_.at(entry->second.lock).options.state.empty() ||
            parse_state(answers[0].extra);
 }
 
-void protocol_client::on_acquire(attempt_entry& entry, const standing& said)
+void protocol_client::on_acquire(attempt_entry& entry, const script_answer& answer)
 {
     attempt& each = entry.second;
-    const auto why = said.said == status::busy ? attempt_failure::busy : unusable(said.said);
+    const auto why =
+        answer.status == status::busy ? attempt_failure::busy : unusable(answer.status);
     lock_state& lock = locks_.at(each.lock);
-    const bool differs = said.said == status::mismatch;
-    lock.agreed = lock.agreed || !(differs || unusable(said.said));
+    const bool differs = answer.status == status::mismatch;
+    lock.agreed = lock.agreed || !(differs || unusable(answer.status));
     if ((why || differs) && each.at == phase::cancelling)
         return end_attempt(entry.first);
     if (differs)
         return end_with(entry, attempt_failure::capacity_mismatch,
-                        mismatch_text(lock.options, number_in(said.extra)));
+                        mismatch_text(lock.options, number_in(answer.extra)));
     if (why)
         return end_with(entry, *why);
     if (each.at != phase::joining)
         return proceed(entry);
-    if (said.said == status::own)
-        return told(entry,
-                    grant{said.fence, said.deadline, local_time(said.deadline - said.now),
-                          local_time(), parse_state(said.extra)},
-                    false);
-    if (said.said != status::queued)
+    if (answer.status == status::own)
+        return on_grant(entry,
+                        grant_report{answer.fence, answer.deadline,
+                                     local_time(answer.deadline - answer.now), local_time(),
+                                     parse_state(answer.extra)},
+                        false);
+    if (answer.status != status::queued)
         return rejoin(entry);
-    if (!said.extra.empty())
-        each.position = number_in(said.extra);
-    enter_queue(entry, said);
+    if (!answer.extra.empty())
+        each.position = number_in(answer.extra);
+    enqueue(entry, answer);
     // The message with the grant arrived before the answer.
-    if (each.told.fence != 0)
-        told(entry, std::exchange(each.told, {}), true);
+    if (each.pending_grant.fence != 0)
+        on_grant(entry, std::exchange(each.pending_grant, {}), true);
 }
 
-void protocol_client::on_transact(attempt_entry& entry, const standing& said)
+void protocol_client::on_transact(attempt_entry& entry, const script_answer& answer)
 {
     attempt& each = entry.second;
     const bool is_first = each.tries == 1;
     each.doubtful = false;
     // This answer does not show whether the server executed an earlier command.
-    if ((said.said == status::unknown || unusable(said.said)) && !is_first)
+    if ((answer.status == status::unknown || unusable(answer.status)) && !is_first)
         return end_with(entry, attempt_failure::unknown);
-    if (said.said == status::released || said.said == status::unmet)
+    if (answer.status == status::released || answer.status == status::unmet)
     {
-        return conclude(entry, said.said == status::released, number_in(said.extra));
+        return conclude(entry, answer.status == status::released, number_in(answer.extra));
     }
-    const bool waits = said.said == status::queued || said.said == status::asleep;
+    const bool waits = answer.status == status::queued || answer.status == status::asleep;
     if (each.unwanted && waits)
     {
         // The server may execute it until it receives the cancellation.
         each.at = phase::cancelling;
         return proceed(entry);
     }
-    if (each.unwanted && !unusable(said.said))
+    if (each.unwanted && !unusable(answer.status))
         return give_up(entry, attempt_failure::cancelled);
     if (waits)
-        await_turn(entry, said);
+        await_turn(entry, answer);
     else
         decline(entry);
     // The command arrived too late to be executed: the server's clock differs from the client's estimate.
-    if (said.said == status::unknown)
+    if (answer.status == status::unknown)
         return proceed(entry);
-    if (said.said != status::asleep)
-        return on_acquire(entry, said);
-    standing place = said;
-    place.ticket = number_in(said.extra);
-    enter_queue(entry, place, true);
-    if (each.told.fence != 0)
-        told(entry, std::exchange(each.told, {}), true);
+    if (answer.status != status::asleep)
+        return on_acquire(entry, answer);
+    script_answer place = answer;
+    place.ticket = number_in(answer.extra);
+    enqueue(entry, place, true);
+    if (each.pending_grant.fence != 0)
+        on_grant(entry, std::exchange(each.pending_grant, {}), true);
 }
 
 /// Notes that the server knows the transaction, and that it waits.
-void protocol_client::await_turn(attempt_entry& entry, const standing& said)
+void protocol_client::await_turn(attempt_entry& entry, const script_answer& answer)
 {
     entry.second.doubtful = false;
-    entry.second.since = said.now;
+    entry.second.since = answer.now;
     entry.second.server = server_;
 }
 
 /// Ends a transaction with the outcome that the server reported.
-void protocol_client::conclude(attempt_entry& entry, bool carried_out, std::int64_t fence)
+void protocol_client::conclude(attempt_entry& entry, bool executed, std::int64_t fence)
 {
     lock_state& lock = locks_.at(entry.second.lock);
     lock.top_fence = std::max(lock.top_fence, fence);
     top_fence_ = std::max(top_fence_, fence);
-    actions_.emplace_back(transacted{entry.first, carried_out});
+    actions_.emplace_back(transacted{entry.first, executed});
     end_attempt(entry.first);
 }
 
 /// Ends a cancelled attempt. For a transaction that waited, the answer shows whether the cancellation was in time.
-void protocol_client::on_cancel(attempt_entry& entry, const standing& said)
+void protocol_client::on_cancel(attempt_entry& entry, const script_answer& answer)
 {
-    if (entry.second.unwanted && said.said == status::released)
-        return conclude(entry, true, number_in(said.extra));
-    entry.second.doubtful = entry.second.doubtful || said.said != status::cancelled;
+    if (entry.second.unwanted && answer.status == status::released)
+        return conclude(entry, true, number_in(answer.extra));
+    entry.second.doubtful = entry.second.doubtful || answer.status != status::cancelled;
     if (entry.second.unwanted)
         return end_with(entry, entry.second.doubtful ? attempt_failure::unknown
                                                      : attempt_failure::cancelled);
@@ -391,7 +396,7 @@ void protocol_client::give_up(attempt_entry& entry, attempt_failure reason)
 {
     attempt& each = entry.second;
     actions_.emplace_back(failed{entry.first, reason, {}});
-    leave_queue(entry);
+    dequeue(entry);
     clear_timers(entry);
     each.unwanted = false;
     // The client then does not know what the server remembers in the slot.
@@ -415,7 +420,7 @@ bool protocol_client::is_transacting(const attempt& each) const
     return found != flights_.end() && found->second.op == operation::transact;
 }
 
-void protocol_client::on_release(attempt_entry& entry, const standing& said)
+void protocol_client::on_release(attempt_entry& entry, const script_answer& answer)
 {
     attempt& each = entry.second;
     if (each.at != phase::releasing)
@@ -424,7 +429,7 @@ void protocol_client::on_release(attempt_entry& entry, const standing& said)
     {
         each.doubtful = false;
         // If the grant ended before the units could be taken, the attempt starts again.
-        if (said.said != status::released)
+        if (answer.status != status::released)
         {
             each.outside = 0;
             return rejoin(entry);
@@ -434,106 +439,110 @@ void protocol_client::on_release(attempt_entry& entry, const standing& said)
     if (each.awaited)
     {
         auto result = release_result::unknown;
-        if (said.said == status::released)
+        if (answer.status == status::released)
             result = release_result::released;
         // Another server may lack changes of the first one, so its answer does not prove that the lock was lost.
-        else if (said.said == status::lost && each.server == server_)
+        else if (answer.status == status::lost && each.server == server_)
             result = release_result::lost;
         actions_.emplace_back(released{each.bearer, result, {}});
     }
     end_attempt(entry.first);
 }
 
-void protocol_client::on_leave(attempt_entry& entry, const standing& said)
+void protocol_client::on_commit(attempt_entry& entry, const script_answer& answer)
 {
-    const attempt_id sleeper = entry.second.sleeper;
-    const auto found = farewells_.find(entry.first);
+    const attempt_id follower = entry.second.follower;
+    const auto found = commits_.find(entry.first);
     // If there is nothing to commit, all that matters is that the attempt does not hold the lock.
-    const bool is_certain = (said.said == status::lost && entry.second.server == server_) ||
+    const bool is_certain = (answer.status == status::lost && entry.second.server == server_) ||
                             !found->second.changes_anything();
     // The contributions are settled before the caller learns the result.
-    if (said.said == status::released)
-        settle_bonds(found->second, release_result::released);
+    if (answer.status == status::released)
+        settle_contributions(found->second, release_result::released);
     else
-        settle_bonds(found->second, is_certain ? release_result::lost : release_result::unknown);
-    on_release(entry, said);
-    if (sleeper != 0)
-        settle(sleeper, said, is_certain ? attempt_failure::lost : attempt_failure::unknown);
+        settle_contributions(found->second,
+                             is_certain ? release_result::lost : release_result::unknown);
+    on_release(entry, answer);
+    if (follower != 0)
+        settle(follower, answer, is_certain ? attempt_failure::lost : attempt_failure::unknown);
 }
 
 /// Processes the result of a release that was to start a wait on a condition.
-void protocol_client::settle(attempt_id sleeper, const standing& said, attempt_failure reason)
+void protocol_client::settle(attempt_id follower, const script_answer& answer,
+                             attempt_failure reason)
 {
-    const auto found = attempts_.find(sleeper);
+    const auto found = attempts_.find(follower);
     if (found == attempts_.end())
         return;
     attempt& each = found->second;
-    if (said.said != status::released)
-        return fail_sleeper(sleeper, reason);
+    if (answer.status != status::released)
+        return fail_follower(follower, reason);
     each.leader = 0;
     if (each.stale || each.at == phase::cancelling)
         return proceed(*found);
     each.server = server_;
-    standing place = said;
-    place.ticket = number_in(said.extra);
-    enter_queue(*found, place, true);
+    script_answer place = answer;
+    place.ticket = number_in(answer.extra);
+    enqueue(*found, place, true);
     // The message with the grant arrived before the answer.
-    if (each.told.fence != 0)
-        told(*found, std::exchange(each.told, {}), true);
+    if (each.pending_grant.fence != 0)
+        on_grant(*found, std::exchange(each.pending_grant, {}), true);
 }
 
 /// Ends a wait on a condition that the server does not know, and never will.
-void protocol_client::fail_sleeper(attempt_id sleeper, attempt_failure reason,
-                                   std::string_view text)
+void protocol_client::fail_follower(attempt_id follower, attempt_failure reason,
+                                    std::string_view text)
 {
-    const auto found = attempts_.find(sleeper);
+    const auto found = attempts_.find(follower);
     if (found == attempts_.end())
         return;
     if (found->second.at == phase::cancelling)
-        end_attempt(sleeper);
+        end_attempt(follower);
     else
         end_with(*found, reason, text);
 }
 
-void protocol_client::on_wake(attempt_entry& entry, const standing& said)
+void protocol_client::on_requeue(attempt_entry& entry, const script_answer& answer)
 {
     attempt& each = entry.second;
     if (each.at != phase::queued)
         return proceed(entry);
-    each.wakes = false;
+    each.ends_wait = false;
     // An attempt that no longer waits on the condition was notified, unless the server has forgotten it.
-    each.woken =
-        !std::exchange(each.startled, false) && (!said.extra.empty() || said.said == status::gone);
-    if (said.said == status::own)
-        return told(entry, grant{said.fence, said.deadline, local_time(said.deadline - said.now)},
-                    false);
-    if (said.said != status::queued)
+    each.unnotified = !std::exchange(each.spurious, false) &&
+                      (!answer.extra.empty() || answer.status == status::gone);
+    if (answer.status == status::own)
+        return on_grant(
+            entry,
+            grant_report{answer.fence, answer.deadline, local_time(answer.deadline - answer.now)},
+            false);
+    if (answer.status != status::queued)
         return rejoin(entry);
-    enter_queue(entry, said);
-    if (each.told.fence != 0)
-        told(entry, std::exchange(each.told, {}), true);
+    enqueue(entry, answer);
+    if (each.pending_grant.fence != 0)
+        on_grant(entry, std::exchange(each.pending_grant, {}), true);
 }
 
-void protocol_client::on_renew(attempt_entry& entry, const standing& said,
+void protocol_client::on_renew(attempt_entry& entry, const script_answer& answer,
                                std::optional<field_map> state)
 {
     attempt& each = entry.second;
-    grant renewed{said.fence, said.deadline, local_time(said.deadline - said.now), local_time(),
-                  std::move(state)};
+    grant_report renewed{answer.fence, answer.deadline, local_time(answer.deadline - answer.now),
+                         local_time(), std::move(state)};
     if (each.at == phase::held)
     {
-        if (said.said != status::own || said.fence != each.fence)
+        if (answer.status != status::own || answer.fence != each.fence)
             return lose(entry, loss_reason::replaced);
         each.changes_known = each.changes_sent;
         hold(entry, renewed, expiry(locks_.at(each.lock), renewed));
-        actions_.emplace_back(extended{each.bearer, each.expires, each.changes_known});
+        actions_.emplace_back(lease_renewed{each.bearer, each.expires, each.changes_known});
         return;
     }
     if (each.at != phase::confirming)
         return proceed(entry);
-    if (said.said == status::own)
-        return told(entry, std::move(renewed), false);
-    if (const auto why = unusable(said.said))
+    if (answer.status == status::own)
+        return on_grant(entry, std::move(renewed), false);
+    if (const auto why = unusable(answer.status))
         return end_with(entry, *why);
     const lock_id lock = each.lock;
     rejoin(entry);
@@ -541,48 +550,49 @@ void protocol_client::on_renew(attempt_entry& entry, const standing& said,
     ask_for_places(lock);
 }
 
-void protocol_client::on_resync(attempt_entry& entry, const standing& said)
+void protocol_client::on_resync(attempt_entry& entry, const script_answer& answer)
 {
     attempt& each = entry.second;
     each.stale = false;
     each.incarnations = {incarnation_};
-    const grant current{said.fence, said.deadline, local_time(said.deadline - said.now)};
+    const grant_report current{answer.fence, answer.deadline,
+                               local_time(answer.deadline - answer.now)};
     switch (each.at)
     {
     case phase::releasing:
     case phase::cancelling:
         return proceed(entry);
     case phase::held:
-        if (said.said != status::own || said.fence != each.fence)
+        if (answer.status != status::own || answer.fence != each.fence)
             return lose(entry, loss_reason::replaced_meanwhile);
         each.changes_known = each.changes_sent;
         hold(entry, current, expiry(locks_.at(each.lock), current));
-        actions_.emplace_back(extended{each.bearer, each.expires, each.changes_known});
+        actions_.emplace_back(lease_renewed{each.bearer, each.expires, each.changes_known});
         return;
     default:
         break;
     }
-    if (said.said == status::own)
-        return told(entry, current, false);
-    if (const auto why = unusable(said.said))
+    if (answer.status == status::own)
+        return on_grant(entry, current, false);
+    if (const auto why = unusable(answer.status))
         return end_with(entry, each.doubtful ? attempt_failure::unknown : *why);
-    if (said.said != status::queued && said.said != status::asleep)
+    if (answer.status != status::queued && answer.status != status::asleep)
         return rejoin(entry);
     // Another server may lack a notification by the previous one.
-    if (said.said == status::asleep && std::exchange(each.server, server_) != server_)
-        each.startled = !std::exchange(each.wakes, true);
+    if (answer.status == status::asleep && std::exchange(each.server, server_) != server_)
+        each.spurious = !std::exchange(each.ends_wait, true);
     // A transaction that still waits has not been executed.
-    await_turn(entry, said);
-    enter_queue(entry, said, said.said == status::asleep);
-    if (each.told.fence != 0)
-        told(entry, std::exchange(each.told, {}), true);
+    await_turn(entry, answer);
+    enqueue(entry, answer, answer.status == status::asleep);
+    if (each.pending_grant.fence != 0)
+        on_grant(entry, std::exchange(each.pending_grant, {}), true);
 }
 
-void protocol_client::on_nudge(lock_id id, attempt_id head, const standing& said)
+void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer& answer)
 {
     lock_state& lock = locks_.at(id);
     lock.nudging = false;
-    if (const auto why = unusable(said.said))
+    if (const auto why = unusable(answer.status))
     {
         // The loop uses a copy because the lock may be erased with its last attempt.
         for (const auto& [ticket, waiter] : std::set(lock.waiters))
@@ -593,31 +603,32 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const standing& said
         }
         return;
     }
-    const grant current{said.fence, said.deadline, local_time(said.deadline - said.now)};
-    if (const auto owner = parse_waiter_id(said.extra); owner && owner->nonce == options_.nonce)
+    const grant_report current{answer.fence, answer.deadline,
+                               local_time(answer.deadline - answer.now)};
+    if (const auto owner = parse_waiter_id(answer.extra); owner && owner->nonce == options_.nonce)
     {
         // This client was granted the lock, but the message has not arrived.
         const auto entry = attempts_.find(owner->sequence);
         if (entry != attempts_.end() && entry->second.at < phase::held)
-            told(*entry, current, false);
+            on_grant(*entry, current, false);
     }
     if (const auto entry = attempts_.find(head);
         entry != attempts_.end() && entry->second.at == phase::queued)
     {
-        if (said.said == status::own)
-            told(*entry, current, false);
-        else if (said.said == (entry->second.asleep ? status::queued : status::asleep))
-            enter_queue(*entry, said, said.said == status::asleep);
-        else if (said.said == status::gone)
+        if (answer.status == status::own)
+            on_grant(*entry, current, false);
+        else if (answer.status == (entry->second.on_condition ? status::queued : status::asleep))
+            enqueue(*entry, answer, answer.status == status::asleep);
+        else if (answer.status == status::gone)
         {
             // The server has forgotten the queue.
             ask_for_places(id);
         }
     }
-    if (said.more)
+    if (answer.more)
         send_nudge(id);
     else
-        arm_nudge(id, said);
+        arm_nudge(id, answer);
 }
 
 /// Requests the position of each waiter of a lock, because the server may have dropped all waiters of this client.
@@ -632,40 +643,41 @@ void protocol_client::ask_for_places(lock_id id)
         {
             each.stale = true;
             each.doubtful = waits_as_transaction(*attempts_.find(waiter));
-            each.since = std::max(each.since, lock.heard);
+            each.since = std::max(each.since, lock.last_answer);
             all.push_back(waiter);
         }
     send_resyncs(all);
 }
 
-void protocol_client::on_count(call_id id, const standing& said)
+void protocol_client::on_count(call_id id, const script_answer& answer)
 {
     const auto found = calls_.find(id);
     if (found == calls_.end())
         return;
     const lock_id lock = found->second.lock;
-    const std::int64_t available = number_in(said.extra);
+    const std::int64_t available = number_in(answer.extra);
     // One script looks at a limited number of waiters.
-    if (said.more && said.ticket != 0 && found->second.what >= inquiry::signal_one)
+    if (answer.more && answer.ticket != 0 && found->second.what >= call_kind::notify_one)
     {
         found->second.flight = 0;
         if (found->second.newest == 0)
-            found->second.newest = said.ticket;
+            found->second.newest = answer.ticket;
         return send_call(id);
     }
     lock_state& pool = locks_.at(lock);
-    const bool differs = said.said == status::mismatch;
-    pool.agreed = pool.agreed || !(differs || unusable(said.said));
-    actions_.emplace_back(called{id, said.said, available,
-                                 differs ? mismatch_text(pool.options, available) : std::string(),
-                                 differs || unusable(said.said) ? keys_of(lock) : std::string()});
-    if (!found->second.name.empty() && found->second.what < inquiry::signal_one &&
+    const bool differs = answer.status == status::mismatch;
+    pool.agreed = pool.agreed || !(differs || unusable(answer.status));
+    actions_.emplace_back(
+        called{id, answer.status, available,
+               differs ? mismatch_text(pool.options, available) : std::string(),
+               differs || unusable(answer.status) ? keys_of(lock) : std::string()});
+    if (!found->second.name.empty() && found->second.what < call_kind::notify_one &&
         !found->second.repeated)
         pool.answered_calls.push_back(std::move(found->second.name));
     calls_.erase(found);
-    if (said.more)
+    if (answer.more)
         send_nudge(lock);
-    leave_lock(lock);
+    end_use(lock);
 }
 
 void protocol_client::on_refused_call(call_id id, std::string_view text)
@@ -678,11 +690,11 @@ void protocol_client::on_refused_call(call_id id, std::string_view text)
         return set_timer(timer::call, id, found->second.retry_at, now_ + retry_interval);
     const lock_id lock = found->second.lock;
     // The server may have executed a command of a former connection.
-    const bool may_be_done = found->second.repeated && found->second.what != inquiry::read;
-    const auto said = may_be_done ? status::unknown : status::cancelled;
-    actions_.emplace_back(called{id, said, 0, std::string(text), keys_of(lock)});
+    const bool may_be_done = found->second.repeated && found->second.what != call_kind::read;
+    const auto answer = may_be_done ? status::unknown : status::cancelled;
+    actions_.emplace_back(called{id, answer, 0, std::string(text), keys_of(lock)});
     calls_.erase(found);
-    leave_lock(lock);
+    end_use(lock);
 }
 
 void protocol_client::on_refused(attempt_entry& entry, operation op, std::string_view text)
@@ -716,13 +728,14 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
                                 each.doubtful ? attempt_failure::unknown : attempt_failure::refused,
                                 text);
             // The server refuses the commit, but the lock is released all the same.
-            if (op == operation::leave)
+            if (op == operation::commit)
             {
                 if (std::exchange(each.awaited, false))
                     actions_.emplace_back(released{each.bearer, release_result::refused,
                                                    std::string(text), keys_of(each.lock)});
-                fail_sleeper(std::exchange(each.sleeper, 0), attempt_failure::refused, text);
-                settle_bonds(farewells_.extract(entry.first).mapped(), release_result::refused);
+                fail_follower(std::exchange(each.follower, 0), attempt_failure::refused, text);
+                settle_contributions(commits_.extract(entry.first).mapped(),
+                                     release_result::refused);
                 each.spoiled = true;
                 return proceed(entry);
             }

@@ -52,7 +52,7 @@ void protocol_client::pass_to_parked(attempt_entry& entry)
 }
 
 /// Starts a run with a grant, unless another attempt of the cohort is already in the server's queue.
-void protocol_client::begin_run(attempt_entry& entry, const grant& given)
+void protocol_client::begin_run(attempt_entry& entry, const grant_report& given)
 {
     attempt& each = entry.second;
     lock_state& lock = locks_.at(each.lock);

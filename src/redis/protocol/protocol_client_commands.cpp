@@ -163,8 +163,8 @@ void protocol_client::send_transact(attempt_entry& entry, const proposal& what)
     arguments.push_back(slot_of(each));
     arguments.push_back(text(each.seen));
     arguments.push_back(what.condition);
-    arguments.push_back(std::to_string(what.signals.size()));
-    for (const auto& [condition, all] : what.signals)
+    arguments.push_back(std::to_string(what.notifications.size()));
+    for (const auto& [condition, all] : what.notifications)
     {
         arguments.push_back(condition);
         arguments.emplace_back(all ? "all" : "one");
@@ -188,8 +188,8 @@ server_time protocol_client::time_of(const lock_state& lock) const
 void protocol_client::send_release(attempt_entry& entry)
 {
     const attempt& each = entry.second;
-    if (const auto what = farewells_.find(entry.first); what != farewells_.end())
-        return send_leave(entry, what->second);
+    if (const auto what = commits_.find(entry.first); what != commits_.end())
+        return send_commit(entry, what->second);
     const lock_state& lock = locks_.at(each.lock);
     std::vector<std::string> arguments = list_of(
         options_.wake_prefix, lock.options.pool ? ids_of(entry) : to_string(id_of(entry.first)),
@@ -204,7 +204,7 @@ void protocol_client::send_release(attempt_entry& entry)
          std::move(arguments));
 }
 
-void protocol_client::send_leave(attempt_entry& entry, const farewell& what)
+void protocol_client::send_commit(attempt_entry& entry, const commit_request& what)
 {
     const attempt& each = entry.second;
     const lock_state& lock = locks_.at(each.lock);
@@ -212,29 +212,29 @@ void protocol_client::send_leave(attempt_entry& entry, const farewell& what)
         options_.wake_prefix, to_string(id_of(entry.first)), text(each.fence), slot_of(each));
     append(arguments, lock.options);
     // The new attempt may have been cancelled meanwhile.
-    const auto sleeper = attempts_.find(each.sleeper);
-    if (sleeper != attempts_.end())
-        note_incarnation(sleeper->second);
-    arguments.push_back(sleeper != attempts_.end() ? to_string(id_of(each.sleeper)) : "");
+    const auto follower = attempts_.find(each.follower);
+    if (follower != attempts_.end())
+        note_incarnation(follower->second);
+    arguments.push_back(follower != attempts_.end() ? to_string(id_of(each.follower)) : "");
     arguments.push_back(what.condition);
-    arguments.push_back(
-        std::to_string(what.signals.size() + what.bound.size() + what.freed.size()));
-    for (const auto& [condition, all] : what.signals)
+    arguments.push_back(std::to_string(what.notifications.size() + what.contributed.size() +
+                                       what.withdrawn.size()));
+    for (const auto& [condition, all] : what.notifications)
     {
         arguments.push_back(condition);
         arguments.emplace_back(all ? "all" : "one");
     }
-    for (const auto& [id, record] : what.bound)
+    for (const auto& [id, record] : what.contributed)
     {
-        if (const auto found = bonds_.find(id); found->second.asked == local_time())
+        if (const auto found = contributions_.find(id); found->second.asked == local_time())
             found->second.asked = now_;
         arguments.push_back(record);
-        arguments.emplace_back("bind");
+        arguments.emplace_back("contribute");
     }
-    for (const auto& [id, record] : what.freed)
+    for (const auto& [id, record] : what.withdrawn)
     {
         arguments.push_back(record);
-        arguments.emplace_back("free");
+        arguments.emplace_back("withdraw");
     }
     for (const auto& [name, value] : what.fields)
     {
@@ -243,11 +243,11 @@ void protocol_client::send_leave(attempt_entry& entry, const farewell& what)
     }
     if (each.last_fence != 0)
         arguments.push_back(text(each.last_fence));
-    send(object_kind::mutex, operation::leave, each.lock, {entry.first}, keys_with_state(lock),
+    send(object_kind::mutex, operation::commit, each.lock, {entry.first}, keys_with_state(lock),
          std::move(arguments));
 }
 
-void protocol_client::send_wake(attempt_entry& entry)
+void protocol_client::send_requeue(attempt_entry& entry)
 {
     attempt& each = entry.second;
     const lock_state& lock = locks_.at(each.lock);
@@ -255,7 +255,7 @@ void protocol_client::send_wake(attempt_entry& entry)
         list_of(options_.wake_prefix, ids_of(entry), to_string(id_of(entry.first)));
     append(arguments, lock.options);
     arguments.push_back(each.condition);
-    send(object_kind::mutex, operation::wake, each.lock, {entry.first}, lock.keys,
+    send(object_kind::mutex, operation::requeue, each.lock, {entry.first}, lock.keys,
          std::move(arguments));
 }
 
@@ -263,8 +263,8 @@ void protocol_client::send_fetch(attempt_entry& entry)
 {
     const attempt& each = entry.second;
     const lock_state& lock = locks_.at(each.lock);
-    std::vector<std::string> arguments =
-        list_of(options_.wake_prefix, to_string(id_of(entry.first)), text(each.told.fence));
+    std::vector<std::string> arguments = list_of(
+        options_.wake_prefix, to_string(id_of(entry.first)), text(each.pending_grant.fence));
     append(arguments, lock.options);
     send(object_kind::mutex, operation::fetch, each.lock, {entry.first}, keys_with_state(lock),
          std::move(arguments));
@@ -315,8 +315,8 @@ void protocol_client::send_call(call_id id)
     pending_call& each = calls_.at(id);
     if (!up_ || each.flight != 0)
         return;
-    if (each.what == inquiry::signal_one || each.what == inquiry::signal_all)
-        return send_signal(id);
+    if (each.what == call_kind::notify_one || each.what == call_kind::notify_all)
+        return send_notify(id);
     constexpr std::array<std::string_view, 4> names{"add", "create", "read", "resize"};
     const lock_state& lock = locks_.at(each.lock);
     std::vector<std::string> arguments =
@@ -328,38 +328,38 @@ void protocol_client::send_call(call_id id)
     send(object_kind::pool, operation::count, each.lock, {id}, lock.keys, std::move(arguments));
 }
 
-void protocol_client::send_signal(call_id id)
+void protocol_client::send_notify(call_id id)
 {
     pending_call& each = calls_.at(id);
     const lock_state& lock = locks_.at(each.lock);
-    std::vector<std::string> arguments =
-        list_of(options_.wake_prefix, each.name, each.what == inquiry::signal_all ? "all" : "one");
+    std::vector<std::string> arguments = list_of(
+        options_.wake_prefix, each.name, each.what == call_kind::notify_all ? "all" : "one");
     append(arguments, lock.options);
     arguments.push_back(each.newest != 0 ? text(each.newest) : std::string());
     each.flight = last_command_ + 1;
-    send(object_kind::mutex, operation::signal, each.lock, {id}, keys_with_state(lock),
+    send(object_kind::mutex, operation::notify, each.lock, {id}, keys_with_state(lock),
          std::move(arguments));
 }
 
-void protocol_client::send_keeps(const std::vector<bond_id>& bonds)
+void protocol_client::send_contribution_renewals(const std::vector<contribution_id>& contributions)
 {
-    for (std::size_t first = 0; first < bonds.size(); first += batch_size)
+    for (std::size_t first = 0; first < contributions.size(); first += batch_size)
     {
-        std::vector<bond_id> batch;
+        std::vector<contribution_id> batch;
         std::vector<std::string> keys;
         std::vector<std::string> arguments = list_of(options_.wake_prefix);
-        for (std::size_t i = first; i < std::min(bonds.size(), first + batch_size); ++i)
+        for (std::size_t i = first; i < std::min(contributions.size(), first + batch_size); ++i)
         {
-            bond& each = bonds_.at(bonds[i]);
+            contribution& each = contributions_.at(contributions[i]);
             const lock_state& lock = locks_.at(each.lock);
-            batch.push_back(bonds[i]);
+            batch.push_back(contributions[i]);
             keys.insert(keys.end(), lock.keys.begin(), lock.keys.end());
             arguments.push_back(each.record);
             arguments.push_back(text(each.ends ? 0 : lock.options.lease.count()));
             append(arguments, lock.options);
             each.end_sent = each.ends;
         }
-        send(object_kind::mutex, operation::keep, 0, std::move(batch), std::move(keys),
+        send(object_kind::mutex, operation::contributions, 0, std::move(batch), std::move(keys),
              std::move(arguments));
     }
 }
@@ -414,7 +414,8 @@ void protocol_client::send_renewals(object_kind kind, const std::vector<attempt_
             batch.push_back(attempts[i]);
             keys.insert(keys.end(), lock.keys.begin(), lock.keys.end());
             arguments.push_back(to_string(id_of(attempts[i])));
-            arguments.push_back(text(each.at == phase::held ? each.fence : each.told.fence));
+            arguments.push_back(
+                text(each.at == phase::held ? each.fence : each.pending_grant.fence));
             append_units(arguments, each, kind);
             append(arguments, lock.options);
         }
@@ -464,9 +465,9 @@ void protocol_client::send(object_kind kind, operation op, lock_id lock,
                            std::vector<std::string> arguments)
 {
     const std::uint64_t number = ++last_command_;
-    if (op == operation::keep)
-        for (const bond_id id : attempts)
-            bonds_.at(id).flight = number;
+    if (op == operation::contributions)
+        for (const contribution_id id : attempts)
+            contributions_.at(id).flight = number;
     else if (is_about_attempts(op))
         for (const attempt_id id : attempts)
             attempts_.at(id).flight = number;

@@ -19,7 +19,7 @@ local_time protocol_client::margin_of(local_time span) const
 }
 
 /// The time until which the client can rely on a grant.
-local_time protocol_client::expiry(const lock_state& lock, const grant& given) const
+local_time protocol_client::expiry(const lock_state& lock, const grant_report& given) const
 {
     if (!guards_.clock_bound)
         return now_ + given.span - margin_of(given.span);
@@ -27,7 +27,7 @@ local_time protocol_client::expiry(const lock_state& lock, const grant& given) c
                               : local_time::min();
 }
 
-void protocol_client::told(attempt_entry& entry, grant given, bool by_message)
+void protocol_client::on_grant(attempt_entry& entry, grant_report given, bool by_message)
 {
     attempt& each = entry.second;
     if (guards_.fence_floor && given.fence <= each.fence)
@@ -39,27 +39,28 @@ void protocol_client::told(attempt_entry& entry, grant given, bool by_message)
     const bool is_whole = lock.options.state.empty() || given.state;
     if (expires > now_ && !waits && is_whole)
         return enter(entry, std::move(given), expires, by_message);
-    each.told = std::move(given);
+    each.pending_grant = std::move(given);
     // The client continues when the answer to the command in flight arrives.
     if (is_asked)
         return;
     // The server granted the lock, so it did not execute the transaction.
     each.doubtful = false;
-    leave_queue(entry);
+    dequeue(entry);
     each.at = phase::confirming;
     if (expires <= now_)
         ++counters_.confirmed;
     proceed(entry);
 }
 
-void protocol_client::enter(attempt_entry& entry, grant given, local_time expires, bool by_message)
+void protocol_client::enter(attempt_entry& entry, grant_report given, local_time expires,
+                            bool by_message)
 {
     attempt& each = entry.second;
     lock_state& lock = locks_.at(each.lock);
-    leave_queue(entry);
+    dequeue(entry);
     // Not earlier: another server may lack the grant, and execute the transaction.
     decline(entry);
-    each.told = {};
+    each.pending_grant = {};
     each.fence = given.fence;
     // Units of a pool are granted concurrently.
     if (guards_.fence_regression && !lock.options.pool && given.fence <= lock.top_fence)
@@ -86,12 +87,12 @@ void protocol_client::enter(attempt_entry& entry, grant given, local_time expire
     each.at = phase::held;
     hold(entry, given, expires);
     begin_run(entry, given);
-    actions_.emplace_back(granted{each.bearer, given.fence, each.expires, given.heard, each.woken,
-                                  std::move(given.state).value_or(field_map())});
+    actions_.emplace_back(granted{each.bearer, given.fence, each.expires, given.received_at,
+                                  each.unnotified, std::move(given.state).value_or(field_map())});
 }
 
 /// Schedules the end of a held lease, and its renewal.
-void protocol_client::hold(attempt_entry& entry, const grant& given, local_time expires)
+void protocol_client::hold(attempt_entry& entry, const grant_report& given, local_time expires)
 {
     attempt& each = entry.second;
     const lease_options& options = locks_.at(each.lock).options;

@@ -59,10 +59,10 @@ public:
  *
  * Thread-safe, except for construction and destruction.
  */
-class mortal_executor final : public context_resident
+class revocable_executor final : public context_resident
 {
 public:
-    explicit mortal_executor(const boost::asio::any_io_executor& executor)
+    explicit revocable_executor(const boost::asio::any_io_executor& executor)
         : life_(context_life::of(executor))
         , executor_(executor)
     {
@@ -75,10 +75,10 @@ public:
             executor_ = nullptr;
     }
 
-    mortal_executor(const mortal_executor&) = delete;
-    mortal_executor& operator=(const mortal_executor&) = delete;
+    revocable_executor(const revocable_executor&) = delete;
+    revocable_executor& operator=(const revocable_executor&) = delete;
 
-    ~mortal_executor()
+    ~revocable_executor()
     {
         if (!life_)
             return;

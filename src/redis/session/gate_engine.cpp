@@ -286,10 +286,10 @@ void start(const gate_engine::operation& operation)
 }
 
 void start_gate_call(const std::shared_ptr<gate_handle>& gate, gate_call what,
-                     std::int64_t arrivals, patience patience, count_handler handler)
+                     std::int64_t arrivals, time_limit limit, count_handler handler)
 {
     const auto operation =
-        std::make_shared<gate_operation_state>(gate, what, arrivals, patience, std::move(handler));
+        std::make_shared<gate_operation_state>(gate, what, arrivals, limit, std::move(handler));
     if (arrivals < 1)
         operation->done.complete(turnstile::errc::invalid_count, 0);
     else

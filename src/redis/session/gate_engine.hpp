@@ -51,7 +51,7 @@ public:
 struct gate_operation_state
 {
     gate_operation_state(std::shared_ptr<gate_handle> which, gate_call call, std::int64_t number,
-                         patience how_long, count_handler handler)
+                         time_limit how_long, count_handler handler)
         : gate(std::move(which))
         , what(call)
         , arrivals(number)

@@ -35,7 +35,7 @@ class session_core;
 class loss_watcher
 {
 public:
-    virtual void tell_lost() = 0;
+    virtual void report_loss() = 0;
 
 protected:
     loss_watcher() = default;
@@ -114,14 +114,14 @@ public:
     };
 
     held_lock(std::shared_ptr<lock_handle> which, const granted& what, std::int64_t units,
-              std::shared_ptr<mortal_executor> where, std::shared_ptr<held_lock> below = nullptr)
+              std::shared_ptr<revocable_executor> where, std::shared_ptr<held_lock> below = nullptr)
         : lock(std::move(which))
         , attempt(what.attempt)
         , fence(static_cast<std::uint64_t>(what.fence))
         , executor(std::move(where))
         , base(std::move(below))
-        , heard(what.heard)
-        , woken(what.woken)
+        , received_at(what.received_at)
+        , unnotified(what.unnotified)
         , state(what.state)
         , expires_(what.expires.count())
     {
@@ -132,13 +132,13 @@ public:
     const attempt_id attempt;
     const std::uint64_t fence;
     /// The executor on which a loss is reported.
-    const std::shared_ptr<mortal_executor> executor;
+    const std::shared_ptr<revocable_executor> executor;
     /// The hold before an upgrade; null if there was none.
     const std::shared_ptr<held_lock> base;
     /// When the message that granted the lock arrived; 0 if there was none.
-    const local_time heard;
+    const local_time received_at;
     /// Whether the wait that led to this grant ended without a notification.
-    const bool woken;
+    const bool unnotified;
     /// For a monitor, the state that the grant delivered.
     const field_map state;
 
@@ -175,13 +175,13 @@ public:
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
 
     /// Triggers the slot, on that executor, and notifies the watchers.
-    void tell_lost() override
+    void report_loss() override
     {
         emit_lost(*executor, weak_from_this());
         const std::lock_guard guarded(mutex_);
         for (const auto& each : watchers_)
             if (const auto watcher = each.lock())
-                watcher->tell_lost();
+                watcher->report_loss();
     }
 
     void watch(std::weak_ptr<loss_watcher> watcher)
@@ -198,18 +198,18 @@ public:
     }
 
     /// Releases units, or makes them permanently unavailable. Returns the number of units still held.
-    std::int64_t give_up(std::int64_t units, bool leaves_them_outside)
+    std::int64_t give_up(std::int64_t units, bool stays_outside)
     {
         const std::lock_guard guarded(mutex_);
         tally_.held -= units;
-        if (leaves_them_outside)
+        if (stays_outside)
             tally_.outside += units;
         return tally_.held;
     }
 
     /// Triggers the slot of an object that may be destroyed by then.
     template <class Owner>
-    static void emit_lost(mortal_executor& where, std::weak_ptr<Owner> whose)
+    static void emit_lost(revocable_executor& where, std::weak_ptr<Owner> whose)
     {
         where.use(
             [&whose](const boost::asio::any_io_executor& runs)

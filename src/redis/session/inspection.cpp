@@ -214,8 +214,9 @@ void break_lock(session_engine& engine, const breaking& what, const std::string&
     engine.run_once(is_pool ? "pool_break" : "break", std::move(keys), std::move(arguments),
                     [&engine, what](error_code error, const std::vector<std::string>& leaves)
                     {
-                        const auto told = error ? std::nullopt : parse_standings(leaves);
-                        if (!error && (!told || told->front().said != standing::status::ok))
+                        const auto told = error ? std::nullopt : parse_answers(leaves);
+                        if (!error &&
+                            (!told || told->front().status != script_answer::status_code::ok))
                             error = error_in(leaves);
                         if (error)
                         {

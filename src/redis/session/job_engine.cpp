@@ -53,7 +53,7 @@ error_code error_of(job_result result)
     return errc::server_error;
 }
 
-std::vector<std::string> leaves_of(const reply& answer)
+std::vector<std::string> texts_of(const reply& answer)
 {
     std::vector<std::string> result;
     result.reserve(answer.nodes.size());
@@ -191,7 +191,7 @@ void job_engine::finish_all(error_code waits, error_code others)
         if (const auto held = weak.lock())
         {
             held->end();
-            held->tell_lost();
+            held->report_loss();
         }
         if (client_.holds(name))
             client_.finish(boot_time(), name, "a");
@@ -231,7 +231,7 @@ void job_engine::on_reply(std::uint64_t number, const reply& answer)
     switch (answer.result)
     {
     case reply::status::ok:
-        client_.answered(boot_time(), number, leaves_of(answer));
+        client_.answered(boot_time(), number, texts_of(answer));
         break;
     case reply::status::error:
         client_.refused(boot_time(), number, answer.error);
@@ -344,7 +344,7 @@ void job_engine::perform(const job_lost& what)
     if (!held)
         return;
     held->end();
-    held->tell_lost();
+    held->report_loss();
 }
 
 void job_engine::perform(const job_renewed& what)

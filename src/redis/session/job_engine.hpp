@@ -60,7 +60,7 @@ class held_job final : public std::enable_shared_from_this<held_job>
 {
 public:
     held_job(std::shared_ptr<job_queue_handle> which, const job_granted& what,
-             std::shared_ptr<const void> content, std::shared_ptr<mortal_executor> where)
+             std::shared_ptr<const void> content, std::shared_ptr<revocable_executor> where)
         : queue(std::move(which))
         , name(what.attempt)
         , id(what.id)
@@ -79,7 +79,7 @@ public:
     const std::int64_t number;
     const std::shared_ptr<const void> payload;
     /// The executor on which a loss is reported.
-    const std::shared_ptr<mortal_executor> executor;
+    const std::shared_ptr<revocable_executor> executor;
 
     [[nodiscard]] bool valid() const noexcept
     {
@@ -97,7 +97,7 @@ public:
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
 
     /// Triggers the slot, on the executor of the worker.
-    void tell_lost() { held_lock::emit_lost(*executor, weak_from_this()); }
+    void report_loss() { held_lock::emit_lost(*executor, weak_from_this()); }
 
 private:
     friend class held_lock;
@@ -114,7 +114,7 @@ struct job_wait
              hold_handler handler)
         : queue(std::move(which))
         , finishes(std::move(former))
-        , executor(std::make_shared<mortal_executor>(handler.executor()))
+        , executor(std::make_shared<revocable_executor>(handler.executor()))
         , done(std::move(handler))
     {
     }
@@ -122,7 +122,7 @@ struct job_wait
     std::shared_ptr<job_queue_handle> queue;
     /// The job to finish before; may be null.
     std::shared_ptr<held_job> finishes;
-    std::shared_ptr<mortal_executor> executor;
+    std::shared_ptr<revocable_executor> executor;
     completion<error_code, job_hold> done;
     job_request_id request = 0;
     bool cancelled = false;

@@ -75,7 +75,7 @@ void replica_watch::answered(const reply& answer)
         if (why.empty())
             observer_->acknowledged(grant);
         else
-            observer_->untold(grant, why);
+            observer_->unacknowledged(grant, why);
     proceed();
 }
 

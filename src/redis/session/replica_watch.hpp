@@ -44,7 +44,7 @@ public:
         virtual void acknowledged(attempt_id grant) = 0;
 
         /// The server cannot report it, for this reason.
-        virtual void untold(attempt_id grant, std::string_view why) = 0;
+        virtual void unacknowledged(attempt_id grant, std::string_view why) = 0;
 
         /// Keeps the observer alive while an operation is in progress.
         [[nodiscard]] virtual std::shared_ptr<void> keep() = 0;

@@ -67,7 +67,7 @@ private:
     std::shared_ptr<void> evict() noexcept override;
 
     fork_guard fork_;
-    mortal_executor fallback_;
+    revocable_executor fallback_;
     std::shared_ptr<context_life> life_;
     /// The strand of the engine. It never calls a function within execute().
     boost::asio::any_io_executor posts_;

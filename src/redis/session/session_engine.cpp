@@ -10,7 +10,7 @@
 #include <turnstile/redis/error.hpp>
 #include <utility>
 
-#include "redis/session/bond_handle.hpp"
+#include "redis/session/contribution_handle.hpp"
 
 // The operations of a session, and their end. The other files perform the decisions of the client, and process the
 // events of the connection.
@@ -78,8 +78,8 @@ void session_engine::start()
 
 void session_engine::lock(const std::shared_ptr<lock_operation>& operation)
 {
-    if (operation->leaves)
-        return sleep(operation);
+    if (operation->releases)
+        return wait_on(operation);
     if (operation->cancelled)
         return;
     lock_handle& lock = *operation->lock;
@@ -108,9 +108,9 @@ void session_engine::lock(const std::shared_ptr<lock_operation>& operation)
 }
 
 /// Releases a lock, waits on a condition, and reacquires the lock.
-void session_engine::sleep(const std::shared_ptr<lock_operation>& operation)
+void session_engine::wait_on(const std::shared_ptr<lock_operation>& operation)
 {
-    const auto held = std::exchange(operation->leaves, nullptr);
+    const auto held = std::exchange(operation->releases, nullptr);
     held_.erase(held->attempt);
     if (is_closed_)
         return finish(operation, errc::session_closed, grant());
@@ -119,7 +119,7 @@ void session_engine::sleep(const std::shared_ptr<lock_operation>& operation)
         return finish(operation, turnstile::errc::lost, grant());
     operation->attempt = client_.release(
         boot_time(), held->attempt,
-        farewell_of(held->lock->id, operation->condition->key, std::move(operation->words)));
+        commit_of(held->lock->id, operation->condition->key, std::move(operation->changes)));
     if (operation->attempt == 0)
         finish(operation, turnstile::errc::lost, grant());
     else
@@ -132,10 +132,10 @@ void session_engine::sleep(const std::shared_ptr<lock_operation>& operation)
 }
 
 /// Ends a wait on a condition without a notification.
-void session_engine::wake(const std::shared_ptr<lock_operation>& operation)
+void session_engine::end_wait(const std::shared_ptr<lock_operation>& operation)
 {
     if (operation->attempt != 0)
-        client_.wake(boot_time(), operation->attempt);
+        client_.end_wait(boot_time(), operation->attempt);
 }
 
 /// Ends a wait at its time limit.
@@ -153,7 +153,7 @@ void session_engine::set_limit(const std::shared_ptr<lock_operation>& operation,
                 const error_code why = self->why_unreachable();
                 return self->give_up(operation, why ? why : operation->too_late);
             }
-            self->wake(operation);
+            self->end_wait(operation);
             self->perform();
         });
 }
@@ -164,7 +164,7 @@ void session_engine::cancel(const std::shared_ptr<lock_operation>& operation)
     if (operation->condition)
     {
         operation->aborted = true;
-        wake(operation);
+        end_wait(operation);
         return perform();
     }
     // Takes and transactions in progress cannot be cancelled.
@@ -186,16 +186,16 @@ void session_engine::give_up(const std::shared_ptr<lock_operation>& operation, e
 }
 
 void session_engine::release(const std::shared_ptr<held_lock>& held, const listener& done,
-                             const last_words& words)
+                             const section_changes& words)
 {
     held_.erase(held->attempt);
     // The lease may have expired before this ran on the strand.
     if (!client_.holds(held->attempt))
-        return tell(done, turnstile::errc::lost);
+        return complete(done, turnstile::errc::lost);
     if (done)
         releasing_.emplace(held->attempt, done);
-    client_.leave_outside(held->attempt, held->count().outside);
-    client_.release(boot_time(), held->attempt, farewell_of(held->lock->id, {}, words));
+    client_.set_outside(held->attempt, held->count().outside);
+    client_.release(boot_time(), held->attempt, commit_of(held->lock->id, {}, words));
     perform();
 }
 
@@ -207,39 +207,41 @@ void session_engine::bequeath(const std::shared_ptr<held_lock>& held, std::strin
 }
 
 /// Converts the changes of a section to the names that the client uses.
-farewell session_engine::farewell_of(lock_id lock, std::string condition, last_words words)
+commit_request session_engine::commit_of(lock_id lock, std::string condition,
+                                         section_changes changes)
 {
-    farewell result{std::move(condition), std::move(words.signals), std::move(words.fields)};
-    for (const auto& each : words.contributed)
+    commit_request result{std::move(condition), std::move(changes.notifications),
+                          std::move(changes.fields)};
+    for (const auto& each : changes.contributed)
     {
-        each->name = client_.bind(lock, each->terms);
-        bonds_.emplace(each->name.id, each);
+        each->name = client_.contribute(lock, each->terms);
+        contributions_.emplace(each->name.id, each);
         if (each->is_dropped)
-            client_.unbind(boot_time(), each->name.id);
-        result.bound.push_back(each->name);
+            client_.undo_contribution(boot_time(), each->name.id);
+        result.contributed.push_back(each->name);
     }
-    for (const auto& each : words.withdrawn)
-        result.freed.push_back(each->name);
+    for (const auto& each : changes.withdrawn)
+        result.withdrawn.push_back(each->name);
     return result;
 }
 
-void session_engine::drop(bond_handle& bond)
+void session_engine::drop(contribution_handle& handle)
 {
-    bond.is_dropped = true;
-    if (bond.name.id == 0)
+    handle.is_dropped = true;
+    if (handle.name.id == 0)
         return;
-    client_.unbind(boot_time(), bond.name.id);
+    client_.undo_contribution(boot_time(), handle.name.id);
     perform();
 }
 
 /// Ends all contributions with the session.
-void session_engine::abandon_bonds()
+void session_engine::abandon_contributions()
 {
-    for (const auto& [id, weak] : std::exchange(bonds_, {}))
+    for (const auto& [id, weak] : std::exchange(contributions_, {}))
     {
-        if (const auto bond = weak.lock(); bond && bond->end())
-            bond->tell_lost();
-        client_.unbind(boot_time(), id);
+        if (const auto handle = weak.lock(); handle && handle->end())
+            handle->report_loss();
+        client_.undo_contribution(boot_time(), id);
     }
 }
 
@@ -249,17 +251,18 @@ void session_engine::shrink(const std::shared_ptr<held_lock>& held, const listen
     const held_lock::tally left = held->count();
     // Everything was released meanwhile; the release reports the result.
     if (left.held == 0)
-        return tell(done, {});
+        return complete(done, {});
     const std::uint64_t change =
         client_.shrink(boot_time(), held->attempt, left.held, left.outside);
     if (change == 0)
-        return tell(done, turnstile::errc::lost);
+        return complete(done, turnstile::errc::lost);
     if (done)
         shrinking_[held->attempt].emplace(change, done);
     perform();
 }
 
-void session_engine::call(lock_handle& pool, inquiry what, std::int64_t number, const caller& done)
+void session_engine::call(lock_handle& pool, call_kind what, std::int64_t number,
+                          const caller& done)
 {
     if (is_closed_)
     {
@@ -277,7 +280,7 @@ void session_engine::call(lock_handle& pool, inquiry what, std::int64_t number, 
     perform();
 }
 
-void session_engine::signal(const condition_handle& condition, bool all, const caller& done)
+void session_engine::notify(const condition_handle& condition, bool all, const caller& done)
 {
     if (is_closed_ || is_hopeless_)
     {
@@ -288,9 +291,9 @@ void session_engine::signal(const condition_handle& condition, bool all, const c
     lock_handle& lock = *condition.lock;
     if (lock.id == 0)
         lock.id = client_.open_lock(lock.keys, lock.options);
-    const call_id id = client_.signal(boot_time(), lock.id, condition.key, all);
+    const call_id id = client_.notify(boot_time(), lock.id, condition.key, all);
     if (done)
-        calling_.emplace(id, std::pair(inquiry::signal_one, done));
+        calling_.emplace(id, std::pair(call_kind::notify_one, done));
     perform();
 }
 
@@ -300,7 +303,7 @@ void session_engine::forget_condition(const condition_handle& condition)
         if (operation->condition.get() == &condition)
         {
             operation->aborted = true;
-            client_.wake(boot_time(), id);
+            client_.end_wait(boot_time(), id);
         }
     perform();
 }
@@ -368,9 +371,9 @@ void session_engine::report_progress(const held_job& held, std::string value)
 void session_engine::ready(listener done)
 {
     if (is_closed_)
-        tell(done, errc::session_closed);
+        complete(done, errc::session_closed);
     else if (is_connected_)
-        tell(done, {});
+        complete(done, {});
     else
         awaiting_ready_.push_back(std::move(done));
 }
@@ -378,23 +381,23 @@ void session_engine::ready(listener done)
 void session_engine::close(listener done)
 {
     if (is_closed_)
-        return tell(done, errc::session_closed);
+        return complete(done, errc::session_closed);
     is_closed_ = true;
     closing_ = std::move(done);
-    tell_ready(errc::session_closed);
+    complete_ready(errc::session_closed);
     finish_all(errc::session_closed);
     abort_calls(errc::unknown_outcome);
     for (const auto& [attempt, weak] : std::exchange(held_, {}))
     {
         const auto held = weak.lock();
         if (held && held->end())
-            tell_lost(*held, "the session was closed");
+            report_loss(*held, "the session was closed");
         if (held)
-            client_.leave_outside(attempt, held->count().outside);
+            client_.set_outside(attempt, held->count().outside);
         if (client_.holds(attempt))
             client_.release(boot_time(), attempt);
     }
-    abandon_bonds();
+    abandon_contributions();
     close_timer_.expires_after(settings_.connect_timeout);
     close_timer_.async_wait(
         [self = shared_from_this()](const error_code& error)
@@ -419,21 +422,21 @@ void session_engine::end_close(error_code error)
     jobs_.stop();
     if (replicas_)
         replicas_->close();
-    connection_.close([self = shared_from_this(), error] { tell(self->closing_, error); });
+    connection_.close([self = shared_from_this(), error] { complete(self->closing_, error); });
 }
 
 void session_engine::abandon()
 {
     is_closed_ = true;
     const error_code aborted = boost::asio::error::operation_aborted;
-    tell_ready(aborted);
+    complete_ready(aborted);
     finish_all(aborted);
     for (const auto& [attempt, weak] : std::exchange(held_, {}))
         if (const auto held = weak.lock(); held && held->end())
-            tell_lost(*held, "the session was destroyed");
-    abandon_bonds();
+            report_loss(*held, "the session was destroyed");
+    abandon_contributions();
     for (const auto& [attempt, done] : std::exchange(releasing_, {}))
-        tell(done, aborted);
+        complete(done, aborted);
     while (!shrinking_.empty())
         finish_shrinking(shrinking_.begin()->first, ~std::uint64_t(), aborted);
     abort_calls(aborted);
@@ -487,7 +490,7 @@ void session_engine::finish_shrinking(attempt_id attempt, std::uint64_t changes,
         return;
     auto& waiting = found->second;
     while (!waiting.empty() && waiting.begin()->first <= changes)
-        tell(waiting.extract(waiting.begin()).mapped(), error);
+        complete(waiting.extract(waiting.begin()).mapped(), error);
     if (waiting.empty())
         shrinking_.erase(found);
 }
@@ -498,10 +501,10 @@ void session_engine::abort_calls(error_code error)
         whose.second->complete(error, 0);
 }
 
-void session_engine::tell_ready(error_code error)
+void session_engine::complete_ready(error_code error)
 {
     for (const listener& each : std::exchange(awaiting_ready_, {}))
-        tell(each, error);
+        complete(each, error);
 }
 
 void session_engine::log(log_level level, std::string_view text) const

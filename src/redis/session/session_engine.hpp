@@ -34,17 +34,17 @@
 
 namespace turnstile::redis::detail {
 
-class bond_handle;
+class contribution_handle;
 
 /// A wait for a lock, or for units of a pool.
 struct lock_operation
 {
-    lock_operation(std::shared_ptr<lock_handle> which, patience how_long, const demand& what,
-                   lock_handler handler)
+    lock_operation(std::shared_ptr<lock_handle> which, time_limit how_long,
+                   const lock_request& what, lock_handler handler)
         : lock(std::move(which))
         , limit(how_long.limit())
         , wants(what)
-        , executor(std::make_shared<mortal_executor>(handler.executor()))
+        , executor(std::make_shared<revocable_executor>(handler.executor()))
         , done(std::move(handler))
     {
     }
@@ -54,12 +54,12 @@ struct lock_operation
     /// The error at the time limit. Normally none, because the empty grant reports the time-out; a permanent
     /// take has no grant, so it needs an error.
     error_code too_late;
-    demand wants;
+    lock_request wants;
     /// For a wait on a condition: the condition, and the lock that it releases.
     std::shared_ptr<condition_handle> condition;
-    std::shared_ptr<held_lock> leaves;
+    std::shared_ptr<held_lock> releases;
     /// The changes that this release commits.
-    last_words words;
+    section_changes changes;
     /// For a transaction, the request to the server, and the result.
     std::shared_ptr<proposal> proposed;
     /// Whether the wait on a condition was cancelled, and its error once the lock is reacquired.
@@ -68,7 +68,7 @@ struct lock_operation
     /// For an upgrade, the upgradable hold.
     std::shared_ptr<held_lock> base;
     /// The executor on which a loss is reported.
-    std::shared_ptr<mortal_executor> executor;
+    std::shared_ptr<revocable_executor> executor;
     completion<error_code, grant> done;
     /// The attempt in progress; 0 before and afterwards.
     attempt_id attempt = 0;
@@ -84,10 +84,10 @@ struct lock_operation
 using listener = std::shared_ptr<completion<error_code>>;
 
 /// Completes a listener, if there is one.
-inline void tell(const listener& whom, error_code what)
+inline void complete(const listener& done, error_code what)
 {
-    if (whom)
-        whom->complete(what);
+    if (done)
+        done->complete(what);
 }
 
 /// Receives the result of a call to a pool.
@@ -112,16 +112,16 @@ public:
     void cancel(const std::shared_ptr<lock_operation>& operation);
     /// Releases a lock. Commits the changes only if the lock was held until then.
     void release(const std::shared_ptr<held_lock>& held, const listener& done,
-                 const last_words& words = {});
+                 const section_changes& words = {});
     /// Releases units to a permit, which is described as for the client.
     void bequeath(const std::shared_ptr<held_lock>& held, std::string permit, const listener& done);
     /// Sends the server the number of units that are still held.
     void shrink(const std::shared_ptr<held_lock>& held, const listener& done);
     /// Lets the server undo a contribution, now or once it is made.
-    void drop(bond_handle& bond);
+    void drop(contribution_handle& handle);
     /// Notifies one waiter of a condition or all, in any session.
-    void signal(const condition_handle& condition, bool all, const caller& done);
-    void call(lock_handle& pool, inquiry what, std::int64_t number, const caller& done);
+    void notify(const condition_handle& condition, bool all, const caller& done);
+    void call(lock_handle& pool, call_kind what, std::int64_t number, const caller& done);
     void forget_lock(lock_handle& lock);
     /// Aborts the waits of this session on a condition.
     void forget_condition(const condition_handle& condition);
@@ -161,7 +161,7 @@ private:
     // Results of the replica watch.
     [[nodiscard]] bool stands(attempt_id id, std::string_view run_id) const override;
     void acknowledged(attempt_id id) override;
-    void untold(attempt_id id, std::string_view why) override;
+    void unacknowledged(attempt_id id, std::string_view why) override;
     [[nodiscard]] std::shared_ptr<void> keep() override { return shared_from_this(); }
     void await_replicas(const std::shared_ptr<lock_operation>& operation);
 
@@ -186,29 +186,30 @@ private:
     void perform();
     void perform(command& what);
     void perform(const granted& what);
-    void perform(const extended& what);
+    void perform(const lease_renewed& what);
     void perform(const failed& what);
     void perform(const lost& what);
     void perform(const released& what);
     void perform(const taken& what);
     void perform(const transacted& what);
     void perform(const called& what);
-    void perform(const kept& what);
-    void perform(const unbound& what);
+    void perform(const contribution_renewed& what);
+    void perform(const contribution_ended& what);
     void perform(const reported& what);
     void on_reply(std::uint64_t number, reply answer);
     void refused(std::uint64_t number, const std::string& error);
     [[nodiscard]] std::string explained(const std::string& error) const;
     void report(error_code code, const std::string& keys, const std::string& text);
-    void tell_lost(held_lock& held, const std::string& why) const;
+    void report_loss(held_lock& held, const std::string& why) const;
     [[nodiscard]] std::string reason_of(const lost& what, const std::string& key) const;
     void wake_at(std::optional<local_time> when);
     void announce();
 
-    [[nodiscard]] farewell farewell_of(lock_id lock, std::string condition, last_words words);
-    void abandon_bonds();
-    void sleep(const std::shared_ptr<lock_operation>& operation);
-    void wake(const std::shared_ptr<lock_operation>& operation);
+    [[nodiscard]] commit_request commit_of(lock_id lock, std::string condition,
+                                           section_changes changes);
+    void abandon_contributions();
+    void wait_on(const std::shared_ptr<lock_operation>& operation);
+    void end_wait(const std::shared_ptr<lock_operation>& operation);
     void set_limit(const std::shared_ptr<lock_operation>& operation, std::chrono::nanoseconds span);
     void give_up(const std::shared_ptr<lock_operation>& operation, error_code error);
     void fail_hopeless();
@@ -216,7 +217,7 @@ private:
     void finish_all(error_code error);
     void finish_shrinking(attempt_id attempt, std::uint64_t changes, error_code error);
     void abort_calls(error_code error);
-    void tell_ready(error_code error);
+    void complete_ready(error_code error);
     void end_close(error_code error);
     void note_metrics();
     void log(log_level level, std::string_view text) const;
@@ -241,8 +242,8 @@ private:
     std::unordered_map<attempt_id, listener> releasing_;
     // By the number of the change.
     std::unordered_map<attempt_id, std::multimap<std::uint64_t, listener>> shrinking_;
-    std::unordered_map<call_id, std::pair<inquiry, caller>> calling_;
-    std::unordered_map<bond_id, std::weak_ptr<bond_handle>> bonds_;
+    std::unordered_map<call_id, std::pair<call_kind, caller>> calling_;
+    std::unordered_map<contribution_id, std::weak_ptr<contribution_handle>> contributions_;
     std::vector<listener> awaiting_ready_;
     listener closing_;
     bool is_connected_ = false;

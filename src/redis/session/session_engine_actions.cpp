@@ -18,7 +18,7 @@
 #include <utility>
 #include <variant>
 
-#include "redis/session/bond_handle.hpp"
+#include "redis/session/contribution_handle.hpp"
 #include "redis/transport/diagnosis.hpp"
 #include "redis/transport/scripts.hpp"
 
@@ -106,26 +106,26 @@ error_code error_of(release_result result)
     return errc::server_error;
 }
 
-error_code error_of(standing::status said)
+error_code error_of(script_answer::status_code answer)
 {
-    switch (said)
+    switch (answer)
     {
-    case standing::status::ok:
-    case standing::status::exists:
+    case script_answer::status_code::ok:
+    case script_answer::status_code::exists:
         return {};
-    case standing::status::excess:
+    case script_answer::status_code::excess:
         return turnstile::errc::over_release;
-    case standing::status::mismatch:
+    case script_answer::status_code::mismatch:
         return errc::capacity_mismatch;
-    case standing::status::unknown:
+    case script_answer::status_code::unknown:
         return errc::unknown_outcome;
-    case standing::status::foreign:
+    case script_answer::status_code::foreign:
         return errc::foreign_layout;
-    case standing::status::wrong_type:
+    case script_answer::status_code::wrong_type:
         return errc::wrong_type;
-    case standing::status::damaged:
+    case script_answer::status_code::damaged:
         return errc::bad_state;
-    case standing::status::missing:
+    case script_answer::status_code::missing:
         return errc::no_such_object;
     default:
         return errc::server_error;
@@ -149,8 +149,8 @@ void session_engine::perform()
     }
     spare_actions_ = std::move(actions);
     is_performing_ = false;
-    if (closing_ && client_.attempt_count() == 0 && client_.bond_count() == 0 && gates_.is_idle() &&
-        jobs_.is_idle())
+    if (closing_ && client_.attempt_count() == 0 && client_.contribution_count() == 0 &&
+        gates_.is_idle() && jobs_.is_idle())
         end_close({});
     else if (!is_over_)
         wake_at(client_.next_tick());
@@ -184,7 +184,7 @@ void session_engine::perform(const granted& what)
     if (base)
         base->watch(held);
     held_.emplace(what.attempt, held);
-    if (operation->aborted && what.woken)
+    if (operation->aborted && what.unnotified)
         operation->outcome = boost::asio::error::operation_aborted;
     if (operation->lock->durability.replicas == 0)
         return finish(operation, operation->outcome, grant(std::move(held)));
@@ -192,7 +192,7 @@ void session_engine::perform(const granted& what)
     await_replicas(operation);
 }
 
-void session_engine::perform(const extended& what)
+void session_engine::perform(const lease_renewed& what)
 {
     if (const auto found = held_.find(what.attempt); found != held_.end())
         if (const auto held = found->second.lock())
@@ -225,13 +225,13 @@ void session_engine::perform(const lost& what)
     held_.erase(found);
     if (!held || !held->end())
         return;
-    tell_lost(*held, reason_of(what, held->lock->keys[0]));
+    report_loss(*held, reason_of(what, held->lock->keys[0]));
 }
 
-void session_engine::tell_lost(held_lock& held, const std::string& why) const
+void session_engine::report_loss(held_lock& held, const std::string& why) const
 {
     log(log_level::warning, "the lock '" + held.lock->name + "' was lost: " + why);
-    held.tell_lost();
+    held.report_loss();
 }
 
 /// The reason for a loss, and a hint.
@@ -264,7 +264,7 @@ void session_engine::perform(const released& what)
         what.result == release_result::refused ? refusal_of(what.text) : error_of(what.result);
     report(code, what.keys, what.text);
     if (const auto found = releasing_.find(what.attempt); found != releasing_.end())
-        tell(releasing_.extract(found).mapped(), code);
+        complete(releasing_.extract(found).mapped(), code);
     finish_shrinking(what.attempt, ~std::uint64_t(), code);
 }
 
@@ -280,43 +280,45 @@ void session_engine::perform(const transacted& what)
     if (found == waiting_.end())
         return;
     const std::shared_ptr<lock_operation> operation = found->second;
-    operation->proposed->carried_out = what.carried_out;
+    operation->proposed->executed = what.executed;
     finish(operation, {}, grant());
 }
 
 void session_engine::perform(const called& what)
 {
-    const error_code code =
-        what.said == standing::status::cancelled ? refusal_of(what.text) : error_of(what.said);
+    const error_code code = what.status == script_answer::status_code::cancelled
+                                ? refusal_of(what.text)
+                                : error_of(what.status);
     report(code, what.keys, what.text);
     const auto found = calling_.find(what.call);
     if (found == calling_.end())
         return;
     const auto [asked, done] = std::move(found->second);
     calling_.erase(found);
-    const std::int64_t result =
-        asked == inquiry::create ? std::int64_t(what.said == standing::status::ok) : what.available;
+    const std::int64_t result = asked == call_kind::create
+                                    ? std::int64_t(what.status == script_answer::status_code::ok)
+                                    : what.available;
     done->complete(code, result);
 }
 
-void session_engine::perform(const kept& what)
+void session_engine::perform(const contribution_renewed& what)
 {
-    if (const auto found = bonds_.find(what.bond); found != bonds_.end())
-        if (const auto bond = found->second.lock())
-            bond->extend(what.expires);
+    if (const auto found = contributions_.find(what.contribution); found != contributions_.end())
+        if (const auto handle = found->second.lock())
+            handle->extend(what.expires);
 }
 
-void session_engine::perform(const unbound& what)
+void session_engine::perform(const contribution_ended& what)
 {
-    const auto found = bonds_.find(what.bond);
-    if (found == bonds_.end())
+    const auto found = contributions_.find(what.contribution);
+    if (found == contributions_.end())
         return;
-    const auto bond = found->second.lock();
-    bonds_.erase(found);
-    if (!bond || !bond->end() || !what.lost)
+    const auto handle = found->second.lock();
+    contributions_.erase(found);
+    if (!handle || !handle->end() || !what.lost)
         return;
-    log(log_level::warning, "a contribution to '" + bond->lock->name + "' was lost");
-    bond->tell_lost();
+    log(log_level::warning, "a contribution to '" + handle->lock->name + "' was lost");
+    handle->report_loss();
 }
 
 void session_engine::perform(const reported& what)
@@ -347,14 +349,14 @@ void session_engine::note_metrics()
     const std::lock_guard lock(metrics_mutex_);
     metrics_.connected = is_connected_;
     metrics_.acquires = sent(operation::acquire);
-    metrics_.releases = sent(operation::release) + sent(operation::leave);
-    metrics_.signals = sent(operation::signal);
-    metrics_.wakes = sent(operation::wake);
+    metrics_.releases = sent(operation::release) + sent(operation::commit);
+    metrics_.signals = sent(operation::notify);
+    metrics_.wakes = sent(operation::requeue);
     metrics_.cancels = sent(operation::cancel);
     metrics_.renewals = sent(operation::renew);
     metrics_.fetches = sent(operation::fetch);
     metrics_.transactions = sent(operation::transact);
-    metrics_.keeps = sent(operation::keep);
+    metrics_.keeps = sent(operation::contributions);
     metrics_.nudges = sent(operation::nudge);
     metrics_.resyncs = sent(operation::resync);
     metrics_.granted_by_answer = counted.granted_by_answer;

@@ -35,7 +35,7 @@ const script& script_named(std::string_view name)
 }
 
 /// The leaves of a reply, as text.
-std::vector<std::string> leaves_of(reply answer)
+std::vector<std::string> texts_of(reply answer)
 {
     std::vector<std::string> result;
     result.reserve(answer.nodes.size());
@@ -57,7 +57,7 @@ void session_engine::run_once(std::string_view name, std::vector<std::string> ke
     if (!is_connected_)
     {
         // Runs on the strand when the attempt to connect has ended.
-        leave_handler next(
+        done_handler next(
             [this, self = shared_from_this(), name, keys = std::move(keys),
              arguments = std::move(arguments), done = std::move(done)](error_code error) mutable
             {
@@ -74,7 +74,7 @@ void session_engine::run_once(std::string_view name, std::vector<std::string> ke
         [this, self = shared_from_this(), name, done = std::move(done)](const reply& answer)
         {
             if (answer.result == reply::status::ok)
-                return done({}, leaves_of(answer));
+                return done({}, texts_of(answer));
             if (answer.result == reply::status::unknown)
                 return done(errc::unknown_outcome, {});
             const bool is_forbidden = is_missing_right(answer.error);
@@ -114,16 +114,16 @@ void session_engine::announce()
 void session_engine::ping(const listener& done)
 {
     if (is_closed_)
-        return tell(done, errc::session_closed);
+        return complete(done, errc::session_closed);
     if (const error_code why = why_unreachable())
-        return tell(done, why);
+        return complete(done, why);
     const std::array<std::string, 1> words{"PING"};
     connection_.command(words,
                         [done](const reply& answer)
                         {
-                            tell(done, answer.result == reply::status::ok
-                                           ? error_code()
-                                           : make_error_code(errc::unreachable));
+                            complete(done, answer.result == reply::status::ok
+                                               ? error_code()
+                                               : make_error_code(errc::unreachable));
                         });
 }
 
@@ -144,7 +144,7 @@ void session_engine::connected(std::uint64_t incarnation, const server_info& ser
     client_.connected(boot_time(), incarnation, {server.run_id, server.now, server.started});
     gates_.connected(incarnation);
     jobs_.connected(incarnation, is_other_server_);
-    tell_ready({});
+    complete_ready({});
     perform();
     if (replicas_)
         replicas_->proceed();
@@ -160,7 +160,7 @@ void session_engine::disconnected(error_code why)
     client_.disconnected(boot_time());
     gates_.disconnected();
     jobs_.disconnected();
-    tell_ready(why);
+    complete_ready(why);
     // The client's pending actions come first: a transaction may have been executed.
     perform();
     if (obstacle_)
@@ -218,7 +218,7 @@ void session_engine::on_reply(std::uint64_t number, reply answer)
     switch (answer.result)
     {
     case reply::status::ok:
-        if (auto answers = parse_standings(leaves_of(std::move(answer))))
+        if (auto answers = parse_answers(texts_of(std::move(answer))))
             client_.answered(boot_time(), number, std::move(*answers));
         else
             client_.refused(boot_time(), number, not_understood);
@@ -309,7 +309,7 @@ void session_engine::acknowledged(attempt_id id)
     finish(operation, operation->outcome, grant(std::move(operation->granted)));
 }
 
-void session_engine::untold(attempt_id id, std::string_view why)
+void session_engine::unacknowledged(attempt_id id, std::string_view why)
 {
     log(log_level::error,
         "the server cannot report what its replicas have acknowledged: " + std::string(why));

@@ -51,24 +51,24 @@ self_test::self_test(const config& settings)
 {
 }
 
-void self_test::ask(link& whom, const std::string& channel, std::function<void()> progress)
+void self_test::ask(link& target, const std::string& channel, std::function<void()> progress)
 {
     static constexpr std::string_view server[] = {"server"};
     static constexpr std::string_view memory[] = {"memory"};
     const std::string_view script[] = {script_named("self_test").sha1, "0", key_};
     const std::string_view message[] = {channel, probe_};
 
-    link_ = &whom;
+    link_ = &target;
     progress_ = std::move(progress);
     const auto send = [&](std::string_view command, auto arguments, auto take)
     {
-        whom.exec(command, arguments,
-                  [this, command, take](const reply& r)
-                  {
-                      if (is_done(r, command))
-                          take(r.nodes.front().text);
-                      progress_();
-                  });
+        target.exec(command, arguments,
+                    [this, command, take](const reply& r)
+                    {
+                        if (is_done(r, command))
+                            take(r.nodes.front().text);
+                        progress_();
+                    });
     };
     send("INFO", std::span(server), [this](const std::string& info) { take_server(info); });
     send("INFO", std::span(memory), [this](const std::string& info) { take_memory(info); });
@@ -78,7 +78,7 @@ void self_test::ask(link& whom, const std::string& channel, std::function<void()
 
 bool self_test::hears(std::string_view payload)
 {
-    heard_ = heard_ || payload == probe_;
+    received_ = received_ || payload == probe_;
     return payload == probe_;
 }
 

@@ -39,15 +39,15 @@ public:
     self_test& operator=(const self_test&) = delete;
 
     /// Sends the commands. The test has to outlive the link's end; @p progress is called after each answer.
-    void ask(link& whom, const std::string& channel, std::function<void()> progress);
+    void ask(link& target, const std::string& channel, std::function<void()> progress);
 
     /// Whether a message is the test's own.
     [[nodiscard]] bool hears(std::string_view payload);
 
     /// Whether the test has passed.
-    [[nodiscard]] bool is_passed() const { return is_answered() && heard_; }
+    [[nodiscard]] bool is_passed() const { return is_answered() && received_; }
     /// Whether only the message is missing; the server sends it just before or after its last answer.
-    [[nodiscard]] bool only_awaits_message() const { return is_answered() && !heard_; }
+    [[nodiscard]] bool only_awaits_message() const { return is_answered() && !received_; }
     /// The message has not arrived in time.
     void give_up_waiting();
 
@@ -80,7 +80,7 @@ private:
     bool greeted_ = false;
     bool scripted_ = false;
     bool published_ = false;
-    bool heard_ = false;
+    bool received_ = false;
     /// Whether the time of the server's takeover is known, or not needed.
     bool met_;
 };

@@ -44,7 +44,7 @@ enum class gate_call
 /// Starts an operation on a gate. Its result is 1 if the gate is open at the end, and 0 if not, after a
 /// time-out or a read.
 void start_gate_call(const std::shared_ptr<gate_handle>& gate, gate_call what,
-                     std::int64_t arrivals, patience patience, count_handler handler);
+                     std::int64_t arrivals, time_limit limit, count_handler handler);
 
 /// Completes the waits with `operation_aborted`.
 void forget(const std::shared_ptr<gate_handle>& gate) noexcept;
@@ -88,16 +88,16 @@ public:
     template <class Handler>
     void operator()(Handler&& handler, std::int64_t arrivals = 1) const
     {
-        start_gate_call(*gate_, what_, arrivals, patience(),
+        start_gate_call(*gate_, what_, arrivals, time_limit(),
                         {resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
                          get_executor()});
     }
 
     /// The handler receives the mapped result.
     template <class Handler, class Map>
-    void operator()(Handler&& handler, patience patience, Map map) const
+    void operator()(Handler&& handler, time_limit limit, Map map) const
     {
-        start_gate_call(*gate_, what_, 1, patience,
+        start_gate_call(*gate_, what_, 1, limit,
                         {mapped_handler<std::decay_t<Handler>, Map>(std::forward<Handler>(handler),
                                                                     std::move(map)),
                          get_executor()});

@@ -24,7 +24,7 @@
 
 namespace turnstile::redis::detail {
 
-class bond_handle;
+class contribution_handle;
 struct condition_handle;
 class held_lock;
 class lock_handle;
@@ -57,7 +57,7 @@ public:
     [[nodiscard]] boost::asio::any_io_executor executor() const;
 
     /// Whether the wait that led to this grant ended without a notification.
-    [[nodiscard]] bool is_woken() const noexcept;
+    [[nodiscard]] bool is_unnotified() const noexcept;
 
     /// For a monitor, the fields of the state that the grant delivered.
     [[nodiscard]] const std::map<std::string, std::string>& state() const noexcept;
@@ -116,14 +116,14 @@ private:
 };
 
 /// The time limit of an operation.
-class patience
+class time_limit
 {
 public:
     /// No limit.
-    patience() noexcept = default;
+    time_limit() noexcept = default;
 
     /// A limit; zero or less only tries.
-    explicit patience(std::chrono::nanoseconds limit) noexcept
+    explicit time_limit(std::chrono::nanoseconds limit) noexcept
         : limit_(limit)
     {
     }
@@ -139,41 +139,41 @@ private:
 
 /// Converts a duration of any type.
 template <class Rep, class Period>
-[[nodiscard]] patience to_patience(const std::chrono::duration<Rep, Period>& duration) noexcept
+[[nodiscard]] time_limit to_time_limit(const std::chrono::duration<Rep, Period>& duration) noexcept
 {
     using std::chrono::nanoseconds;
     // Compared as floating point, because a long duration does not fit.
     using seconds = std::chrono::duration<double>;
     if (std::chrono::duration_cast<seconds>(duration) >= std::chrono::hours(24 * 365 * 100))
-        return patience();
+        return time_limit();
     if (duration <= std::chrono::duration<Rep, Period>::zero())
-        return patience(nanoseconds(0));
-    return patience(std::chrono::ceil<nanoseconds>(duration));
+        return time_limit(nanoseconds(0));
+    return time_limit(std::chrono::ceil<nanoseconds>(duration));
 }
 
 /// Converts a time point of any clock.
 template <class Clock, class Duration>
-[[nodiscard]] patience to_patience(const std::chrono::time_point<Clock, Duration>& deadline)
+[[nodiscard]] time_limit to_time_limit(const std::chrono::time_point<Clock, Duration>& deadline)
 {
     // The difference may overflow, so it is computed only if it is certainly small.
     using seconds = std::chrono::duration<double>;
     const auto now = Clock::now();
     const seconds left = seconds(deadline.time_since_epoch()) - seconds(now.time_since_epoch());
     if (left < -std::chrono::hours(1) || left > std::chrono::hours(24 * 365 * 100))
-        return to_patience(left);
-    return to_patience(deadline - now);
+        return to_time_limit(left);
+    return to_time_limit(deadline - now);
 }
 
 using lock_handler = erased_handler<void(error_code, grant)>;
 using count_handler = erased_handler<void(error_code, std::int64_t)>;
-using leave_handler = erased_handler<void(error_code)>;
+using done_handler = erased_handler<void(error_code)>;
 
 /// Waits for a lock. An empty grant without an error means a time-out.
-void start_lock(const std::shared_ptr<lock_handle>& lock, patience patience, lock_handler handler);
+void start_lock(const std::shared_ptr<lock_handle>& lock, time_limit limit, lock_handler handler);
 
 /// Waits for units of a pool; an empty grant without an error means a time-out. If @p takes, the units are
 /// taken permanently: the grant is always empty, and the error `timed_out` reports the time-out.
-void start_acquire(const std::shared_ptr<lock_handle>& pool, patience patience, std::int64_t units,
+void start_acquire(const std::shared_ptr<lock_handle>& pool, time_limit limit, std::int64_t units,
                    bool takes, lock_handler handler);
 
 /// Waits for more units of a pool, in front of all other waiters, for a holder of units. The new grant
@@ -186,29 +186,28 @@ void start_upgrade(const std::shared_ptr<lock_handle>& pool, grant& guard, std::
     const std::shared_ptr<lock_handle>& lock, std::string_view name);
 
 /// The reason why a grant cannot wait on a condition; no error if it holds the condition's lock.
-[[nodiscard]] error_code check_sleep(const condition_handle& condition,
-                                     const grant& guard) noexcept;
+[[nodiscard]] error_code check_wait(const condition_handle& condition, const grant& guard) noexcept;
 
 /// The changes that a section of a monitor commits when it ends or waits.
-struct last_words
+struct section_changes
 {
     /// The notified conditions, by the server's names, and whether all of their waiters are notified.
-    std::vector<std::pair<std::string, bool>> signals;
+    std::vector<std::pair<std::string, bool>> notifications;
     /// The changed fields of the state; one without a value is removed.
     std::vector<std::pair<std::string, std::optional<std::string>>> fields;
     /// The contributions that the section has made and withdrawn.
-    std::vector<std::shared_ptr<bond_handle>> contributed;
-    std::vector<std::shared_ptr<bond_handle>> withdrawn;
+    std::vector<std::shared_ptr<contribution_handle>> contributed;
+    std::vector<std::shared_ptr<contribution_handle>> withdrawn;
 };
 
 /// Releases what a grant holds, waits no longer than the limit, and completes with the next grant.
-void start_sleep(const std::shared_ptr<condition_handle>& condition, grant& guard,
-                 patience patience, lock_handler handler, last_words words = {});
+void start_wait(const std::shared_ptr<condition_handle>& condition, grant& guard, time_limit limit,
+                lock_handler handler, section_changes changes = {});
 
 /// Notifies the first or all waiters of a condition. Without a handler, the result is ignored.
-void start_signal(const std::shared_ptr<condition_handle>& condition, bool all,
+void start_notify(const std::shared_ptr<condition_handle>& condition, bool all,
                   count_handler handler);
-void signal(const std::shared_ptr<condition_handle>& condition, bool all) noexcept;
+void notify(const std::shared_ptr<condition_handle>& condition, bool all) noexcept;
 
 /// Aborts this process's waits on a condition.
 void forget(const std::shared_ptr<condition_handle>& condition) noexcept;
@@ -217,11 +216,11 @@ void forget(const std::shared_ptr<condition_handle>& condition) noexcept;
 [[nodiscard]] boost::asio::any_io_executor executor_of(const condition_handle& condition) noexcept;
 
 /// Adds units to a pool that no permit holds.
-void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, leave_handler handler);
+void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, done_handler handler);
 
 /// Sets the capacity of a pool.
 void start_resize(const std::shared_ptr<lock_handle>& pool, std::int64_t capacity,
-                  leave_handler handler);
+                  done_handler handler);
 
 /// Creates a pool. The result is 1 if it did not exist.
 void start_create(const std::shared_ptr<lock_handle>& pool, count_handler handler);
@@ -239,8 +238,7 @@ void forget(const std::shared_ptr<lock_handle>& lock) noexcept;
 [[nodiscard]] const std::string& name_of(const lock_handle& lock) noexcept;
 
 /// Releases the lock that a token holds.
-void start_leave(const std::shared_ptr<lock_handle>& lock, owner_token owner,
-                 leave_handler handler);
+void start_leave(const std::shared_ptr<lock_handle>& lock, owner_token owner, done_handler handler);
 
 }  // namespace turnstile::redis::detail
 

@@ -40,9 +40,9 @@ struct initiate_acquire : initiation
     using initiation::initiation;
 
     template <class Handler, class Map>
-    void operator()(Handler&& handler, patience patience, std::int64_t units, Map map) const
+    void operator()(Handler&& handler, time_limit limit, std::int64_t units, Map map) const
     {
-        start_acquire(this->pool(), patience, units, false,
+        start_acquire(this->pool(), limit, units, false,
                       {mapped_handler<std::decay_t<Handler>, Map>(std::forward<Handler>(handler),
                                                                   std::move(map)),
                        this->get_executor()});

@@ -34,11 +34,11 @@ struct proposal
     std::vector<step> steps;
     /// The conditions to notify afterwards, by the server's names, and whether to notify all of their
     /// waiters.
-    std::vector<std::pair<std::string, bool>> signals;
+    std::vector<std::pair<std::string, bool>> notifications;
     /// The condition to wait on if a requirement does not hold, by the server's name; empty for none.
     std::string condition;
     /// Whether the server executed it, when the operation has completed without a grant.
-    bool carried_out = false;
+    bool executed = false;
 };
 
 }  // namespace turnstile::redis::detail

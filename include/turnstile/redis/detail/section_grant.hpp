@@ -41,7 +41,7 @@ namespace turnstile::redis::detail {
 [[nodiscard]] bool is_of(const condition_handle& condition, const lock_handle& lock) noexcept;
 
 /// Releases the grant and commits the changes, in one step; commits nothing if the lock was lost.
-void start_commit(grant& owned, last_words words, leave_handler handler);
+void start_commit(grant& owned, section_changes changes, done_handler handler);
 
 /// Waits for a lock, unless the server can execute the proposed transaction. In that case, completes with
 /// neither an error nor a grant, and the proposal contains the result. The proposal may be null.
@@ -101,7 +101,7 @@ public:
     }
 
     /// Sets the changes to commit at the end.
-    void say(last_words words) { words_ = std::move(words); }
+    void say(section_changes changes) { changes_ = std::move(changes); }
 
     template <class CompletionToken>
     auto async_unlock(CompletionToken&& token)
@@ -128,7 +128,8 @@ private:
         {
             const auto executor = get_executor();
             start_commit(owned_->granted_,
-                         owned_->is_believed_lost_ ? last_words() : std::move(owned_->words_),
+                         owned_->is_believed_lost_ ? section_changes()
+                                                   : std::move(owned_->changes_),
                          {std::forward<Handler>(handler), executor});
         }
 
@@ -138,7 +139,7 @@ private:
 
     std::shared_ptr<boost::asio::cancellation_signal> loss_;
     grant granted_;
-    last_words words_;
+    section_changes changes_;
     bool is_believed_lost_ = false;
 };
 
@@ -172,7 +173,7 @@ public:
     void operator()(const error_code& error, grant granted)
     {
         if (!error && !granted)
-            section_type::complete(proposed_->carried_out);
+            section_type::complete(proposed_->executed);
         else
             section_type::operator()(error, to_section()(std::move(granted)));
     }

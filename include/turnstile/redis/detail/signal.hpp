@@ -85,7 +85,7 @@ struct initiate_event_wait : event_initiation
     {
         if (!this->signals())
             return this->call(gate_call::wait)(std::forward<Handler>(handler));
-        start_acquire(this->signals(), patience(), 1, true,
+        start_acquire(this->signals(), time_limit(), 1, true,
                       {resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
                        this->get_executor()});
     }
@@ -96,19 +96,19 @@ struct initiate_limited_event_wait : event_initiation
     using event_initiation::event_initiation;
 
     template <class Handler>
-    void operator()(Handler&& handler, patience patience) const
+    void operator()(Handler&& handler, time_limit limit) const
     {
         if (!this->signals())
-            return this->call(gate_call::wait)(std::forward<Handler>(handler), patience,
+            return this->call(gate_call::wait)(std::forward<Handler>(handler), limit,
                                                to_cv_status());
-        start_acquire(this->signals(), patience, 1, true,
+        start_acquire(this->signals(), limit, 1, true,
                       {signal_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
                        this->get_executor()});
     }
 };
 
 /// Sets the number of signals of a pool to one or zero.
-void start_signal(const std::shared_ptr<lock_handle>& signals, bool is_set, leave_handler handler);
+void start_notify(const std::shared_ptr<lock_handle>& signals, bool is_set, done_handler handler);
 
 class initiate_event_change : public event_initiation
 {
@@ -126,7 +126,7 @@ public:
         if (!this->signals())
             return this->call(is_set_ ? gate_call::set
                                       : gate_call::reset)(std::forward<Handler>(handler));
-        start_signal(this->signals(), is_set_,
+        start_notify(this->signals(), is_set_,
                      {std::forward<Handler>(handler), this->get_executor()});
     }
 
@@ -142,7 +142,7 @@ struct initiate_event_read : event_initiation
     void operator()(Handler&& handler) const
     {
         if (!this->signals())
-            return this->call(gate_call::read)(std::forward<Handler>(handler), patience(),
+            return this->call(gate_call::read)(std::forward<Handler>(handler), time_limit(),
                                                to_openness());
         start_read(this->signals(), {mapped_handler<std::decay_t<Handler>, to_openness>(
                                          std::forward<Handler>(handler), to_openness()),

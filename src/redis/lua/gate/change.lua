@@ -16,7 +16,7 @@ if what ~= 'read' and not redis.call('ZSCORE', KEYS[3], name) then
   if what == 'arrive' and arrivals > s.number then return answer(s, 'excess') end
   local before = s.number
   if what == 'arrive' then s.number = before - arrivals else s.number = what == 'set' and 0 or 1 end
-  if s.number == 0 and before ~= 0 then let_go(s) end
+  if s.number == 0 and before ~= 0 then release_waiters(s) end
   remember(s, name, ARGV[5])
 end
 if ARGV[6] ~= '' and s.number ~= 0 then register(s, ARGV[6], lease) end

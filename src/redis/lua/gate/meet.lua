@@ -35,7 +35,7 @@ local there = redis.call('ZCARD', KEYS[4])
 if there > 0 and there >= s.number then
   for _, each in ipairs(redis.call('ZRANGE', KEYS[4], 0, -1)) do remember(s, each, each == name and ARGV[4] or '') end
   redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', '+inf')
-  let_go(s)
+  release_waiters(s)
   if what == 'arrive' then result = 'open' end
 end
 save(s, lease, tonumber(ARGV[8]), ARGV[9])

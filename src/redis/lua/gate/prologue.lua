@@ -36,9 +36,9 @@ local function save(s, lease, idle, keep)
   if changed and keep + 0 == 0 then
     redis.call('PERSIST', KEYS[1])
   else
-    prolong(KEYS[1], changed and math.max(keep + 0, ttl) or ttl)
+    extend_ttl(KEYS[1], changed and math.max(keep + 0, ttl) or ttl)
   end
-  for _, key in ipairs({KEYS[2], KEYS[4]}) do prolong(key, ttl) end
+  for _, key in ipairs({KEYS[2], KEYS[4]}) do extend_ttl(key, ttl) end
 end
 
 -- From now on, the connection is told when those who wait are let go.
@@ -48,7 +48,7 @@ local function register(s, channel, lease)
 end
 
 -- Tells the connections that wait, once each, however many wait behind it.
-local function let_go(s)
+local function release_waiters(s)
   s.generation = math.max(s.generation + 1, s.now)
   for _, channel in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
     redis.pcall('PUBLISH', ARGV[1] .. channel, 'open ' .. KEYS[1] .. ' ' .. text(s.generation))
@@ -58,7 +58,7 @@ end
 
 local function remember(s, name, answered)
   remember_call(KEYS[3], s.now, name, answered)
-  prolong(KEYS[3], memory / 1000)
+  extend_ttl(KEYS[3], memory / 1000)
 end
 
 local function answer(s, status)

@@ -234,7 +234,7 @@ local function serve()
     left = left - 1
     local worker, ticket = unpack(redis.call('ZPOPMIN', key .. '{idle}'))
     parked = worker and parked - 1 or 0
-    if worker and alive(worker) then
+    if worker and is_connected(worker) then
       local member, till, record = start(worker)
       if not member then
         redis.call('ZADD', key .. '{idle}', ticket, worker)
@@ -252,7 +252,7 @@ local function serve()
   local heard, left_to_tell = {}, 4
   for _, worker in ipairs(redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)) do
     local whose = channel(worker)
-    if not heard[whose] and alive(worker) then
+    if not heard[whose] and is_connected(worker) then
       redis.call('PUBLISH', whose, format('job %s due %d %d', key, now, due))
       left_to_tell = left_to_tell - 1
     end

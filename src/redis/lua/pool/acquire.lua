@@ -17,12 +17,12 @@ local state = redis.pcall('HGET', key, 'state')
 
 -- The ordinary path needs no function of the prologue: the units are available, no waiter and no silent connection is
 -- known, no grace is in force, no lease has expired, the clock has not gone back, and the keys live long enough.
-local held, fence, clock, rest, outside, keep, claim, skew, capacity, origin = string.match(
+local held, fence, clock, rest, outside, expiry, claim, skew, capacity, origin = string.match(
   type(state) == 'string' and state or '',
   '^2 (%d+) (%d+) %d+ (%d+) ((%d+) (%d+) (%d+) (%d+) 0 %- (%d+) (%-?%d+) .*)$')
 local now = wall + (skew or 0)
 if held and capacity == ARGV[8] and (claim == ARGV[6] or claim + 0 >= (tonumber(ARGV[6]) or 1 / 0)) and
-  clock + 0 <= now and fence + 0 < now and ARGV[10] + 0 < now and keep + 0 >= now + (lease + ARGV[7] / 2) * 1000 then
+  clock + 0 <= now and fence + 0 < now and ARGV[10] + 0 < now and expiry + 0 >= now + (lease + ARGV[7] / 2) * 1000 then
   held, capacity = held + 0, capacity + 0
   local special, holders = 2 ^ 30, key .. '{holders}'
   if held % special + outside + units % special <= capacity % special and held + units <= capacity and
@@ -30,7 +30,7 @@ if held and capacity == ARGV[8] and (claim == ARGV[6] or claim + 0 >= (tonumber(
     local time, deadline = string.format('%d', now), string.format('%d', now + claim * 1000)
     if redis.call('ZADD', holders, 'NX', deadline, id) == 1 then
       if held == 0 and outside == origin then
-        redis.call('PEXPIRE', holders, math.min(math.ceil((keep - now) / 1000), 2 ^ 53))
+        redis.call('PEXPIRE', holders, math.min(math.ceil((expiry - now) / 1000), 2 ^ 53))
       end
       redis.call('HSET', key, 'h ' .. id, ARGV[11] .. ' ' .. time .. ' 0', 'state',
         '2 ' .. string.format('%d', held + units) .. ' ' .. time .. ' ' .. time .. ' ' .. time .. ' ' .. rest)
@@ -48,26 +48,26 @@ if not agrees(s, tonumber(ARGV[8]), ARGV[12]) and not holding(s, id) and not wan
 end
 if not possible(s, units) then return answer(s, 'impossible') end
 reap(s)
-speak(s, id)
+mark_responsive(s, id)
 local known = holding(s, id) or wanted(s, id) and redis.call('ZSCORE', s.queue, id)
 -- Who waits may come in front of all others: it enters the queue before anybody is granted anything.
-if s.head and ARGV[3] == 'try' then grant(s, id) end
+if s.head and ARGV[3] == 'try' then grant_next(s, id) end
 
 local position
 if known then
   -- It has its place, or its units.
 elseif not s.head and fits(s, units) then
-  own(s, id, units, tonumber(ARGV[10]))
+  grant_to(s, id, units, tonumber(ARGV[10]))
 elseif ARGV[3] == 'try' then
   save(s, lease, ARGV[7])
   return answer(s, 'busy')
 else
   position = redis.call('ZCARD', s.queue)
-  redis.call('ZADD', s.queue, ticket(s, ARGV[4] + 0), id)
+  redis.call('ZADD', s.queue, new_ticket(s, ARGV[4] + 0), id)
   redis.call('HSET', s.key, 'w ' .. id, text(units))
   if not s.head then s.new[#s.new + 1] = s.queue end
   s.head = s.head or id
 end
-if s.head then grant(s, id) end
+if s.head then grant_next(s, id) end
 save(s, lease, ARGV[7])
 return standing(s, id, lease, position)

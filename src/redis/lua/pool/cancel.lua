@@ -12,10 +12,10 @@ local s, why = open(KEYS[1], read_clock(), ARGV[4], ARGV[6], ARGV[7])
 if not s then return why end
 for id in string.gmatch(ARGV[2], '[^,]+') do
   local units = holding(s, id)
-  if units then drop(s, id, units) else leave(s, id) end
+  if units then drop(s, id, units) else dequeue(s, id) end
 end
 reap(s)
-speak(s, string.match(ARGV[2], '[^,]*$'))
-grant(s)
+mark_responsive(s, string.match(ARGV[2], '[^,]*$'))
+grant_next(s)
 save(s, tonumber(ARGV[3]), ARGV[5])
 return answer(s, 'cancelled')

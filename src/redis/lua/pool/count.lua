@@ -31,7 +31,7 @@ local function resize()
   for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, 511)) do
     local units = wanted(s, id)
     if units and not possible(s, units) then
-      leave(s, id)
+      dequeue(s, id)
       reject(s, id)
     end
   end
@@ -48,7 +48,7 @@ elseif what == 'resize' and not redis.call('ZSCORE', s.done, ARGV[4]) then
 elseif what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4]) then
   if s.capacity == signals then
     -- A signal that came back from who died goes to the next one; this is another one.
-    if s.head then grant(s) end
+    if s.head then grant_next(s) end
     number = number - (s.capacity - s.outside - s.held)
   end
   if s.outside < number then
@@ -58,6 +58,6 @@ elseif what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4]) then
     remember()
   end
 end
-if s.head then grant(s) end
+if s.head then grant_next(s) end
 save(s, lease, ARGV[8])
 return answer(s, result, 0, 0, text(math.max(s.capacity % special - s.outside - s.held % special, 0)))

@@ -11,7 +11,7 @@
 local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
 if not s then return why end
 reap(s)
-if s.head then grant(s) end
+if s.head then grant_next(s) end
 local units, id, status, fence = tonumber(ARGV[8]), ARGV[9], 'ok', nil
 if is_repeated() then
   fence = select(2, holding(s, id))

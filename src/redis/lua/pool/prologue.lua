@@ -4,7 +4,7 @@
 -- lie in its slot:
 --
 --   KEY           `layout`: 2; `state`, see below; `h ID`: what a holder has, 'UNITS FENCE OUTSIDE'; `w ID`: how many units
---                 a waiter wants; `silent`: see is_silent()
+--                 a waiter wants; `silent`: see is_unresponsive()
 --   KEY{queue}    sorted set, the waiters by ticket
 --   KEY{holders}  sorted set, the holders by the end of the lease
 --   KEY{done}     sorted set, the released fences by slot, and when calls were executed by their names
@@ -59,7 +59,7 @@ local function open(key, wall, claim, capacity, outside, state)
       if is_of_another_type(size) then return nil, 'wrongtype' end
     end
     if outside == '-1' then return nil, 'missing' end
-    s.held, s.given, s.outside, s.keep, s.skew, s.ticket, s.rest = 0, 0, tonumber(outside), 0, 0, 0, ''
+    s.held, s.given, s.outside, s.expiry, s.skew, s.ticket, s.rest = 0, 0, tonumber(outside), 0, 0, 0, ''
     s.capacity, s.origin = tonumber(capacity), s.outside
     local now, claim, _, grace = read_time(wall, 0, 0, claim)
     s.now, s.born, s.fresh, s.claim, s.grace = now, now, true, claim + 0, s.capacity ~= signals and grace or nil
@@ -68,12 +68,12 @@ local function open(key, wall, claim, capacity, outside, state)
     return s
   end
   local clock, longest, grace, flags
-  s.held, s.fence, s.given, clock, s.outside, s.keep, longest, s.skew, grace, flags, s.capacity, s.origin, s.born, s.ticket,
+  s.held, s.fence, s.given, clock, s.outside, s.expiry, longest, s.skew, grace, flags, s.capacity, s.origin, s.born, s.ticket,
     s.rest = string.match(state, '^2 (%d+) (%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%-?%d+) (%d+) (%d+)(.*)$')
-  for _, word in ipairs({'held', 'fence', 'given', 'outside', 'keep', 'skew', 'capacity', 'origin', 'born', 'ticket'}) do
+  for _, word in ipairs({'held', 'fence', 'given', 'outside', 'expiry', 'skew', 'capacity', 'origin', 'born', 'ticket'}) do
     s[word] = s[word] + 0
   end
-  if string.find(flags, 's', 1, true) then s.silent = redis.call('HGET', key, 'silent') end
+  if string.find(flags, 's', 1, true) then s.unresponsive = redis.call('HGET', key, 'silent') end
   -- Or the holders alone.
   if s.held > 0 and redis.call('EXISTS', s.holders) == 0 then s.held = 0 end
   local now, lease, over = read_time(wall, s.skew, clock, claim)
@@ -97,20 +97,20 @@ local function save(s, lease, idle)
   merge(s)
   if s.fresh and s.held == 0 and s.outside == s.origin and not s.head and not s.created then return end
   local ttl, forever = lease + idle, s.outside ~= s.origin
-  local renewed = s.keep < s.now + (ttl - idle / 2) * 1000
-  if renewed then s.keep = s.now + ttl * 1000 end
-  local flags = (s.head and 'w' or '') .. (s.silent and 's' or '')
+  local renewed = s.expiry < s.now + (ttl - idle / 2) * 1000
+  if renewed then s.expiry = s.now + ttl * 1000 end
+  local flags = (s.head and 'w' or '') .. (s.unresponsive and 's' or '')
   if s.fresh then redis.call('HSET', s.key, 'layout', layout) end
   redis.call('HSET', s.key, 'state', format('2 %d %d %d %d %d %d %d %d %d %s %d %d %d %d%s', s.held, s.fence, s.given,
-    s.now, s.outside, s.keep, s.claim, s.skew, s.grace or 0, flags ~= '' and flags or '-', s.capacity, s.origin, s.born,
+    s.now, s.outside, s.expiry, s.claim, s.skew, s.grace or 0, flags ~= '' and flags or '-', s.capacity, s.origin, s.born,
     s.ticket, s.rest))
-  local span = math.min(math.ceil((s.keep - s.now) / 1000), 2 ^ 53)  -- a damaged state may say anything
+  local span = math.min(math.ceil((s.expiry - s.now) / 1000), 2 ^ 53)  -- a damaged state may say anything
   for _, key in ipairs((renewed or s.moved) and {s.key, s.queue, s.holders} or s.new) do
     if forever then redis.call('PERSIST', key) else redis.call('PEXPIRE', key, span) end
   end
   -- What was taken or added must not be taken or added again by who comes back late.
   if s.moved then span = math.max(span, memory / 1000) end
-  if renewed or s.moved or s.noted then prolong(s.done, span) end
+  if renewed or s.moved or s.noted then extend_ttl(s.done, span) end
 end
 
 local function hold(s, id, units, fence, left, deadline)
@@ -135,7 +135,7 @@ local function agrees(s, capacity, how)
   return s.capacity == capacity or how == 'adopt' or s.origin < 0 and (how == 'agreed' or s.origin == -capacity)
 end
 
-local function own(s, id, units, seen)
+local function grant_to(s, id, units, seen)
   s.fence = math.max(s.fence + 1, s.now, seen + 1)
   if s.held == 0 then s.new[#s.new + 1] = s.holders end
   s.given, s.held = s.fence, s.held + units
@@ -165,7 +165,7 @@ local function reap(s, least)
     local units, fence = holding(s, id)
     drop(s, id, units or 0)
     local is_told = units and not is_permit(id)
-    if is_told and not s.fresh then fall_silent(s, id) end
+    if is_told and not s.fresh then mark_unresponsive(s, id) end
     if is_told then redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now)) end
   end
   looks = looks - #over
@@ -173,7 +173,7 @@ local function reap(s, least)
   merge(s)
 end
 
-local function leave(s, id)
+local function dequeue(s, id)
   redis.call('ZREM', s.queue, id)
   redis.call('HDEL', s.key, 'w ' .. id)
 end
@@ -185,17 +185,17 @@ end
 
 -- Serves the queue for as long as its first fits; who is dead, or waits for what can never be, is left out. The message is
 -- the grant. The caller of the script learns of its own grant from the answer.
-local function grant(s, caller)
+local function grant_next(s, caller)
   for _ = 1, at_once do
     local id = redis.call('ZRANGE', s.queue, 0, 0)[1]
     s.head = id
     if not id then return end
     local units = wanted(s, id)
-    local lives = units and (id == caller or alive(id) and not is_silent(s, id))
+    local lives = units and (id == caller or is_connected(id) and not is_unresponsive(s, id))
     local serves = lives and possible(s, units)
     if serves and not fits(s, units) then return end
-    leave(s, id)
-    if serves then own(s, id, units, 0) elseif lives then reject(s, id) end
+    dequeue(s, id)
+    if serves then grant_to(s, id, units, 0) elseif lives then reject(s, id) end
     if serves and id ~= caller then
       redis.pcall('PUBLISH', channel(id), 'grant ' .. id .. ' ' .. text(s.fence) .. ' ' ..
         text(s.now + s.claim * 1000) .. ' ' .. text(s.now))
@@ -227,13 +227,13 @@ end
 
 local function note_call(s)
   remember_call(KEYS[2] .. '{calls}', s.now, ARGV[6], ARGV[7])
-  prolong(KEYS[2] .. '{calls}', memory / 1000)
+  extend_ttl(KEYS[2] .. '{calls}', memory / 1000)
 end
 
 -- Serves the queue, writes the state, and says how things stand: 'status value waiters permits fence units more'. A waiter
 -- whose grant is not complete counts as one.
 local function conclude(s, status, fence, units)
-  if s.head then grant(s) end
+  if s.head then grant_next(s) end
   save(s, tonumber(ARGV[2]), ARGV[4])
   local permits = redis.call('ZCARD', s.permits)
   local waiters = redis.call('ZCARD', s.queue) + redis.call('ZCARD', s.holders) - permits
@@ -242,9 +242,9 @@ end
 
 -- What is to be said: 'status now fence deadline', and perhaps 'ticket more extra'.
 local function answer(s, status, fence, ticket, extra)
-  local told = status .. ' ' .. text(s.now) .. ' ' .. text(fence or 0) .. ' ' .. text(s.deadline)
-  if not (ticket or extra) and s.more == 0 then return told end
-  return told .. ' ' .. (ticket or 0) .. ' ' .. s.more .. ' ' .. (extra or '')
+  local result = status .. ' ' .. text(s.now) .. ' ' .. text(fence or 0) .. ' ' .. text(s.deadline)
+  if not (ticket or extra) and s.more == 0 then return result end
+  return result .. ' ' .. (ticket or 0) .. ' ' .. s.more .. ' ' .. (extra or '')
 end
 
 -- What is to be said of a waiter. Its deadline is when it should ask again: when the first lease ends, or

@@ -17,12 +17,12 @@ local read = redis.pcall('HMGET', key, 'state', 'h ' .. id)
 -- The ordinary path, see acquire.lua. The slot is known, no units are left outside, and the pool is not that of an event,
 -- see merge().
 local units, its = string.match(read[2] or '', '^(%d+) (%d+) 0$')
-local held, fences, clock, rest, keep, claim, skew, capacity = string.match(read[1] or '',
+local held, fences, clock, rest, expiry, claim, skew, capacity = string.match(read[1] or '',
   '^2 (%d+) (%d+ %d+) (%d+) (%-?%d+ (%d+) (%d+) (%d+) 0 %- (%d+) .*)$')
 local now = wall + (skew or 0)
 if held and its == ARGV[3] and ARGV[10] == '0' and capacity ~= '268435456' and its % 64 ~= 0 and
   (claim == ARGV[6] or claim + 0 >= (tonumber(ARGV[6]) or 1 / 0)) and clock + 0 <= now and
-  keep + 0 >= now + (lease + ARGV[7] / 2) * 1000 then
+  expiry + 0 >= now + (lease + ARGV[7] / 2) * 1000 then
   local holders = key .. '{holders}'
   local first = redis.call('ZRANGE', holders, 0, 0, 'WITHSCORES')
   if (first[2] or 0) + 0 > now and (first[1] == id or redis.call('ZSCORE', holders, id)) and
@@ -59,7 +59,7 @@ for id in string.gmatch(ARGV[2], '[^,]+') do
   end
 end
 reap(s)
-speak(s, string.match(ARGV[2], '[^,]*$'))
-if s.head then grant(s) end
+mark_responsive(s, string.match(ARGV[2], '[^,]*$'))
+if s.head then grant_next(s) end
 save(s, lease, ARGV[7])
 return result and answer(s, result) or answer(s, ended(s, fence, slot))

@@ -17,7 +17,7 @@ return each(function(key, i)
     return why
   else
     reap(s)
-    speak(s, id)
+    mark_responsive(s, id)
     local units, its, left, ends = holding(s, id)
     local mine = its == fence
     if mine then
@@ -26,7 +26,7 @@ return each(function(key, i)
       move(s, outside - left)
       hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
     end
-    if s.head then grant(s) end
+    if s.head then grant_next(s) end
     save(s, lease, ARGV[a + 6])
     return mine and standing(s, id, lease) or answer(s, ended(s, fence, ''))
   end

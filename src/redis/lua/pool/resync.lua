@@ -17,7 +17,7 @@ local function rename(s, old, id, held)
   local wants = wanted(s, old)
   if not units and not wants then return end
   local ticket = redis.call('ZSCORE', s.queue, old)
-  leave(s, old)
+  dequeue(s, old)
   drop(s, old, 0)
   if units then hold(s, id, units, fence, left, deadline) end
   if wants and ticket and not held then
@@ -47,7 +47,7 @@ return each(function(key, i)
     -- They may have been removed with their only element.
     s.new = {s.queue, s.holders}
     reap(s, fence > 0 and at_once or 0)
-    speak(s, id)
+    mark_responsive(s, id)
     -- An outdated state may know a holder by the id of an older connection.
     local nonce, last, sequence = string.match(id, '^(.*#)(%d+)(.*)$')
     local first = s.grace and fence > 0 and not holding(s, id) and math.max(last - 5, 0) or last + 0
@@ -72,7 +72,7 @@ return each(function(key, i)
       s.fence, s.given, s.held = math.max(s.fence, fence), math.max(s.given, fence), s.held + units
       hold(s, id, units, fence, tonumber(ARGV[a + 4]), s.now + lease * 1000)
     end
-    grant(s, id)
+    grant_next(s, id)
     save(s, lease, ARGV[a + 7])
     had, its = holding(s, id)
     if fence > 0 and its ~= fence then

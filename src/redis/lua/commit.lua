@@ -14,17 +14,17 @@
 local argv, call, format = ARGV, redis.call, string.format
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local key, id, fence, slot, sleeper, state = KEYS[1], argv[2], argv[3], argv[4], argv[8], KEYS[2]
+local key, id, fence, slot, waiter, state = KEYS[1], argv[2], argv[3], argv[4], argv[8], KEYS[2]
 local packed = redis.pcall('HGET', key, 'state')
-if packed and not packed.err and state and slot ~= '' and sleeper == '' and argv[10] == '0' then
-  local owner, granted, clock, rest, keep, claim = string.match(packed,
+if packed and not packed.err and state and slot ~= '' and waiter == '' and argv[10] == '0' then
+  local holder, granted, clock, rest, expiry, claim = string.match(packed,
     '^2 (%S+) (%d+) (%d+) %d+ ((%d+) (%d+) 0 %- %d+)')
-  if owner == id and granted == fence and claim == argv[6] and clock + 0 <= now and
-    keep + 0 >= now + (argv[5] + argv[7] / 2) * 1000 then
+  if holder == id and granted == fence and claim == argv[6] and clock + 0 <= now and
+    expiry + 0 >= now + (argv[5] + argv[7] / 2) * 1000 then
     -- Should it be something else, this is an error before anything has changed.
     if argv[11] then call('HLEN', state) end
     local done, stamp = key .. '{done}', format('%d', now)
-    if call('ZADD', done, fence, slot) == 1 then call('PEXPIRE', done, math.ceil((keep - now) / 1000)) end
+    if call('ZADD', done, fence, slot) == 1 then call('PEXPIRE', done, math.ceil((expiry - now) / 1000)) end
     if now % 64 == 0 then call('ZREMRANGEBYSCORE', done, '-inf', now - 3600000000) end
     for i = 11, #argv, 2 do
       if argv[i + 1] == '' then call('HDEL', state, argv[i])
@@ -46,27 +46,27 @@ if writes then redis.call('HLEN', state) end
 if writes and s.reclaimed then stands = false end
 -- Who takes back what is undone already would do it twice: then nothing of all this counts.
 for i = 11, fields - 1, 2 do
-  if ARGV[i + 1] == 'free' and not redis.call('ZSCORE', s.key .. '{bound}', ARGV[i]) then stands = false end
+  if ARGV[i + 1] == 'withdraw' and not redis.call('ZSCORE', s.key .. '{bound}', ARGV[i]) then stands = false end
 end
-local parted, place = part(s, id, fence, stands and slot or '', not state and ARGV[fields] or nil), nil
-if parted and stands then
+local released, ticket = end_grant(s, id, fence, stands and slot or '', not state and ARGV[fields] or nil), nil
+if released and stands then
   for i = 11, fields - 1, 2 do
     local what = ARGV[i + 1]
-    if what == 'bind' then
-      bind(s)
-      redis.call('ZADD', s.bound, format('%d', s.now + ARGV[5] * 1000), ARGV[i])
-    elseif what == 'free' then redis.call('ZREM', s.key .. '{bound}', ARGV[i])
-    else notify(s, ARGV[i], what == 'all') end
+    if what == 'contribute' then
+      use_pending(s)
+      redis.call('ZADD', s.pending, format('%d', s.now + ARGV[5] * 1000), ARGV[i])
+    elseif what == 'withdraw' then redis.call('ZREM', s.key .. '{bound}', ARGV[i])
+    else notify_or_defer(s, ARGV[i], what == 'all') end
   end
   for i = fields, writes and #ARGV or 0, 2 do
     if ARGV[i + 1] == '' then redis.call('HDEL', state, ARGV[i])
     else redis.call('HSET', state, ARGV[i], string.sub(ARGV[i + 1], 2)) end
   end
-  if sleeper ~= '' then place = fall_asleep(s, sleeper, condition) end
-elseif not parted then
+  if waiter ~= '' then ticket = wait_on(s, waiter, condition) end
+elseif not released then
   reap(s)
 end
-speak(s, id)
-if s.owner == '' then grant(s) end
+mark_responsive(s, id)
+if s.holder == '' then grant_next(s) end
 save(s, ARGV[5], ARGV[7])
-return parted and stands and answer(s, 'released', nil, place) or answer(s, ended(s, fence + 0, slot))
+return released and stands and answer(s, 'released', nil, ticket) or answer(s, ended(s, fence + 0, slot))

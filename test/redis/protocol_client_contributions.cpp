@@ -16,13 +16,13 @@ namespace turnstile::test {
 namespace {
 
 using redis::detail::attempt_id;
-using redis::detail::bond_name;
-using redis::detail::farewell;
-using redis::detail::kept;
+using redis::detail::commit_request;
+using redis::detail::contribution_ended;
+using redis::detail::contribution_name;
+using redis::detail::contribution_renewed;
 using redis::detail::lost;
 using redis::detail::release_result;
 using redis::detail::released;
-using redis::detail::unbound;
 
 redis::detail::lease_options with_state()
 {
@@ -32,25 +32,25 @@ redis::detail::lease_options with_state()
 }
 
 /// A connected client that uses a monitor.
-class bond_client : public driven_client
+class contribution_client : public driven_client
 {
 public:
-    bond_client()
+    contribution_client()
         : driven_client(with_state())
     {
         connect();
     }
 
     /// The answer that renews a contribution for this time.
-    [[nodiscard]] standing lasts(std::chrono::microseconds left) const
+    [[nodiscard]] script_answer lasts(std::chrono::microseconds left) const
     {
         return say(status::own, 1, left);
     }
 
     /// A contribution that the server knows.
-    bond_name make()
+    contribution_name make()
     {
-        const bond_name result = contribute(hold(++fence_));
+        const contribution_name result = contribute(hold(++fence_));
         answer(say(status::released));
         BOOST_TEST_REQUIRE(events.size() == 2U);
         events.clear();
@@ -58,94 +58,97 @@ public:
     }
 
     /// Ends a critical section that withdraws a contribution.
-    attempt_id take_back(const bond_name& name)
+    attempt_id take_back(const contribution_name& name)
     {
         const attempt_id holder = hold(++fence_);
-        farewell words;
+        commit_request words;
         words.fields = {{"n", "0"}};
-        words.freed = {name};
+        words.withdrawn = {name};
         machine.release(now, holder, std::move(words));
         pass(0s);
         return holder;
     }
 
-    void unbind(const bond_name& name)
+    void undo_contribution(const contribution_name& name)
     {
-        machine.unbind(now, name.id);
+        machine.undo_contribution(now, name.id);
         pass(0s);
     }
 
     /// The time from now until which the event promises the contribution.
-    [[nodiscard]] local_time kept_for(const kept& what) const { return what.expires - now; }
+    [[nodiscard]] local_time kept_for(const contribution_renewed& what) const
+    {
+        return what.expires - now;
+    }
 
 private:
     std::int64_t fence_ = first_fence;
 };
 
-BOOST_AUTO_TEST_SUITE(redis_protocol_client_bonds)
+BOOST_AUTO_TEST_SUITE(redis_protocol_client_contributions)
 
-BOOST_AUTO_TEST_CASE(a_contribution_goes_with_the_commit)
+BOOST_AUTO_TEST_CASE(a_contribution_is_made_by_the_commit)
 {
-    bond_client client;
-    const bond_name name = client.contribute(client.hold());
-    BOOST_TEST(client.sent() == "leave");
+    contribution_client client;
+    const contribution_name name = client.contribute(client.hold());
+    BOOST_TEST(client.sent() == "commit");
     const auto& words = client.commands[0].arguments;
     BOOST_TEST(words.at(9) == "1");
     BOOST_TEST(words.at(10) == name.record);
-    BOOST_TEST(words.at(11) == "bind");
+    BOOST_TEST(words.at(11) == "contribute");
     BOOST_TEST(words.at(12) == "n");
     BOOST_TEST(name.record == "abc#0/1 -1 n c state");
-    BOOST_TEST(client.machine.bond_count() == 1U);
+    BOOST_TEST(client.machine.contribution_count() == 1U);
     client.pass(1s);
     client.answer(client.say(driven_client::status::released));
     // The event about the contribution comes first. Its lease counts from the moment of the request, less a margin.
     BOOST_TEST_REQUIRE(client.events.size() == 2U);
-    const auto made = std::get<kept>(client.events[0]);
-    BOOST_TEST(made.bond == name.id);
+    const auto made = std::get<contribution_renewed>(client.events[0]);
+    BOOST_TEST(made.contribution == name.id);
     BOOST_TEST((client.kept_for(made) < 14s));
     BOOST_TEST((client.kept_for(made) > 11s));
     BOOST_TEST(std::holds_alternative<released>(client.events[1]));
 }
 
-BOOST_AUTO_TEST_CASE(it_is_extended_after_a_third_of_its_lease)
+BOOST_AUTO_TEST_CASE(a_contribution_is_renewed_after_a_third_of_its_lease)
 {
-    bond_client client;
-    const bond_name name = client.make();
+    contribution_client client;
+    const contribution_name name = client.make();
     client.pass(4900ms);
     BOOST_TEST(client.sent() == "");
     client.pass(200ms);
-    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.sent() == "contributions");
     BOOST_TEST(client.commands[0].keys.size() == 1U);
     BOOST_TEST(client.commands[0].arguments.at(1) == name.record);
     BOOST_TEST(client.commands[0].arguments.at(2) == "15000");
     client.answer(client.lasts(15s));
-    const auto now = client.only<kept>();
+    const auto now = client.only<contribution_renewed>();
     BOOST_TEST((client.kept_for(now) > 14s));
     client.pass(4900ms);
     BOOST_TEST(client.sent() == "");
     client.pass(200ms);
-    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.sent() == "contributions");
 }
 
-BOOST_AUTO_TEST_CASE(those_that_are_due_together_go_together)
+BOOST_AUTO_TEST_CASE(contributions_due_together_are_renewed_together)
 {
-    bond_client client;
+    contribution_client client;
     client.make();
     client.make();
     client.pass(5100ms);
-    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.sent() == "contributions");
     BOOST_TEST(client.commands[0].keys.size() == 2U);
     client.answer({client.lasts(15s), client.say(driven_client::status::lost)});
     BOOST_TEST_REQUIRE(client.events.size() == 2U);
-    BOOST_TEST(std::get<kept>(client.events[0]).bond == 1U);
-    BOOST_TEST(std::get<unbound>(client.events[1]).bond == 2U);
-    BOOST_TEST(std::get<unbound>(client.events[1]).lost);
-    BOOST_TEST(client.machine.bond_count() == 1U);
+    BOOST_TEST(std::get<contribution_renewed>(client.events[0]).contribution == 1U);
+    BOOST_TEST(std::get<contribution_ended>(client.events[1]).contribution == 2U);
+    BOOST_TEST(std::get<contribution_ended>(client.events[1]).lost);
+    BOOST_TEST(client.machine.contribution_count() == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(one_that_is_due_a_little_later_goes_along)
+BOOST_AUTO_TEST_CASE(a_contribution_due_soon_is_renewed_with_the_others)
 {
-    bond_client client;
+    contribution_client client;
     client.make();
     client.pass(10ms);
     client.make();
@@ -155,281 +158,281 @@ BOOST_AUTO_TEST_CASE(one_that_is_due_a_little_later_goes_along)
         client.pass(1ms);
         sent = client.sent();
     }
-    BOOST_TEST(sent == "keep");
+    BOOST_TEST(sent == "contributions");
     BOOST_TEST(client.commands[0].keys.size() == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_lost_while_the_process_is_stopped_is_ended_once)
+BOOST_AUTO_TEST_CASE(a_contribution_lost_while_the_process_is_stopped_ends_once)
 {
-    bond_client client;
+    contribution_client client;
     client.make();
     client.pass(1h);
-    BOOST_TEST(client.only<unbound>().lost);
-    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.only<contribution_ended>().lost);
+    BOOST_TEST(client.sent() == "contributions");
     BOOST_TEST(client.commands[0].arguments.at(2) == "0");
     client.answer(client.lasts(1us));
-    BOOST_TEST(client.machine.bond_count() == 0U);
+    BOOST_TEST(client.machine.contribution_count() == 0U);
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_extended_is_lost_before_the_server_undoes_it)
+BOOST_AUTO_TEST_CASE(an_unrenewed_contribution_is_lost_before_the_server_undoes_it)
 {
-    bond_client client;
-    const bond_name name = client.make();
+    contribution_client client;
+    const contribution_name name = client.make();
     client.pass(5100ms);
-    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.sent() == "contributions");
     client.pass(9700ms);
     BOOST_TEST(client.events.empty());
     client.pass(200ms);
-    const auto over = client.only<unbound>();
-    BOOST_TEST(over.bond == name.id);
+    const auto over = client.only<contribution_ended>();
+    BOOST_TEST(over.contribution == name.id);
     BOOST_TEST(over.lost);
     // A late answer does not restore the contribution. The client makes the server end it.
     client.answer(client.lasts(15s));
     BOOST_TEST(client.events.empty());
-    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.sent() == "contributions");
     BOOST_TEST(client.commands[0].arguments.at(2) == "0");
     client.answer(client.lasts(1us));
-    BOOST_TEST(client.machine.bond_count() == 0U);
+    BOOST_TEST(client.machine.contribution_count() == 0U);
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_has_lost_it_whatever_comes_first)
+BOOST_AUTO_TEST_CASE(after_a_stop_the_loss_is_processed_before_any_answer)
 {
-    bond_client client;
+    contribution_client client;
     client.make();
     client.pass(5100ms);
     client.now += 1h;
     client.answer(client.lasts(-1h));
-    BOOST_TEST(client.only<unbound>().lost);
+    BOOST_TEST(client.only<contribution_ended>().lost);
 }
 
-BOOST_AUTO_TEST_CASE(a_contribution_is_taken_back)
+BOOST_AUTO_TEST_CASE(a_withdrawal_is_part_of_the_commit)
 {
-    bond_client client;
-    const bond_name name = client.make();
+    contribution_client client;
+    const contribution_name name = client.make();
     client.take_back(name);
-    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.sent() == "commit");
     const auto& words = client.commands[0].arguments;
     BOOST_TEST(words.at(10) == name.record);
-    BOOST_TEST(words.at(11) == "free");
+    BOOST_TEST(words.at(11) == "withdraw");
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST_REQUIRE(client.events.size() == 2U);
-    BOOST_TEST(!std::get<unbound>(client.events[0]).lost);
-    BOOST_TEST(client.machine.bond_count() == 0U);
+    BOOST_TEST(!std::get<contribution_ended>(client.events[0]).lost);
+    BOOST_TEST(client.machine.contribution_count() == 0U);
     client.pass(1h);
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(what_was_not_committed_was_not_taken_back)
+BOOST_AUTO_TEST_CASE(a_withdrawal_that_was_not_committed_has_no_effect)
 {
-    bond_client client;
-    const bond_name name = client.make();
+    contribution_client client;
+    const contribution_name name = client.make();
     client.take_back(name);
     client.answer(client.say(driven_client::status::lost));
     BOOST_TEST((client.only<released>().result == release_result::lost));
-    BOOST_TEST(client.machine.bond_count() == 1U);
+    BOOST_TEST(client.machine.contribution_count() == 1U);
     client.pass(5100ms);
-    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.sent() == "contributions");
 }
 
-BOOST_AUTO_TEST_CASE(if_nobody_knows_whether_it_was_taken_back_it_is_not_extended)
+BOOST_AUTO_TEST_CASE(a_contribution_is_not_renewed_after_a_withdrawal_with_unknown_outcome)
 {
-    bond_client client;
-    const bond_name name = client.make();
+    contribution_client client;
+    const contribution_name name = client.make();
     client.take_back(name);
     client.answer(client.say(driven_client::status::unknown));
     BOOST_TEST_REQUIRE(client.events.size() == 2U);
-    BOOST_TEST(std::get<unbound>(client.events[0]).lost);
+    BOOST_TEST(std::get<contribution_ended>(client.events[0]).lost);
     client.pass(1h);
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_section_that_does_not_count_makes_nothing)
+BOOST_AUTO_TEST_CASE(a_contribution_of_a_lost_section_is_lost)
 {
     using status = driven_client::status;
     for (const auto said : {status::lost, status::unknown})
     {
-        bond_client client;
+        contribution_client client;
         client.contribute(client.hold());
         client.answer(client.say(said));
         BOOST_TEST_REQUIRE(client.events.size() == 2U);
-        BOOST_TEST(std::get<unbound>(client.events[0]).lost);
-        BOOST_TEST(client.machine.bond_count() == 0U);
+        BOOST_TEST(std::get<contribution_ended>(client.events[0]).lost);
+        BOOST_TEST(client.machine.contribution_count() == 0U);
     }
-    bond_client refused;
+    contribution_client refused;
     refused.contribute(refused.hold());
     refused.refuse("OOM command not allowed");
-    BOOST_TEST(refused.machine.bond_count() == 0U);
+    BOOST_TEST(refused.machine.contribution_count() == 0U);
     BOOST_TEST(refused.sent() == "release");
     // The lease of this critical section has just expired.
-    bond_client late;
+    contribution_client late;
     const attempt_id holder = late.hold();
     late.now += 1h;
     late.contribute(holder);
     BOOST_TEST_REQUIRE(late.events.size() == 3U);
     BOOST_TEST(std::holds_alternative<lost>(late.events[0]));
-    BOOST_TEST(std::get<unbound>(late.events[2]).lost);
-    BOOST_TEST(late.machine.bond_count() == 0U);
+    BOOST_TEST(std::get<contribution_ended>(late.events[2]).lost);
+    BOOST_TEST(late.machine.contribution_count() == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(a_commit_whose_answer_was_lost_counts_from_when_it_was_sent_first)
 {
-    bond_client client;
+    contribution_client client;
     client.contribute(client.hold());
     client.disconnect();
     client.pass(6s);
     client.connect(2);
-    BOOST_TEST(client.sent() == "leave");
+    BOOST_TEST(client.sent() == "commit");
     client.answer(client.say(driven_client::status::released));
     BOOST_TEST_REQUIRE(client.events.size() == 2U);
-    BOOST_TEST((client.kept_for(std::get<kept>(client.events[0])) < 9s));
+    BOOST_TEST((client.kept_for(std::get<contribution_renewed>(client.events[0])) < 9s));
     // More than a third of the lease has passed.
     client.pass(0s);
-    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.sent() == "contributions");
 }
 
-BOOST_AUTO_TEST_CASE(over_another_connection_it_is_asked_for)
+BOOST_AUTO_TEST_CASE(a_contribution_is_renewed_over_the_next_connection)
 {
-    bond_client client;
-    const bond_name name = client.make();
+    contribution_client client;
+    const contribution_name name = client.make();
     client.disconnect();
     client.pass(2s);
     client.connect(2);
-    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.sent() == "contributions");
     BOOST_TEST(client.commands[0].arguments.at(1) == name.record);
     client.answer(client.lasts(15s));
-    BOOST_TEST((client.kept_for(client.only<kept>()) > 14s));
+    BOOST_TEST((client.kept_for(client.only<contribution_renewed>()) > 14s));
     client.disconnect();
     client.connect(3, "another");
     client.answer(client.say(driven_client::status::lost));
-    BOOST_TEST(client.only<unbound>().lost);
+    BOOST_TEST(client.only<contribution_ended>().lost);
 }
 
-BOOST_AUTO_TEST_CASE(what_nobody_wants_is_ended)
+BOOST_AUTO_TEST_CASE(a_dropped_contribution_is_undone)
 {
-    bond_client client;
-    const bond_name name = client.make();
-    client.unbind(name);
-    BOOST_TEST(client.sent() == "keep");
+    contribution_client client;
+    const contribution_name name = client.make();
+    client.undo_contribution(name);
+    BOOST_TEST(client.sent() == "contributions");
     BOOST_TEST(client.commands[0].arguments.at(2) == "0");
     client.answer(client.lasts(1us));
     BOOST_TEST(client.events.empty());
-    BOOST_TEST(client.machine.bond_count() == 0U);
-    client.unbind(name);
+    BOOST_TEST(client.machine.contribution_count() == 0U);
+    client.undo_contribution(name);
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(what_nobody_wants_any_more_when_it_is_made_is_ended_then)
+BOOST_AUTO_TEST_CASE(a_contribution_dropped_before_its_commit_is_undone_afterwards)
 {
-    bond_client client;
-    const bond_name name = client.contribute(client.hold());
-    client.unbind(name);
-    BOOST_TEST(client.sent() == "leave");
+    contribution_client client;
+    const contribution_name name = client.contribute(client.hold());
+    client.undo_contribution(name);
+    BOOST_TEST(client.sent() == "commit");
     client.answer(client.say(driven_client::status::released));
-    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.sent() == "contributions");
     BOOST_TEST(client.commands[0].arguments.at(2) == "0");
     client.only<released>();
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_batch_of_contributions_is_divided)
 {
-    bond_client client;
+    contribution_client client;
     client.make();
     client.make();
     client.pass(5100ms);
-    BOOST_TEST_REQUIRE(client.sent() == "keep");
+    BOOST_TEST_REQUIRE(client.sent() == "contributions");
     BOOST_TEST(client.commands[0].keys.size() == 2U);
     client.refuse("NOPERM no permission");
-    BOOST_TEST_REQUIRE(client.sent() == "keep keep");
+    BOOST_TEST_REQUIRE(client.sent() == "contributions contributions");
     BOOST_TEST(client.commands[0].keys.size() == 1U);
     client.answer(client.lasts(15s));
     client.refuse("NOPERM no permission");
     // The other one is renewed in time; this one is tried again.
     client.pass(101ms);
-    BOOST_TEST(client.sent() == "keep");
-    BOOST_TEST(client.machine.bond_count() == 2U);
+    BOOST_TEST(client.sent() == "contributions");
+    BOOST_TEST(client.machine.contribution_count() == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(what_ends_while_it_is_extended_is_ended_behind_that)
+BOOST_AUTO_TEST_CASE(a_contribution_dropped_during_a_renewal_is_undone_afterwards)
 {
-    bond_client client;
-    const bond_name name = client.make();
+    contribution_client client;
+    const contribution_name name = client.make();
     client.pass(5100ms);
-    client.unbind(name);
-    BOOST_TEST(client.sent() == "keep");
+    client.undo_contribution(name);
+    BOOST_TEST(client.sent() == "contributions");
     BOOST_TEST(client.commands[0].arguments.at(2) == "15000");
     client.answer(client.lasts(15s));
-    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.sent() == "contributions");
     BOOST_TEST(client.commands[0].arguments.at(2) == "0");
     client.refuse("BUSY");
     client.pass(100ms);
-    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.sent() == "contributions");
     client.disconnect();
     client.pass(1s);
     client.connect(2);
-    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.sent() == "contributions");
     BOOST_TEST(client.commands[0].arguments.at(2) == "0");
     client.refuse("ERR");
-    BOOST_TEST(client.machine.bond_count() == 0U);
+    BOOST_TEST(client.machine.contribution_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(without_a_connection_the_server_ends_it_by_itself)
+BOOST_AUTO_TEST_CASE(without_a_connection_the_server_undoes_it_when_the_lease_expires)
 {
-    bond_client client;
-    const bond_name name = client.make();
+    contribution_client client;
+    const contribution_name name = client.make();
     client.disconnect();
-    client.unbind(name);
-    BOOST_TEST(client.machine.bond_count() == 1U);
+    client.undo_contribution(name);
+    BOOST_TEST(client.machine.contribution_count() == 1U);
     client.pass(16s);
-    BOOST_TEST(client.machine.bond_count() == 0U);
+    BOOST_TEST(client.machine.contribution_count() == 0U);
     BOOST_TEST(client.events.empty());
     client.connect(2);
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_refusal_is_followed_by_another_attempt)
+BOOST_AUTO_TEST_CASE(a_refused_renewal_is_repeated)
 {
-    bond_client client;
+    contribution_client client;
     client.make();
     client.pass(5100ms);
     client.refuse("ERR whatever");
     BOOST_TEST(client.sent() == "");
     client.pass(100ms);
-    BOOST_TEST(client.sent() == "keep");
+    BOOST_TEST(client.sent() == "contributions");
     client.answer(client.lasts(15s));
-    client.only<kept>();
+    client.only<contribution_renewed>();
 }
 
 BOOST_AUTO_TEST_CASE(a_lock_that_is_closed_stays_until_its_contributions_have_ended)
 {
-    bond_client client;
-    const bond_name name = client.make();
+    contribution_client client;
+    const contribution_name name = client.make();
     client.machine.close_lock(client.lock);
     client.pass(5100ms);
     client.answer(client.lasts(15s));
-    client.only<kept>();
-    client.unbind(name);
+    client.only<contribution_renewed>();
+    client.undo_contribution(name);
     client.answer(client.lasts(1us));
-    BOOST_TEST(client.machine.bond_count() == 0U);
+    BOOST_TEST(client.machine.contribution_count() == 0U);
 }
 
 // --- waiters on conditions ----------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(who_sleeps_looks_when_a_contribution_may_lapse)
+BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_a_nudge_when_a_contribution_may_expire)
 {
-    bond_client client;
+    contribution_client client;
     client.sleep(client.hold());
     auto asleep = client.say(driven_client::status::released);
     asleep.extra = "77";
-    asleep.lapse = asleep.now + 3'000'000;
+    asleep.next_expiry = asleep.now + 3'000'000;
     client.answer(asleep);
     client.pass(2900ms);
     BOOST_TEST(client.sent() == "");
     client.pass(200ms);
     BOOST_TEST(client.sent() == "nudge");
     auto told = client.say(driven_client::status::asleep, 0, 0s, 77);
-    told.lapse = told.now + 5'000'000;
+    told.next_expiry = told.now + 5'000'000;
     client.answer(told);
     client.pass(4900ms);
     BOOST_TEST(client.sent() == "");
@@ -438,7 +441,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_looks_when_a_contribution_may_lapse)
     // The contribution has expired, but another client holds the lock. The release of that client
     // undoes the contribution.
     told = client.say(driven_client::status::asleep, 0, 4s, 77);
-    told.lapse = told.now - 1;
+    told.next_expiry = told.now - 1;
     client.answer(told);
     client.pass(3900ms);
     BOOST_TEST(client.sent() == "");

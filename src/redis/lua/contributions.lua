@@ -11,21 +11,21 @@
 return each(function(key, i)
   local a = 2 + 5 * i
   local record, span, lease, idle = ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
-  local s, told = open(key, ARGV[a + 3])
+  local s, result = open(key, ARGV[a + 3])
   if s then
     reap(s)
     local ends = redis.call('ZSCORE', s.key .. '{bound}', record)
     -- What has lapsed or was given up is not extended, even if nobody has undone it yet: its process was told so.
     local mine = ends and (ends + 0 > s.now or s.grace and ends ~= '2')
     if mine then
-      if not s.bound then bind(s) end
+      if not s.pending then use_pending(s) end
       ends = span == '0' and '2' or format('%d', s.now + span * 1000)
-      redis.call('ZADD', s.bound, ends, record)
+      redis.call('ZADD', s.pending, ends, record)
     end
-    if s.owner == '' then grant(s) end
+    if s.holder == '' then grant_next(s) end
     save(s, lease, idle)
     s.deadline = mine and ends or '0'
-    told = answer(s, mine and 'own' or 'lost')
+    result = answer(s, mine and 'own' or 'lost')
   end
-  return told
+  return result
 end)

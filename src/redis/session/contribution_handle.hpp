@@ -18,11 +18,11 @@ namespace turnstile::redis::detail {
 
 /// The state of a contribution object. Any thread may use it, except for the members that belong to the
 /// session's strand.
-class bond_handle final : public std::enable_shared_from_this<bond_handle>
+class contribution_handle final : public std::enable_shared_from_this<contribution_handle>
 {
 public:
-    bond_handle(std::shared_ptr<lock_handle> which, bond_terms what,
-                std::shared_ptr<mortal_executor> where)
+    contribution_handle(std::shared_ptr<lock_handle> which, contribution_terms what,
+                        std::shared_ptr<revocable_executor> where)
         : lock(std::move(which))
         , terms(std::move(what))
         , executor_(std::move(where))
@@ -30,11 +30,11 @@ public:
     }
 
     const std::shared_ptr<lock_handle> lock;
-    const bond_terms terms;
+    const contribution_terms terms;
 
     /// The client's name for the contribution. The id is 0 until a critical section has committed the contribution.
     /// Belongs to the session's strand.
-    bond_name name;
+    contribution_name name;
     /// Whether the contribution object has been destroyed. Belongs to the session's strand.
     bool is_dropped = false;
 
@@ -56,12 +56,12 @@ public:
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
 
     /// Reports the loss through the slot, on that executor.
-    void tell_lost() { held_lock::emit_lost(*executor_, weak_from_this()); }
+    void report_loss() { held_lock::emit_lost(*executor_, weak_from_this()); }
 
 private:
     friend class held_lock;
 
-    const std::shared_ptr<mortal_executor> executor_;
+    const std::shared_ptr<revocable_executor> executor_;
     // A time in the past until the server has confirmed the contribution.
     std::atomic<std::int64_t> expires_{0};
     std::atomic<bool> is_over_{false};

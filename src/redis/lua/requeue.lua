@@ -12,16 +12,16 @@ local id = ARGV[3]
 local s, why = open(KEYS[1], ARGV[5])
 if not s then return why end
 reap(s)
-speak(s, id)
+mark_responsive(s, id)
 -- A sleeper for whom a notification is left is not timed out.
-if s.bound then lapse(s) end
-local slept
+if s.pending then process_pending(s) end
+local waited
 for old in string.gmatch(ARGV[2], '[^,]+') do
-  if redis.call('ZREM', sleepers(s, ARGV[7]), old) == 1 then
-    slept = 1
-    enqueue(s, id, ticket(s, 0))
+  if redis.call('ZREM', waiters_on(s, ARGV[7]), old) == 1 then
+    waited = 1
+    enqueue(s, id, new_ticket(s, 0))
   end
 end
-if s.owner == '' then grant(s, id) end
+if s.holder == '' then grant_next(s, id) end
 save(s, ARGV[4], ARGV[6])
-return answer(s, nil, id, slept)
+return answer(s, nil, id, waited)

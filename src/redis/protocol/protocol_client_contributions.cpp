@@ -1,0 +1,202 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+#include <utility>
+
+#include "redis/protocol/protocol_client.hpp"
+
+// How a client manages contributions to the states of monitors.
+//
+// A critical section makes or withdraws a contribution with its commit. In between, the contribution has a lease, like
+// a lock. The client relies on a contribution only while the server certainly has not undone it. If it still does so
+// after it has read the state, the state contains the contribution, so a critical section can withdraw it without
+// subtracting it twice.
+
+namespace turnstile::redis::detail {
+
+contribution_name protocol_client::contribute(lock_id lock, const contribution_terms& what)
+{
+    lock_state& its_lock = locks_.at(lock);
+    ++its_lock.attempts;
+    const contribution_id id = ++last_contribution_;
+    contribution& each = contributions_[id];
+    each.lock = lock;
+    each.record = wake_name(options_.nonce, 0) + '/' + std::to_string(id) + ' ' +
+                  std::to_string(-what.amount) + ' ' + what.field + ' ' + what.condition + ' ' +
+                  its_lock.options.state;
+    return {id, each.record};
+}
+
+void protocol_client::undo_contribution(local_time now, contribution_id id)
+{
+    advance(now);
+    const auto found = contributions_.find(id);
+    if (found == contributions_.end())
+        return;
+    found->second.ends = true;
+    if (found->second.is_made)
+        end_contribution(id);
+}
+
+/// Settles the contributions of a critical section that has ended.
+void protocol_client::settle_contributions(const commit_request& what, release_result result)
+{
+    for (const auto& [id, record] : what.contributed)
+    {
+        contribution& each = contributions_.at(id);
+        if (result != release_result::released)
+        {
+            // If the server made the contribution nevertheless, it expires, because nothing renews it.
+            actions_.emplace_back(contribution_ended{id, true});
+            forget_contribution(id);
+            continue;
+        }
+        const local_time lease = locks_.at(each.lock).options.lease;
+        each.is_made = true;
+        // The answer to a repeated command does not show when the contribution was made, but it was not before the
+        // first request.
+        set_contribution_expiry(
+            id, each.asked + lease - lease / (options_.drift + 1) - margin_of(lease), lease);
+        if (each.ends)
+            end_contribution(id);
+    }
+    for (const auto& [id, record] : what.withdrawn)
+    {
+        // If nothing was committed, the contribution remains. If the outcome is unknown, nothing renews it.
+        if (!contributions_.contains(id) || result == release_result::lost ||
+            result == release_result::refused)
+            continue;
+        actions_.emplace_back(contribution_ended{id, result != release_result::released});
+        forget_contribution(id);
+    }
+}
+
+/// Notes that the server does not undo a contribution before `expires`.
+void protocol_client::set_contribution_expiry(contribution_id id, local_time expires,
+                                              local_time span)
+{
+    contribution& each = contributions_.at(id);
+    each.expires = std::max(each.expires, expires);
+    set_timer(timer::contribution_loss, id, each.loss_at, each.expires);
+    if (each.ends)
+        return;
+    const local_time begun = each.expires + margin_of(span) - span;
+    const auto part =
+        static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);
+    set_timer(timer::contribution_renewal, id, each.renewal_at,
+              std::max(begun + local_time(part), now_));
+    actions_.emplace_back(contribution_renewed{id, each.expires});
+}
+
+/// Requests that the server undo a contribution. Without a connection, the server undoes it when the lease expires.
+void protocol_client::end_contribution(contribution_id id)
+{
+    contribution& each = contributions_.at(id);
+    set_timer(timer::contribution_renewal, id, each.renewal_at, never);
+    if (up_ && each.flight == 0)
+        send_contribution_renewals({id});
+}
+
+/// Ends a contribution whose lease has expired.
+void protocol_client::lose_contribution(contribution_id id)
+{
+    contribution& each = contributions_.at(id);
+    set_timer(timer::contribution_loss, id, each.loss_at, never);
+    if (!std::exchange(each.ends, true))
+        actions_.emplace_back(contribution_ended{id, true});
+    if (up_)
+        end_contribution(id);
+    else
+        forget_contribution(id);
+}
+
+void protocol_client::forget_contribution(contribution_id id)
+{
+    const auto found = contributions_.find(id);
+    set_timer(timer::contribution_loss, id, found->second.loss_at, never);
+    set_timer(timer::contribution_renewal, id, found->second.renewal_at, never);
+    const lock_id lock = found->second.lock;
+    contributions_.erase(found);
+    end_use(lock);
+}
+
+/// Renews all contributions over a new connection, because the server may have forgotten some of them.
+void protocol_client::resume_contributions()
+{
+    std::vector<contribution_id> made;
+    for (const auto& [id, each] : contributions_)
+        if (each.is_made)
+            made.push_back(id);
+    send_contribution_renewals(made);
+}
+
+void protocol_client::suspend_contributions()
+{
+    std::vector<contribution_id> over;
+    for (auto& [id, each] : contributions_)
+    {
+        each.flight = 0;
+        set_timer(timer::contribution_renewal, id, each.renewal_at, never);
+        if (each.ends && each.is_made && each.loss_at == never)
+            over.push_back(id);
+    }
+    for (const contribution_id id : over)
+        forget_contribution(id);
+}
+
+void protocol_client::on_contributions(const flight& flown,
+                                       const std::vector<script_answer>& answers)
+{
+    for (std::size_t i = 0; i < answers.size(); ++i)
+    {
+        const contribution_id id = flown.attempts[i];
+        const auto found = contributions_.find(id);
+        if (found == contributions_.end())
+            continue;
+        contribution& each = found->second;
+        const lock_id lock = each.lock;
+        const script_answer& answer = answers[i];
+        examine(locks_.at(lock), answer);
+        if (answer.now != 0)
+            locks_.at(lock).clock.sample(flown.sent, answer.now);
+        each.flight = 0;
+        if (each.ends && !each.end_sent)
+            end_contribution(id);
+        else if (each.ends)
+            forget_contribution(id);
+        else if (answer.status == script_answer::status_code::own)
+        {
+            const grant_report renewed{0, answer.deadline,
+                                       local_time(answer.deadline - answer.now)};
+            set_contribution_expiry(id, expiry(locks_.at(lock), renewed), renewed.span);
+        }
+        else
+        {
+            actions_.emplace_back(contribution_ended{id, true});
+            forget_contribution(id);
+        }
+        if (answer.more && locks_.contains(lock))
+            send_nudge(lock);
+    }
+}
+
+void protocol_client::on_refused_contributions(const flight& flown, std::string_view text)
+{
+    for (const contribution_id id : flown.attempts)
+    {
+        const auto found = contributions_.find(id);
+        if (found == contributions_.end())
+            continue;
+        found->second.flight = 0;
+        // A contribution that is to end expires by itself. The lease of any other one runs on meanwhile.
+        if (found->second.ends && !is_transient(text))
+            forget_contribution(id);
+        else
+            set_timer(timer::contribution_renewal, id, found->second.renewal_at,
+                      now_ + retry_interval);
+    }
+}
+
+}  // namespace turnstile::redis::detail
