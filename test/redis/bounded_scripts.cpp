@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_notification_that_passes_to_another_waiter_reaches_a_live
         if (!is_held)
             scene.release("d#1.1", scene.fence(), "d");
         BOOST_TEST((is_held || scene.owner() == "a#1.2"));
-        // It gives up after it was signalled.
+        // The waiter is cancelled after its notification.
         scene.until_done(scene.cancel("a#1.2"));
         BOOST_TEST(scene.condition_waiters().empty());
         BOOST_TEST((is_held ? scene.queue() == words{"b#1.2"} : scene.owner() == "b#1.2"));
@@ -176,7 +176,7 @@ BOOST_FIXTURE_TEST_CASE(an_incomplete_notification_is_repeated_although_another_
     sleep("a#1.1", "a#1.2");
     add_dead("lock{sleepers}e", 600);
     condition = first;
-    // In the queue stands a waiter that was signalled, and whose connection has ended.
+    // The queue contains a notified waiter whose connection has ended.
     sleep("y#1.1", "y#1.2");
     sleep("b#1.1", "b#1.2");
     acquire("d#1.1");

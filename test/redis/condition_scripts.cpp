@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(end_wait_moves_a_waiter_without_a_notification)
     TEST_WORDS(condition_waiters(), "a#1.2", "c#1.2");
     BOOST_TEST(requeue("b#1.2", "b#1.2")[0] == "queued");
     notify();
-    // It has been signalled already.
+    // The waiter was notified before.
     BOOST_TEST(requeue("a#1.2", "a#1.2")[6] == "");
 }
 

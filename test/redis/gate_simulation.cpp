@@ -19,7 +19,7 @@
 #include "support/redis_store.hpp"
 #include "support/script_engine.hpp"
 
-// Histories of clients and one gate, drawn by lot: connections break, what was sent over them is lost or
+// Random histories of clients and one gate: connections break, and commands in flight are lost or
 // comes late, and people give up. TURNSTILE_RANDOM_RUNS says how many there are of each kind.
 
 namespace turnstile::test {
@@ -35,7 +35,7 @@ using redis::detail::gate_request_id;
 using redis::detail::gate_result;
 using redis::detail::local_time;
 
-/// What somebody wanted, and what is known of it.
+/// A request of a client, and its state.
 struct wish
 {
     gate_call what;
@@ -174,7 +174,7 @@ public:
         return result;
     }
 
-    /// How often those who waited were let go.
+    /// How often the waiters were released.
     std::int64_t openings = 0;
     /// The last step at which the gate was open.
     std::size_t last_open = 0;
@@ -218,7 +218,7 @@ private:
         if (!std::exchange(who.up, false))
             return;
         store_.subscribers.erase(who.channel());
-        // What was sent is lost, or on its way to the server for a while, which does not know it yet.
+        // Commands in flight are lost, or reach the server later.
         if (dice_.coin())
             for (gate_command& each : who.to_server)
                 late_.push_back(std::move(each));
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(a_set_event_releases_all_waiters)
                   for (int i = 0; i < steps && all_is_well(); ++i)
                       w.step({gate_call::wait, gate_call::wait, gate_call::set, gate_call::reset});
                   w.settle();
-                  // At rest, who waits does so at an event that is not set.
+                  // At rest, only an event that is not set has waiters.
                   const auto waits =
                       w.count([](const wish& each)
                               { return !each.is_over && each.what == gate_call::wait; });
@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(latches_count_each_arrival_once)
             for (int i = 0; i < steps && all_is_well(); ++i)
                 w.step({gate_call::count_down, gate_call::arrive_and_wait, gate_call::wait});
             w.settle();
-            // Whoever arrives does, even if it gives up at once.
+            // Each arrival counts, even if its wait is cancelled at once.
             BOOST_TEST(w.number() == count - w.count([](const wish& each)
                                                      { return each.what != gate_call::wait; }));
             BOOST_TEST(w.count([](const wish& each)
@@ -408,7 +408,7 @@ BOOST_AUTO_TEST_CASE(barriers_count_each_arrival_in_one_round)
                       const auto met =
                           w.count([](const wish& each)
                                   { return each.is_over && each.result == gate_result::open; });
-                      // Who gave up without hearing from the server may have been counted.
+                      // An arrival that was cancelled without an answer may have been counted.
                       const auto perhaps = w.count(
                           [](const wish& each)
                           { return each.is_uncertain && each.result == gate_result::cancelled; });

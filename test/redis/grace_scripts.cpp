@@ -62,7 +62,7 @@ BOOST_FIXTURE_TEST_CASE(a_forgotten_holder_reclaims_its_lock_during_the_grace, s
     acquire("b#1.1");
     BOOST_TEST(resync("a#0.1", "a#1.1", fence)[0] == "own");
     BOOST_TEST(owner() == "a#1.1");
-    // With that, the server knows again what it has to know.
+    // Now the server knows its locks again.
     release("a#1.1", fence);
     BOOST_TEST(owner() == "b#1.1");
 }
@@ -299,7 +299,7 @@ BOOST_FIXTURE_TEST_CASE(units_of_an_outdated_pool_are_not_granted_during_the_gra
     BOOST_TEST(held() == 4);
     BOOST_TEST(value() == 0);
     pass(10s);
-    // The one that did not come back has nothing any more, which leaves no unit for the waiter.
+    // The holder that did not reconnect has lost its unit, but none is left for the waiter.
     BOOST_TEST(nudge("b#1.1")[0] == "queued");
     BOOST_TEST(held() == 3);
     BOOST_TEST(release("c#1.1", start + 800'000)[0] == "released");

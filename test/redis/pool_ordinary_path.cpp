@@ -257,7 +257,7 @@ private:
         return pools_.look().capacity > special && choice_.coin() ? special + units : units;
     }
 
-    /// Somebody who was granted units, or not.
+    /// An attempt, with or without units.
     std::pair<std::string, std::int64_t> grant()
     {
         if (grants_.empty() || choice_.below(30) == 0)

@@ -563,7 +563,7 @@ BOOST_AUTO_TEST_CASE(an_expired_lease_makes_its_units_available)
     BOOST_TEST(renew("a#1.1", fence, 2)[0] == "lost");
 }
 
-// Whatever it is that is said to the pool next.
+// Each kind of call ends the expired grant.
 BOOST_AUTO_TEST_CASE(every_script_ends_an_expired_grant)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));
@@ -968,7 +968,7 @@ BOOST_AUTO_TEST_CASE(special_units_are_counted_apart)
     BOOST_TEST(acquire("c#1.1", 8, "try")[0] == "own");
 }
 
-// --- signals ------------------------------------------------------------------------------------
+// --- events -------------------------------------------------------------------------------------
 
 namespace {
 

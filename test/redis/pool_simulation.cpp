@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(histories)
               });
 }
 
-// A server that has lost its memory, or whose memory is outdated, waits for those who held units: they are never more
+// A server that has lost its memory, or whose memory is outdated, waits for the former holders: there are never more
 // than there are.
 BOOST_AUTO_TEST_CASE(histories_with_grace)
 {
@@ -142,9 +142,9 @@ struct safeguard
     /// Switches it off in the scripts.
     std::vector<script_patch> scripts;
     pool_use use;
-    /// What has to happen.
+    /// The violation that the simulation has to find.
     fault_set faults;
-    /// What is broken without it.
+    /// The change that disables the safeguard.
     const char* promise;
     /// A history in which it is. When the protocol changes it may be another one, which is looked for.
     std::uint64_t seed;

@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_notified_before_end_wait_counts_as_notified)
     BOOST_TEST(!client.only<granted>().unnotified);
 }
 
-// The client has to wait for the answer to the wake, since it cannot renew the lease before.
+// The client has to wait for the answer to `requeue`, because it cannot renew the lease before.
 BOOST_AUTO_TEST_CASE(a_grant_found_by_a_nudge_does_not_repeat_end_wait)
 {
     condition_client client;

@@ -385,7 +385,7 @@ BOOST_AUTO_TEST_CASE(a_transiently_refused_resync_is_retried)
     BOOST_TEST(sent() == "resync");
 }
 
-// What was on its way when a connection broke may come after all, even after the answer to its repetition:
+// A command in flight on a broken connection may still be executed, even after the answer to its repetition:
 // the server has to go on knowing it.
 BOOST_AUTO_TEST_CASE(only_calls_that_were_sent_once_are_forgotten)
 {

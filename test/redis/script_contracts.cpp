@@ -25,8 +25,8 @@
 #include "support/random_runs.hpp"
 #include "support/script_scene.hpp"
 
-// What the heads of the scripts say is what the client sends, and what they do together is what a plain
-// list does. TURNSTILE_RANDOM_RUNS says how many sequences of calls are compared with it.
+// The heads of the scripts agree with the commands of the client, and together the scripts behave like a plain list.
+// TURNSTILE_RANDOM_RUNS is the number of random sequences of calls that are compared with the list.
 
 namespace turnstile::test {
 namespace {
@@ -56,7 +56,7 @@ std::map<std::string, std::string> head_of(std::string_view script)
     return points;
 }
 
-/// How many things a list names, what is in parentheses not counted: once, and for each lock.
+/// The number of elements of a list, without those in parentheses: in total, and for each lock.
 std::pair<std::size_t, std::size_t> count(std::string list)
 {
     for (std::size_t open = 0; (open = list.find('(')) != std::string::npos;)
@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_of_a_gate_take)
 
 // --- the list -----------------------------------------------------------------------------------
 
-/// What a lock is, told in a few lines: an owner and a list, served in order, with leases.
+/// A minimal model of a lock: a holder and a list of waiters, served in order, with leases.
 struct plain_list
 {
     std::string owner;

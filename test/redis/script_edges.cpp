@@ -19,7 +19,7 @@
 #include "support/transact_scene.hpp"
 
 // Rules of the scripts that show in special cases only: what else a script sets right when it looks at a
-// lock, how long keys live, what is remembered of former grants, and what damaged keys do to others.
+// lock, the lifetime of keys, the memory of former grants, and the effect of damaged keys on other locks.
 
 using turnstile::test::pool_scene;
 using turnstile::test::script_scene;
@@ -267,7 +267,7 @@ void check_neighbours(const words& scripts, const words& keys, const words& dama
 
 BOOST_FIXTURE_TEST_SUITE(redis_script_edges, script_scene)
 
-// --- whoever looks sets right -------------------------------------------------------------------
+// --- every script ends leases -------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(each_script_ends_an_expired_grant_and_hands_the_lock_over)
 {
@@ -398,7 +398,7 @@ BOOST_AUTO_TEST_CASE(simultaneous_waiters_queue_in_order_of_arrival)
     TEST_WORDS(queue(), "c#1.1", "b#1.1", "a#1.2");
 }
 
-// A script that stopped halfway has not found out yet who is next.
+// A script that stopped halfway does not know the next waiter yet.
 BOOST_AUTO_TEST_CASE(a_try_does_not_overtake_waiters_that_the_script_has_not_reached)
 {
     acquire("a#1.1");
@@ -506,7 +506,7 @@ BOOST_AUTO_TEST_CASE(an_answer_does_not_state_the_deadline_of_a_former_holder)
     BOOST_TEST(answer[3] == "0");
 }
 
-// --- what was given back ------------------------------------------------------------------------
+// --- remembered releases ------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_release_is_remembered_for_an_hour)
 {
@@ -535,7 +535,7 @@ BOOST_AUTO_TEST_CASE(older_releases_are_forgotten)
     BOOST_TEST(store.zset("lock{done}")->scores.size() == 1U);
 }
 
-// --- silent connections -------------------------------------------------------------------------
+// --- unresponsive connections -------------------------------------------------------------------
 
 // A machine has lost power: its connections stand until the server notices, and nobody answers.
 

@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(nudge_reports_the_state_of_the_waiter)
     BOOST_TEST(nudge("b#1.1")[0] == "queued");
     BOOST_TEST(nudge("c#1.1")[0] == "gone");
     BOOST_TEST(nudge("a#1.1")[0] == "own");
-    // The owner is another attempt of the same client.
+    // The holder is another attempt of the same client.
     const words mine = nudge("a#1.2");
     BOOST_TEST(mine[0] == "queued");
     BOOST_TEST(mine[2] == std::to_string(fence()));
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(resync_keeps_the_order_of_waiters_that_it_names_in_another_
             wait("a#1.5");
             if (is_asleep)
             {
-                // It was signalled, and its death passes that on.
+                // The disconnected waiter was notified, and its notification passes to the next one.
                 scene.acquire("d#1.1");
                 scene.commit("d#1.1", scene.fence(), "c#1.2");
                 scene.acquire("b#1.9");
@@ -495,7 +495,7 @@ BOOST_AUTO_TEST_CASE(keys_live_as_long_as_they_are_needed)
         pass(5s);
     }
     BOOST_TEST(renew("a#1.1", fence())[0] == "own");
-    // A long time after that, the lock still knows its owner and its queue.
+    // Long afterwards, the lock still knows its holder and its queue.
     BOOST_TEST(acquire("b#1.1")[0] == "queued");
     pass(14s);
     BOOST_TEST(nudge("b#1.1")[0] == "queued");

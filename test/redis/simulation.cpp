@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(histories)
     BOOST_TEST_MESSAGE(runs << " histories, faults by phase:\n" << table(coverage));
 }
 
-// A server that has lost its memory, or whose memory is outdated, waits for those who held its locks: there are never
+// A server that has lost its memory, or whose memory is outdated, waits for their holders: there are never
 // two holders.
 BOOST_AUTO_TEST_CASE(histories_with_grace)
 {
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(histories_with_grace)
               });
 }
 
-// Some put things and signal, some sleep until there is one: no signal is eaten. Who deletes keys by hand may
+// Some clients add items and notify, others wait for an item: no notification is lost. Only the deletion of keys may
 // delete one.
 BOOST_AUTO_TEST_CASE(histories_with_conditions)
 {
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(the_server_executes_waiting_transactions)
     BOOST_TEST(executed >= 10U);
 }
 
-// Those of a client pass the lock on among themselves: whatever happens, fences rise, and there are never two
+// The attempts of a client hand the lock over among themselves. Under all faults, tokens rise, and there are never two
 // holders.
 BOOST_AUTO_TEST_CASE(histories_with_cohorts)
 {
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(histories_with_cohorts)
     BOOST_TEST_MESSAGE("faults by phase:\n" << table(coverage));
 }
 
-// Nothing goes wrong: what is passed on needs no commands.
+// Without faults, hand-overs need no commands.
 BOOST_AUTO_TEST_CASE(a_cohort_saves_commands)
 {
     script_engine scripts;

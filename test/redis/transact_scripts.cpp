@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 BOOST_FIXTURE_TEST_SUITE(redis_transact_scripts, transact_scene)
 
-// --- what it does -------------------------------------------------------------------------------
+// --- execution ----------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_transaction_on_a_free_lock_leaves_it_free)
 {
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(more_waiters_are_notified_than_one_script_moves)
     BOOST_TEST(condition_waiters().size() == 1030U - 511U);
 }
 
-// --- who else is there --------------------------------------------------------------------------
+// --- holders and waiters ------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(it_does_not_wait_for_disconnected_waiters)
 {
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(expired_contributions_are_undone_first)
     }
 }
 
-// --- what is left to the client -----------------------------------------------------------------
+// --- steps that a client decides ----------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_number_beyond_a_double_is_left_to_the_client)
 {

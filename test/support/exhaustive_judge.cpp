@@ -238,7 +238,7 @@ bool exhaustive_world::is_placed(const exhaustive_state& at, const waiter_id& id
     return who.machine && who.line && !who.line->broken &&
            (who.line->incarnation == id.incarnation || !options_.guards.incarnations) &&
            each != nullptr && each->at == stage::waiting &&
-           // The server drops waiters of a silent connection until that sends a command.
+           // The server drops waiters of an unresponsive connection until it sends a command.
            !is_unresponsive(at.server->store, keys_[0], wake_name(id.nonce, id.incarnation));
 }
 

@@ -74,7 +74,7 @@ public:
             attempts_[who].context = nowhere;
     }
 
-    /// Releases the lock if @p who holds it.
+    /// Releases the lock if @p who is its holder.
     void release(id who)
     {
         if (owner_ == who)

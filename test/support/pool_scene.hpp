@@ -96,7 +96,7 @@ public:
                 .at(6));
     }
 
-    /// A word of the state, or the field of the silent connections.
+    /// A word of the state, or the field of the unresponsive connections.
     [[nodiscard]] std::string field(const std::string& name) const
     {
         return name == "silent" ? script_scene::field(name)

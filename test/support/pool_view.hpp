@@ -65,7 +65,7 @@ public:
         return sum == number_of("held") && sum + number_of("outside") <= number_of("capacity");
     }
 
-    /// The hash, the queue, what is remembered, the holders.
+    /// The hash, the queue, the remembered calls, and the holders.
     std::vector<std::string> keys;
 
 private:

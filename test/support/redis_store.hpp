@@ -149,7 +149,7 @@ private:
     std::map<std::string, entry, std::less<>> keys_;
 };
 
-/// Whether a lock or a pool has recorded a connection as silent.
+/// Whether a lock or a pool has recorded a connection as unresponsive.
 [[nodiscard]] bool is_unresponsive(const redis_store& store, const std::string& key,
                                    const std::string& connection);
 

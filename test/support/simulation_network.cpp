@@ -235,7 +235,7 @@ void simulation_world::execute(const link_pointer& line, const command& what)
     const auto told = parse_answers(answer.leaves());
     if (!told)
         return judge_->violate("an answer is malformed: " + to_string(answer));
-    // A waiter of a silent connection is dropped until that connection sends a command.
+    // A waiter of an unresponsive connection is dropped until that connection sends a command.
     const auto keeps_place = [&](const waiter_id& id)
     {
         const auto of_lock = [&](std::size_t lock)

@@ -190,7 +190,7 @@ private:
     using deed = void (simulation_world::*)(std::size_t, redis::detail::attempt_id);
     void do_later(std::size_t index, redis::detail::attempt_id id, world_time when, deed what);
 
-    // What they do with conditions.
+    // Operations on conditions.
     void produce_or_consume(std::size_t index, redis::detail::attempt_id id);
     void disturb(std::size_t index, redis::detail::attempt_id id);
     void put_or_take(std::size_t index, redis::detail::attempt_id id);
@@ -200,7 +200,7 @@ private:
     void check_condition_waiters(std::size_t lock);
     void produce();
 
-    // What they do with the states of monitors.
+    // Operations on the states of monitors.
     [[nodiscard]] std::string state_key(std::size_t lock) const;
     [[nodiscard]] redis::detail::field_map state_of(std::size_t lock) const;
     [[nodiscard]] std::set<std::string> records_of(std::size_t lock) const;
@@ -218,7 +218,7 @@ private:
     void check_state(const state_before& before, const redis::detail::command& what,
                      const redis::detail::script_answer& told);
 
-    // What they do with pools.
+    // Operations on pools.
     [[nodiscard]] bool has_pools() const noexcept { return shape_.capacity != 0; }
     [[nodiscard]] section random_demand();
     void share(std::size_t index, redis::detail::attempt_id id, world_time hold);

@@ -24,7 +24,7 @@ struct transact_scene : script_scene
         keys.emplace_back("state");
         store.run(words{"HSET", "state", "n", "12", "t", "abc", "b", "true"});
         condition.clear();
-        // The ordinary path needs a lock that is known, and a clock that goes on.
+        // The ordinary path needs an existing lock, and a clock that advances.
         acquire("d#1.1");
         release("d#1.1", fence());
         pass(1us);

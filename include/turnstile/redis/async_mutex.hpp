@@ -410,7 +410,7 @@ public:
     }
 
     /**
-     * @brief Breaks the lock: removes its holder. For operators who cannot wait for the lease.
+     * @brief Breaks the lock: removes its holder. For operators that cannot wait until the lease expires.
      *
      * The holder loses the lock as it does when its lease expires, and the log of its session says that an
      * operator broke it. The fencing token rises, so a former holder that was disconnected cannot reclaim the

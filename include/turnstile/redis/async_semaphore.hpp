@@ -427,7 +427,7 @@ public:
     }
 
     /**
-     * @brief Breaks all grants: removes all holders of units. For operators who cannot wait for the leases.
+     * @brief Breaks all grants: removes all holders of units. For operators that cannot wait until the leases expire.
      *
      * The holders lose their units as they do when their leases expire, and the logs of their sessions say
      * that an operator removed them. The fencing token rises, so a former holder that was disconnected cannot

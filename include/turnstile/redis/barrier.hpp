@@ -49,7 +49,7 @@ namespace turnstile::redis {
  * @par What is exact
  * An arrival counts once, in one round, whatever happens to messages and connections. If the *server* loses
  * its memory, waiting participants arrive anew, and dropped participants count again. A participant whose
- * round was complete, but who had not received the message, waits for another round.
+ * round was complete, and which had not received the message, waits for another round.
  *
  * @par Lifetime
  * As with @ref async_mutex.

@@ -135,7 +135,7 @@ private:
  * A notification moves the first connected waiter to the end of the mutex's queue. Notifications are never
  * lost: if the notified waiter crashes, is cancelled or loses the lock before its critical section has ended,
  * the next waiter is notified instead. A notification may be delivered twice if the connection breaks while
- * it is sent, and a waiter that the server has forgotten wakes without one. So check again what you waited
+ * it is sent, and a waiter that the server has forgotten returns without one. So check again what you waited
  * for.
  *
  * @par Leases

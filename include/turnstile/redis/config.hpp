@@ -202,7 +202,7 @@ struct config
     /// covers a clock that chrony slews at its default limit (1/12); 0.001 suffices where clocks are stepped
     /// or follow ntpd, which slews by 1/2000.
     double clock_drift = 0.1;
-    /// How long the connection is silent before the session checks it. The session detects a broken
+    /// The time without any traffic after which the session checks the connection. The session detects a broken
     /// connection after one to two of these times. It must exceed half of the server's longest pause, and be
     /// at most a third of the lease. If not set: 500 ms, or a quarter of the lease if that is shorter.
     std::optional<std::chrono::milliseconds> health_check;

@@ -256,7 +256,7 @@ public:
          * @code void(error_code) @endcode
          * @par Errors
          * `turnstile::errc::wrong_object` if the condition belongs to another monitor,
-         * `turnstile::errc::empty_guard` if the section does not hold the lock any more; then nothing
+         * `turnstile::errc::empty_guard` if the section no longer holds the lock; then nothing
          * changes. `turnstile::errc::lost` if the lock was lost before: nothing was written, and the section
          * can only end. `errc::unknown_outcome` if the server or its memory was lost meanwhile.
          * `errc::server_error` if the server refused to write. `errc::bad_state` if a value cannot be
@@ -345,7 +345,7 @@ public:
          * @param amount    the amount to add; may be negative.
          * @param condition of this monitor.
          * @throws system_error with `turnstile::errc::wrong_object` if the condition belongs to another
-         *         monitor, `turnstile::errc::empty_guard` if the lock is not held any more,
+         *         monitor, `turnstile::errc::empty_guard` if the lock is no longer held,
          *         `turnstile::errc::invalid_count` if the negated amount does not fit into 64 bits; a
          *         redis_error with `errc::bad_state` if the member is not described. Then nothing has
          *         changed.
@@ -751,7 +751,7 @@ public:
     }
 
     /**
-     * @brief Breaks the lock of the monitor: removes its holder. For operators who cannot wait for the lease.
+     * @brief Breaks the lock of the monitor: removes its holder. For operators that cannot wait until the lease expires.
      *
      * The holder loses the lock as it does when its lease expires, and the log of its session says that an
      * operator broke it. The fencing token rises, so a former holder that was disconnected cannot reclaim the

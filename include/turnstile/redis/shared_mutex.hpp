@@ -323,7 +323,7 @@ public:
     }
 
     /**
-     * @brief Breaks the lock: removes all holders. For operators who cannot wait for the leases.
+     * @brief Breaks the lock: removes all holders. For operators that cannot wait until the leases expire.
      *
      * The holders lose the mutex as they do when their leases expire, and the logs of their sessions say that
      * an operator broke it. The fencing token rises, so a former holder that was disconnected cannot reclaim

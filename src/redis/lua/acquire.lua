@@ -2,10 +2,10 @@
 --
 -- KEYS       lock (and the state, of a monitor)
 -- ARGV       prefix, id, ticket (hint, 0: none; or try: does not queue), lease ms, claim ms, idle ms, seen fence
--- returns    own | queued | busy | foreign | wrongtype; of a new waiter, the extra is its position, and of
---            the owner of a monitor the state, see contents()
--- repeated   answers what the first call did: the same grant, the same place
--- wakes      the first of the queue, if nobody owned the lock
+-- returns    own | queued | busy | foreign | wrongtype. The extra is the position of a new waiter; or, for the holder of
+--            a monitor, the state, see contents()
+-- repeated   answers as the first call did, with the same grant or the same position
+-- wakes      the first waiter of the queue, if the lock was free
 -- complexity O(log waiters + fields)
 -- flags: none
 local argv, call, format = ARGV, redis.call, string.format
@@ -27,7 +27,7 @@ if packed and not packed.err then
       for i, part in ipairs(values) do values[i] = #part .. ':' .. part end
       return 'own ' .. times .. ' 0 0 ' .. table.concat(values)
     end
-  -- The ticket stands behind 'KEEP CLAIM 0 FLAG '. To capture it would cost an uncontended lock more than this.
+  -- The ticket follows 'UNTIL CLAIM 0 FLAG '. Capturing it would make an uncontended acquire slower than this does.
   elseif holder ~= '-' and holder ~= id and deadline + 0 > now and argv[3] == '0' and
     string.sub(rest, #expiry + #claim + 7) + 0 < now and not (state and type(redis.pcall('HLEN', state)) == 'table') then
     local queue, position = key .. '{queue}', 0
@@ -48,10 +48,11 @@ if not s then return why end
 s.state = state
 reap(s)
 mark_responsive(s, id)
--- An operator may have deleted the lock, and what it knows of its contributions.
+-- An operator may have deleted the state of the lock, but not the key of its contributions.
 if s.fresh and state and redis.call('EXISTS', s.key .. '{bound}') == 1 then use_pending(s) end
 if s.holder == '' and s.pending then process_pending(s) end
--- Who waits may come in front of all others: it enters the queue before anybody is granted the lock.
+-- A try comes after all waiters, so these are granted the lock first. Any other attempt enters the queue before a
+-- grant, because its former ticket may be the lowest.
 if s.holder == '' and s.waiting > 0 and ARGV[3] == 'try' then grant_next(s, id) end
 
 local position

@@ -1,11 +1,11 @@
--- Takes a lock from its holder, as an operator wants it, and hands the lock on.
+-- Ends the grant of a lock for an operator, and grants the lock to the next waiter.
 --
 -- KEYS       lock (and the state, of a monitor)
--- ARGV       prefix, fence (of the holder; empty: whoever holds the lock), channel (on which it is announced),
---            lease ms, claim ms, idle ms
--- returns    ok | foreign | wrongtype; the extra is 1 if somebody has lost the lock
--- repeated   with a fence, does nothing; else takes the lock from the next holder
--- wakes      the first of the queue, if nobody owns the lock now
+-- ARGV       prefix, fence (of the holder; empty for any holder), channel (on which the break is published), lease ms,
+--            claim ms, idle ms
+-- returns    ok | foreign | wrongtype; the extra is 1 if a grant was ended
+-- repeated   with a fence, does nothing; without one, ends the next grant
+-- wakes      the first waiter of the queue, if the lock is free now
 -- complexity O(log waiters)
 -- flags: allow-oom
 local s, why = open(KEYS[1], ARGV[5])
@@ -13,10 +13,10 @@ if not s then return why end
 s.state = KEYS[2]
 local broken = s.holder ~= '' and (ARGV[2] == '' or ARGV[2] == s.fence)
 if broken then
-  -- If the user may not announce it, this is an error before anything has changed.
+  -- Without permission to publish, this is an error before anything has changed.
   redis.call('PUBLISH', ARGV[3], s.key .. ' ' .. s.fence)
   reap(s, true, ' broken')
-  -- A holder that was not connected, and comes back, finds a later fence than its own.
+  -- A disconnected holder that reconnects finds a higher token than its own, and does not reclaim the lock.
   s.fence = s.fence + 0 < s.now and s.stamp or format('%d', s.fence + 1)
 end
 if s.holder == '' then grant_next(s) end

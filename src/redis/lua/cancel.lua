@@ -1,12 +1,13 @@
--- Takes a waiter out of the queue; if it owns the lock already, hands the lock on. If it was signalled, the
--- next sleeper is.
+-- Removes a waiter from the queue; if it holds the lock already, hands the lock over. If the waiter was notified,
+-- notifies the next waiter of the condition instead.
 --
 -- KEYS       lock
--- ARGV       prefix, ids (all that the waiter may be known by, with commas), lease ms, claim ms, idle ms,
---            condition (that it may sleep on, or empty; and of a transaction, slot and seen fence, as of transact)
--- returns    cancelled | released (it was carried out; the extra is its fence) | foreign | wrongtype
+-- ARGV       prefix, ids (all by which the server may know the waiter, separated by commas), lease ms, claim ms,
+--            idle ms, condition (on which the waiter may wait; may be empty). For a transaction also slot and seen fence,
+--            as for transact
+-- returns    cancelled | released (the transaction was executed; the extra is its fence) | foreign | wrongtype
 -- repeated   does nothing
--- wakes      the first of the queue, if nobody owns the lock now
+-- wakes      the first waiter of the queue, if the lock is free now
 -- complexity O(log waiters)
 -- flags: allow-oom
 local argv, call = ARGV, redis.call
@@ -18,7 +19,7 @@ local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err then
   local holder, fence, clock, deadline, rest, expiry, claim, ticket = string.match(packed,
     '^2 (%S+) (%d+) (%d+) (%d+) ((%d+) (%d+) 0) [-w] (%d+)')
-  -- A waiter with several ids, or a transaction, leaves more than one place in the queue.
+  -- A waiter with several ids, or a transaction, may have more to remove than one element of the queue.
   if claim == argv[4] and clock + 0 <= now and deadline + 0 > now and holder ~= id and
     expiry + 0 >= now + (argv[3] + argv[5] / 2) * 1000 and not argv[7] and not string.find(id, '[,+]') then
     local queue = key .. '{queue}'

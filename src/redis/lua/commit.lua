@@ -1,15 +1,15 @@
--- Ends a section that has changed something: commits, signals, perhaps goes to sleep, and hands the lock on.
+-- Ends a critical section with changes: writes them, notifies, perhaps starts a wait on a condition, and hands the lock
+-- over.
 --
 -- KEYS       lock (and the state, of a monitor)
--- ARGV       prefix, id, fence, slot, lease ms, claim ms, idle ms, sleeper (the id by which the caller sleeps
---            then, or empty), condition (the sleeper's), words (how many there are. Of each, a condition, and
---            one or all; or a contribution to the state, and bind or free; behind them, of each field of the
---            state that has changed, the name, and '=' and the value, or empty if it is no more. Instead of
---            fields, the last fence, if a cohort has passed the lock on)
--- returns    released | lost | unknown | foreign | wrongtype; the extra is the place among the sleepers
--- repeated   answers what the first call did, as long as the slot has not given back anything else
--- wakes      those who are signalled; the first of the queue
--- complexity O((signalled + 1) log waiters + fields)
+-- ARGV       prefix, id, fence, slot, lease ms, claim ms, idle ms, waiter (the id of the attempt that waits then; may be
+--            empty), condition (on which it waits), count (of the pairs that follow: a condition, and one or all; or the
+--            record of a contribution, and contribute or withdraw). Then for each changed field of the state: name; '='
+--            and value, or empty to remove it. Instead of fields, the last fence, if a cohort has handed the lock over
+-- returns    released | lost | unknown | foreign | wrongtype; the extra is the ticket on the condition
+-- repeated   answers as the first call did, until the slot is used for another release
+-- wakes      the notified waiters; the first waiter of the queue
+-- complexity O((notified + 1) log waiters + fields)
 -- flags: none
 local argv, call, format = ARGV, redis.call, string.format
 local time = call('TIME')
@@ -21,7 +21,7 @@ if packed and not packed.err and state and slot ~= '' and waiter == '' and argv[
     '^2 (%S+) (%d+) (%d+) %d+ ((%d+) (%d+) 0 %- %d+)')
   if holder == id and granted == fence and claim == argv[6] and clock + 0 <= now and
     expiry + 0 >= now + (argv[5] + argv[7] / 2) * 1000 then
-    -- Should it be something else, this is an error before anything has changed.
+    -- If the key has another type, this is an error before anything has changed.
     if argv[11] then call('HLEN', state) end
     local done, stamp = key .. '{done}', format('%d', now)
     if call('ZADD', done, fence, slot) == 1 then call('PEXPIRE', done, math.ceil((expiry - now) / 1000)) end
@@ -40,11 +40,11 @@ local writes = state and ARGV[fields]
 local s, why = open(key, ARGV[6], now, packed)
 if not s then return why end
 s.state = state
--- Should it be something else, this is an error before anything has changed.
+-- If the key has another type, this is an error before anything has changed.
 if writes then redis.call('HLEN', state) end
--- Who holds on to a lock that the server has forgotten has read another state than there is now.
+-- A holder that reclaimed a forgotten lock has read a state that may differ from the present one.
 if writes and s.reclaimed then stands = false end
--- Who takes back what is undone already would do it twice: then nothing of all this counts.
+-- If a contribution to withdraw was already undone, the commit would subtract it twice. So it writes nothing.
 for i = 11, fields - 1, 2 do
   if ARGV[i + 1] == 'withdraw' and not redis.call('ZSCORE', s.key .. '{bound}', ARGV[i]) then stands = false end
 end

@@ -1,32 +1,32 @@
--- What the scripts of locks, pools and gates share. It stands before the text of the prologue. A script is sent without
--- comments, and without the functions of this file and of the prologue that it does not call.
+-- Shared by the scripts of locks, pools, gates and job queues. This text stands before the prologue of a folder. A
+-- script is sent without comments, and without the functions of this file and of the prologue that it does not call.
 --
--- ARGV[1] is the prefix of the wake channels. Times are microseconds, spans in ARGV milliseconds.
-local memory = 3600 * 1000000  -- how long it is remembered what was given back, and which calls were carried out
-local looks = 512  -- how many elements of sorted sets and steps of plans a call still looks at, of all its objects
+-- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds.
+local memory = 3600 * 1000000  -- the time for which releases and executed calls are remembered
+local looks = 512  -- the number of queue elements and steps of plans that this call may still process, over all objects
 
--- redis.call and `..` would write numbers out much slower, and the latter with 14 digits only.
+-- redis.call and `..` convert numbers more slowly, and `..` keeps only 14 digits.
 local format = string.format
 
 local function text(number)
   return format('%d', number)
 end
 
--- What the server's clock shows.
+-- Returns the time of the server's clock.
 local function read_clock()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
 
--- What the clock of an object shows, which was last used at `clock` and is ahead of the server's by `skew`; and the claim
--- lease in ms. During a grace, two times of the server's clock follow the claim lease: when the server started or took
--- over, and when the grace ends. Then also when the grace ends by the object's clock: first nothing unless the state may
--- be outdated, since it is older than the server's start.
+-- Returns the time of an object's clock, which last showed `clock` and is ahead of the server's clock by `skew`; and
+-- the claim lease in ms. During a grace, the argument `claim` also contains the time at which the server started or
+-- took over, and the time at which the grace ends. Then the function also returns the end of the grace by the object's
+-- clock, twice: the first of these is nil unless the state is older than the server's start, and so may be outdated.
 local function read_time(wall, skew, clock, claim)
   local lease, since, ends = string.match(claim, '^(%d+) ?(%d*) ?(%d*)$')
   local now, outdated = wall + skew, clock - skew < (tonumber(since) or 0)
-  -- The clock of an object never goes back: if the server's did, the object's goes on from where it was. Nor can it be
-  -- told then how old the state is.
+  -- If the server's clock was set back, the object's clock continues from its last time. The age of the state is
+  -- unknown then.
   if now < clock + 0 then
     now, outdated = clock + 0, true
   end
@@ -34,23 +34,24 @@ local function read_time(wall, skew, clock, claim)
   return now, lease, outdated and grace, grace
 end
 
--- The channel that the connection of a waiter listens to: 'nonce#incarnation.sequence' less the sequence.
+-- Returns the wake channel of a waiter's connection. An id is 'nonce#incarnation.sequence'.
 local function channel(id)
   return ARGV[1] .. string.match(id, '^[^.]*')
 end
 
--- Whether anybody listens to the waiter's connection. What PUBLISH returns would not tell.
+-- Whether the connection of a waiter exists. The result of PUBLISH does not show this: it also counts pattern
+-- subscribers.
 local function is_connected(id)
   return redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0
 end
 
--- A connection is silent once it has let a lease end, and until it speaks again: the claim of each of its waiters would
--- cost the others as much. So its waiters are dropped like those of a broken connection, and come back to their places.
+-- Whether a connection let a lease expire and has sent no command since. Each of its waiters could delay the others by
+-- a claim lease. So its waiters are dropped like those of a broken connection, and return to their positions later.
 local function is_unresponsive(s, id)
   return s.unresponsive and string.find(s.unresponsive, ' ' .. string.match(id, '^[^.]*') .. ' ', 1, true)
 end
 
--- Notes that a connection is silent: the last 16 of those that stand are remembered.
+-- Marks a connection as unresponsive. The lock remembers the last 16 of them that still exist.
 local function mark_unresponsive(s, id)
   local names = {string.match(id, '^[^.]*')}
   for name in string.gmatch(s.unresponsive or '', '%S+') do
@@ -62,7 +63,7 @@ local function mark_unresponsive(s, id)
   redis.call('HSET', s.key, 'silent', s.unresponsive)
 end
 
--- A connection has spoken.
+-- Notes that a connection has sent a command.
 local function mark_responsive(s, id)
   local first = is_unresponsive(s, id)
   if not first then return end
@@ -72,21 +73,21 @@ local function mark_responsive(s, id)
   redis.call('HDEL', s.key, 'silent')
 end
 
--- Whether a reply says that a key is of another type. Any other error is for the client to report, such as a missing
--- permission.
+-- Whether a reply reports that a key has another type. Any other error, such as a missing permission, is raised, and
+-- the client reports it.
 local function is_of_another_type(reply)
   if type(reply) ~= 'table' or not reply.err then return false end
   return string.find(reply.err, '^WRONGTYPE') and true or error(reply)
 end
 
--- Serves each object of a batch. One with damaged keys gets an answer that says so: what cannot be computed with raises
--- an error. The others are served all the same.
+-- Serves each object of a batch. If the keys of one are damaged, serving it raises an error; its answer then reports
+-- this, and the others are served all the same.
 local function each(serve)
   local answers = {}
   for i, key in ipairs(KEYS) do
     local served, result = pcall(serve, key, i - 1)
     if not served then
-      -- Redis makes a text of an error that pcall has caught.
+      -- Depending on its version, Redis turns a caught error into a text.
       local text = type(result) == 'table' and result.err or result
       local damaged
       for _, sign in ipairs({': attempt to ', ': bad argument #', ' arguments must be strings or integers'}) do
@@ -99,13 +100,13 @@ local function each(serve)
   return answers
 end
 
--- Lets a key that may be new live for at least ttl more milliseconds.
+-- Extends the time to live of a key, which may be new, to at least `ttl` milliseconds.
 local function extend_ttl(key, ttl)
   if redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
 end
 
--- The place at the end of the queue, or of the sleepers. A hint is the place of one that was there before; it
--- must not be of a queue that is yet to come.
+-- Returns a ticket for the end of the queue, or of a condition. A hint is the former ticket of a waiter that returns;
+-- it is ignored if it is above all tickets so far.
 local function new_ticket(s, hint)
   local newest = s.ticket + 0
   local last = math.max(newest, s.now)
@@ -114,24 +115,25 @@ local function new_ticket(s, hint)
   return format('%d', ticket)
 end
 
--- Remembers the name of a call, and forgets one that nobody will repeat.
+-- Remembers the name of a call, and forgets the name of an earlier one that will not be repeated.
 local function remember_call(done, now, name, before)
   if before ~= '' then redis.call('ZREM', done, before) end
   redis.call('ZREMRANGEBYSCORE', done, '-inf', text(now - memory))
   redis.call('ZADD', done, text(now), name)
 end
 
--- What became of a grant that the object does not know any more. One that is younger than the grant, or has not come as
--- far, has lost its memory and can not tell.
+-- Returns the outcome of a grant that the object no longer knows. If the object is younger than the grant, or its last
+-- token is lower, then it has lost its memory, and the outcome is unknown.
 local function ended(s, fence, slot)
   if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then return 'released' end
   if (s.given or s.fence) + 0 < fence or fence < s.now - memory then return 'unknown' end
   return (s.born or redis.call('HGET', s.key, 'born')) + 0 > fence and 'unknown' or 'lost'
 end
 
--- Lists a holder or a waiter for an inspection. No id leaves the server: who knows one could listen to its channel.
+-- Lists a holder or a waiter for an inspection. Ids do not leave the server, because they contain the name of the
+-- channel.
 local function describe(list, id, units, since, deadline)
-  -- An error if the user may not read it.
+  -- Without permission to read the key, this returns an error, which is ignored.
   local who = redis.pcall('HGET', ARGV[2], string.match(id, '^[^#]*'))
   list[#list + 1] = units .. ' ' .. since .. ' ' .. deadline .. (is_connected(id) and ' 1' or ' 0')
   list[#list + 1] = type(who) == 'string' and who or ''

@@ -1,11 +1,11 @@
--- Extends the leases of contributions to the states of monitors, or ends them.
+-- Renews the leases of contributions to the states of monitors, or ends them.
 --
 -- KEYS       lock; for each contribution
--- ARGV       prefix; for each contribution: contribution, span ms (for how long; 0: no longer), lease ms, claim ms,
+-- ARGV       prefix; for each contribution: record, span ms (the new lease; 0 ends the contribution), lease ms, claim ms,
 --            idle ms
--- returns    {own | lost | foreign | wrongtype | damaged, …}; the deadline is the contribution's
--- repeated   extends again
--- wakes      those who sleep on its condition, if it ends and nobody owns the lock; the first of the queue
+-- returns    {own | lost | foreign | wrongtype | damaged, …}; the deadline is that of the contribution
+-- repeated   renews again
+-- wakes      the waiters of its condition, if it ends and the lock is free; the first waiter of the queue
 -- complexity O(contributions log waiters)
 -- flags: allow-oom
 return each(function(key, i)
@@ -15,7 +15,7 @@ return each(function(key, i)
   if s then
     reap(s)
     local ends = redis.call('ZSCORE', s.key .. '{bound}', record)
-    -- What has lapsed or was given up is not extended, even if nobody has undone it yet: its process was told so.
+    -- An expired or ended contribution is not renewed, even if no script has undone it yet: its process was informed.
     local mine = ends and (ends + 0 > s.now or s.grace and ends ~= '2')
     if mine then
       if not s.pending then use_pending(s) end

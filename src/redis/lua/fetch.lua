@@ -1,10 +1,10 @@
--- Confirms a grant of a monitor, and reads the state, if the message did not carry it.
+-- Confirms a grant of a monitor, and reads the state if the message did not contain it.
 --
 -- KEYS       lock, state
 -- ARGV       prefix, id, fence, lease ms, claim ms, idle ms
 -- returns    own | lost | unknown | foreign | wrongtype; the extra is the state, see contents()
--- repeated   extends the lease again
--- wakes      the first of the queue, if nobody owns the lock
+-- repeated   renews the lease again
+-- wakes      the first waiter of the queue, if the lock is free
 -- complexity O(fields + log waiters)
 -- flags: allow-oom
 local argv, call, format = ARGV, redis.call, string.format

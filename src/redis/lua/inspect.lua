@@ -1,12 +1,11 @@
--- Says who holds a lock, and who waits for it. Changes nothing.
+-- Lists the holder of a lock and its waiters. Changes nothing.
 --
 -- KEYS       lock
--- ARGV       prefix, sessions (the key, see self/announce.lua), limit (how many waiters are listed)
+-- ARGV       prefix, sessions (the key, see self/announce.lua), limit (the maximum number of waiters to list)
 -- returns    {summary, entry, …} | foreign | wrongtype. The summary is 'now fence holders waiters listed capacity
---            available'; as many entries as listed are holders, and the others waiters. An entry is two texts:
---            'units since deadline connected', where since is a fence or a ticket; and what the session has
---            announced, or nothing
--- repeated   looks again
+--            available'. The first `listed` entries are holders, the others waiters. An entry is two texts: 'units since
+--            deadline connected', where since is a fence or a ticket; and the announced identity of the session, or empty
+-- repeated   reads again
 -- wakes      nobody
 -- complexity O(listed)
 -- flags: allow-oom

@@ -1,11 +1,11 @@
--- Signals those who sleep on a condition. Who calls need not own the lock.
+-- Notifies waiters of a condition. The caller need not hold the lock.
 --
 -- KEYS       lock (and the state, of a monitor)
--- ARGV       prefix, condition, one | all, lease ms, claim ms, idle ms, newest (a ticket, as of signal(); or empty)
--- returns    ok | foreign | wrongtype; if not all were signalled, the ticket is the newest that there is
--- repeated   signals again
--- wakes      the first of the queue, if nobody owns the lock
--- complexity O((signalled + 1) log waiters)
+-- ARGV       prefix, condition, one | all, lease ms, claim ms, idle ms, newest (a ticket, see notify_waiters(); or empty)
+-- returns    ok | foreign | wrongtype; if the notification is not complete, the ticket is the newest one
+-- repeated   notifies again
+-- wakes      the first waiter of the queue, if the lock is free
+-- complexity O((notified + 1) log waiters)
 -- flags: none
 local s, why = open(KEYS[1], ARGV[5])
 if not s then return why end

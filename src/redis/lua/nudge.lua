@@ -1,12 +1,11 @@
--- Lets a lock go on whose owner's lease has ended, and tells a client how things stand.
+-- Ends an expired grant and grants the lock to the next waiter. Reports the state of the client's first waiter.
 --
 -- KEYS       lock (and the state, of a monitor)
--- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms, channel
---            (the client's), condition (that the waiter may sleep on, or empty)
--- returns    own | queued | asleep | gone | foreign | wrongtype; the extra is the owner, if it is of the
---            client's channel
+-- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms, channel (of the client),
+--            condition (on which the waiter may wait; may be empty)
+-- returns    own | queued | asleep | gone | foreign | wrongtype; the extra is the holder, if it belongs to the channel
 -- repeated   harmless
--- wakes      the first of the queue, if nobody owns the lock
+-- wakes      the first waiter of the queue, if the lock is free
 -- complexity O(log waiters)
 -- flags: allow-oom
 local id = ARGV[2]

@@ -1,37 +1,37 @@
--- What every script of a lock begins with, behind common.lua.
+-- The functions for the scripts of locks. This text stands behind common.lua.
 --
--- A lock has one key in KEYS, the hash of its state; the names of its other keys begin with that name and lie in the
--- same slot: KEY{queue}, a sorted set (waiter by ticket), and KEY{done}, a sorted set (the fence of the last release by
--- slot). ARGV[1] is the prefix of the wake channels. Times are microseconds, spans in ARGV milliseconds. Invariant after
--- each script: the lock has an owner, or nobody waits, or the answer says that there is more to do.
+-- A lock declares one key, the hash of its state. The names of its other keys begin with that name and lie in the same
+-- slot: KEY{queue}, a sorted set (waiters by ticket), and KEY{done}, a sorted set (the fence of the last release, by
+-- slot).
+-- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds. Invariant after
+-- each script: the lock has a holder, or there are no waiters, or the answer reports that there is more to do.
 --
--- The field `state` of the hash is `2 HOLDER FENCE CLOCK DEADLINE UNTIL CLAIM SKEW FLAGS TICKET`, see docs/protocol.md. The
--- scripts of the ordinary path read and write it with one command each, without this prologue.
+-- The field `state` of the hash is `2 HOLDER FENCE CLOCK DEADLINE UNTIL CLAIM SKEW FLAGS TICKET`, see docs/protocol.md.
+-- The scripts of the ordinary path read and write it with one command each, without this prologue.
 --
--- A lock with conditions has more keys: KEY{sleepers}CONDITION for each, a sorted set (sleeper by ticket), and
--- KEY{conditions}. A waiter that was signalled has a mark in the hash, the name of the condition, until its section has
--- ended. A monitor has its state in a hash of its own, a second key for the scripts that read or write it. It does not
--- expire.
+-- A lock with conditions has more keys: for each condition KEY{sleepers}CONDITION, a sorted set (waiters by ticket),
+-- and KEY{conditions}. The hash has a mark for each notified waiter, with the name of the condition, until the end of
+-- the waiter's critical section. A monitor has its state in another hash, which is a second key of the scripts that
+-- read or write it, and does not expire.
 --
--- The id of a transaction ends with a plus. As long as it waits, in the queue or on a condition, the hash says what
--- it wants, its plan; so whoever sets the lock free can carry it out, if the script has the state.
+-- The id of a transaction ends with a plus. As long as a transaction waits, in the queue or on a condition, the hash
+-- contains its plan. So a script that frees the lock can execute the transaction, if the state is among its keys.
 --
--- What a process has contributed to that state for as long as it lives is recorded in KEY{bound}, a sorted set: by
--- when its lease ends, 'ID AMOUNT FIELD CONDITION STATE': what undoes it (the amount that is added to the field
--- of the hash), and who is told then. If the amount is the word rest, nothing is undone, and those are still to be told
--- who slept with a ticket up to that in the place of the field. As long as there are contributions, the lock does
--- not expire.
+-- The sorted set KEY{bound} contains pending records. The record of a contribution is 'ID AMOUNT FIELD CONDITION
+-- STATE', by the end of its lease: a script that undoes it adds the amount to the field of the state, and notifies all
+-- waiters of the condition. If AMOUNT is `rest` or `one`, the record is a deferred notification: of all waiters with
+-- tickets up to FIELD, or of one of them. As long as there are contributions, the lock does not expire.
 --
--- The server runs all of this for each call. What costs most there are fields that are read and written, functions that
--- are made, and numbers that become text or are made of it. So numbers of the state stay the texts that they are stored
--- as, until something is computed; `+ 0` makes a number of one.
-local retry = 60 * 1000000  -- how long after a failure a script tries again to undo a contribution
-local wall  -- what the server's clock shows
+-- The server runs all of this for each call. The most expensive parts are reading and writing fields, creating
+-- functions, and converting between numbers and text. So numbers of the state remain text until they are needed; `+ 0`
+-- converts them.
+local retry = 60 * 1000000  -- the time from a failure to undo a contribution to the next attempt
+local wall  -- the time of the server's clock
 
--- Reads a lock; nil and why if it is not ours. A script that has read the time and the state already passes them. Every
--- grant is at first for the longest claim lease that any client of the lock asked for. The owner of a state that may be
--- outdated is in doubt (a question mark and the owner, if there was one) until the grace ends: somebody else may hold
--- the lock.
+-- Reads a lock; returns nil and the reason if the keys are foreign. A script passes the time and the state if it has
+-- read them already. Every grant starts with the longest claim lease that any client of the lock has requested. If the
+-- state may be outdated, its holder is in doubt until the grace ends (a question mark, and the holder if there was
+-- one), because another client may hold the lock.
 local function open(key, claim, time, state)
   wall = time or wall or read_clock()
   if state == nil then state = redis.pcall('HGET', key, 'state') end
@@ -52,21 +52,21 @@ local function open(key, claim, time, state)
     conditions = string.find(flags, 'c', 1, true), pending = string.find(flags, 'b', 1, true) and key .. '{bound}',
     unresponsive = string.find(flags, 's', 1, true) and redis.call('HGET', key, 'silent')}
   if grace then
-    -- Extensions of the contributions' leases may be missing, too: none lapses before.
+    -- Renewals of contributions may be missing, too. So no contribution expires before the end of the grace.
     s.grace = format('%d', grace)
     if over then s.holder, s.deadline = '?' .. string.gsub(s.holder, '^%?', ''), s.grace end
   end
   return s
 end
 
--- The sorted set of those who sleep on a condition. No name of a lock has braces.
+-- The key of the waiters of a condition. It is unique, because names of locks contain no braces.
 local function waiters_on(s, condition)
   return s.key .. '{sleepers}' .. condition
 end
 
--- Prolongs the sleepers of at most 64 conditions, beginning with those that expire first, and forgets conditions on
--- which nobody sleeps. Returns whether all that expire with the lock were prolonged. The score of a condition is the
--- time until which its sleepers live at least.
+-- Extends the time to live of the waiters of up to 64 conditions, starting with those that expire first, and forgets
+-- conditions without waiters. Returns whether no condition is left that would expire before the lock. The score of a
+-- condition is the earliest time at which the key of its waiters may expire.
 local function refresh_conditions(s, ttl)
   local names = s.key .. '{conditions}'
   local due = redis.call('ZRANGEBYSCORE', names, '-inf', format('%d', s.expiry), 'LIMIT', 0, 64)
@@ -82,23 +82,23 @@ local function refresh_conditions(s, ttl)
   return #due < 64
 end
 
--- Of a key that may be a new one, nothing says yet how long it is to live.
+-- Records a key that may still lack a time to live.
 local function note_key(s, key)
   s.new = s.new or {}
   if s.new[#s.new] ~= key then s.new[#s.new + 1] = key end
 end
 
--- Writes the state, unless there is nothing to be kept. Lets all keys live for a lease and at least half of
--- the idle time more; by that half it saves most of the commands.
+-- Writes the state, unless there is nothing to remember. All keys live for a lease and at least half of the idle time.
+-- Most calls need not extend the time to live, because they may use up the other half.
 local function save(s, lease, idle)
   if s.fresh and s.holder == '' and s.waiting == 0 and s.fence == '0' and not (s.new or s.pending) then return end
   local ttl, renews = lease + idle, s.expiry < s.now + (lease + idle / 2) * 1000
   if renews then
     for _, key in ipairs({s.key, s.queue, s.done, s.conditions and s.key .. '{conditions}' or nil}) do note_key(s, key) end
-    -- If sleepers are left, the next script goes on with them.
+    -- The next script continues with the remaining conditions.
     if s.conditions and not refresh_conditions(s, ttl) then s.more = true else s.expiry = s.now + ttl * 1000 end
   else
-    -- What is new lives as long as the lock: it is believed to remember all that there was since it was born.
+    -- A new key lives as long as the lock, which is expected to remember everything since it was created.
     ttl = math.ceil((s.expiry - s.now) / 1000)
   end
   local flags = (s.waiting > 0 and 'w' or '') .. (s.conditions and 'c' or '') .. (s.pending and 'b' or '') ..
@@ -110,8 +110,9 @@ local function save(s, lease, idle)
   for _, key in ipairs(s.new or {}) do
     if renews then extend_ttl(key, ttl) else redis.call('PEXPIRE', key, ttl) end
   end
-  -- A process may be dead for long before anybody asks. What was given back is remembered as long: a transaction that
-  -- comes late would find a lock that seems to know everything. Signals that are left keep nothing.
+  -- Contributions of a crashed process must remain until somebody uses the lock. Releases are remembered as long,
+  -- because the lock would otherwise seem to know everything when a late transaction arrives. Deferred notifications
+  -- expire.
   local left = s.pending and s.new and redis.call('ZRANGE', s.pending, -1, -1, 'WITHSCORES')[2] == '1'
   for _, key in ipairs(s.pending and s.new and {s.key, s.done, s.pending} or {}) do
     if left then extend_ttl(key, ttl) else redis.call('PERSIST', key) end
@@ -130,13 +131,13 @@ local function enqueue(s, id, ticket)
   s.waiting = s.waiting + redis.call('ZADD', s.queue, ticket, id)
 end
 
--- The mark of one who was signalled, whatever connection it has.
+-- The field that marks a notified waiter. It does not depend on the waiter's connection.
 local function mark(id)
   return 'signalled ' .. string.gsub(id, '#%d+', '', 1)
 end
 
--- What a transaction wants, if it is one that waits: takes that out of the lock, or puts it down, a list of texts from
--- the element `at` on. Who was the last to ask for it stands first, and then what transact.lua was given.
+-- Stores the plan of a transaction: its id, and the arguments of transact.lua, which are the elements of `new` from
+-- `at` on. Without `new`, removes the plan and returns it. Does nothing for other attempts.
 local function plan_of(s, id, new, at)
   if string.byte(id, -1) ~= 43 then return end
   local field = 'plan ' .. string.gsub(id, '#%d+', '', 1)
@@ -157,7 +158,7 @@ local function plan_of(s, id, new, at)
   return plan
 end
 
--- Lets somebody sleep on a condition; its place there.
+-- Starts a wait on a condition. Returns the ticket.
 local function wait_on(s, id, condition)
   local ticket = new_ticket(s, 0)
   redis.call('ZADD', waiters_on(s, condition), ticket, id)
@@ -168,15 +169,15 @@ local function wait_on(s, id, condition)
   return ticket
 end
 
--- From now on there are contributions to the state of the lock.
+-- Notes that there are pending records.
 local function use_pending(s)
   s.pending, s.conditions = s.key .. '{bound}', true
   note_key(s, s.key)
 end
 
--- Moves those who sleep on a condition, and are alive, to the end of the queue: one, or all of them. Whether the call may
--- look at no more before that is done. A call that goes on where one has stopped gets the newest ticket that there was
--- then: who has fallen asleep since is not meant, or those who are woken in vain would be woken for ever.
+-- Moves waiters of a condition to the end of the queue: the first connected one, or all. Returns true if this call has
+-- to stop earlier. A call that continues a notification receives the newest ticket of that time, and skips later
+-- waiters. Otherwise, waiters whose predicate is false would be notified again and again.
 local function notify_waiters(s, condition, all, newest)
   local key = waiters_on(s, condition)
   while looks > 0 do
@@ -184,7 +185,7 @@ local function notify_waiters(s, condition, all, newest)
     local id = redis.call('ZPOPMIN', key)[1]
     if not id then return false end
     looks = looks - 1
-    -- A transaction is no claim.
+    -- A transaction delays nobody, because the server executes it.
     local skipped = is_unresponsive(s, id) and string.byte(id, -1) ~= 43
     if is_connected(id) and not skipped then
       s.conditions = true
@@ -195,13 +196,13 @@ local function notify_waiters(s, condition, all, newest)
       plan_of(s, id)
     end
   end
-  -- A ticket of its own tells a signal from others that stop as well.
+  -- The new ticket distinguishes this notification from other incomplete ones.
   s.newest = newest or new_ticket(s, 0)
   return true
 end
 
--- Does the same. What the call does not come to is left to the next ones, as a record that undoes nothing: before all
--- contributions, since nobody's lease has to end for it.
+-- Does the same, but leaves the rest of an incomplete notification to the next calls, as a pending record. The record
+-- stands in front of all contributions, because it does not wait for the end of a lease.
 local function notify_or_defer(s, condition, all, newest)
   local resumes = s.newest
   if not notify_waiters(s, condition, all, newest) then return end
@@ -210,7 +211,8 @@ local function notify_or_defer(s, condition, all, newest)
   s.newest, s.more = resumes, true
 end
 
--- Somebody who was signalled ends without a section that ended well: the next one is signalled instead.
+-- Passes the notification of a waiter to the next waiter, because the critical section of the first has failed or will
+-- not take place.
 local function renotify(s, id)
   local condition = s.conditions and redis.call('HGET', s.key, mark(id))
   if not condition then return end
@@ -218,7 +220,8 @@ local function renotify(s, id)
   notify_or_defer(s, condition, false)
 end
 
--- Takes the lock away from its owner, if the lease has ended or at once, and tells it; perhaps also the reason.
+-- Ends the grant of the holder, if its lease has expired or at once, and informs the holder. The message may contain a
+-- reason.
 local function reap(s, at_once, reason)
   if s.holder == '' then return end
   if s.deadline + 0 > s.now and not at_once then return end
@@ -229,8 +232,8 @@ local function reap(s, at_once, reason)
   s.holder, s.deadline = '', '0'
 end
 
--- Goes on with signals that are left, and undoes the contributions whose leases have ended, 64 at once; but no contribution
--- while somebody owns the lock, who would write over it, and during a grace only those that were given up.
+-- Continues deferred notifications, and undoes expired contributions, up to 64 records. While the lock is held, no
+-- contribution is undone, because the holder's commit could overwrite that; during a grace, only ended ones are undone.
 local function process_pending(s)
   local last = s.holder ~= '' and '1' or s.grace and '2' or s.stamp
   local over = redis.call('ZRANGEBYSCORE', s.pending, '-inf', last, 'LIMIT', 0, 64)
@@ -239,13 +242,13 @@ local function process_pending(s)
     looks = looks - 1
     local amount, field, condition, state = string.match(record, '^%S+ (%S+) (%S+) (%S+) (.*)$')
     local newest, failed = (amount == 'rest' or amount == 'one') and field, not state
-    -- If somebody has deleted the state or the field, there is nothing to undo.
+    -- If the state or the field was deleted, there is nothing to undo.
     if state and not newest then
       local there = redis.pcall('HEXISTS', state, field)
       failed = there ~= 0 and (there ~= 1 or type(redis.pcall('HINCRBY', state, field, amount)) == 'table')
     end
     if failed then
-      -- Somebody has spoiled the field. The answer reports that; a later script tries again.
+      -- The field does not contain a number. The answer reports that, and a later script tries again.
       redis.call('ZADD', s.pending, format('%d', s.now + retry), record)
       s.spoiled = field or '?'
     else
@@ -256,14 +259,14 @@ local function process_pending(s)
   if #over == 64 then s.more = true end
   if redis.call('ZCARD', s.pending) == 0 then
     s.pending = nil
-    -- The keys that did not expire do again.
+    -- The keys have no time to live at present.
     note_key(s, s.key)
     note_key(s, s.done)
   end
 end
 
--- The state of a monitor, as answers and messages carry it: of each name and value, the length, a colon, and what
--- it is; nil if the key holds something else.
+-- Returns the state of a monitor as in answers and messages: for each name and value, its length, a colon and the text.
+-- Returns nil if the key has another type.
 local function contents(key)
   local parts = redis.pcall('HGETALL', key)
   if parts.err then return end
@@ -271,22 +274,23 @@ local function contents(key)
   return table.concat(parts)
 end
 
--- Whether the lock is held with this id and fence. An owner in doubt that says so is in doubt no more: nobody was granted
--- the lock after a holder whose lease has not ended.
+-- Whether the lock is held with this id and fence. A holder in doubt that sends a command is no longer in doubt: its
+-- lease has not expired, so no other client was granted the lock.
 local function holds(s, id, fence)
   if s.fence ~= fence then return false end
   if s.holder == '?' .. id then s.holder, s.deadline = id, '0' end
   return s.holder == id
 end
 
--- Gives the lock back, if its owner is the one who was granted it with the fence. The slot remembers that; with
--- none, the section did not end well. The last fence is that of a cohort's last section, if it has passed the
--- lock on; what is granted next is above it.
+-- Ends the grant with this id and fence, if it is the present one. The slot remembers the release; an empty slot means
+-- that the critical section failed. `last` is the fence of the last hand-over within a cohort, and the next grant is
+-- above it.
 local function end_grant(s, id, fence, slot, last)
-  -- An owner in doubt may have released the lock before, in what the server has forgotten, and another one holds it.
+  -- A holder in doubt may have released the lock in a step that the server has forgotten, and another client may hold
+  -- it. So the doubt remains after the release.
   local doubt = s.holder ~= id and string.match(s.holder, '^%?') or ''
   local holder = doubt == '' and s.holder or string.sub(s.holder, 2)
-  -- The incarnation of the id may have changed since, the rest has not.
+  -- The id of the holder may contain a former incarnation.
   local known = holder == id or string.gsub(holder, '#%d+', '', 1) == string.gsub(id, '#%d+', '', 1)
   if holder == '' or s.fence ~= fence or not known then return false end
   s.holder = doubt
@@ -299,15 +303,16 @@ local function end_grant(s, id, fence, slot, last)
   return true
 end
 
--- Carries out a transaction while nobody owns the lock: a list of texts, from the element `at` on, see transact.lua.
--- Returns released, and the fence; unmet, if a requirement does not hold; or nothing, if only its client can tell.
+-- Executes a transaction while the lock is free. The plan is a list of texts, from the element `at` on, see
+-- transact.lua. Returns released and the fence; or unmet, if a requirement does not hold; or nothing, if only the
+-- client can decide a step.
 local function execute(s, id, plan, at)
   local state = s.state
   local size = s.size or redis.pcall('HLEN', state)
-  -- Not all of a state that was never written has the values that its type gives it.
+  -- A state that was never written has the values of its type, which only the client knows.
   if type(size) == 'table' or size == 0 then return end
   s.size = nil
-  -- A number that a double says exactly, written as clients write it; anything else is for the client to read.
+  -- Parses a number in the form that clients write, if a double represents it exactly. The client handles other texts.
   local function exact(text)
     return text == '=0' and 0 or #text < 17 and tonumber(string.match(text, '^=(%-?[1-9]%d*)$'))
   end
@@ -333,7 +338,7 @@ local function execute(s, id, plan, at)
     elseif sign ~= '=' and least ~= '' and was ~= least and was ~= most then
       return
     end
-    -- A comparison is the signs that it allows: = <> < <= > >=
+    -- The name of a comparison consists of the signs that it accepts: = <> < <= > >=
     if what ~= 'set' and what ~= 'add' and not string.find(what, sign, 1, true) then return 'unmet' end
   end
   grant_to(s, id, plan[at + 1])
@@ -347,10 +352,10 @@ local function execute(s, id, plan, at)
   return 'released', fence
 end
 
--- Gives a free lock to the first of the queue that is alive, at most 64 others later; the message is the
--- grant. The caller of the script learns of its own grant from the answer. A small state of a monitor goes with the
--- message, if the script has its key: whoever it is for need not ask for it. Transactions are carried out then, or
--- go to sleep, and whoever comes next is looked at.
+-- Grants a free lock to the first connected waiter of the queue, after removing at most 64 others. The message is the
+-- grant; the caller of the script learns of its own grant from the answer. If the script has the key of a monitor's
+-- state, the message contains a small state, so the client need not fetch it. A transaction in the queue is executed or
+-- starts its wait on a condition, and the next waiter follows.
 local function grant_next(s, caller)
   if s.pending then process_pending(s) end
   if s.waiting == 0 then return end
@@ -366,13 +371,13 @@ local function grant_next(s, caller)
       local result, fence
       if plan and s.state then result, fence = execute(s, id, plan, 2) end
       if result == 'unmet' and plan[4] ~= '' then
-        -- The signal that has brought it here is used up, as by a section that waits again.
+        -- The notification that led here is used up, as by a critical section that waits again.
         if s.conditions then redis.call('HDEL', s.key, mark(id)) end
         wait_on(s, id, plan[4])
         plan_of(s, id, plan, 2)
       elseif result then
         redis.pcall('PUBLISH', channel(id), result .. ' ' .. id .. ' ' .. (fence or s.fence) .. ' ' .. s.stamp)
-        -- It may have woken very many.
+        -- The transaction may have notified many waiters.
         if s.more then return end
       elseif is_unresponsive(s, id) then
         renotify(s, id)
@@ -391,10 +396,10 @@ local function grant_next(s, caller)
   s.more = true
 end
 
--- What is to be said of a lock: 'status now fence deadline', and perhaps 'ticket more extra'. If the status is
--- not given, it is that of a waiter: own, queued, asleep (on the condition) or gone. If there are contributions, the
--- deadline is followed by a comma and when the next one lapses; and if the script could not undo one, by another comma
--- and the field of the state.
+-- Returns the answer for a lock: 'status now fence deadline', and perhaps 'ticket more extra'. Without a status, it is
+-- that of the attempt: own, queued, asleep (waits on the condition) or gone. If there are pending records, a comma and
+-- the time at which the next contribution expires follow the deadline; and if the script failed to undo one, another
+-- comma and the field.
 local function answer(s, status, id, extra, condition)
   local ticket
   if not status and s.holder == id then

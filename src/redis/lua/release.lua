@@ -1,11 +1,12 @@
--- Gives a lock back, or refuses a grant, and hands the lock on.
+-- Releases a lock, or refuses a grant, and hands the lock over.
 --
 -- KEYS       lock (and the state, of a monitor)
--- ARGV       prefix, id, fence, slot (empty: nothing is remembered, and who was signalled passes that on),
---            lease ms, claim ms, idle ms (and the last fence, if a cohort has passed the lock on)
+-- ARGV       prefix, id, fence, slot (empty if the critical section failed: then the release is not remembered, and a
+--            notification of the holder passes to the next waiter), lease ms, claim ms, idle ms (and the last fence, if a
+--            cohort has handed the lock over)
 -- returns    released | lost | unknown | foreign | wrongtype
--- repeated   answers what the first call did, as long as the slot has not given back anything else
--- wakes      the first of the queue
+-- repeated   answers as the first call did, until the slot is used for another release
+-- wakes      the first waiter of the queue
 -- complexity O(log waiters)
 -- flags: allow-oom
 local argv, call, format = ARGV, redis.call, string.format

@@ -1,10 +1,10 @@
--- Extends leases; confirms grants.
+-- Renews leases, which also confirms grants.
 --
 -- KEYS       lock; for each lease
 -- ARGV       prefix; for each lease: id, fence, lease ms, claim ms, idle ms
 -- returns    {own | lost | unknown | foreign | wrongtype | damaged, …}
--- repeated   extends again
--- wakes      the first of a queue, if nobody owns its lock
+-- repeated   renews again
+-- wakes      the first waiter of a queue, if its lock is free
 -- complexity O(leases log waiters)
 -- flags: allow-oom
 return each(function(key, i)

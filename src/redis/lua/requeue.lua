@@ -1,11 +1,11 @@
--- Lets one who sleeps on a condition wait for the lock, although nobody has signalled it.
+-- Moves a waiter of a condition to the queue of the lock, without a notification.
 --
 -- KEYS       lock
--- ARGV       prefix, ids (all that the sleeper may be known by, with commas), id, lease ms, claim ms, idle ms,
---            condition
--- returns    own | queued | gone | foreign | wrongtype; the extra is 1 if it slept until now
--- repeated   as if it had been signalled
--- wakes      the first of the queue, if nobody owns the lock
+-- ARGV       prefix, ids (all by which the server may know the waiter, separated by commas), id, lease ms, claim ms,
+--            idle ms, condition
+-- returns    own | queued | gone | foreign | wrongtype; the extra is 1 if the attempt waited on the condition until now
+-- repeated   answers as if the waiter had been notified
+-- wakes      the first waiter of the queue, if the lock is free
 -- complexity O(log waiters)
 -- flags: none
 local id = ARGV[3]
@@ -13,7 +13,7 @@ local s, why = open(KEYS[1], ARGV[5])
 if not s then return why end
 reap(s)
 mark_responsive(s, id)
--- A sleeper for whom a notification is left is not timed out.
+-- A waiter that a deferred notification concerns has not timed out.
 if s.pending then process_pending(s) end
 local waited
 for old in string.gmatch(ARGV[2], '[^,]+') do

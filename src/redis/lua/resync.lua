@@ -1,15 +1,15 @@
--- Takes waiters and holders of a connection that broke over to the next one.
+-- Transfers waiters and holders from a broken connection to the next one.
 --
 -- KEYS       lock; for each of them
--- ARGV       prefix; for each of them: ids (all that it may be known by, with commas), new id, fence (of a
---            holder; 0: a waiter), lease ms, claim ms, idle ms, condition (that it may sleep on, or empty)
--- returns    {own | queued | asleep | gone, or of a holder own | lost | unknown, or foreign | wrongtype | damaged, …}
--- repeated   answers the same, if the ids of the first call are among the ids of the second
--- wakes      the first of a queue, if nobody owns its lock
+-- ARGV       prefix; for each of them: ids (all by which the server may know it, separated by commas), new id, fence (of
+--            a holder; 0 for a waiter), lease ms, claim ms, idle ms, condition (on which it may wait; may be empty)
+-- returns    {own | queued | asleep | gone, or for a holder own | lost | unknown, or foreign | wrongtype | damaged, …}
+-- repeated   answers the same, if the ids of the first call are among those of the second
+-- wakes      the first waiter of a queue, if its lock is free
 -- complexity O(entries log waiters)
 -- flags: allow-oom
 
--- All of them before any lock is granted: under its old id, a waiter looks dead.
+-- All attempts are renamed before any lock is granted: under its former id, a waiter looks disconnected.
 local function rename(key, i)
   local a = 2 + 7 * i
   local id, held, condition = ARGV[a + 1], ARGV[a + 2] ~= '0', ARGV[a + 6] ~= '' and ARGV[a + 6]
@@ -17,13 +17,13 @@ local function rename(key, i)
   for old in string.gmatch(s and ARGV[a] or '', '[^,]+') do
     for _, key in ipairs({s.queue, condition and waiters_on(s, condition) or nil}) do
       local ticket = redis.call('ZSCORE', key, old)
-      -- A holder waits no more: it does in the memory of a server that missed its grant. A key whose only member was
-      -- taken out first would lose its end.
+      -- A server that missed the grant still has the holder in the queue. The new member is added before the former one
+      -- is removed, because an empty key would lose its time to live.
       if ticket and not held then redis.call('ZADD', key, ticket, id) end
       if ticket and (held or old ~= id) then redis.call('ZREM', key, old) end
     end
   end
-  -- What a transaction wants is known by whom it waits as; and no more of a holder.
+  -- The plan of a transaction is stored under its id. A holder needs none.
   local plan = s and plan_of(s, id)
   if plan and not held then plan_of(s, id, plan, 2) end
 end
@@ -41,10 +41,10 @@ return each(function(key, i)
     for old in string.gmatch(ARGV[a], '[^,]+') do
       if s.holder == old then s.holder = id end
     end
-    -- In an outdated state, it may have the id of an older connection.
+    -- An outdated state may know the holder by the id of an older connection.
     if held and s.fence == fence and string.find(s.holder, '^%?.') then s.holder = '?' .. id end
-    -- The server forgot, and nobody was granted the lock since: the holder holds it on. If somebody was, by
-    -- a clock that was set back, it is told.
+    -- The server forgot the grant, and has not granted the lock since: the holder reclaims it. If a clock that was set
+    -- back led to another grant with a lower token, reap() informs that holder.
     if held and (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?')) then
       reap(s, true)
       s.holder, s.fence, s.reclaimed, reclaims = id, fence, true, true
@@ -53,7 +53,7 @@ return each(function(key, i)
     if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
     if s.holder == '' then grant_next(s, id) end
     save(s, lease, idle)
-    -- What is known of a monitor's state may be older than what the holder has read, or newer.
+    -- The present state of a monitor may differ from the one that the holder has read.
     if reclaims then redis.call('HSET', s.key, 'born', format('%d', math.max(wall, fence + 1))) end
     result = (mine or not held) and answer(s, nil, id, nil, condition) or answer(s, ended(s, fence + 0, ''))
   end

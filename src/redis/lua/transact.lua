@@ -1,19 +1,20 @@
--- Changes the state of a monitor without a section. If somebody owns the lock or waits for it, that is done in its turn
--- by whoever sets the lock free; what can not be decided here is left to the client, which is granted the lock.
+-- Executes a transaction on the state of a monitor without a critical section. If the lock is held or has waiters, the
+-- transaction waits, and the script that frees the lock in its turn executes it. If a script cannot decide a step, it
+-- grants the lock to the client, which executes the transaction itself.
 --
 -- KEYS       lock, state
--- ARGV       prefix, id, tries (how often it was sent before), lease ms, claim ms, idle ms,
---            since (a time, when it was sent first, or known to wait; 0: nothing is to be done), ticket (as of
---            acquire), slot, seen fence (when it was sent first), condition (to wait on if a requirement does not hold, or
---            empty), signals (as of leave. Behind them, of each step: a comparison, add or set; the field; '=' and
---            the value, or empty for none; the same of what counts if there is no such field; and of a number the
---            least and the most that it can be, of anything else texts that differ from the value for certain, or
---            empty and empty if all do)
--- returns    released (the extra is its fence) | unmet | asleep (the extra is its place) | unknown (nothing was done
---            now), or like acquire. One that waits is told how it ends by a message
--- repeated   answers released if it was carried out, as long as the slot is remembered
--- wakes      those who are signalled; the first of the queue
--- complexity O(steps + (signalled + 1) log waiters + fields), and the same for each transaction that waits
+-- ARGV       prefix, id, tries (the number of earlier copies), lease ms, claim ms, idle ms, since (the time at which the
+--            transaction was first sent, or last known to wait; 0: do not execute it), ticket (as for acquire), slot, seen
+--            fence (when it was first sent), condition (to wait on if a requirement does not hold; may be empty), count of
+--            notifications, the notifications (as for commit). Then for each step: a comparison, add or set; the field;
+--            '=' and the value, or empty for none; the same for the value of a missing field; and two bounds: the least
+--            and the greatest value of a number, or two texts that certainly differ from the value, or both empty if any
+--            other text differs
+-- returns    released (the extra is its fence) | unmet | asleep (the extra is its ticket) | unknown (nothing was done
+--            now), or like acquire. A message reports the outcome of a waiting transaction
+-- repeated   answers released if it was executed, as long as the slot is remembered
+-- wakes      the notified waiters; the first waiter of the queue
+-- complexity O(steps + (notified + 1) log waiters + fields), and the same for each waiting transaction
 -- flags: none
 local argv, call, format = ARGV, redis.call, string.format
 local time = call('TIME')
@@ -79,7 +80,8 @@ s.state, s.size = state, size
 if carried == nil then carried = redis.call('ZSCORE', s.done, slot) end
 if carried and carried + 0 > seen + 0 then return answer(s, 'released', nil, format('%d', carried)) end
 if followed == nil then followed = redis.call('ZSCORE', s.done, slot .. '/' .. tries + 1) end
--- One that comes so late that nobody may remember it, or that another one has followed, must not be carried out.
+-- A copy must not be executed if it is so late that the lock may have forgotten an execution, or if a later copy came
+-- first.
 local late = s.now > since + math.min(lease * 1000, memory) and
   (s.fresh or since < s.now - memory or redis.call('HGET', s.key, 'born') + 0 > since)
 if late or followed then return answer(s, 'unknown') end
@@ -87,7 +89,7 @@ for i = 1, tries + 0 do
   redis.call('ZADD', s.done, s.stamp, slot .. '/' .. i)
   note_key(s, s.done)
 end
--- One that was believed to be lost may have come after all.
+-- A delayed duplicate may already be queued.
 local former = tries ~= '0' and plan_of(s, id)
 if former then
   s.waiting = s.waiting - redis.call('ZREM', s.queue, former[1])

@@ -245,7 +245,7 @@ struct granted
     local_time expires;
     /// The arrival time of the message that granted the lock; 0 if there was none.
     local_time received_at{};
-    /// Whether the attempt waited on a condition, and @ref protocol_client::wake instead of a notification
+    /// Whether the attempt waited on a condition, and @ref protocol_client::end_wait instead of a notification
     /// ended the wait.
     bool unnotified = false;
     /// For a monitor: its state.

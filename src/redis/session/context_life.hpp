@@ -21,7 +21,7 @@ public:
     context_resident(const context_resident&) = delete;
     context_resident& operator=(const context_resident&) = delete;
 
-    /// Called when the context shuts down, with the life locked. Returns what has to be destroyed unlocked.
+    /// Called when the context shuts down, with the life locked. The caller destroys the result after unlocking.
     virtual std::shared_ptr<void> evict() noexcept = 0;
 
 protected:
@@ -39,7 +39,7 @@ public:
     /// The life of an executor's context; null if the context cannot end.
     static std::shared_ptr<context_life> of(const boost::asio::any_io_executor& executor);
 
-    /// Both require the lock. An evicted resident is not linked any more, so move_out() has no effect.
+    /// Both require the lock. An evicted resident is no longer linked, so move_out() has no effect.
     void move_in(context_resident& who) { residents.push_back(who); }
     void move_out(context_resident& who)
     {

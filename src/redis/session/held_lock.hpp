@@ -168,7 +168,7 @@ public:
         expires_.store(expires.count(), std::memory_order_relaxed);
     }
 
-    /// Marks the lock as not held any more. Returns whether it was held until now.
+    /// Marks the lock as no longer held. Returns whether it was held until now.
     bool end() noexcept { return !is_over_.exchange(true, std::memory_order_acq_rel); }
 
     /// Belongs to the executor on which the lock was granted.

@@ -32,7 +32,7 @@ public:
     session_core& operator=(const session_core&) = delete;
     ~session_core();
 
-    /// Runs a function of the engine on its strand. Returns false if there is no engine any more, or this
+    /// Runs a function of the engine on its strand. Returns false if the engine has ended, or this
     /// process was forked.
     template <class Function>
     bool post(Function function)

@@ -405,7 +405,7 @@ void session_engine::close(listener done)
             if (!error)
                 self->end_close(errc::unknown_outcome);
         });
-    // The jobs first: the session ends when nothing needs the server any more, and held jobs need it from here on.
+    // Held jobs are released first: the session ends as soon as no operation needs the server.
     jobs_.finish_all(errc::session_closed, errc::unknown_outcome);
     gates_.finish_all(errc::session_closed, errc::unknown_outcome);
     perform();

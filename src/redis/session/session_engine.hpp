@@ -256,7 +256,7 @@ private:
     bool is_other_server_ = false;
     // The error of a command that is being repeated, until the server executes commands again.
     std::string refusal_;
-    // What was reported in the minute that ends then.
+    // The errors that were reported in the present minute, and the end of that minute.
     std::set<std::string> reports_;
     local_time reports_end_{};
     bool is_closed_ = false;

@@ -20,7 +20,7 @@
 #include "redis/transport/identity.hpp"
 #include "redis/transport/scripts.hpp"
 
-// What the session itself asks the server, and what it learns from it: connections, replies, and acknowledgements of
+// The commands of the session itself, and the events that it processes: connections, replies, and acknowledgements of
 // replicas.
 
 namespace turnstile::redis::detail {

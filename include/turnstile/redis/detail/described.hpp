@@ -94,7 +94,7 @@ inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
-/// Not nested directly: the text could not tell which optional is empty.
+/// An optional must not contain an optional directly, because the text could not show which of them is empty.
 template <class T>
 concept optional_value = is_optional<T> && !is_optional<typename T::value_type>;
 

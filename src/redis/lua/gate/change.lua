@@ -1,13 +1,13 @@
--- Sets or resets an event, counts arrivals at a latch, or reads how things stand.
+-- Sets or resets an event, counts arrivals at a latch, or reads the state of either.
 --
 -- KEYS       gate, waiters, done
--- ARGV       prefix, what (set, reset, arrive, read), arrivals (of arrive), name (of the call; of read, empty),
---            name of a call that nobody repeats any more (may be empty), channel (who waits afterwards; may be
---            empty), number (of a new gate), lease ms, idle ms, keep ms (of a state that was changed; 0: for ever)
--- returns    open | closed (how it is then) | excess | foreign | wrongtype; and the generation
--- repeated   changes nothing for an hour, and answers how things stand
--- wakes      all who wait, if it opens
--- complexity O(log calls that are remembered), O(connections that wait) if it opens
+-- ARGV       prefix, what (set, reset, arrive, read), arrivals (for arrive), name (of the call; empty for read), name of a
+--            call that will not be repeated (may be empty), channel (of a connection that waits afterwards; may be empty),
+--            number (of a new gate), lease ms, idle ms, keep ms (for which a changed state is kept; 0 for ever)
+-- returns    open | closed (the state afterwards) | excess | foreign | wrongtype; and the generation
+-- repeated   within an hour, changes nothing and answers with the present state
+-- wakes      all waiters, if the gate opens
+-- complexity O(log remembered calls); O(waiting connections), if the gate opens
 -- flags: allow-oom
 local what, arrivals, name, lease = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[8])
 local s, why = open(ARGV[7])

@@ -1,14 +1,14 @@
--- Arrives at a barrier, takes an arrival back, or takes part no more.
+-- Arrives at a barrier, withdraws an arrival, or drops out of the barrier.
 --
 -- KEYS       gate, waiters, done, arrivals
--- ARGV       prefix, what (arrive, withdraw, drop), name (of the call; of withdraw, that of the arrival), name of a
---            call that nobody repeats any more (may be empty), channel (of the connection, without the prefix),
---            number (of a new gate), lease ms, idle ms, keep ms (of a state that was changed; 0: for ever)
--- returns    open (the round in which the call was counted is over; drop was done) | closed | withdrawn | empty
---            (nobody takes part) | foreign | wrongtype; and the generation
--- repeated   answers how things stand; an arrival counts for a lease from the last time on
--- wakes      all who wait, if all have arrived
--- complexity O(log calls that are remembered), O(participants) if all have arrived
+-- ARGV       prefix, what (arrive, withdraw, drop), name (of the call; for withdraw, that of the arrival), name of a call
+--            that will not be repeated (may be empty), channel (of the connection, without the prefix), number (of a new
+--            gate), lease ms, idle ms, keep ms (for which a changed state is kept; 0 for ever)
+-- returns    open (the round of the call is complete; or drop is done) | closed | withdrawn | empty (there are no
+--            participants) | foreign | wrongtype; and the generation
+-- repeated   answers with the present state; an arrival counts for a lease from its last repetition
+-- wakes      all waiters, if all participants have arrived
+-- complexity O(log remembered calls); O(participants), if all have arrived
 -- flags: allow-oom
 local what, name, lease = ARGV[2], ARGV[3], tonumber(ARGV[7])
 local s, why = open(ARGV[6])
@@ -18,7 +18,7 @@ local result = 'closed'
 if redis.call('ZSCORE', KEYS[3], name) then
   result = 'open'
 elseif what == 'withdraw' or redis.call('ZSCORE', KEYS[3], name .. ' withdrawn') then
-  -- Remembered, since the arrival itself may come late, over a connection that broke.
+  -- The withdrawal is remembered, because the arrival may be delivered later, over a connection that broke.
   redis.call('ZREM', KEYS[4], name)
   remember(s, name .. ' withdrawn', ARGV[4])
   return answer(s, 'withdrawn')

@@ -1,17 +1,18 @@
--- What every script of a gate begins with, behind common.lua.
+-- The functions for the scripts of gates. This text stands behind common.lua.
 --
--- A gate is waited for, and nobody owns it: an event, a latch, a barrier. It is three keys, of a barrier four:
--- a hash (the state), a sorted set (the connections that wait: until when that is believed, by channel), a
--- sorted set (calls that were carried out: when, by name), and a sorted set (who has arrived: until when that
--- counts, by name). ARGV[1] is the prefix of the wake channels. Times are microseconds, spans in ARGV
--- milliseconds. The state's `number` is 0 of an event that is set, and 1 of one that is not; of a latch, how
--- many arrivals are missing; of a barrier, how many take part. Its `generation` rises whenever those who wait
--- are let go. Invariant after each script: nobody waits at an event that is set, or at a latch that is open,
--- and fewer have arrived at a barrier than take part.
+-- A gate is an event, a latch or a barrier: an object that has waiters, but no holder. Its keys are a hash (the state),
+-- a sorted set of the waiting connections (by channel, the time until which the server counts them), a sorted set of
+-- executed calls (by name, their times), and for a barrier a sorted set of arrivals (by name, the time until which they
+-- count).
+-- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds.
+--
+-- `number` is 0 for a set event and 1 for another one; for a latch, the number of missing arrivals; for a barrier, the
+-- number of participants. `generation` rises each time the waiters are released. Invariant after each script: a set
+-- event and an open latch have no waiters, and a barrier has fewer arrivals than participants.
 local layout = 'gate 1'
 local wall = read_clock()
 
--- Reads the gate; nil and why if it is not ours. One that does not exist has the number that the caller names.
+-- Reads the gate; returns nil and the reason if the keys are foreign. A new gate has the number that the caller states.
 local function open(number)
   local v = redis.pcall('HMGET', KEYS[1], 'layout', 'number', 'origin', 'generation', 'clock', 'skew')
   if is_of_another_type(v) then return nil, 'wrongtype' end
@@ -22,13 +23,13 @@ local function open(number)
   if not v[1] then return {number = number, origin = number, generation = 0, skew = 0, now = wall, fresh = true} end
   if v[1] ~= layout then return nil, 'foreign' end
   local s = {number = tonumber(v[2]), origin = tonumber(v[3]), generation = tonumber(v[4]), skew = tonumber(v[6])}
-  -- The clock of a gate never goes back: if the server's did, the gate's goes on from where it was.
+  -- If the server's clock was set back, the clock of the gate continues from its last time.
   s.now = math.max(wall + s.skew, v[5])
   s.skew = s.now - wall
   return s
 end
 
--- Writes the state. One that is not as it was at first is kept for longer, or for ever if that is 0.
+-- Writes the state. A state that differs from the initial one lives for at least `keep` ms, or for ever if that is 0.
 local function save(s, lease, idle, keep)
   local ttl, changed = 3 * lease + idle, s.number ~= s.origin
   redis.call('HSET', KEYS[1], 'layout', layout, 'number', text(s.number), 'origin', text(s.origin), 'generation',
@@ -41,13 +42,13 @@ local function save(s, lease, idle, keep)
   for _, key in ipairs({KEYS[2], KEYS[4]}) do extend_ttl(key, ttl) end
 end
 
--- From now on, the connection is told when those who wait are let go.
+-- Registers a connection for the message that its waiters are released.
 local function register(s, channel, lease)
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(s.now))
   redis.call('ZADD', KEYS[2], text(s.now + 3000 * lease), channel)
 end
 
--- Tells the connections that wait, once each, however many wait behind it.
+-- Publishes one message for each waiting connection, however many waiters it has.
 local function release_waiters(s)
   s.generation = math.max(s.generation + 1, s.now)
   for _, channel in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do

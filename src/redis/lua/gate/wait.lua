@@ -1,12 +1,12 @@
--- Tells whether an event is set or a latch is open; if not, the connection that asks is told when it is.
+-- Reads whether an event is set or a latch is open. If not, registers the connection for the message about it.
 --
 -- KEYS       gate, waiters, done
 -- ARGV       prefix, channel (of the connection, without the prefix), number (of a new gate), lease ms, idle ms,
---            keep ms (of a state that was changed; 0: for ever)
+--            keep ms (for which a changed state is kept; 0 for ever)
 -- returns    open | closed | foreign | wrongtype; and the generation
 -- repeated   harmless
 -- wakes      nobody
--- complexity O(log connections that wait)
+-- complexity O(log waiting connections)
 -- flags: none
 local lease = tonumber(ARGV[4])
 local s, why = open(ARGV[3])

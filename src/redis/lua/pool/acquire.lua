@@ -1,13 +1,13 @@
 -- Acquires units of a pool, or queues for them.
 --
 -- KEYS       pool
--- ARGV       prefix, id, mode (queue, try), ticket (hint, 0: none), lease ms, claim ms, idle ms, capacity,
---            units outside (both of a new pool), seen fence, units, whether the client accepts another capacity
---            (adopt, agreed, or empty)
--- returns    own | queued | busy | impossible | mismatch | foreign | missing | wrongtype; of a new waiter, the extra is
---            its position; of a mismatch, the capacity of the pool
--- repeated   answers what the first call did: the same grant, the same place
--- wakes      the first of the queue, as long as it fits
+-- ARGV       prefix, id, mode (queue, try), ticket (hint; 0 for none), lease ms, claim ms, idle ms, capacity, units
+--            outside (both for a new pool), seen fence, units, whether the client accepts another capacity (adopt, agreed,
+--            or empty)
+-- returns    own | queued | busy | impossible | mismatch | foreign | missing | wrongtype. The extra is the position of a
+--            new waiter; or for a mismatch, the capacity of the pool
+-- repeated   answers as the first call did, with the same grant or the same position
+-- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
 -- flags: none
 local time = redis.call('TIME')
@@ -42,7 +42,7 @@ end
 -- the prologue stands here
 local s, why = open(key, wall, ARGV[6], ARGV[8], ARGV[9], state)
 if not s then return why end
--- A command that is repeated was accepted before.
+-- A repeated command was accepted before.
 if not agrees(s, tonumber(ARGV[8]), ARGV[12]) and not holding(s, id) and not wanted(s, id) then
   return answer(s, 'mismatch', 0, nil, text(s.capacity))
 end
@@ -50,12 +50,13 @@ if not possible(s, units) then return answer(s, 'impossible') end
 reap(s)
 mark_responsive(s, id)
 local known = holding(s, id) or wanted(s, id) and redis.call('ZSCORE', s.queue, id)
--- Who waits may come in front of all others: it enters the queue before anybody is granted anything.
+-- A try comes after all waiters, so these are granted their units first. Any other attempt enters the queue before a
+-- grant, because its former ticket may be the lowest.
 if s.head and ARGV[3] == 'try' then grant_next(s, id) end
 
 local position
 if known then
-  -- It has its place, or its units.
+  -- It is queued already, or has its units.
 elseif not s.head and fits(s, units) then
   grant_to(s, id, units, tonumber(ARGV[10]))
 elseif ARGV[3] == 'try' then

@@ -1,17 +1,17 @@
--- Takes the units of one holder, or of all, as an operator wants it, and lets those go on who can.
+-- Ends the grant of one holder or of all, for an operator, and grants the units to waiters.
 --
 -- KEYS       pool
--- ARGV       prefix, fence (of the holder; empty: all holders), channel (on which it is announced), lease ms,
+-- ARGV       prefix, fence (of the holder; empty for all holders), channel (on which the break is published), lease ms,
 --            claim ms, idle ms, capacity, units outside
--- returns    ok | foreign | wrongtype; the extra is how many holders have lost their units
--- repeated   with a fence, does nothing; else takes the units of those who have some now
--- wakes      the first of the queue, as long as it fits
+-- returns    ok | foreign | wrongtype; the extra is the number of holders that have lost their units
+-- repeated   with a fence, does nothing; without one, ends the grants of the present holders
+-- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(holders log holders + log waiters)
 -- flags: allow-oom
 local s, why = open(KEYS[1], read_clock(), ARGV[5], ARGV[7], ARGV[8])
 if not s then return why end
 
--- Who has upgraded holds the pool in two parts, and nobody else holds anything then.
+-- An upgraded writer holds the pool with two grants, which have to end together. There are no other holders then.
 local wanted, all = tonumber(ARGV[2]), redis.call('ZRANGE', s.holders, 0, -1)
 for _, id in ipairs(all) do
   local units, fence = holding(s, id)
@@ -22,7 +22,7 @@ local broken = 0
 for _, id in ipairs(all) do
   local units, fence = holding(s, id)
   if units and (not wanted or fence == wanted) then
-    -- If the user may not announce it, this is an error before anything has changed.
+    -- Without permission to publish, this is an error before anything has changed.
     redis.call('PUBLISH', ARGV[3], s.key .. ' ' .. text(fence))
     drop(s, id, units)
     redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now) .. ' broken')

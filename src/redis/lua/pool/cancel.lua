@@ -1,11 +1,11 @@
--- Takes a waiter out of the queue; if it holds units already, takes them back.
+-- Removes a waiter from the queue; if it holds units already, releases them.
 --
 -- KEYS       pool
--- ARGV       prefix, ids (all that the waiter may be known by, with commas), lease ms, claim ms, idle ms,
+-- ARGV       prefix, ids (all by which the server may know the waiter, separated by commas), lease ms, claim ms, idle ms,
 --            capacity, units outside
 -- returns    cancelled | foreign | missing | wrongtype
 -- repeated   does nothing
--- wakes      the first of the queue, as long as it fits
+-- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
 -- flags: allow-oom
 local s, why = open(KEYS[1], read_clock(), ARGV[4], ARGV[6], ARGV[7])

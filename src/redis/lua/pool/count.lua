@@ -1,15 +1,15 @@
--- Adds units that no permit holds, creates a pool, sets its capacity, or reads how many units are available.
--- Of an automatic event, add says how many signals are to be available: 1 sets it, 0 resets it.
+-- Adds units that no permit holds, creates a pool, sets its capacity, or reads the number of available units.
+-- For an automatic event, add sets the number of available units: 1 sets the event, 0 resets it.
 --
 -- KEYS       pool
--- ARGV       prefix, what (add, create, read, resize), number (of add and resize), name (of the call), name of
---            the call before it in its slot (both empty but of add and resize), lease ms, claim ms, idle ms,
---            capacity, units outside, whether the client accepts another capacity (adopt, agreed, or empty)
--- returns    ok | excess | exists | mismatch | foreign | wrongtype; the extra is how many are available, or of a
+-- ARGV       prefix, what (add, create, read, resize), number (for add and resize), name (of the call), name of a call
+--            that will not be repeated (both empty except for add and resize), lease ms, claim ms, idle ms, capacity, units
+--            outside, whether the client accepts another capacity (adopt, agreed, or empty)
+-- returns    ok | excess | exists | mismatch | foreign | wrongtype; the extra is the number of available units, or for a
 --            mismatch, the capacity of the pool
--- repeated   adds or sets nothing, and answers ok, as long as the slot has not added or set anything else
--- wakes      the first of the queue, as long as it fits; of resize, also waiters that never will
--- complexity O(log waiters + log holders); of resize, O(waiters), of which 512 count
+-- repeated   adds or sets nothing, and answers ok, as long as the name is remembered
+-- wakes      waiters of the queue, as long as the first one fits; for resize, also waiters that exceed the capacity
+-- complexity O(log waiters + log holders); for resize O(waiters), up to 512
 -- flags: allow-oom
 local what, number, lease = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[6])
 local s, why = open(KEYS[1], read_clock(), ARGV[7], ARGV[9], ARGV[10])
@@ -23,8 +23,8 @@ local function remember()
   s.moved = true
 end
 
--- Sets the capacity. Waiters for more units than that leave the queue: of the first 512 at once, and others when their
--- turn comes.
+-- Sets the capacity. Waiters for more units leave the queue: those among the first 512 at once, and others in their
+-- turn.
 local function resize()
   if s.origin >= 0 then s.origin = -s.capacity end
   s.capacity = number
@@ -47,7 +47,7 @@ elseif what == 'resize' and not redis.call('ZSCORE', s.done, ARGV[4]) then
   remember()
 elseif what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4]) then
   if s.capacity == signals then
-    -- A signal that came back from who died goes to the next one; this is another one.
+    -- If a holder crashed, its unit is available again and is granted first; this call sets the event once more.
     if s.head then grant_next(s) end
     number = number - (s.capacity - s.outside - s.held)
   end

@@ -1,10 +1,10 @@
--- Says who holds units of a pool, and who waits for some. Changes nothing.
+-- Lists holders and waiters of a pool. Changes nothing.
 --
 -- KEYS       pool
--- ARGV       prefix, sessions (the key, see self/announce.lua), limit (how many holders and how many waiters are
---            listed), capacity, units outside
+-- ARGV       prefix, sessions (the key, see self/announce.lua), limit (the maximum number of holders, and of waiters, to
+--            list), capacity, units outside
 -- returns    {summary, entry, …} | foreign | wrongtype; see inspect.lua of a lock
--- repeated   looks again
+-- repeated   reads again
 -- wakes      nobody
 -- complexity O(listed log holders)
 -- flags: allow-oom

@@ -1,11 +1,11 @@
--- Takes back what leases have ended of, lets those go on who can, and tells a client how things stand.
+-- Ends expired grants and grants their units to waiters. Reports the state of the client's first waiter.
 --
 -- KEYS       pool
 -- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms,
 --            capacity, units outside
 -- returns    own | queued | gone | foreign | missing | wrongtype
 -- repeated   harmless
--- wakes      the first of the queue, as long as it fits
+-- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
 -- flags: allow-oom
 local id, lease = ARGV[2], tonumber(ARGV[3])

@@ -1,31 +1,32 @@
--- What every script of a pool needs, behind common.lua.
+-- The functions for the scripts of pools. This text stands behind common.lua.
 --
--- A pool has units, of which holders have leases. Its only declared key is a hash; the others are named after it, so they
--- lie in its slot:
+-- A pool has units, which holders have under leases. It declares one key, a hash. The names of the other keys begin
+-- with that name, so they lie in the same slot:
 --
---   KEY           `layout`: 2; `state`, see below; `h ID`: what a holder has, 'UNITS FENCE OUTSIDE'; `w ID`: how many units
---                 a waiter wants; `silent`: see is_unresponsive()
+--   KEY           `layout`: 2; `state`, see below; `h ID`: the grant of a holder, 'UNITS FENCE OUTSIDE'; `w ID`: the number
+--                 of units that a waiter requests; `silent`: see is_unresponsive()
 --   KEY{queue}    sorted set, the waiters by ticket
 --   KEY{holders}  sorted set, the holders by the end of the lease
---   KEY{done}     sorted set, the released fences by slot, and when calls were executed by their names
 --   KEY{permits}  sorted set, the ids of the permits by their fences, see issue()
+--   KEY{done}     sorted set, the released fences by slot, and when calls were executed by their names
 --
--- The state is text: 2 HELD FENCE GIVEN CLOCK OUTSIDE UNTIL CLAIM SKEW GRACE FLAGS CAPACITY ORIGIN BORN TICKET. Words behind
--- these are kept as they are. GRACE is 0 if there is none. FLAGS has a w if somebody may wait, an s if a connection is
--- silent, or is a hyphen. ORIGIN is how many units were outside at first; or, once a capacity was set, the first capacity,
--- negative: such a pool is kept for ever.
+-- The state is text: 2 HELD FENCE GIVEN CLOCK OUTSIDE UNTIL CLAIM SKEW GRACE FLAGS CAPACITY ORIGIN BORN TICKET. Further
+-- words are preserved. GRACE is 0 if there is none. FLAGS contains w if there may be waiters, and s if there are
+-- unresponsive connections; otherwise, it is a hyphen. ORIGIN is the initial number of units outside; or, after the
+-- capacity was set, the initial capacity as a negative number. Such a pool is kept for ever.
 --
--- A number of units is two in one: so many ordinary ones, and so many times `special` ones, which a semaphore does not have.
--- ARGV[1] is the prefix of the wake channels. Times are microseconds, spans in ARGV milliseconds. Invariant after each
--- script: the first of the queue does not fit, or the answer says that there is more to do.
+-- A number of units combines two numbers: ordinary units, plus `special` times the special units, which only shared
+-- mutexes have. ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in
+-- milliseconds. Invariant after each script: the first waiter of the queue does not fit, or the answer reports that
+-- there is more to do.
 local layout = '2'
 local special = 2 ^ 30
 local signals = 2 ^ 28  -- the capacity of an automatic event, which no semaphore has: see merge()
-local at_once = 64  -- how many of one pool are granted or reaped by one script
+local at_once = 64  -- the maximum number of grants that one script starts or ends in one pool
 
--- What is known of a holder: its units, its fence, how many of its units it has left outside, and when its
--- lease ends; of a permit, also its lease in ms and its client. Who is in one of the two keys only is no holder: somebody
--- has deleted the other.
+-- Returns the units of a holder, its fence, the number of units that it leaves outside, and the end of its lease; for a
+-- permit, also its lease in ms and its client. An id that is in only one of the two keys is not a holder, because somebody
+-- has deleted the other key.
 local function holding(s, id)
   local deadline = redis.call('ZSCORE', s.holders, id)
   local entry = deadline and redis.call('HGET', s.key, 'h ' .. id)
@@ -35,15 +36,15 @@ local function holding(s, id)
   return tonumber(units), tonumber(fence), tonumber(left), tonumber(deadline), lease, client
 end
 
--- How many units a waiter wants.
+-- Returns the number of units that a waiter requests.
 local function wanted(s, id)
   return tonumber(redis.call('HGET', s.key, 'w ' .. id) or nil)
 end
 
--- Reads a pool; nil and why if it is not ours. Its state may have been read before. A pool that does not exist has the
--- capacity and the units outside of permits that the caller names; with -1 units, it is not made. During a grace, two times of the server's clock follow
--- the claim lease, as for a lock. While a state may be outdated, nobody is granted units, and no lease ends: holders that
--- the server does not know come back meanwhile.
+-- Reads a pool; returns nil and the reason if the keys are foreign. The script may have read the state already. A new
+-- pool has the capacity and the units outside that the caller states; with -1 units, it is not created. During a grace, `claim` contains two times more,
+-- as for a lock. While the state may be outdated, the pool grants no units and no lease expires, so that unknown
+-- holders can reconnect.
 local function open(key, wall, claim, capacity, outside, state)
   local s = {key = key, queue = key .. '{queue}', holders = key .. '{holders}', done = key .. '{done}',
     permits = key .. '{permits}', new = {}, more = 0, deadline = 0}
@@ -54,7 +55,8 @@ local function open(key, wall, claim, capacity, outside, state)
   if version and version ~= layout then return nil, 'foreign' end
   s.head = head[1]
   if not version then
-    -- Here or never: what is somebody else's must not be written to, nor get an end.
+    -- A new pool checks these types before it writes anything, because foreign keys must not change or get a time to
+    -- live.
     for _, size in ipairs({redis.pcall('ZCARD', s.done), redis.pcall('ZCARD', s.holders)}) do
       if is_of_another_type(size) then return nil, 'wrongtype' end
     end
@@ -63,7 +65,7 @@ local function open(key, wall, claim, capacity, outside, state)
     s.capacity, s.origin = tonumber(capacity), s.outside
     local now, claim, _, grace = read_time(wall, 0, 0, claim)
     s.now, s.born, s.fresh, s.claim, s.grace = now, now, true, claim + 0, s.capacity ~= signals and grace or nil
-    -- Somebody has deleted the hash alone: the fences of those who held units were below the ends of their leases.
+    -- If only the hash was deleted, the former fences were below the ends of the leases.
     s.fence = tonumber(redis.call('ZRANGE', s.holders, -1, -1, 'WITHSCORES')[2] or 0)
     return s
   end
@@ -74,25 +76,25 @@ local function open(key, wall, claim, capacity, outside, state)
     s[word] = s[word] + 0
   end
   if string.find(flags, 's', 1, true) then s.unresponsive = redis.call('HGET', key, 'silent') end
-  -- Or the holders alone.
+  -- The key of the holders may have been deleted alone.
   if s.held > 0 and redis.call('EXISTS', s.holders) == 0 then s.held = 0 end
   local now, lease, over = read_time(wall, s.skew, clock, claim)
   s.now, s.skew, s.claim, s.grace = now, now - wall, math.max(lease, longest), grace ~= '0' and grace + 0 or nil
-  -- The signals of an event are nobody's.
+  -- An automatic event has no grace, because nobody holds its units.
   if over and s.capacity ~= signals then s.grace = over end
   if s.grace and s.grace <= s.now then s.grace = nil end
   return s
 end
 
--- The units of an automatic event are signals, which do not add up: no more than one is available if nobody
--- waits.
+-- For an automatic event, sets do not add up: without waiters, at most one unit is available.
 local function merge(s)
   local available = s.capacity - s.outside - s.held
   if s.capacity == signals and not s.head and available > 1 then s.outside = s.outside + available - 1 end
 end
 
--- Writes the state. A pool with other units outside than it began with is kept for ever: they are not a lease that would
--- come back. So are its waiters and holders, or the hash would say for ever what those wanted and had that have expired.
+-- Writes the state. A pool is kept for ever if its units outside differ from the initial number, because no lease
+-- restores them. Then its waiters and holders are kept as well; otherwise, the hash would keep the data of expired
+-- ones.
 local function save(s, lease, idle)
   merge(s)
   if s.fresh and s.held == 0 and s.outside == s.origin and not s.head and not s.created then return end
@@ -108,7 +110,7 @@ local function save(s, lease, idle)
   for _, key in ipairs((renewed or s.moved) and {s.key, s.queue, s.holders} or s.new) do
     if forever then redis.call('PERSIST', key) else redis.call('PEXPIRE', key, span) end
   end
-  -- What was taken or added must not be taken or added again by who comes back late.
+  -- A late copy must not take or add the same units again.
   if s.moved then span = math.max(span, memory / 1000) end
   if renewed or s.moved or s.noted then extend_ttl(s.done, span) end
 end
@@ -118,19 +120,19 @@ local function hold(s, id, units, fence, left, deadline)
   redis.call('ZADD', s.holders, text(deadline), id)
 end
 
--- Whether units of both kinds are there.
+-- Whether enough units of both kinds are available.
 local function fits(s, units)
   return not s.grace and s.held % special + s.outside + units % special <= s.capacity % special and
     s.held + units <= s.capacity
 end
 
--- Whether so many can ever be there.
+-- Whether the capacity allows this number of units.
 local function possible(s, units)
   return units % special <= s.capacity % special and units <= s.capacity
 end
 
--- Whether a client that names a capacity may use the pool. It may also name the one with which the pool was made;
--- and once it has used the pool (agreed), whatever is set later.
+-- Whether a client that states a capacity may use the pool. It may also state the initial capacity; and a client that
+-- has used the pool before (agreed) accepts any capacity that was set later.
 local function agrees(s, capacity, how)
   return s.capacity == capacity or how == 'adopt' or s.origin < 0 and (how == 'agreed' or s.origin == -capacity)
 end
@@ -142,12 +144,12 @@ local function grant_to(s, id, units, seen)
   hold(s, id, units, s.fence, 0, s.now + s.claim * 1000)
 end
 
--- Whether an id is that of a permit, see issue(). That of an attempt contains the number of a connection.
+-- Whether an id is that of a permit, see issue(). The id of an attempt contains the number of a connection.
 local function is_permit(id)
   return not string.find(id, '#', 1, true)
 end
 
--- Takes a holder's units back.
+-- Removes a holder and its units.
 local function drop(s, id, units)
   redis.call('ZREM', s.holders, id)
   if is_permit(id) then redis.call('ZREM', s.permits, id) end
@@ -155,8 +157,8 @@ local function drop(s, id, units)
   s.held = s.held - units
 end
 
--- Takes back the units of those whose lease has ended, and tells them: of so many at least, however many elements the call
--- has looked at, if a holder comes back that would find no units otherwise.
+-- Ends expired grants and informs their holders, within the limits of this call; but at least `least` of them, because
+-- a holder that reclaims units may need theirs.
 local function reap(s, least)
   if s.grace then return end
   local most = math.max(math.min(at_once, looks), least or 0)
@@ -164,9 +166,9 @@ local function reap(s, least)
   for _, id in ipairs(over) do
     local units, fence = holding(s, id)
     drop(s, id, units or 0)
-    local is_told = units and not is_permit(id)
-    if is_told and not s.fresh then mark_unresponsive(s, id) end
-    if is_told then redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now)) end
+    local has_session = units and not is_permit(id)
+    if has_session and not s.fresh then mark_unresponsive(s, id) end
+    if has_session then redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now)) end
   end
   looks = looks - #over
   if #over == most then s.more = 1 end
@@ -178,13 +180,13 @@ local function dequeue(s, id)
   redis.call('HDEL', s.key, 'w ' .. id)
 end
 
--- Tells a waiter that it waits for more than there can be.
+-- Informs a waiter that its request exceeds the capacity.
 local function reject(s, id)
   redis.pcall('PUBLISH', channel(id), 'impossible ' .. id .. ' 0 ' .. text(s.now))
 end
 
--- Serves the queue for as long as its first fits; who is dead, or waits for what can never be, is left out. The message is
--- the grant. The caller of the script learns of its own grant from the answer.
+-- Grants units to the first waiters of the queue, as long as they fit; removes disconnected waiters and impossible
+-- requests. The message is the grant; the caller of the script learns of its own grant from the answer.
 local function grant_next(s, caller)
   for _ = 1, at_once do
     local id = redis.call('ZRANGE', s.queue, 0, 0)[1]
@@ -206,21 +208,21 @@ local function grant_next(s, caller)
   s.more = 1
 end
 
--- Counts units that nobody holds any more, or that are back.
+-- Changes the number of units outside, which are not available although they have no holder.
 local function move(s, number)
   if number ~= 0 then s.outside, s.moved = s.outside + number, true end
 end
 
--- Lets a permit hold units that have been counted as held. No session renews its lease; any caller that knows its id, which is
--- a secret, can renew or release it. Only pools of a directory have permits.
+-- Lets a permit hold units that have been counted as held. No session renews its lease. Each caller that knows its id,
+-- which is a secret, can renew or release it. Only pools of a directory have permits.
 local function issue(s, id, units, fence, lease, client)
   redis.call('HSET', s.key, 'h ' .. id, format('%d %d 0 %d %s', units, fence, lease, client))
   redis.call('ZADD', s.holders, text(s.now + lease * 1000), id)
   redis.call('ZADD', s.permits, text(fence), id)
 end
 
--- The calls of a directory. Their ARGV begin with: prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of
--- the call before it in its slot. KEYS[2] is the index of the directory.
+-- For the calls of a directory: their ARGV begin with prefix, lease ms, claim ms, idle ms, capacity, name of the call, and
+-- name of the call before it in its slot. KEYS[2] is the index of the directory.
 local function is_repeated()
   return redis.call('ZSCORE', KEYS[2] .. '{calls}', ARGV[6])
 end
@@ -230,25 +232,26 @@ local function note_call(s)
   extend_ttl(KEYS[2] .. '{calls}', memory / 1000)
 end
 
--- Serves the queue, writes the state, and says how things stand: 'status value waiters permits fence units more'. A waiter
--- whose grant is not complete counts as one.
+-- Serves the queue, writes the state, and returns the numbers of the pool: 'status value waiters permits fence units
+-- more'. An attempt that holds units counts as a waiter until its grant is complete.
 local function conclude(s, status, fence, units)
   if s.head then grant_next(s) end
   save(s, tonumber(ARGV[2]), ARGV[4])
   local permits = redis.call('ZCARD', s.permits)
   local waiters = redis.call('ZCARD', s.queue) + redis.call('ZCARD', s.holders) - permits
-  return format('%s %d %d %d %d %d %d', status, s.capacity - s.outside - s.held, waiters, permits, fence or 0, units or 0, s.more)
+  return format('%s %d %d %d %d %d %d', status, s.capacity - s.outside - s.held, waiters, permits, fence or 0, units or 0,
+    s.more)
 end
 
--- What is to be said: 'status now fence deadline', and perhaps 'ticket more extra'.
+-- Returns the answer: 'status now fence deadline', and perhaps 'ticket more extra'.
 local function answer(s, status, fence, ticket, extra)
   local result = status .. ' ' .. text(s.now) .. ' ' .. text(fence or 0) .. ' ' .. text(s.deadline)
   if not (ticket or extra) and s.more == 0 then return result end
   return result .. ' ' .. (ticket or 0) .. ' ' .. s.more .. ' ' .. (extra or '')
 end
 
--- What is to be said of a waiter. Its deadline is when it should ask again: when the first lease ends, or
--- after a lease, since units may be missing that nobody has a lease of.
+-- Returns the answer for an attempt. The deadline of a waiter is the time for its next nudge: the end of the first
+-- lease, but at most a lease from now, because units outside have no lease.
 local function standing(s, id, lease, extra)
   local units, fence, _, deadline = holding(s, id)
   if units then

@@ -1,12 +1,13 @@
--- Gives back what a holder has, or refuses a grant, and lets those go on who can.
+-- Releases the units of a holder, or refuses a grant, and grants the units to waiters.
 --
 -- KEYS       pool
--- ARGV       prefix, ids (all that the holder may be known by, with commas), fence, slot (empty: nothing is
---            remembered), lease ms, claim ms, idle ms, capacity, units outside, units that the holder leaves
---            outside (or 'permit ID LEASE CLIENT': a permit receives all of them)
+-- ARGV       prefix, ids (all by which the server may know the holder, separated by commas), fence, slot (empty: the
+--            release is not remembered), lease ms, claim ms, idle ms, capacity, units outside, units that the holder
+--            leaves outside (they are not available, although they have no holder; `permit ID LEASE CLIENT`: a permit
+--            receives all units)
 -- returns    released | lost | unknown | foreign | missing | wrongtype
--- repeated   answers what the first call did, as long as the slot has not given back anything else
--- wakes      the first of the queue, as long as it fits
+-- repeated   answers as the first call did, until the slot is used for another release
+-- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
 -- flags: allow-oom
 local time = redis.call('TIME')
@@ -14,8 +15,8 @@ local wall = time[1] * 1000000 + time[2]
 local key, id, slot, lease = KEYS[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local read = redis.pcall('HMGET', key, 'state', 'h ' .. id)
 
--- The ordinary path, see acquire.lua. The slot is known, no units are left outside, and the pool is not that of an event,
--- see merge().
+-- The ordinary path, see acquire.lua. The slot is known, no units are left outside, and the pool is not that of an
+-- event, see merge().
 local units, its = string.match(read[2] or '', '^(%d+) (%d+) 0$')
 local held, fences, clock, rest, expiry, claim, skew, capacity = string.match(read[1] or '',
   '^2 (%d+) (%d+ %d+) (%d+) (%-?%d+ (%d+) (%d+) (%d+) 0 %- (%d+) .*)$')
@@ -44,7 +45,7 @@ local result
 for id in string.gmatch(ARGV[2], '[^,]+') do
   local units, its, left = holding(s, id)
   if its == fence then
-    -- First what can fail, if somebody has put something else there.
+    -- This command comes first, because it fails if the key has another type.
     if slot ~= '' then
       if redis.call('ZADD', s.done, text(fence), slot) == 1 then s.noted = true end
       if fence % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end

@@ -1,11 +1,11 @@
--- Extends leases; confirms grants; takes back a part of what somebody holds.
+-- Renews leases, which also confirms grants; releases a part of the units of a holder.
 --
 -- KEYS       pool; for each lease
 -- ARGV       prefix; for each lease: id, fence, units that are still held, units that the holder leaves
 --            outside, lease ms, claim ms, idle ms, capacity, units outside
 -- returns    {own | lost | unknown | foreign | missing | wrongtype | damaged, …}
--- repeated   extends again
--- wakes      the first of a queue, as long as it fits
+-- repeated   renews again
+-- wakes      waiters of a queue, as long as the first one fits
 -- complexity O(leases (log waiters + log holders))
 -- flags: allow-oom
 local wall = read_clock()

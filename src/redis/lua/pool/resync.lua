@@ -1,17 +1,17 @@
--- Takes waiters and holders of a connection that broke over to the next one.
+-- Transfers waiters and holders from a broken connection to the next one.
 --
 -- KEYS       pool; for each of them
--- ARGV       prefix; for each of them: ids (all that it may be known by, with commas), new id, fence (of a
---            holder; 0: a waiter), units that are held, units that the holder leaves outside, lease ms,
---            claim ms, idle ms, capacity, units outside
--- returns    {own | queued | gone, or of a holder own | lost | unknown, or foreign | missing | wrongtype | damaged, …}
--- repeated   answers the same, if the ids of the first call are among the ids of the second
--- wakes      the first of a queue, as long as it fits
+-- ARGV       prefix; for each of them: ids (all by which the server may know it, separated by commas), new id, fence (of
+--            a holder; 0 for a waiter), units that are held, units that the holder leaves outside, lease ms, claim ms,
+--            idle ms, capacity, units outside
+-- returns    {own | queued | gone, or for a holder own | lost | unknown, or foreign | missing | wrongtype | damaged, …}
+-- repeated   answers the same, if the ids of the first call are among those of the second
+-- wakes      waiters of a queue, as long as the first one fits
 -- complexity O(entries (log waiters + log holders))
 -- flags: allow-oom
 
--- Lets all that is known of an old id be known of the new one. A holder waits no more: it does in the
--- memory of a server that missed its grant.
+-- Moves everything that is stored under a former id to the new one. A server that missed a grant still has the holder
+-- in the queue, so the holder's request is dropped.
 local function rename(s, old, id, held)
   local units, fence, left, deadline = holding(s, old)
   local wants = wanted(s, old)
@@ -26,7 +26,7 @@ local function rename(s, old, id, held)
   end
 end
 
--- All of them before anybody is granted anything: under its old id, who waits looks dead.
+-- All attempts are renamed before any grant: under its former id, a waiter looks disconnected.
 local wall = read_clock()
 each(function(key, i)
   local a = 2 + 10 * i
@@ -44,11 +44,11 @@ return each(function(key, i)
   if not s then
     return why
   else
-    -- They may have been removed with their only element.
+    -- Renaming the only element may have recreated these keys without a time to live.
     s.new = {s.queue, s.holders}
     reap(s, fence > 0 and at_once or 0)
     mark_responsive(s, id)
-    -- An outdated state may know a holder by the id of an older connection.
+    -- An outdated state may know the holder by the id of an older connection.
     local nonce, last, sequence = string.match(id, '^(.*#)(%d+)(.*)$')
     local first = s.grace and fence > 0 and not holding(s, id) and math.max(last - 5, 0) or last + 0
     for i = last - 1, first, -1 do
@@ -58,7 +58,7 @@ return each(function(key, i)
     end
     local had, its, left, ends = holding(s, id)
     if fence == 0 and its and s.grace then
-      -- Somebody else may have been granted these units in what the server has forgotten: the waiter waits again.
+      -- The server may have forgotten that it granted these units to another client, so the waiter waits again.
       drop(s, id, had)
     elseif fence > 0 and its == fence then
       local still, outside = math.min(had, units), tonumber(ARGV[a + 4])
@@ -67,8 +67,8 @@ return each(function(key, i)
       hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
     elseif fence > 0 and not its and
       (s.grace or (s.born > fence or s.given < fence) and fits(s, units)) then
-      -- The server forgot, and the units are there, or those that have them in an outdated state do not: the holder
-      -- holds them on.
+      -- The server forgot the grant. The holder reclaims its units if they are available, or if only an outdated state
+      -- says that others hold them.
       s.fence, s.given, s.held = math.max(s.fence, fence), math.max(s.given, fence), s.held + units
       hold(s, id, units, fence, tonumber(ARGV[a + 4]), s.now + lease * 1000)
     end

@@ -1,10 +1,10 @@
--- Says who a session is, for those who inspect a lock that it holds or waits for. Nobody but the session knows its
--- nonce, so that is no name of a key.
+-- Stores the identity of a session, for inspections of the locks that it holds or waits for. The nonce is a secret of the
+-- session, so it is not part of the name of a key.
 --
--- KEYS       sessions (what each says of itself, by nonce), ends (until when that is remembered)
--- ARGV       nonce, text, span ms (how long it is remembered)
+-- KEYS       sessions (the identity of each session, by nonce), ends (the time until which each is remembered)
+-- ARGV       nonce, text, span ms (for which the identity is remembered)
 -- returns    OK
--- repeated   is remembered for longer
+-- repeated   extends the time
 -- wakes      nobody
 -- complexity O(log sessions)
 -- flags: none

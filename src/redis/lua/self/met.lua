@@ -1,8 +1,9 @@
--- Notes when a server was met for the first time, so that every client learns when it restarted or took over.
+-- Records when a client first connected to a server, so that every client learns when the server restarted or took over.
 --
 -- KEYS       record
 -- ARGV       run id
--- returns    when the first client met the server with this run id, in microseconds; 0 if no other one was met before
+-- returns    the time in microseconds at which the first client connected to the server with this run id; 0 if the record
+--            knows no earlier server
 -- repeated   answers the same
 -- wakes      nobody
 -- complexity O(1)

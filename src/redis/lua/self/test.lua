@@ -1,11 +1,11 @@
--- Looks for commands that scripts call and the user may not run; but PUBLISH, which may be allowed for the wake
--- channels alone, is tried out. Executes none of them.
+-- Checks whether the user may run the commands that the scripts call, without executing them. PUBLISH is not checked here,
+-- because it may be allowed for the wake channels only; the client tries it.
 --
--- KEYS       none, as the server would refuse to run this at all if the user may not use them
--- ARGV       key (such as the locks have)
--- returns    OK | ~, if the user may not use the key, and so nothing can be told | the rules that are missing,
---            such as '+hget +pubsub|numsub'
--- repeated   looks again
+-- KEYS       none, because the server refuses to run a script with keys that the user may not use
+-- ARGV       key (of the form that locks have)
+-- returns    OK | ~ (the user may not use the key, so nothing can be checked) | the missing rules, such as
+--            '+hget +pubsub|numsub'
+-- repeated   checks again
 -- wakes      nobody
 -- complexity O(1)
 -- flags: allow-oom
