@@ -192,6 +192,8 @@ const measured_case all_cases[] = {
     {"client: two raw EVALSHA of the scripts of a mutex", raw_pairs},
     {"client: mutex: acquire and release", mutex_pairs},
     {"client: semaphore: acquire and release", semaphore_pairs},
+    {"client: monitor: section that changes one field", monitor_sections},
+    {"client: monitor: transaction", transactions},
 };
 
 /// @throw std::runtime_error if there is no such case.

@@ -19,8 +19,8 @@
 #include <source_location>
 #include <string_view>
 #include <tuple>
+#include <turnstile/detail/caller_location.hpp>
 #include <turnstile/detail/composed_operation.hpp>
-#include <turnstile/detail/started_from.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
 #include <type_traits>

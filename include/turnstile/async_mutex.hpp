@@ -19,7 +19,7 @@
 #include <turnstile/await_fast_path.hpp>
 #include <turnstile/detail/mutex_requests.hpp>
 #include <turnstile/detail/mutex_state.hpp>
-#include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/timed_operation.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/fwd.hpp>

@@ -18,7 +18,7 @@
 #include <string>
 #include <turnstile/detail/semaphore_requests.hpp>
 #include <turnstile/detail/semaphore_state.hpp>
-#include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/timed_operation.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/fwd.hpp>

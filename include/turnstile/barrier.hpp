@@ -17,7 +17,7 @@
 #include <source_location>
 #include <string>
 #include <turnstile/detail/event_state.hpp>
-#include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/start_request.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/fwd.hpp>
 #include <turnstile/synchronization.hpp>

@@ -16,6 +16,7 @@
 #include <turnstile/detail/kept_executor.hpp>
 #include <turnstile/detail/predicate_wait.hpp>
 #include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/stored_callable.hpp>
 #include <turnstile/error.hpp>
 #include <utility>

@@ -135,7 +135,7 @@ public:
         case errc::invalid_count:
             return "the number must be at least 1 and at most what is possible";
         case errc::over_release:
-            return "more was given back, or has arrived, than was missing";
+            return "more was released, or has arrived, than was missing";
         case errc::empty_guard:
             return "the operation needs a guard that owns its lock";
         case errc::wrong_object:

@@ -15,23 +15,15 @@
 #include <source_location>
 #include <string>
 #include <turnstile/detail/event_state.hpp>
-#include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/timed_operation.hpp>
 #include <turnstile/error.hpp>
+#include <turnstile/event_reset.hpp>
 #include <turnstile/fwd.hpp>
 #include <turnstile/synchronization.hpp>
 #include <utility>
 
 namespace turnstile {
-
-/// What resets an event.
-enum class event_reset
-{
-    /// Only a call of reset().
-    manual,
-    /// A passage also resets the event.
-    automatic,
-};
 
 /**
  * @brief A flag for asynchronous code: waiting for it does not block the thread.

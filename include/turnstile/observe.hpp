@@ -16,21 +16,11 @@
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <turnstile/lock_mode.hpp>
 #include <utility>
 #include <vector>
 
 namespace turnstile {
-
-/// The mode in which a lock is held or requested.
-enum class lock_mode
-{
-    /// By one holder.
-    exclusive,
-    /// Together with others: readers of a shared mutex, or holders of a semaphore over Redis.
-    shared,
-    /// Together with readers of a shared mutex, with the right to become exclusive.
-    upgrade,
-};
 
 /// The holder of a lock, in a @ref lock_snapshot.
 struct lock_holder

@@ -17,35 +17,17 @@
 #include <source_location>
 #include <string>
 #include <turnstile/detail/shared_mutex_state.hpp>
-#include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/timed_operation.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/fwd.hpp>
 #include <turnstile/lock_guard.hpp>
 #include <turnstile/observe.hpp>
+#include <turnstile/shared_lock_guard.hpp>
 #include <turnstile/synchronization.hpp>
 #include <utility>
 
 namespace turnstile {
-
-namespace detail {
-
-/// Gives the guards of one mutex a different type for each mode.
-template <class Mutex, access Access>
-struct access_to
-{
-    using grant_type = typename Mutex::grant_type;
-};
-
-}  // namespace detail
-
-/// The guard of a shared lock of a @ref shared_mutex. See @ref lock_guard.
-template <class Mutex>
-using shared_lock_guard = lock_guard<detail::access_to<Mutex, detail::access::shared>>;
-
-/// The guard of an upgradable lock of a @ref shared_mutex. See @ref lock_guard.
-template <class Mutex>
-using upgrade_lock_guard = lock_guard<detail::access_to<Mutex, detail::access::upgrade>>;
 
 /**
  * @brief A reader-writer mutex for asynchronous code, held shared by any number of readers or

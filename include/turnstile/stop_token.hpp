@@ -43,14 +43,14 @@ public:
 
     void emit(boost::asio::cancellation_type_t type)
     {
-        if (!over_)
+        if (!ended_)
             signal_.emit(type);
     }
 
     /// The operation has ended.
     void stop() noexcept
     {
-        over_ = true;
+        ended_ = true;
         callback_.reset();
     }
 
@@ -74,7 +74,7 @@ private:
 
     Executor executor_;
     boost::asio::cancellation_signal signal_;
-    bool over_ = false;
+    bool ended_ = false;
     std::optional<std::stop_callback<notify>> callback_;
 };
 

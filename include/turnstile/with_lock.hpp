@@ -10,8 +10,8 @@
 #include <concepts>
 #include <cstddef>
 #include <source_location>
+#include <turnstile/detail/caller_location.hpp>
 #include <turnstile/detail/section.hpp>
-#include <turnstile/detail/started_from.hpp>
 #include <turnstile/detail/stored_callable.hpp>
 #include <type_traits>
 #include <utility>

@@ -109,7 +109,7 @@ events::events(boost::asio::io_context& context, store& observed)
 
 std::function<awaitable<response>()> events::open()
 {
-    std::erase_if(asleep_, [](const auto& sleeper) { return sleeper.expired(); });
+    std::erase_if(asleep_, [](const auto& waiter) { return waiter.expired(); });
     auto opened = std::make_shared<reader>(executor_, last_, counter_);
     if (store_.is_shared() && !std::exchange(follows_, true))
         boost::asio::co_spawn(executor_, follow_others(), boost::asio::detached);
@@ -161,9 +161,9 @@ void events::publish(const event& made)
 
 void events::wake()
 {
-    for (const auto& sleeper : std::exchange(asleep_, {}))
+    for (const auto& waiter : std::exchange(asleep_, {}))
     {
-        if (const auto found = sleeper.lock())
+        if (const auto found = waiter.lock())
         {
             found->listed = false;
             found->timer.cancel();

@@ -387,7 +387,7 @@ private:
         transport().expires_after(std::chrono::seconds(2));
         if constexpr (is_encrypted)
         {
-            // The client has to know that nothing was cut off. Its own farewell may be missing.
+            // The client has to know that nothing was cut off. Its own closing message may be missing.
             [[maybe_unused]] auto [ignored] = co_await stream_.async_shutdown(as_result);
         }
         error_code error;

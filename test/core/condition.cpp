@@ -42,11 +42,11 @@ constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
 
 /// A wait, and its guard.
 template <class T = void>
-struct sleeper
+struct condition_waiter
 {
-    sleeper() = default;
+    condition_waiter() = default;
 
-    sleeper(std::string& journal, char name)
+    condition_waiter(std::string& journal, char name)
         : wait(journal, name)
     {
     }
@@ -58,8 +58,8 @@ struct sleeper
     attempt<T> wait;
 };
 
-using timed_sleeper = sleeper<std::cv_status>;
-using predicate_sleeper = sleeper<bool>;
+using timed_sleeper = condition_waiter<std::cv_status>;
+using predicate_sleeper = condition_waiter<bool>;
 
 /// A mutex with a condition, and a context for all operations.
 struct scene
@@ -99,13 +99,13 @@ struct scene
         drain(context);
     }
 
-    void sleep(sleeper<>& s)
+    void sleep(condition_waiter<>& s)
     {
         s.guard = lock();
         start(s.wait, [this, &s] { return changed.async_wait(s.guard); });
     }
 
-    void sleep_until_ready(sleeper<>& s)
+    void sleep_until_ready(condition_waiter<>& s)
     {
         s.guard = lock();
         start(s.wait, [this, &s] { return changed.async_wait(s.guard, is_ready{this, &s.guard}); });
@@ -145,7 +145,7 @@ struct scene
 TURNSTILE_TEST_BOTH_PATHS(a_waiter_releases_the_lock)
 {
     scene t(how);
-    sleeper a;
+    condition_waiter a;
     t.sleep(a);
     BOOST_TEST(a.state() == "waiting");
     BOOST_TEST(!a.owns());
@@ -155,7 +155,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_releases_the_lock)
 TURNSTILE_TEST_BOTH_PATHS(a_wait_on_the_condition_hands_the_lock_to_a_waiter)
 {
     scene t(how);
-    sleeper a;
+    condition_waiter a;
     attempt<guard_type> b;
     a.guard = t.lock();
     t.want_lock(b);
@@ -167,7 +167,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_wait_on_the_condition_hands_the_lock_to_a_waiter)
 TURNSTILE_TEST_BOTH_PATHS(a_notified_waiter_holds_the_lock_again)
 {
     scene t(how);
-    sleeper a;
+    condition_waiter a;
     t.sleep(a);
     t.changed.notify_one();
     // The free lock is granted at once; the result is undelivered.
@@ -184,7 +184,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notified_waiter_holds_the_lock_again)
 TURNSTILE_TEST_BOTH_PATHS(acquiring_again_is_another_grant)
 {
     scene t(how);
-    sleeper a;
+    condition_waiter a;
     t.sleep(a);
     const std::uint64_t between = t.lock().fencing_token();
     t.changed.notify_one();
@@ -195,12 +195,12 @@ TURNSTILE_TEST_BOTH_PATHS(acquiring_again_is_another_grant)
 TURNSTILE_TEST_BOTH_PATHS(notify_one_notifies_the_first_waiter)
 {
     scene t(how);
-    sleeper a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    condition_waiter a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
     t.sleep(a);
     t.sleep(b);
     t.sleep(c);
     std::string expected;
-    for (sleeper<>* each : {&a, &b, &c})
+    for (condition_waiter<>* each : {&a, &b, &c})
     {
         t.changed.notify_one();
         drain(t.context);
@@ -215,13 +215,13 @@ TURNSTILE_TEST_BOTH_PATHS(notify_one_notifies_the_first_waiter)
 TURNSTILE_TEST_BOTH_PATHS(notify_all_resumes_all_one_after_the_other)
 {
     scene t(how);
-    sleeper a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    condition_waiter a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
     t.sleep(a);
     t.sleep(b);
     t.sleep(c);
     t.changed.notify_all();
     std::string expected;
-    for (sleeper<>* each : {&a, &b, &c})
+    for (condition_waiter<>* each : {&a, &b, &c})
     {
         drain(t.context);
         expected += "abc"[expected.size()];
@@ -237,7 +237,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_without_waiters_is_not_remembered)
     scene t(how);
     t.changed.notify_one();
     t.changed.notify_all();
-    sleeper a;
+    condition_waiter a;
     t.sleep(a);
     BOOST_TEST(a.state() == "waiting");
     t.changed.notify_one();
@@ -245,7 +245,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_without_waiters_is_not_remembered)
     drain(t.context);
     BOOST_TEST(a.state() == "done");
     a.guard.unlock();
-    sleeper b;
+    condition_waiter b;
     t.sleep(b);
     BOOST_TEST(b.state() == "waiting");
 }
@@ -253,7 +253,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_without_waiters_is_not_remembered)
 TURNSTILE_TEST_BOTH_PATHS(notify_all_does_not_notify_later_waiters)
 {
     scene t(how);
-    sleeper a, b;
+    condition_waiter a, b;
     t.sleep(a);
     t.changed.notify_all();
     drain(t.context);
@@ -265,7 +265,7 @@ TURNSTILE_TEST_BOTH_PATHS(notify_all_does_not_notify_later_waiters)
 TURNSTILE_TEST_BOTH_PATHS(each_notification_resumes_one_waiter)
 {
     scene t(how);
-    sleeper a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    condition_waiter a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
     t.sleep(a);
     t.sleep(b);
     t.sleep(c);
@@ -283,7 +283,7 @@ TURNSTILE_TEST_BOTH_PATHS(each_notification_resumes_one_waiter)
 TURNSTILE_TEST_BOTH_PATHS(a_notified_waiter_queues_behind_waiters_for_the_lock)
 {
     scene t(how);
-    sleeper a(t.told, 'a');
+    condition_waiter a(t.told, 'a');
     t.sleep(a);
     guard_type held = t.lock();
     attempt<guard_type> first(t.told, '1'), second(t.told, '2');
@@ -304,7 +304,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notified_waiter_queues_behind_waiters_for_the_lock)
 TURNSTILE_TEST_BOTH_PATHS(notifying_needs_no_lock)
 {
     scene t(how);
-    sleeper a;
+    condition_waiter a;
     t.sleep(a);
     guard_type somebody = t.lock();
     t.changed.notify_one();
@@ -318,7 +318,7 @@ TURNSTILE_TEST_BOTH_PATHS(notifying_needs_no_lock)
 TURNSTILE_TEST_BOTH_PATHS(the_asynchronous_forms_notify_too)
 {
     scene t(how);
-    sleeper a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    condition_waiter a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
     t.sleep(a);
     t.sleep(b);
     t.sleep(c);
@@ -342,7 +342,7 @@ TURNSTILE_TEST_BOTH_PATHS(two_conditions_of_a_mutex_are_independent)
 {
     scene t(how);
     condition other(t.mutex);
-    sleeper a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    condition_waiter a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
     t.sleep(a);
     b.guard = t.lock();
     t.start(b.wait, [&] { return other.async_wait(b.guard); });
@@ -414,7 +414,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
 {
     scene t(how);
     const auto strand = asio::make_strand(t.context);
-    sleeper a;
+    condition_waiter a;
     a.guard = t.lock();
     launch(how, strand, a.wait, [&] { return t.changed.async_wait(a.guard); });
     drain(t.context);
@@ -509,7 +509,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiting_with_a_guard_of_another_mutex_is_an_error)
 TURNSTILE_TEST_BOTH_PATHS(waiting_twice_with_one_guard_is_an_error)
 {
     scene t(how);
-    sleeper a;
+    condition_waiter a;
     t.sleep(a);
     check_refusal(how, t, a.guard, "empty guard");
     t.changed.notify_one();
@@ -525,7 +525,7 @@ TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_ends_each_wait_holding_the_l
     for (const asio::cancellation_type type : each_type)
     {
         scene t(how);
-        sleeper plain, predicate;
+        condition_waiter plain, predicate;
         timed_sleeper timed;
         predicate_sleeper timed_predicate;
         const auto check = [&](auto& s)
@@ -551,7 +551,7 @@ TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_ends_each_wait_holding_the_l
 BOOST_AUTO_TEST_CASE(a_cancellation_of_no_type_does_nothing)
 {
     scene t(path::handler);
-    sleeper a;
+    condition_waiter a;
     t.sleep(a);
     a.wait.cancel(asio::cancellation_type::none);
     drain(t.context);
@@ -562,7 +562,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_of_no_type_does_nothing)
 TURNSTILE_TEST_BOTH_PATHS(the_wait_for_the_lock_after_a_notification_cannot_be_cancelled)
 {
     scene t(how);
-    sleeper a;
+    condition_waiter a;
     t.sleep(a);
     guard_type held = t.lock();
     attempt<guard_type> first;
@@ -589,7 +589,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_the_notification_has_no_effect)
     for (const asio::cancellation_type type : each_type)
     {
         scene t(how);
-        sleeper a, b;
+        condition_waiter a, b;
         t.sleep(a);
         t.sleep(b);
         guard_type held = t.lock();
@@ -608,7 +608,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_the_notification_has_no_effect)
 TURNSTILE_TEST_BOTH_PATHS(a_cancelled_waiter_loses_no_notification)
 {
     scene t(how);
-    sleeper a, b;
+    condition_waiter a, b;
     t.sleep(a);
     t.sleep(b);
     guard_type held = t.lock();
@@ -628,7 +628,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_waiter_loses_no_notification)
 BOOST_AUTO_TEST_CASE(a_slot_is_free_again_after_the_wait)
 {
     scene t(path::handler);
-    sleeper a;
+    condition_waiter a;
     t.sleep(a);
     BOOST_TEST(a.wait.slot().has_handler());
     t.changed.notify_one();
@@ -642,7 +642,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_holds_needs_no_wait)
 {
     scene t(how);
     t.ready = true;
-    sleeper a;
+    condition_waiter a;
     predicate_sleeper b;
     t.sleep_until_ready(a);
     BOOST_TEST(a.state() == "done");
@@ -676,7 +676,7 @@ BOOST_AUTO_TEST_CASE(a_predicate_that_holds_uses_the_immediate_executor)
 TURNSTILE_TEST_BOTH_PATHS(a_predicate_is_evaluated_at_first_and_after_each_notification)
 {
     scene t(how);
-    sleeper a;
+    condition_waiter a;
     t.sleep_until_ready(a);
     BOOST_TEST(t.evaluations == 1);
     for (int i = 2; i < 5; ++i)
@@ -728,7 +728,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_throws_at_once_ends_the_wait_holding_
 {
     scene t(how);
     t.ready = true;
-    sleeper a;
+    condition_waiter a;
     predicate_sleeper b;
     a.guard = t.lock();
     t.start(a.wait, [&] { return t.changed.async_wait(a.guard, breaks_when_ready{&t}); });
@@ -747,7 +747,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_throws_at_once_ends_the_wait_holding_
 TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_throws_after_a_notification_ends_the_wait_with_the_lock)
 {
     scene t(how);
-    sleeper a;
+    condition_waiter a;
     predicate_sleeper b;
     attempt<guard_type> next;
     a.guard = t.lock();
@@ -811,7 +811,7 @@ BOOST_AUTO_TEST_CASE(a_predicate_that_throws_can_be_awaited_with_each_token)
 TURNSTILE_TEST_BOTH_PATHS(a_predicate_is_not_evaluated_while_another_holds_the_lock)
 {
     scene t(how);
-    sleeper a;
+    condition_waiter a;
     t.sleep_until_ready(a);
     guard_type held = t.lock();
     t.ready = true;
@@ -828,7 +828,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_is_not_evaluated_while_another_holds_the_l
 TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_goes_behind_the_others)
 {
     scene t(how);
-    sleeper picky(t.told, 'p'), plain(t.told, 'q');
+    condition_waiter picky(t.told, 'p'), plain(t.told, 'q');
     t.sleep_until_ready(picky);
     t.sleep(plain);
     t.changed.notify_one();
@@ -842,7 +842,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_goes_behind_the_others)
 TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_hands_the_lock_over)
 {
     scene t(how);
-    sleeper picky;
+    condition_waiter picky;
     t.sleep_until_ready(picky);
     guard_type held = t.lock();
     t.changed.notify_one();
@@ -860,7 +860,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_a_notification_counts_if_the_pred
     for (const asio::cancellation_type type : each_type)
     {
         scene t(how);
-        sleeper plain;
+        condition_waiter plain;
         predicate_sleeper timed;
         t.sleep_until_ready(plain);
         t.sleep_until_ready_or(timed, manual_clock::now() + 5s);
@@ -880,7 +880,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_a_notification_counts_if_the_pred
 TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_a_notification_is_too_late_if_the_predicate_holds)
 {
     scene t(how);
-    sleeper plain;
+    condition_waiter plain;
     predicate_sleeper timed;
     t.sleep_until_ready(plain);
     t.sleep_until_ready_or(timed, manual_clock::now() + 5s);
@@ -899,7 +899,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_a_notification_is_too_late_if_the
 TURNSTILE_TEST_BOTH_PATHS(a_cancellation_during_a_repeated_wait_counts)
 {
     scene t(how);
-    sleeper a;
+    condition_waiter a;
     t.sleep_until_ready(a);
     t.changed.notify_one();
     drain(t.context);
@@ -914,7 +914,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_out_of_the_predicate_counts)
     scene t(how);
     for (const int evaluation : {1, 2})
     {
-        sleeper a;
+        condition_waiter a;
         int evaluations = 0;
         const auto cancel_now = [&]
         {
@@ -935,7 +935,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_out_of_the_predicate_counts)
 BOOST_AUTO_TEST_CASE(a_predicate_may_be_move_only)
 {
     scene t(path::handler);
-    sleeper a;
+    condition_waiter a;
     a.guard = t.lock();
     auto value = std::make_unique<int>(0);
     int& number = *value;
@@ -1032,7 +1032,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_that_times_out_loses_no_notification)
 {
     scene t(how);
     timed_sleeper a;
-    sleeper b;
+    condition_waiter b;
     t.sleep_until(a, manual_clock::now() + 5s);
     t.sleep(b);
     guard_type held = t.lock();

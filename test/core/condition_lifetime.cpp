@@ -33,11 +33,11 @@ using guard_type = async_mutex::guard_type;
 using condition_type = condition<async_mutex>;
 
 /// A waiter of one of the kinds.
-struct sleeper
+struct condition_waiter
 {
-    sleeper() = default;
+    condition_waiter() = default;
 
-    sleeper(std::string& journal, char name)
+    condition_waiter(std::string& journal, char name)
         : plain(journal, name)
     {
     }
@@ -88,14 +88,14 @@ struct scene
     [[nodiscard]] guard_type lock() { return std::move(*mutex->try_lock()); }
 
     /// Starts a wait in a context.
-    void put(std::size_t context, sleeper& s, sleep_kind kind = sleep_kind::plain)
+    void put(std::size_t context, condition_waiter& s, sleep_kind kind = sleep_kind::plain)
     {
         s.guard = lock();
         put_on(contexts[context]->get_executor(), s, kind);
         drain(*contexts[context]);
     }
 
-    void put_on(const asio::any_io_executor& executor, sleeper& s, sleep_kind kind,
+    void put_on(const asio::any_io_executor& executor, condition_waiter& s, sleep_kind kind,
                 bool cancellable = true)
     {
         const auto is_ready = [this] { return ready; };
@@ -227,7 +227,7 @@ public:
     /// No operation waits, and none has completed twice.
     void check_end() const
     {
-        for (const sleeper& each : sleepers_)
+        for (const condition_waiter& each : sleepers_)
         {
             const std::string state = each.state();
             BOOST_TEST(
@@ -261,12 +261,12 @@ private:
                 drain(*each);
         }
         // Each holder releases the lock.
-        for (sleeper& each : sleepers_)
+        for (condition_waiter& each : sleepers_)
             if (each.state() != "waiting")
                 each.guard = guard_type();
     }
 
-    std::array<sleeper, 2> sleepers_;
+    std::array<condition_waiter, 2> sleepers_;
     guard_type held_;
     scene t_;
     pace pace_;
@@ -319,7 +319,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_lost_on_the_way_to_the_lock_goes_to_the
     for (const sleep_kind kind : each_sleep)
     {
         scene t(how);
-        sleeper a, b;
+        condition_waiter a, b;
         t.put(0, a, kind);
         t.put(1, b);
         guard_type held = t.lock();
@@ -339,7 +339,7 @@ TURNSTILE_TEST_BOTH_PATHS(
     for (const sleep_kind kind : each_sleep)
     {
         scene t(how);
-        sleeper a, b;
+        condition_waiter a, b;
         t.put(0, a, kind);
         t.put(1, b);
         t.changed->notify_one();
@@ -359,7 +359,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_lost_before_the_timer_has_ended_goes_to
     for (const sleep_kind kind : {sleep_kind::timed, sleep_kind::timed_predicate})
     {
         scene t(how);
-        sleeper a, b;
+        condition_waiter a, b;
         t.put(0, a, kind);
         t.put(1, b);
         t.changed->notify_one();
@@ -377,7 +377,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_lost_before_the_timer_has_ended_goes_to
 TURNSTILE_TEST_BOTH_PATHS(a_notification_skips_all_waiters_of_a_destroyed_context)
 {
     scene t(how);
-    sleeper a, b, c;
+    condition_waiter a, b, c;
     t.put(0, a);
     t.put(0, b);
     t.put(1, c);
@@ -392,7 +392,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_skips_all_waiters_of_a_destroyed_contex
 TURNSTILE_TEST_BOTH_PATHS(each_notification_of_a_destroyed_context_goes_to_another_waiter)
 {
     scene t(how);
-    sleeper a, b, c(t.told, 'c'), d(t.told, 'd'), e(t.told, 'e');
+    condition_waiter a, b, c(t.told, 'c'), d(t.told, 'd'), e(t.told, 'e');
     t.put(0, a);
     t.put(0, b);
     t.put(1, c);
@@ -413,7 +413,7 @@ TURNSTILE_TEST_BOTH_PATHS(each_notification_of_a_destroyed_context_goes_to_anoth
 TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_context_had_no_notification)
 {
     scene t(how);
-    sleeper a, b;
+    condition_waiter a, b;
     t.put(0, a);
     t.put(1, b);
     t.contexts[0].reset();
@@ -430,7 +430,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_waiter_of_a_destroyed_context_had_no_notif
     for (const bool held : {true, false})
     {
         scene t(how);
-        sleeper a, b;
+        condition_waiter a, b;
         t.put(0, a);
         t.put(1, b);
         guard_type guard = t.lock();
@@ -451,7 +451,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_waiter_of_a_destroyed_context_had_no_notif
 TURNSTILE_TEST_BOTH_PATHS(a_notification_without_a_receiver_is_not_remembered)
 {
     scene t(how);
-    sleeper a, b;
+    condition_waiter a, b;
     t.put(0, a);
     t.changed->notify_one();
     t.contexts[0].reset();
@@ -462,7 +462,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_without_a_receiver_is_not_remembered)
 TURNSTILE_TEST_BOTH_PATHS(notify_all_leaves_no_notification_behind)
 {
     scene t(how);
-    sleeper a, b, late;
+    condition_waiter a, b, late;
     t.put(0, a);
     t.put(1, b);
     t.changed->notify_all();
@@ -477,7 +477,7 @@ TURNSTILE_TEST_BOTH_PATHS(notify_all_leaves_no_notification_behind)
 TURNSTILE_TEST_BOTH_PATHS(a_notification_survives_a_strand_that_is_shut_down_first)
 {
     scene t(how);
-    sleeper early, a, b, c;
+    condition_waiter early, a, b, c;
     t.put(0, early);  // so the strands of this context are shut down first
     t.changed->notify_one();
     drain(*t.contexts[0]);
@@ -504,7 +504,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_completion_that_never_runs_leaves_the_lock_with_its_
 {
     scene t(how);
     t.ready = true;
-    sleeper a;
+    condition_waiter a;
     a.guard = t.lock();
     t.put_on(t.contexts[0]->get_executor(), a, sleep_kind::predicate);
     t.contexts[0].reset();
@@ -520,11 +520,11 @@ TURNSTILE_TEST_BOTH_PATHS(a_completion_that_never_runs_leaves_the_lock_with_its_
 TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_condition_are_aborted_holding_the_lock)
 {
     scene t(how);
-    std::array<sleeper, 4> sleepers;
+    std::array<condition_waiter, 4> condition_waiters;
     for (std::size_t i = 0; i < 4; ++i)
-        t.put(i % 2, sleepers[i], each_sleep[i]);
+        t.put(i % 2, condition_waiters[i], each_sleep[i]);
     t.changed.reset();
-    for (sleeper& each : sleepers)
+    for (condition_waiter& each : condition_waiters)
     {
         // One after the other, in the order of their arrival.
         BOOST_TEST(each.state() == "waiting");
@@ -539,7 +539,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_condition_are_aborted_holding_t
 TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_condition_wait_for_the_lock)
 {
     scene t(how);
-    sleeper a, b;
+    condition_waiter a, b;
     t.put(0, a);
     t.put(1, b, sleep_kind::timed_predicate);
     guard_type held = t.lock();
@@ -561,7 +561,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_sent_notification_outlives_its_condition)
     for (const sleep_kind kind : each_sleep)
     {
         scene t(how);
-        sleeper a;
+        condition_waiter a;
         t.put(0, a, kind);
         t.ready = true;
         t.changed->notify_one();
@@ -577,7 +577,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_on_a_destroyed_condition_is_aborted_ho
     for (const sleep_kind kind : {sleep_kind::predicate, sleep_kind::timed_predicate})
     {
         scene t(how);
-        sleeper a;
+        condition_waiter a;
         t.put(0, a, kind);
         t.changed->notify_one();
         t.changed.reset();
@@ -593,7 +593,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_of_a_destroyed_condition_resumes_no_oth
 {
     scene t(how);
     condition_type other(*t.mutex);
-    sleeper a, b;
+    condition_waiter a, b;
     t.put(0, a);
     b.guard = t.lock();
     launch(how, t.contexts[1]->get_executor(), b.plain, [&] { return other.async_wait(b.guard); });
@@ -625,7 +625,7 @@ BOOST_AUTO_TEST_CASE(a_predicate_wait_that_was_never_started_holds_nothing)
 BOOST_AUTO_TEST_CASE(a_handler_may_destroy_the_condition_that_notified_it)
 {
     scene t(path::handler);
-    sleeper behind;
+    condition_waiter behind;
     guard_type guard = t.lock();
     bool woken = false;
     t.changed->async_wait(guard,
@@ -652,7 +652,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_mutex_are_aborted_without_the_l
         for (const sleep_kind kind : each_sleep)
         {
             scene t(how);
-            sleeper a;
+            condition_waiter a;
             t.put(0, a, kind);
             if (condition_first)
                 t.changed.reset();
@@ -670,7 +670,7 @@ TURNSTILE_TEST_BOTH_PATHS(notified_waiters_of_a_destroyed_mutex_are_aborted_with
         for (const sleep_kind kind : each_sleep)
         {
             scene t(how);
-            sleeper a;
+            condition_waiter a;
             t.put(0, a, kind);
             t.ready = true;
             guard_type guard = t.lock();
@@ -687,7 +687,7 @@ TURNSTILE_TEST_BOTH_PATHS(notified_waiters_of_a_destroyed_mutex_are_aborted_with
 TURNSTILE_TEST_BOTH_PATHS(a_condition_without_its_mutex_does_nothing)
 {
     scene t(how);
-    sleeper a;
+    condition_waiter a;
     t.put(0, a);
     t.mutex.reset();
     t.changed->notify_one();
@@ -706,7 +706,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiting_with_a_guard_that_outlived_the_mutex_is_aborte
     for (const sleep_kind kind : each_sleep)
     {
         scene t(how);
-        sleeper a;
+        condition_waiter a;
         a.guard = t.lock();
         t.mutex.reset();
         t.put_on(t.contexts[0]->get_executor(), a, kind);
@@ -721,7 +721,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_late_cancellation_after_the_mutex_is_harmless)
     for (const sleep_kind kind : each_sleep)
     {
         scene t(how);
-        sleeper a;
+        condition_waiter a;
         t.put(0, a, kind);
         t.changed.reset();
         t.mutex.reset();
@@ -749,8 +749,8 @@ TURNSTILE_TEST_BOTH_PATHS(a_mutex_in_a_frame_is_destroyed_with_its_context)
     };
     asio::co_spawn(*t.contexts[0], owner(t.contexts[1]->get_executor()), rethrower{});
     drain(*t.contexts[0]);
-    sleeper same, other;
-    const auto put = [&](std::size_t context, sleeper& s)
+    condition_waiter same, other;
+    const auto put = [&](std::size_t context, condition_waiter& s)
     {
         s.guard = std::move(*inner_mutex->try_lock());
         launch(how, t.contexts[context]->get_executor(), s.plain,

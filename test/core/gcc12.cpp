@@ -157,9 +157,9 @@ BOOST_AUTO_TEST_CASE(async_wait_may_be_given_a_predicate_that_captures_by_refere
         for (int i = 0; i < 10 && *kept == "kept"; ++i)
             co_await suspend();
         BOOST_TEST(*kept == "kept.");
-        condition sleepers(mutex);
+        condition ready(mutex);
         auto guard = co_await mutex.async_lock();
-        co_await sleepers.async_wait(guard, [&] { return local != nullptr; });
+        co_await ready.async_wait(guard, [&] { return local != nullptr; });
         BOOST_TEST(local.use_count() == 2);
     };
     check_count(test);
@@ -297,15 +297,15 @@ BOOST_AUTO_TEST_CASE(async_wait_may_be_given_a_named_predicate)
 {
     const auto test = [](async_mutex& mutex, text& kept) -> asio::awaitable<void>
     {
-        condition sleepers(mutex);
+        condition ready(mutex);
         auto guard = co_await mutex.async_lock();
         auto holds = [kept] { return kept.use_count() >= 2; };
-        co_await sleepers.async_wait(guard, std::ref(holds));
+        co_await ready.async_wait(guard, std::ref(holds));
         co_await suspend();
         BOOST_TEST(kept.use_count() == 2);
         auto never = [kept] { return false; };
         const bool held =
-            co_await sleepers.async_wait_for(guard, std::chrono::seconds(0), std::ref(never));
+            co_await ready.async_wait_for(guard, std::chrono::seconds(0), std::ref(never));
         BOOST_TEST(!held);
         co_await suspend();
         BOOST_TEST(kept.use_count() == 3);

@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(each_script_that_finds_the_lock_free_continues_a_notificati
             lock.sleep("a#1.1", "a#1.2");
             lock.add_dead("lock{sleepers}c", 600);
             lock.acquire("d#1.1");
-            lock.leave("d#1.1", lock.fence(), "", {"c", "one"});
+            lock.commit("d#1.1", lock.fence(), "", {"c", "one"});
             scripts[i](lock);
             BOOST_TEST(lock.owner() == "a#1.2");
         }

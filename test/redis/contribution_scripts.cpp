@@ -72,7 +72,7 @@ struct contribution_scene : script_scene
 
     [[nodiscard]] words bound() const { return members("lock{bound}"); }
 
-    /// When the next one lapses, as an answer tells it; how long that is from now.
+    /// The time until the next contribution expires, according to an answer.
     [[nodiscard]] std::int64_t lapses_in(const words& told) const
     {
         const std::size_t comma = told[3].find(',');

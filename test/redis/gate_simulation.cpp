@@ -18,6 +18,7 @@
 #include "support/random_runs.hpp"
 #include "support/redis_store.hpp"
 #include "support/script_engine.hpp"
+#include "support/sent_command.hpp"
 
 // Random histories of clients and one gate: connections break, and commands in flight are lost or
 // comes late, and people give up. TURNSTILE_RANDOM_RUNS says how many there are of each kind.
@@ -29,11 +30,11 @@ using namespace std::chrono_literals;
 using redis::detail::gate_action;
 using redis::detail::gate_call;
 using redis::detail::gate_client;
-using redis::detail::gate_command;
 using redis::detail::gate_ended;
 using redis::detail::gate_request_id;
 using redis::detail::gate_result;
 using redis::detail::local_time;
+using gate_command = sent_gate_command;
 
 /// A request of a client, and its state.
 struct wish
@@ -293,10 +294,10 @@ private:
     {
         for (gate_action& each : who.client.take_actions())
         {
-            if (auto* const command = std::get_if<gate_command>(&each))
+            if (auto* const command = std::get_if<redis::detail::gate_command>(&each))
             {
                 BOOST_TEST(who.up);
-                who.to_server.push_back(std::move(*command));
+                who.to_server.emplace_back(*command);
                 continue;
             }
             const auto& end = std::get<gate_ended>(each);

@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(a_notification_passes_to_the_next_waiter_if_the_body_throws
         {
             start(waiter);
             start(waiter);
-            co_await until_so([&] { return server.cli({"ZCARD", sleepers}) == "2"; });
+            co_await until_so([&] { return server.cli({"ZCARD", condition_waiters}) == "2"; });
             co_await change(
                 [this](section& s)
                 {

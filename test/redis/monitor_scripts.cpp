@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(a_holder_that_reclaims_its_lock_from_another_server_cannot_
     }
 }
 
-// The server's clock was set forward, and contributions may have lapsed as well as the lease.
+// The server's clock was set forward, and contributions may have expired together with the lease.
 BOOST_AUTO_TEST_CASE(a_holder_that_reclaims_a_free_lock_cannot_commit)
 {
     acquire("a#1.1");

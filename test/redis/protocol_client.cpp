@@ -244,8 +244,10 @@ BOOST_AUTO_TEST_CASE(a_try_does_not_wait)
 {
     const attempt_id id = machine.try_lock(now, lock);
     const auto actions = machine.take_actions();
-    BOOST_TEST(std::get<command>(actions[0]).arguments[2] == "try");
-    machine.answered(now, std::get<command>(actions[0]).number, {say(status::busy, 0, 15s)});
+    BOOST_TEST(std::get<turnstile::redis::detail::command>(actions[0]).arguments.texts()[2] ==
+               "try");
+    machine.answered(now, std::get<turnstile::redis::detail::command>(actions[0]).number,
+                     {say(status::busy, 0, 15s)});
     const auto told = machine.take_actions();
     BOOST_TEST(std::get<failed>(told[0]).attempt == id);
     BOOST_TEST((std::get<failed>(told[0]).reason == attempt_failure::busy));

@@ -288,7 +288,8 @@ BOOST_AUTO_TEST_CASE(a_message_before_the_answer_to_a_resync_waits_for_it)
 BOOST_AUTO_TEST_CASE(a_try_that_was_cancelled_does_not_fail)
 {
     const attempt_id id = machine.try_lock(now, lock);
-    const auto number = std::get<command>(machine.take_actions().at(0)).number;
+    const auto number =
+        std::get<turnstile::redis::detail::command>(machine.take_actions().at(0)).number;
     machine.cancel(now, id);
     machine.answered(now, number, {say(status::busy, 0, 15s)});
     BOOST_TEST(machine.take_actions().empty());

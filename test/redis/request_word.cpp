@@ -5,8 +5,11 @@
 #include <boost/redis/resp3/serialization.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
+#include <cstdint>
+#include <redis/protocol/word_list.hpp>
 #include <redis/transport/execution.hpp>
 #include <string>
+#include <vector>
 
 // The words of a request have the same form as those that Boost.Redis writes.
 
@@ -26,6 +29,25 @@ BOOST_AUTO_TEST_CASE(words_of_each_size_are_written_as_by_boost_redis)
     add(std::string(1'000'000, 'x'));
     add(std::string("a\0b\r\nc", 6));
     BOOST_TEST((written == expected));
+}
+
+BOOST_AUTO_TEST_CASE(a_list_of_words_is_written_as_by_boost_redis)
+{
+    using turnstile::redis::detail::word_list;
+    auto words = word_list::of("key", -15, std::string(95, 'a'), std::string(300, 'b'), "");
+    words.add(word_list::of(std::string("a\0b\r\nc", 6), std::uint64_t(7)), "last");
+    const std::vector<std::string> expected{
+        "key", "-15", std::string(95, 'a'), std::string(300, 'b'), "", std::string("a\0b\r\nc", 6),
+        "7",   "last"};
+    BOOST_TEST(words.size() == expected.size());
+    BOOST_TEST((words.texts() == expected));
+    std::string written;
+    std::string wanted;
+    boost_redis_to_bulk(written,
+                        turnstile::redis::detail::request_word{words.encoded(), words.size()});
+    for (const std::string& each : expected)
+        boost::redis::resp3::boost_redis_to_bulk(wanted, each);
+    BOOST_TEST((written == wanted));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

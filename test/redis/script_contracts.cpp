@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -216,7 +217,8 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_take)
         monitor.grant(monitor.want(), driven_client::first_fence, std::chrono::seconds(4)));
     monitor.answer(monitor.queued(5, std::chrono::seconds(4)));
     sent["fetch"] = monitor.commands.at(0);
-    monitor.machine.transact(monitor.now, monitor.lock, {});
+    monitor.machine.transact(monitor.now, monitor.lock,
+                             std::make_shared<redis::detail::proposal>());
     monitor.pass(std::chrono::seconds(0));
     sent["transact"] = monitor.commands.at(1);
     driven_client contributor(options);
@@ -249,7 +251,7 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_of_a_gate_take)
     {
         driven_gates client(kind);
         client.connect();
-        std::map<std::string, redis::detail::gate_command> sent;
+        std::map<std::string, turnstile::test::sent_gate_command> sent;
         const bool is_barrier = client.keys().size() == 4U;
         for (const gate_call call : {gate_call::wait, gate_call::read, gate_call::arrive_and_wait,
                                      gate_call::meet, gate_call::drop})

@@ -470,7 +470,7 @@ BOOST_AUTO_TEST_CASE(all_keys_live_as_long_as_their_lock)
     TEST_WORDS(queue(), "b#1.1");
 }
 
-// A queue that is made, or keys that are prolonged, would have had it written anyway.
+// A new queue, or a refreshed time to live, would have written the state anyway.
 BOOST_AUTO_TEST_CASE(a_longer_claim_is_noted_though_nothing_else_is)
 {
     acquire("a#1.1");

@@ -464,8 +464,8 @@ BOOST_AUTO_TEST_CASE(layouts_1_and_2_refuse_the_locks_of_each_other)
     for (const words& told :
          {acquire("b#1.1"), acquire("b#1.1", "try"), release("a#1.1", start, "slot"),
           cancel("a#1.1"), nudge("a#1.1"), renew("a#1.1", start), resync("a#1.1", "a#2.1", start),
-          commit("a#1.1", start), keep("record", "15000"), notify(), requeue("a#1.1", "a#2.1"),
-          break_lock()})
+          commit("a#1.1", start), renew_contribution("record", "15000"), notify(),
+          requeue("a#1.1", "a#2.1"), break_lock()})
         BOOST_TEST(told[0] == "foreign");
     BOOST_TEST((store == before));
 

@@ -488,7 +488,7 @@ private:
         a.running = nullptr;
         const std::string state = o.state();
         if (state != fate_of(o))
-            BOOST_ERROR("agent " << o.who << " was told " << state << ", not " << fate_of(o));
+            BOOST_ERROR("agent " << o.who << " is " << state << ", not " << fate_of(o));
         if (auto* got = std::get_if<attempt<guard_type>>(&o.it))
             a.guard = std::move(got->value());
         else if (!o.plan.has_predicate() && state == "done")

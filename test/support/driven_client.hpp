@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "redis/protocol/protocol_client.hpp"
+#include "sent_command.hpp"
 
 namespace turnstile::test {
 
@@ -26,7 +27,7 @@ class driven_client
 {
 public:
     using attempt_id = redis::detail::attempt_id;
-    using command = redis::detail::command;
+    using command = sent_command;
     using local_time = redis::detail::local_time;
     using operation = redis::detail::operation;
     using script_answer = redis::detail::script_answer;
@@ -239,8 +240,8 @@ private:
     void collect()
     {
         for (auto& each : machine.take_actions())
-            if (auto* ask = std::get_if<command>(&each))
-                commands.push_back(std::move(*ask));
+            if (auto* ask = std::get_if<redis::detail::command>(&each))
+                commands.emplace_back(*ask);
             else
                 events.push_back(std::move(each));
     }

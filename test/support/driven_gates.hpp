@@ -16,6 +16,7 @@
 #include <variant>
 
 #include "redis/protocol/gate_client.hpp"
+#include "sent_command.hpp"
 
 namespace turnstile::test {
 
@@ -26,7 +27,7 @@ class driven_gates
 {
 public:
     using gate_call = redis::detail::gate_call;
-    using gate_command = redis::detail::gate_command;
+    using gate_command = sent_gate_command;
     using local_time = redis::detail::local_time;
     using request = redis::detail::gate_request_id;
 
@@ -151,8 +152,8 @@ private:
     void collect()
     {
         for (auto& each : machine.take_actions())
-            if (auto* ask = std::get_if<gate_command>(&each))
-                commands.push_back(std::move(*ask));
+            if (auto* ask = std::get_if<redis::detail::gate_command>(&each))
+                commands.emplace_back(*ask);
             else
                 ends_.push_back(std::get<redis::detail::gate_ended>(each));
     }

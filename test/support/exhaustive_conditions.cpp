@@ -18,7 +18,7 @@ namespace {
 using stage = exhaustive_section::stage;
 
 /// Whether a command reports the end of a critical section that was successful.
-bool is_end_of(const command& what, attempt_id attempt)
+bool is_end_of(const sent_command& what, attempt_id attempt)
 {
     return (what.op == operation::release || what.op == operation::commit) &&
            parse_waiter_id(what.arguments[1]).value().sequence == attempt &&
@@ -98,7 +98,7 @@ void exhaustive_world::disturb(exhaustive_state& at, std::size_t index)
 /// The server has executed the end of a critical section, so its effect happens, once. It happens even if
 /// the server forgets it later.
 void exhaustive_world::note_deed(exhaustive_state& at, const redis_store& before,
-                                 const command& what, const script_answer& told)
+                                 const sent_command& what, const script_answer& told)
 {
     if (what.op == operation::notify)
         return check_signal(at, before);
@@ -130,7 +130,7 @@ void exhaustive_world::drop_deeds(exhaustive_state& at, std::size_t index)
     {
         const auto has = [&](const connection& wire)
         {
-            return std::ranges::any_of(wire.requests, [&](const command& what)
+            return std::ranges::any_of(wire.requests, [&](const sent_command& what)
                                        { return is_end_of(what, each.attempt); });
         };
         return (!who.machine || who.machine->phase_name(each.attempt).empty()) &&

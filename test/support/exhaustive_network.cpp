@@ -68,7 +68,7 @@ void exhaustive_world::execute(exhaustive_state& at, std::size_t index, std::siz
 {
     process& who = at.clients[index].edit();
     connection& line = which == 0 ? *who.line : who.leftovers[which - 1];
-    const command what = line.requests.front();
+    const sent_command what = line.requests.front();
     line.requests.pop_front();
 
     const auto before = at.server;
@@ -190,7 +190,7 @@ void exhaustive_world::strike(exhaustive_state& at, const exhaustive_step& step)
     case fault::refusal:
     {
         connection& line = *at.clients[index].edit().line;
-        const command& refused = line.requests.front();
+        const sent_command& refused = line.requests.front();
         line.answers.push_back({refused.number, refused.op, {}, "LOADING Redis is loading"});
         return line.requests.pop_front();
     }

@@ -36,10 +36,8 @@ struct client_state
             draw(into, machine, each);
             // A client always commits the same at the end of a critical section, except that it may
             // wait on the condition.
-            const auto section_changes = machine.commits_.find(id);
-            into.plain(section_changes == machine.commits_.end()
-                           ? 0
-                           : 1 + (section_changes->second.condition.empty() ? 0 : 1));
+            const auto& commit = each.ending.commit;
+            into.plain(!commit ? 0 : commit->condition.empty() ? 1 : 2);
         }
         for (const auto& [id, each] : machine.calls_)
         {
@@ -52,7 +50,7 @@ struct client_state
             into.plain(each.op);
             into.add(kind::timer, each.sent);
             if (names_attempts(each.op))
-                for (const attempt_id id : each.attempts)
+                for (const attempt_id id : each.ids)
                     into.add(kind::attempt, id);
         }
     }
@@ -86,14 +84,13 @@ struct client_state
                      const protocol_client::attempt& each)
     {
         into.plain(each.at);
-        into.plain(4 * (each.wants.waits ? 1 : 0) + 2 * (each.stale ? 1 : 0) +
-                   (each.awaited ? 1 : 0));
-        into.plain(16 * (each.spoiled ? 1 : 0) + 8 * (each.on_condition ? 1 : 0) +
-                   4 * (each.ends_wait ? 1 : 0) + 2 * (each.unnotified ? 1 : 0) +
-                   (each.spurious ? 1 : 0));
+        into.plain(2 * (each.wants.waits ? 1 : 0) + (each.stale ? 1 : 0));
+        into.plain(each.ending.how);
+        into.plain(each.wait.end);
+        into.plain(2 * (each.wait.is_on_condition ? 1 : 0) + (each.wait.unnotified ? 1 : 0));
         into.plain(each.condition.empty());
-        into.add(kind::attempt, each.leader);
-        into.add(kind::attempt, each.follower);
+        into.add(kind::attempt, each.wait.leader);
+        into.add(kind::attempt, each.ending.follower);
         into.plain(each.slot);
         into.add(kind::command, each.flight);
         for (const std::uint64_t incarnation : each.incarnations)
@@ -113,16 +110,15 @@ struct client_state
     static std::vector<attempt_id> under_way(const protocol_client& machine, std::uint64_t number)
     {
         const auto found = machine.flights_.find(number);
-        return found != machine.flights_.end() && names_attempts(found->second.op)
-                   ? found->second.attempts
-                   : std::vector<attempt_id>();
+        return found != nullptr && names_attempts(found->op) ? found->ids
+                                                             : std::vector<attempt_id>();
     }
 
     static attempt_id double_flight(const protocol_client& machine)
     {
         std::set<attempt_id> seen;
         for (const auto& [number, each] : machine.flights_)
-            for (const attempt_id id : each.attempts)
+            for (const attempt_id id : each.ids)
                 if (is_about_attempts(each.op) && !seen.insert(id).second)
                     return id;
         return 0;
@@ -132,7 +128,9 @@ struct client_state
     {
         const auto found = machine.attempts_.find(id);
         return found != machine.attempts_.end() && found->second.at == phase::queued &&
-               found->second.on_condition && !found->second.ends_wait && found->second.flight == 0;
+               found->second.wait.is_on_condition &&
+               found->second.wait.end == protocol_client::wait_end::notification &&
+               found->second.flight == 0;
     }
 
     static bool is_calling(const protocol_client& machine) { return !machine.calls_.empty(); }
@@ -211,7 +209,7 @@ void draw(portrait& into, const exhaustive_wire& wire)
 {
     into.add(kind::incarnation, wire.incarnation);
     into.plain(2 * (wire.broken ? 1 : 0) + (wire.at_server ? 1 : 0));
-    for (const command& each : wire.requests)
+    for (const sent_command& each : wire.requests)
     {
         into.add(kind::command, each.number);
         into.plain(each.op);
@@ -445,7 +443,7 @@ fingerprint fingerprint_of(const exhaustive_state& state, const lock_keys& keys,
             client_state::collect_fences(*client->machine, fences);
         const auto collect = [&](const exhaustive_wire& wire)
         {
-            for (const command& each : wire.requests)
+            for (const sent_command& each : wire.requests)
                 if (gives_back(each.op))
                     fences.insert(std::stoll(each.arguments[2]));
         };

@@ -16,6 +16,7 @@
 
 #include "exhaustive.hpp"
 #include "exhaustive_portrait.hpp"
+#include "sent_command.hpp"
 
 // A complete state of a world. Copies share their unchanged parts.
 
@@ -78,7 +79,7 @@ struct exhaustive_wire
     bool broken = false;
     // The server has not dropped it.
     bool at_server = true;
-    std::deque<redis::detail::command> requests;
+    std::deque<sent_command> requests;
     std::deque<exhaustive_answer> answers;
     std::deque<std::string> messages;
 };

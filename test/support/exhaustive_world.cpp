@@ -272,7 +272,7 @@ void exhaustive_world::act(exhaustive_state& at, std::size_t index, const action
         if (!who.line)
             return violate("a command was sent while there was no connection");
         if (who.line->at_server)
-            who.line->requests.push_back(*ask);
+            who.line->requests.emplace_back(*ask);
         return;
     }
     const attempt_id id = std::visit(

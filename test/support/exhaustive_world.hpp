@@ -131,8 +131,8 @@ private:
     void put_take_or_sleep(exhaustive_state& at, std::size_t index, redis::detail::attempt_id id);
     void time_is_up(exhaustive_state& at, const exhaustive_step& step);
     void disturb(exhaustive_state& at, std::size_t index);
-    void note_deed(exhaustive_state& at, const redis_store& before,
-                   const redis::detail::command& what, const redis::detail::script_answer& told);
+    void note_deed(exhaustive_state& at, const redis_store& before, const sent_command& what,
+                   const redis::detail::script_answer& told);
     void drop_deeds(exhaustive_state& at, std::size_t index);
     void note_condition_waiters(exhaustive_state& at, const redis_store& before);
     void note_woken(exhaustive_state& at);

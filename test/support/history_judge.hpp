@@ -14,6 +14,7 @@
 
 #include "redis/protocol/protocol_client.hpp"
 #include "redis_store.hpp"
+#include "sent_command.hpp"
 
 namespace turnstile::test {
 
@@ -61,7 +62,7 @@ public:
     /// The command of a script, and its answer.
     struct executed
     {
-        const redis::detail::command& what;
+        const sent_command& what;
         const std::vector<redis::detail::script_answer>& told;
     };
 

@@ -74,7 +74,7 @@ public:
             attempts_[who].context = nowhere;
     }
 
-    /// Releases the lock if @p who is its holder.
+    /// Releases the lock if its holder is @p who.
     void release(id who)
     {
         if (owner_ == who)

@@ -286,7 +286,7 @@ public:
             if (told.size() > 1)
                 BOOST_ERROR("attempt " << who << " completed twice");
             if (!told.empty() && told.front() != model_.fate_of(who))
-                BOOST_ERROR("attempt " << who << " was told " << told.front() << ", not "
+                BOOST_ERROR("attempt " << who << " completed with " << told.front() << ", not "
                                        << model_.fate_of(who));
         }
     }

@@ -193,7 +193,7 @@ void pool_judge::note_grants(pool& each, const contents& after, time now, const 
         if (known != each.grants.end() && known->second.who == who)
         {
             if (!had && each.forgot_at < known->second.since)
-                violate("units that were lost were returned to " + text(who) + "");
+                violate("units that were lost were returned to " + text(who));
             // Units that it left outside before the server forgot them no longer count.
             if (!had)
                 each.base -= held.left;

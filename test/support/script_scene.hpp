@@ -99,7 +99,7 @@ public:
     {
         return run("resync", {"w:", ids, id, std::to_string(fence), lease, claim, idle, condition});
     }
-    /// Releases the lock, and waits on a condition under the id @p sleeper, if there is one.
+    /// Releases the lock, and waits on a condition under the id @p waiter, if there is one.
     words commit(const std::string& id, std::int64_t fence, const std::string& waiter = "",
                  const words& notifications = {}, const words& fields = {})
     {

@@ -5,6 +5,7 @@
 #include "simulation_world.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <type_traits>
 
 #include "packed_state.hpp"
@@ -188,7 +189,7 @@ void simulation_world::act(std::size_t index, const action& what)
     client& who = clients_[index];
     const auto name = [&](attempt_id id) { return attempt_name{who.nonce, id}; };
     if (const auto* ask = std::get_if<command>(&what))
-        return send(index, *ask);
+        return send(index, sent_command(*ask));
     if (const auto* got = std::get_if<granted>(&what))
     {
         section& each = who.sections.at(got->attempt);
@@ -340,8 +341,10 @@ void simulation_world::begin(std::size_t index, const section& what)
     ++result_.sections;
     const lock_id lock = who.locks[what.lock];
     const proposal change = what.transacts ? random_proposal() : proposal();
-    const attempt_id id = what.transacts ? machine(index).transact(local(who), lock, change)
-                                         : machine(index).begin(local(who), lock, what.wants);
+    const attempt_id id =
+        what.transacts
+            ? machine(index).transact(local(who), lock, std::make_shared<proposal>(change))
+            : machine(index).begin(local(who), lock, what.wants);
     log("client ", index,
         what.transacts     ? ": changes the state of "
         : what.wants.waits ? ": wants lock "

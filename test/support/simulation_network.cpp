@@ -15,7 +15,7 @@ using namespace redis::detail;
 namespace {
 
 /// The attempts to which a command refers.
-std::vector<attempt_id> attempts_of(const command& what)
+std::vector<attempt_id> attempts_of(const sent_command& what)
 {
     std::vector<attempt_id> result;
     const auto add = [&](const std::string& ids)
@@ -160,7 +160,7 @@ bool simulation_world::listens(const waiter_id& id) const
 
 // --- commands -----------------------------------------------------------------------------------
 
-void simulation_world::send(std::size_t index, const command& what)
+void simulation_world::send(std::size_t index, const sent_command& what)
 {
     client& who = clients_[index];
     ++result_.sent[static_cast<std::size_t>(what.op)];
@@ -189,7 +189,7 @@ void simulation_world::send(std::size_t index, const command& what)
     at(line->last_command, [this, line, what] { execute(line, what); });
 }
 
-void simulation_world::execute(const link_pointer& line, const command& what)
+void simulation_world::execute(const link_pointer& line, const sent_command& what)
 {
     if (!line->at_server || (!line->up && line->passing == 0))
         return;
@@ -265,7 +265,7 @@ void simulation_world::execute(const link_pointer& line, const command& what)
     }
 }
 
-void simulation_world::reply(const link_pointer& line, const command& what, redis_reply answer)
+void simulation_world::reply(const link_pointer& line, const sent_command& what, redis_reply answer)
 {
     line->last_reply = std::max(line->last_reply, now_ + delay(line->client));
     at(line->last_reply,
@@ -357,7 +357,7 @@ void simulation_world::deliver(const link_pointer& line, const std::string& text
 
 /// Without faults, a client sends at most one nudge for a lock in a lease, and not before the last known
 /// end of the lease.
-void simulation_world::check_nudge(std::size_t index, const command& what)
+void simulation_world::check_nudge(std::size_t index, const sent_command& what)
 {
     // Clients that notify or are notified have other reasons to ask.
     if (what.op != operation::nudge || !calm_ || options_.conditions || options_.states)

@@ -223,7 +223,7 @@ simulation_world::state_before simulation_world::look_at_state(std::size_t lock)
 }
 
 /// Checks the effects of a script on a state.
-void simulation_world::check_state(const state_before& before, const command& what,
+void simulation_world::check_state(const state_before& before, const sent_command& what,
                                    const script_answer& told)
 {
     const field_map state = state_of(before.lock);

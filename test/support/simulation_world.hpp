@@ -20,6 +20,7 @@
 
 #include "pool_judge.hpp"
 #include "random_runs.hpp"
+#include "sent_command.hpp"
 #include "simulation.hpp"
 #include "simulation_judge.hpp"
 
@@ -196,7 +197,7 @@ private:
     void put_or_take(std::size_t index, redis::detail::attempt_id id);
     void sleep(std::size_t index, redis::detail::attempt_id id);
     void end_wait(std::size_t index, redis::detail::attempt_id id);
-    void note_deed(const redis::detail::command& what, const redis::detail::script_answer& told);
+    void note_deed(const sent_command& what, const redis::detail::script_answer& told);
     void check_condition_waiters(std::size_t lock);
     void produce();
 
@@ -215,7 +216,7 @@ private:
     void end_contributions();
     void check_states();
     [[nodiscard]] state_before look_at_state(std::size_t lock) const;
-    void check_state(const state_before& before, const redis::detail::command& what,
+    void check_state(const state_before& before, const sent_command& what,
                      const redis::detail::script_answer& told);
 
     // Operations on pools.
@@ -239,15 +240,15 @@ private:
     [[nodiscard]] bool may_sleep(const redis::detail::waiter_id& id) const;
     void cut(const link_pointer& line, world_time notice, world_time drop);
     void drop(link& line);
-    void send(std::size_t index, const redis::detail::command& what);
-    void execute(const link_pointer& line, const redis::detail::command& what);
-    void reply(const link_pointer& line, const redis::detail::command& what, redis_reply answer);
+    void send(std::size_t index, const sent_command& what);
+    void execute(const link_pointer& line, const sent_command& what);
+    void reply(const link_pointer& line, const sent_command& what, redis_reply answer);
     void note_place(std::size_t index, redis::detail::attempt_id id,
                     const redis::detail::script_answer& told);
     void publish();
     void deliver(const link_pointer& line, const std::string& text);
     world_time delay(std::size_t index);
-    void check_nudge(std::size_t index, const redis::detail::command& what);
+    void check_nudge(std::size_t index, const sent_command& what);
 
     // Faults.
     void strike(fault what, std::size_t victim);

@@ -7,6 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,7 +47,8 @@ public:
 
     attempt_id transact(proposal what = one_more())
     {
-        const attempt_id id = machine.transact(now, lock, std::move(what));
+        const attempt_id id =
+            machine.transact(now, lock, std::make_shared<const proposal>(std::move(what)));
         pass(0s);
         return id;
     }

@@ -70,7 +70,7 @@ public:
         const std::uint64_t grant = guard_access::grant(*guard_).detach();
         try
         {
-            return state_->sleep(w, *core_, context, grant);
+            return state_->wait(w, *core_, context, grant);
         }
         catch (...)
         {
@@ -79,12 +79,12 @@ public:
         }
     }
 
-    void arrive(waiter& w) noexcept
+    void begin_delivery(waiter& w) noexcept
     {
         if (w.value == 0)
             return;
         if (w.condition != nullptr)
-            state_->signal_received(w);
+            state_->notification_delivered(w);
         if (state_->is_orphaned())
         {
             state_->unlock(w.value);
@@ -108,7 +108,7 @@ public:
         if (w.value == 0)
             return;
         if (w.condition != nullptr)
-            state_->signal_undelivered(w);
+            state_->notification_undelivered(w);
         state_->unlock(w.value);
     }
 

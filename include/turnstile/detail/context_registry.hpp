@@ -191,10 +191,10 @@ protected:
     ~context_guest() = default;
 
     /// Registers for the shutdown of a context.
-    inline void enter(boost::asio::execution_context& context);
+    inline void join(boost::asio::execution_context& context);
 
     /// Unregisters. After the return, context_ends() neither runs nor will be called.
-    inline void leave() noexcept;
+    inline void quit() noexcept;
 
 private:
     friend class context_registry;
@@ -202,7 +202,7 @@ private:
     /// Called when the context shuts down, under the mutex of the registry.
     virtual context_remains* context_ends() noexcept = 0;
 
-    /// Null before enter(). The mutex of the registry guards the other members.
+    /// Null before join(). The mutex of the registry guards the other members.
     context_registry* registry_ = nullptr;
     bool is_inside_ = false;
     context_guest* next_ = nullptr;
@@ -255,7 +255,7 @@ public:
         }
     }
 
-    void enter(context_guest& guest)
+    void add_guest(context_guest& guest)
     {
         const std::lock_guard hold(mutex());
         guest.next_ = guests_;
@@ -266,7 +266,7 @@ public:
     }
 
     /// The registry may have been destroyed if the guest was removed before.
-    static void leave(context_guest& guest) noexcept
+    static void remove_guest(context_guest& guest) noexcept
     {
         const std::lock_guard hold(mutex());
         if (guest.is_inside_)
@@ -347,16 +347,16 @@ private:
     context_guest* guests_ = nullptr;
 };
 
-void context_guest::enter(boost::asio::execution_context& context)
+void context_guest::join(boost::asio::execution_context& context)
 {
     registry_ = &boost::asio::use_service<context_registry>(context);
-    registry_->enter(*this);
+    registry_->add_guest(*this);
 }
 
-void context_guest::leave() noexcept
+void context_guest::quit() noexcept
 {
     if (registry_ != nullptr)
-        context_registry::leave(*this);
+        context_registry::remove_guest(*this);
 }
 
 }  // namespace turnstile::detail

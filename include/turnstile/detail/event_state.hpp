@@ -51,24 +51,6 @@ public:
                word_.take(word, word & ~is_set_bit);
     }
 
-    bool wait_or_park(waiter& w, boost::asio::execution_context* context)
-    {
-        std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
-        bool over = true;
-        if ((word & is_set_bit) != 0)
-        {
-            queue::take_at_once(w);
-            queue::refer(w);
-            word = after_passage(word);
-        }
-        else
-        {
-            over = queue::park(w);
-        }
-        queue::unlock_queue(word);
-        return over;
-    }
-
     void set() noexcept
     {
         queue::update([](std::uint64_t word) noexcept { return word | is_set_bit; });
@@ -80,7 +62,7 @@ public:
     }
 
     /// Whether a passage resets the event, so that an undelivered passage has to set it again.
-    [[nodiscard]] bool uses_something_up() const noexcept { return resets_itself_; }
+    [[nodiscard]] bool is_consuming() const noexcept { return resets_itself_; }
 
     /// A waiter passed, but cannot be delivered: an automatic event lets the next waiter pass.
     void passage_undelivered() noexcept
@@ -90,28 +72,13 @@ public:
     }
 
 private:
-    [[nodiscard]] std::uint64_t after_passage(std::uint64_t word) const noexcept
+    bool admit(std::uint64_t& word, ticket& /*attempt*/) noexcept final
     {
-        return resets_itself_ ? word & ~is_set_bit : word;
-    }
-
-    std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept final
-    {
-        while ((word & is_set_bit) != 0 && !parked_.empty())
-        {
-            waiter& w = *parked_.front();
-            parked_.erase(w);
-            w.result = outcome::granted;
-            queue::refer(w);
-            queue::make_ready(w, ready);
-            word = after_passage(word);
-        }
-        return word;
-    }
-
-    [[nodiscard]] std::uint64_t live_grants(std::uint64_t /*word*/) const noexcept override
-    {
-        return 0;
+        if ((word & is_set_bit) == 0)
+            return false;
+        if (resets_itself_)
+            word &= ~is_set_bit;
+        return true;
     }
 
     bool resets_itself_;
@@ -137,23 +104,6 @@ public:
 
     bool try_wait() noexcept { return count() == 0; }
 
-    bool wait_or_park(waiter& w, boost::asio::execution_context* context)
-    {
-        const std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
-        bool over = true;
-        if (word >> count_shift == 0)
-        {
-            queue::take_at_once(w);
-            queue::refer(w);
-        }
-        else
-        {
-            over = queue::park(w);
-        }
-        queue::unlock_queue(word);
-        return over;
-    }
-
     /// Returns false, and changes nothing, if fewer arrivals are missing.
     bool count_down(std::uint64_t n) noexcept
     {
@@ -167,20 +117,13 @@ public:
         return possible;
     }
 
-    [[nodiscard]] static bool uses_something_up() noexcept { return false; }
+    [[nodiscard]] static bool is_consuming() noexcept { return false; }
     static void passage_undelivered() noexcept {}
 
 private:
-    std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept final
+    bool admit(std::uint64_t& word, ticket& /*attempt*/) noexcept final
     {
-        if (word >> count_shift == 0)
-            queue::fail_all(outcome::granted, ready);
-        return word;
-    }
-
-    [[nodiscard]] std::uint64_t live_grants(std::uint64_t /*word*/) const noexcept override
-    {
-        return 0;
+        return word >> count_shift == 0;
     }
 };
 
@@ -223,15 +166,14 @@ public:
         }
         if (arrived_ + 1 == participants_)
         {
-            queue::take_at_once(w);
-            queue::refer(w);
+            queue::grant_at_once(w);
             return end_phase(word);
         }
-        const bool over = queue::park(w);
-        if (!over)
+        const bool ended = queue::park(w);
+        if (!ended)
             ++arrived_;
         queue::unlock_queue(word);
-        return over;
+        return ended;
     }
 
     /// Arrives and leaves for good. Returns false if there are no participants.
@@ -250,7 +192,7 @@ public:
         return true;
     }
 
-    [[nodiscard]] static bool uses_something_up() noexcept { return false; }
+    [[nodiscard]] static bool is_consuming() noexcept { return false; }
     static void passage_undelivered() noexcept {}
 
 private:
@@ -260,14 +202,19 @@ private:
     bool end_phase(std::uint64_t word) noexcept
     {
         for (waiter* w = parked_.front(); w != nullptr; w = w->next)
+        {
             w->pinned = true;
+            w->result = outcome::granted;
+        }
         queue::unlock_queue(word);
         if (completion_)
             completion_();
         word = queue::lock_queue();
         arrived_ = 0;
         waiter_chain ready;
-        queue::fail_all(outcome::granted, ready);
+        phase_ended_ = true;
+        word = queue::settle(word, ready);
+        phase_ended_ = false;
         queue::unlock_queue(word);
         deliver(ready);
         return true;
@@ -289,18 +236,12 @@ private:
             --arrived_;
     }
 
-    std::uint64_t settle(std::uint64_t word, waiter_chain& /*ready*/) noexcept final
-    {
-        return word;
-    }
-
-    [[nodiscard]] std::uint64_t live_grants(std::uint64_t /*word*/) const noexcept override
-    {
-        return 0;
-    }
+    bool admit(std::uint64_t& /*word*/, ticket& /*attempt*/) noexcept final { return phase_ended_; }
 
     std::uint64_t participants_;
     std::uint64_t arrived_ = 0;
+    /// Set only while the waiters of a phase are granted.
+    bool phase_ended_ = false;
     std::function<void()> completion_;
 };
 
@@ -319,10 +260,10 @@ public:
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {
-        return state_->wait_or_park(w, context);
+        return state_->grant_or_park(w, context);
     }
 
-    static void arrive(waiter& /*w*/) noexcept {}
+    static void begin_delivery(waiter& /*w*/) noexcept {}
 
     static result_type finish(ticket& attempt) noexcept
         requires(!std::is_void_v<Result>)
@@ -331,7 +272,7 @@ public:
                                                     : std::cv_status::no_timeout;
     }
 
-    [[nodiscard]] bool uses_something_up() const noexcept { return state_->uses_something_up(); }
+    [[nodiscard]] bool is_consuming() const noexcept { return state_->is_consuming(); }
 
     void abandon(const waiter& w) noexcept
     {

@@ -83,7 +83,7 @@ public:
 
     void deliver()
     {
-        detail::arrive(request_, *this);
+        detail::begin_delivery(request_, *this);
         take_resumer()();
     }
 

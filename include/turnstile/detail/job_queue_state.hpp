@@ -18,7 +18,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
 #include <turnstile/async_semaphore.hpp>
 #include <turnstile/detail/kept_executor.hpp>
@@ -419,8 +418,15 @@ private:
             std::min(std::ldexp(static_cast<double>(first.count()),
                                 static_cast<int>(std::min<std::ptrdiff_t>(job.attempt - 1, 64))),
                      static_cast<double>(most.count()));
-        std::uniform_real_distribution<double> part(0.5, 1.0);
-        return push_options::duration(static_cast<std::int64_t>(std::ceil(full * part(random_))));
+        return push_options::duration(static_cast<std::int64_t>(std::ceil(full * random_part())));
+    }
+
+    /// A random number from 0.5 to 1. It only spreads repeated attempts, so a simple generator
+    /// suffices; <random> would take long to compile.
+    double random_part() noexcept
+    {
+        random_ = random_ * 6364136223846793005U + 1442695040888963407U;
+        return 0.5 + std::ldexp(static_cast<double>(random_ >> 32U), -33);
     }
 
     // --- deduplication ---
@@ -564,7 +570,8 @@ private:
     clock::time_point rate_ends_;
     std::weak_ptr<timer_type> timer_;
     std::optional<clock::time_point> timer_due_;
-    std::minstd_rand random_{std::random_device()()};
+    std::uint64_t random_ = static_cast<std::uint64_t>(clock::now().time_since_epoch().count()) ^
+                            reinterpret_cast<std::uintptr_t>(this);
 };
 
 }  // namespace turnstile::detail

@@ -40,14 +40,14 @@ public:
         if (auto* context = context_of(executor_))
         {
             remains_ = std::make_unique<remains>();
-            enter(*context);
+            join(*context);
         }
     }
 
     kept_executor(const kept_executor&) = delete;
     kept_executor& operator=(const kept_executor&) = delete;
 
-    ~kept_executor() { leave(); }
+    ~kept_executor() { quit(); }
 
     /// The executor; a moved-from one if its context has been destroyed.
     [[nodiscard]] const Executor& get() const noexcept { return executor_; }
@@ -56,7 +56,7 @@ public:
     [[nodiscard]] explicit operator bool() const noexcept { return !is_gone_; }
 
     /// Stops watching the context. Must be called before take().
-    void unwatch() noexcept { leave(); }
+    void unwatch() noexcept { quit(); }
 
     /// Moves the executor out, if it still exists.
     [[nodiscard]] std::optional<Executor> take() noexcept

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <source_location>
-#include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/state_request.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
@@ -157,10 +157,10 @@ public:
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {
-        return state_->lock_or_park(w, context);
+        return state_->grant_or_park(w, context);
     }
 
-    void arrive(waiter& w) noexcept
+    void begin_delivery(waiter& w) noexcept
     {
         if (w.result == outcome::granted && state_->is_orphaned())
         {
@@ -218,10 +218,10 @@ public:
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {
-        return state_->lock_or_park(w, context);
+        return state_->grant_or_park(w, context);
     }
 
-    void arrive(waiter& w) noexcept
+    void begin_delivery(waiter& w) noexcept
     {
         if (w.result == outcome::granted && state_->is_orphaned())
         {

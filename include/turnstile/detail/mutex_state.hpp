@@ -28,7 +28,7 @@ namespace turnstile::detail {
  */
 struct condition_core
 {
-    waiter_list sleepers{};
+    waiter_list waiters{};
     std::uint64_t references = 1;
     condition_core* next = nullptr;
     condition_core* prev = nullptr;
@@ -117,22 +117,12 @@ public:
             if (word_.take(word, grant)) [[likely]]
                 return true;
         }
-        return (word_.peek() & locked) == 0 && try_lock_slowly(grant, location);
-    }
-
-    /// Acquires the lock or parks the waiter. Returns whether the attempt has ended.
-    bool lock_or_park(waiter& w, boost::asio::execution_context* context)
-    {
-        watch_log log = queue::start_log();
-        std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
-        const bool taken = take_if_free(word, w.value);
-        const bool over = taken ? queue::take_at_once(w) : queue::park(w);
-        if (log.is_on() && taken)
-            log_grant(log, w.value, 0, w.location);
-        else if (log.is_on() && !over)
-            log.contended(0, w.location);
-        queue::unlock_queue(word);
-        return over;
+        if ((word_.peek() & locked) != 0)
+            return false;
+        ticket attempt;
+        const bool taken = queue::try_grant(attempt, location) == outcome::granted;
+        grant = attempt.value;
+        return taken;
     }
 
     /// Releases a guard's lock, and grants it to the first waiter.
@@ -190,7 +180,7 @@ public:
         const bool owns = is_owned_by(word, token);
         waiter_chain ready;
         if (owns)
-            word = pass_on(word, ready, log);
+            word = hand_over(word, ready, log);
         else
             expected = token_owner(word);
         queue::unlock_queue(word);
@@ -220,8 +210,8 @@ public:
             [&](std::uint64_t word) noexcept
             {
                 core.closed = true;
-                while (waiter* w = core.sleepers.front())
-                    stop_sleeping(*w, outcome::aborted);
+                while (waiter* w = core.waiters.front())
+                    end_condition_wait(*w, outcome::aborted);
                 return word;
             });
         release(core);
@@ -245,8 +235,8 @@ public:
 
     /// Releases the lock and enqueues the waiter at the condition, in one step. Returns whether the
     /// attempt has ended.
-    bool sleep(waiter& w, condition_core& core, boost::asio::execution_context* context,
-               std::uint64_t grant)
+    bool wait(waiter& w, condition_core& core, boost::asio::execution_context* context,
+              std::uint64_t grant)
     {
         watch_log log = queue::start_log();
         const std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
@@ -273,10 +263,10 @@ public:
         w.value = 0;
         waiter_chain ready;
         if (w.withdrawn)
-            start_contending(w);
+            reacquire(w);
         else
-            queue::park_in(core.sleepers, w);
-        queue::unlock_queue(pass_on(word, ready, log));
+            queue::park_in(core.waiters, w);
+        queue::unlock_queue(hand_over(word, ready, log));
         deliver(ready);
         return false;
     }
@@ -287,7 +277,7 @@ public:
         queue::update(
             [&](std::uint64_t word) noexcept
             {
-                signal(core);
+                notify_first(core);
                 return word;
             });
     }
@@ -298,14 +288,14 @@ public:
         queue::update(
             [&](std::uint64_t word) noexcept
             {
-                while (!core.sleepers.empty())
-                    signal(core);
+                while (!core.waiters.empty())
+                    notify_first(core);
                 return word;
             });
     }
 
     /// The waiter has been delivered, and with it its notification.
-    void signal_received(waiter& w) noexcept
+    void notification_delivered(waiter& w) noexcept
     {
         const std::uint64_t word = queue::lock_queue();
         forget_condition(w);
@@ -313,37 +303,24 @@ public:
     }
 
     /// The notified waiter cannot be delivered: notifies the condition's next waiter instead.
-    void signal_undelivered(waiter& w) noexcept
+    void notification_undelivered(waiter& w) noexcept
     {
         queue::update(
             [&](std::uint64_t word) noexcept
             {
-                pass_signal_on(w);
+                pass_notification(w);
                 return word;
             });
     }
 
 private:
-    bool take_if_free(std::uint64_t& word, std::uint64_t& grant) noexcept
+    bool admit(std::uint64_t& word, ticket& attempt) noexcept final
     {
         if ((word & locked) != 0)
             return false;
         word += unit | held;
-        grant = word & ~engine_bits;
+        attempt.value = word & ~engine_bits;
         return true;
-    }
-
-    /// Out of line, like all slow paths, so that the fast paths stay small.
-    BOOST_NOINLINE bool try_lock_slowly(std::uint64_t& grant,
-                                        const std::source_location& location) noexcept
-    {
-        watch_log log = queue::start_log();
-        std::uint64_t word = queue::lock_queue();
-        const bool taken = take_if_free(word, grant);
-        if (log.is_on() && taken)
-            log_grant(log, grant, 0, location);
-        queue::unlock_queue(word);
-        return taken;
     }
 
     BOOST_NOINLINE void unlock_slowly(std::uint64_t grant) noexcept
@@ -355,13 +332,13 @@ private:
         if ((word & orphaned) != 0)
             return queue::drop_reference(word & ~held);
         waiter_chain ready;
-        word = pass_on(word, ready, log);
+        word = hand_over(word, ready, log);
         queue::unlock_queue(word);
         deliver(ready);
     }
 
     /// Releases the lock and grants it to the first waiter. The queue lock is held.
-    std::uint64_t pass_on(std::uint64_t word, waiter_chain& ready, watch_log& log) noexcept
+    std::uint64_t hand_over(std::uint64_t word, waiter_chain& ready, watch_log& log) noexcept
     {
         if (log.is_on())
             log.released(number(word), watch_log::now() - held_since_, held_at_);
@@ -386,19 +363,6 @@ private:
         return (word & held) == locked ? owner_token(number(word)) : owner_token();
     }
 
-    std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept final
-    {
-        waiter* next = parked_.front();
-        if (next == nullptr || !take_if_free(word, next->value))
-            return word;
-        parked_.erase(*next);
-        // A waiter that comes from a condition is pinned, and its result is already set.
-        if (!next->pinned)
-            next->result = outcome::granted;
-        queue::make_ready(*next, ready);
-        return word;
-    }
-
     [[nodiscard]] std::uint64_t live_grants(std::uint64_t word) const noexcept override
     {
         return (word & guarded) != 0 ? 1 : 0;
@@ -419,7 +383,7 @@ private:
     void take_out(waiter& w, outcome o, waiter_chain& ready) noexcept override
     {
         if (w.condition != nullptr)
-            stop_sleeping(w, o);
+            end_condition_wait(w, o);
         else
             queue::take_out(w, o, ready);
     }
@@ -430,9 +394,9 @@ private:
             forget_condition(*w);
         for (condition_core* core = conditions_; core != nullptr; core = core->next)
         {
-            while (waiter* w = core->sleepers.front())
+            while (waiter* w = core->waiters.front())
             {
-                core->sleepers.erase(*w);
+                core->waiters.erase(*w);
                 // Not the last reference: the condition exists as long as it has waiters.
                 forget_condition(*w);
                 queue::park(*w);
@@ -447,35 +411,35 @@ private:
         {
             condition_core& each = *std::exchange(core, core->next);
             ++each.references;
-            waiter_chain sleepers;
-            queue::evict_from(each.sleepers, link, sleepers);
-            while (waiter* w = sleepers.pop_front())
+            waiter_chain waiters;
+            queue::evict_from(each.waiters, link, waiters);
+            while (waiter* w = waiters.pop_front())
             {
                 forget_condition(*w);
                 evicted.push_back(*w);
             }
             drop_condition(each);
         }
-        waiter_chain contenders;
-        queue::evict_from(parked_, link, contenders);
-        while (waiter* w = contenders.pop_front())
+        waiter_chain requesters;
+        queue::evict_from(parked_, link, requesters);
+        while (waiter* w = requesters.pop_front())
         {
-            pass_signal_on(*w);
+            pass_notification(*w);
             evicted.push_back(*w);
         }
     }
 
     /// Moves a waiter from the condition to the queue of the mutex because of a withdrawal.
-    void stop_sleeping(waiter& w, outcome o) noexcept
+    void end_condition_wait(waiter& w, outcome o) noexcept
     {
-        w.condition->sleepers.erase(w);
+        w.condition->waiters.erase(w);
         w.result = o;
-        start_contending(w);
+        reacquire(w);
     }
 
     /// Parks a withdrawn or aborted waiter in the queue of the mutex, pinned: it must hold the lock
     /// again before it completes.
-    void start_contending(waiter& w) noexcept
+    void reacquire(waiter& w) noexcept
     {
         forget_condition(w);
         w.withdrawn = false;
@@ -484,22 +448,22 @@ private:
     }
 
     /// Notifies the first waiter. It stays registered with the condition until it is delivered.
-    void signal(condition_core& core) noexcept
+    void notify_first(condition_core& core) noexcept
     {
-        waiter* w = core.sleepers.front();
+        waiter* w = core.waiters.front();
         if (w == nullptr)
             return;
-        core.sleepers.erase(*w);
+        core.waiters.erase(*w);
         w->result = outcome::granted;
         w->pinned = true;
         queue::park(*w);
     }
 
-    void pass_signal_on(waiter& w) noexcept
+    void pass_notification(waiter& w) noexcept
     {
         if (w.condition == nullptr)
             return;
-        signal(*w.condition);
+        notify_first(*w.condition);
         forget_condition(w);
     }
 

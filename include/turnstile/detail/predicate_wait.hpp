@@ -19,9 +19,8 @@
 #include <exception>
 #include <optional>
 #include <turnstile/await_fast_path.hpp>
+#include <turnstile/detail/bound_completion.hpp>
 #include <turnstile/detail/composed_operation.hpp>
-#include <turnstile/detail/start_operation.hpp>
-#include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
 #include <type_traits>
 #include <utility>

@@ -27,7 +27,6 @@
 #include <turnstile/error.hpp>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 // The common part of with_lock, with_permit and monitor: a body that runs while a guard or permit,
 // its *ownership*, is held.
@@ -319,8 +318,8 @@ private:
 
     void run_plain(Ownership owned)
     {
-        using stored_type =
-            std::conditional_t<std::is_void_v<result_type>, std::monostate, result_type>;
+        // Not used if there is no result.
+        using stored_type = std::conditional_t<std::is_void_v<result_type>, bool, result_type>;
         std::exception_ptr failure;
         std::optional<stored_type> result;
         try

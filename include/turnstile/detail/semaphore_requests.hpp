@@ -13,7 +13,7 @@
 #include <optional>
 #include <source_location>
 #include <string>
-#include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/state_request.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
@@ -184,10 +184,11 @@ public:
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {
-        return state_->acquire_or_park(w, units(), context);
+        w.value = units();
+        return state_->grant_or_park(w, context);
     }
 
-    void arrive(waiter& w) noexcept
+    void begin_delivery(waiter& w) noexcept
     {
         if (w.result == outcome::granted && state_->is_orphaned())
         {

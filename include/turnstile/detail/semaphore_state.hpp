@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <boost/asio/execution_context.hpp>
 #include <boost/config.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -102,55 +101,8 @@ public:
     {
         if (try_acquire_quickly(units))
             return outcome::granted;
-        watch_log log = queue::start_log();
-        std::uint64_t word = queue::lock_queue();
-        outcome result = outcome::timed_out;
-        if (closed_)
-        {
-            result = outcome::closed;
-        }
-        else if (can_take(word, units))
-        {
-            word = taken_from(word, units);
-            result = outcome::granted;
-            if (log.is_on())
-                log_grant(log, units, 0, location);
-        }
-        queue::unlock_queue(word);
-        return result;
-    }
-
-    /// Acquires units for a permit or parks the waiter. Returns whether the attempt has ended.
-    bool acquire_or_park(waiter& w, std::uint64_t units, boost::asio::execution_context* context)
-    {
-        watch_log log = queue::start_log();
-        std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
-        w.value = units;
-        bool over = true;
-        if (closed_)
-        {
-            queue::fail_at_once(w, outcome::closed);
-        }
-        else if (!is_possible(static_cast<std::ptrdiff_t>(units)))
-        {
-            refuse(w);
-            queue::fail_at_once(w, outcome::invalid_count);
-        }
-        else if (can_take(word, units))
-        {
-            word = taken_from(word, units);
-            queue::take_at_once(w);
-            if (log.is_on())
-                log_grant(log, units, 0, w.location);
-        }
-        else
-        {
-            over = queue::park(w);
-            if (log.is_on() && !over)
-                log.contended(units, w.location);
-        }
-        queue::unlock_queue(word);
-        return over;
+        ticket attempt{units};
+        return queue::try_grant(attempt, location);
     }
 
     /// Releases the units of a permit.
@@ -174,7 +126,7 @@ public:
         waiter_chain ready;
         const bool possible = units >= 1 && units <= limit() - available_in(word) + debt_;
         if (possible)
-            word = pass_on(word, units, ready, log);
+            word = hand_over(word, units, ready, log);
         queue::unlock_queue(word);
         deliver(ready);
         return possible;
@@ -242,7 +194,7 @@ private:
         if ((word & orphaned) != 0)
             return queue::drop_reference(word);
         waiter_chain ready;
-        queue::unlock_queue(pass_on(word - one_permit, units, ready, log));
+        queue::unlock_queue(hand_over(word - one_permit, units, ready, log));
         deliver(ready);
     }
 
@@ -261,11 +213,6 @@ private:
         return capacity_.load(std::memory_order_relaxed);
     }
 
-    [[nodiscard]] bool can_take(std::uint64_t word, std::uint64_t units) const noexcept
-    {
-        return parked_.empty() && available_in(word) >= units;
-    }
-
     /// Released units pay the debt first. The available units never exceed the capacity, even if a
     /// permit's units were also released by number.
     [[nodiscard]] std::uint64_t returned_to(std::uint64_t word, std::uint64_t units) noexcept
@@ -282,8 +229,8 @@ private:
     }
 
     /// Releases units and grants to waiters. The queue lock is held.
-    std::uint64_t pass_on(std::uint64_t word, std::uint64_t units, waiter_chain& ready,
-                          watch_log& log) noexcept
+    std::uint64_t hand_over(std::uint64_t word, std::uint64_t units, waiter_chain& ready,
+                            watch_log& log) noexcept
     {
         if (log.is_on())
             log.released(units, 0, {});
@@ -296,34 +243,36 @@ private:
         log.acquired(units, waited, location);
     }
 
-    /// Stores the possible number of units, for the text of the error.
-    void refuse(waiter& w) const noexcept { w.value = limit(); }
-
     void fail_impossible(waiter_chain& ready) noexcept
     {
         for (waiter* w = parked_.front(); w != nullptr;)
         {
             waiter& each = *std::exchange(w, w->next);
-            if (each.value <= limit())
-                continue;
-            refuse(each);
-            queue::take_out(each, outcome::invalid_count, ready);
+            if (refuse(each))
+                queue::take_out(each, each.result, ready);
         }
     }
 
-    std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept final
+    bool admit(std::uint64_t& word, ticket& attempt) noexcept final
     {
-        // The first waiter waits until all of its units are available; no other waiter overtakes
-        // it.
-        for (waiter* w = parked_.front(); w != nullptr && available_in(word) >= w->value;
-             w = parked_.front())
+        if (available_in(word) < attempt.value)
+            return false;
+        word = taken_from(word, attempt.value);
+        return true;
+    }
+
+    bool refuse(ticket& attempt) noexcept final
+    {
+        if (closed_)
+            attempt.result = outcome::closed;
+        else if (attempt.value >= 1 && attempt.value <= limit()) [[likely]]
+            return false;
+        else
         {
-            parked_.erase(*w);
-            word = taken_from(word, w->value);
-            w->result = outcome::granted;
-            queue::make_ready(*w, ready);
+            attempt.result = outcome::invalid_count;
+            attempt.value = limit();  // for the text of the error
         }
-        return word;
+        return true;
     }
 
     [[nodiscard]] std::uint64_t live_grants(std::uint64_t word) const noexcept override
@@ -337,6 +286,11 @@ private:
     }
 
     [[nodiscard]] std::uint64_t units_of(const waiter& w) const noexcept override
+    {
+        return w.value;
+    }
+
+    [[nodiscard]] std::uint64_t contended_number(const waiter& w) const noexcept override
     {
         return w.value;
     }

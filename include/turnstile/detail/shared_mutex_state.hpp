@@ -17,19 +17,11 @@
 #include <turnstile/detail/wait_queue.hpp>
 #include <turnstile/detail/watch_log.hpp>
 #include <turnstile/observe.hpp>
+#include <turnstile/shared_lock_guard.hpp>
 #include <utility>
 #include <vector>
 
 namespace turnstile::detail {
-
-/// How a shared mutex is held.
-enum class access : std::uint8_t
-{
-    shared,
-    /// Like shared, but for one holder at a time, which can make it exclusive.
-    upgrade,
-    exclusive,
-};
 
 /**
  * @brief State of a reader-writer mutex.
@@ -64,29 +56,10 @@ public:
     bool try_lock(access wanted, std::uint64_t& grant,
                   const std::source_location& location) noexcept
     {
-        watch_log log = queue::start_log();
-        const std::uint64_t word = queue::lock_queue();
-        const bool taken = nobody_waits() && take_if_free(wanted, grant);
-        if (log.is_on() && taken)
-            log_grant(log, grant, 0, location);
-        queue::unlock_queue(word);
+        ticket attempt{static_cast<std::uint64_t>(wanted)};
+        const bool taken = queue::try_grant(attempt, location) == outcome::granted;
+        grant = attempt.value;
         return taken;
-    }
-
-    /// Acquires the mutex or parks the waiter. Returns whether the attempt has ended.
-    bool lock_or_park(access wanted, waiter& w, boost::asio::execution_context* context)
-    {
-        watch_log log = queue::start_log();
-        const std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
-        w.value = static_cast<std::uint64_t>(wanted);
-        const bool taken = nobody_waits() && take_if_free(wanted, w.value);
-        const bool over = taken ? queue::take_at_once(w) : queue::park(w);
-        if (log.is_on() && taken)
-            log_grant(log, w.value, 0, w.location);
-        else if (log.is_on() && !over)
-            log.contended(0, w.location);
-        queue::unlock_queue(word);
-        return over;
     }
 
     void unlock(std::uint64_t grant) noexcept
@@ -95,7 +68,7 @@ public:
         std::uint64_t word = queue::lock_queue();
         if ((word & orphaned) != 0)
             return queue::drop_reference(word);
-        leave(access_of(grant));
+        remove_holder(access_of(grant));
         if (log.is_on())
             log_release(log, grant);
         waiter_chain ready;
@@ -113,8 +86,8 @@ public:
             {
                 if ((word & orphaned) == 0)
                 {
-                    leave(access_of(grant));
-                    enter(to);
+                    remove_holder(access_of(grant));
+                    add_holder(to);
                     if (queue::is_watched())
                         find_hold(grant)->grant = kept;
                 }
@@ -144,7 +117,7 @@ public:
         watch_log log = queue::start_log();
         const std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
         w.value = grant;
-        bool over = true;
+        bool ended = true;
         if ((word & orphaned) != 0)
         {
             queue::fail_at_once(w, outcome::aborted);
@@ -152,18 +125,18 @@ public:
         else if (shared_ == 0)
         {
             become_exclusive(w.value);
-            queue::take_at_once(w);
+            queue::grant_at_once(w);
             if (log.is_on())
                 log_grant(log, w.value, 0, w.location);
         }
         else
         {
-            over = queue::park_in(upgrading_, w);
-            if (log.is_on() && !over)
+            ended = queue::park_in(upgrading_, w);
+            if (log.is_on() && !ended)
                 log.contended(0, w.location);
         }
         queue::unlock_queue(word);
-        return over;
+        return ended;
     }
 
 private:
@@ -180,12 +153,7 @@ private:
         return static_cast<access>(grant & access_mask);
     }
 
-    [[nodiscard]] bool nobody_waits() const noexcept
-    {
-        return parked_.empty() && upgrading_.empty();
-    }
-
-    void enter(access kind) noexcept
+    void add_holder(access kind) noexcept
     {
         if (kind == access::shared)
             ++shared_;
@@ -193,7 +161,7 @@ private:
             (kind == access::upgrade ? upgradable_ : exclusive_) = true;
     }
 
-    void leave(access kind) noexcept
+    void remove_holder(access kind) noexcept
     {
         if (kind == access::shared)
             --shared_;
@@ -201,23 +169,28 @@ private:
             (kind == access::upgrade ? upgradable_ : exclusive_) = false;
     }
 
-    bool take_if_free(access wanted, std::uint64_t& grant) noexcept
+    bool admit(std::uint64_t& /*word*/, ticket& attempt) noexcept final
     {
-        const bool free = wanted == access::shared    ? !exclusive_
-                          : wanted == access::upgrade ? !exclusive_ && !upgradable_
-                                                      : !exclusive_ && !upgradable_ && shared_ == 0;
-        if (free)
-        {
-            enter(wanted);
-            grant = new_grant(wanted);
-        }
-        return free;
+        const auto wanted = static_cast<access>(attempt.value);
+        // No new readers while an upgrade waits for the present ones.
+        if (!upgrading_.empty() || !is_free_for(wanted))
+            return false;
+        add_holder(wanted);
+        attempt.value = new_grant(wanted);
+        return true;
+    }
+
+    [[nodiscard]] bool is_free_for(access wanted) const noexcept
+    {
+        return wanted == access::shared    ? !exclusive_
+               : wanted == access::upgrade ? !exclusive_ && !upgradable_
+                                           : !exclusive_ && !upgradable_ && shared_ == 0;
     }
 
     void become_exclusive(std::uint64_t& grant) noexcept
     {
-        leave(access::upgrade);
-        enter(access::exclusive);
+        remove_holder(access::upgrade);
+        add_holder(access::exclusive);
         grant = new_grant(access::exclusive);
     }
 
@@ -228,30 +201,14 @@ private:
 
     std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept final
     {
-        if (waiter* w = upgrading_.front())
+        if (waiter* w = upgrading_.front(); w != nullptr && shared_ == 0)
         {
-            if (shared_ == 0)
-            {
-                upgrading_.erase(*w);
-                become_exclusive(w->value);
-                grant_to(*w, ready);
-            }
-            return word;  // no new readers while an upgrade waits for the present ones
+            upgrading_.erase(*w);
+            become_exclusive(w->value);
+            queue::record_grant(*w);
+            queue::make_ready(*w, ready);
         }
-        for (waiter* w = parked_.front();
-             w != nullptr && take_if_free(static_cast<access>(w->value), w->value);
-             w = parked_.front())
-        {
-            parked_.erase(*w);
-            grant_to(*w, ready);
-        }
-        return word;
-    }
-
-    void grant_to(waiter& w, waiter_chain& ready) noexcept
-    {
-        w.result = outcome::granted;
-        queue::make_ready(w, ready);
+        return queue::settle(word, ready);
     }
 
     [[nodiscard]] auto find_hold(std::uint64_t grant) noexcept
@@ -345,7 +302,7 @@ private:
         queue::evict_from(upgrading_, link, evicted);
         if (upgrading != nullptr && upgrading_.empty())
         {
-            leave(access::upgrade);  // the destroyed waiter carried the grant
+            remove_holder(access::upgrade);  // the destroyed waiter carried the grant
             if (queue::is_watched())
                 holds_.erase(find_hold(upgrading->value));
         }
@@ -377,7 +334,8 @@ public:
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {
-        return base::state_->lock_or_park(Access, w, context);
+        w.value = static_cast<std::uint64_t>(Access);
+        return base::state_->grant_or_park(w, context);
     }
 };
 
@@ -441,11 +399,11 @@ public:
         }
     }
 
-    void arrive(waiter& w) noexcept
+    void begin_delivery(waiter& w) noexcept
     {
         // A failed upgrade keeps its upgradable grant.
         if (w.result == outcome::granted)
-            base::arrive(w);
+            base::begin_delivery(w);
         else
             restore(w.value);
     }

@@ -12,8 +12,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <turnstile/await_fast_path.hpp>
 #include <turnstile/detail/error_report.hpp>
-#include <turnstile/detail/frame_waiter.hpp>
-#include <turnstile/detail/wait_operation.hpp>
 #include <type_traits>
 #include <utility>
 
@@ -124,13 +122,6 @@ auto start_operation(Operation operation, CompletionToken&& token)
 #endif
     else
         return std::move(operation)(std::forward<CompletionToken>(token));
-}
-
-/// Starts a request with a token; returns the operation for `deferred`.
-template <class Request, class CompletionToken>
-auto start_with(const Request& request, CompletionToken&& token)
-{
-    return start_operation(wait_operation<Request>(request), std::forward<CompletionToken>(token));
 }
 
 }  // namespace turnstile::detail

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <type_traits>
 #include <utility>
@@ -68,14 +69,14 @@ public:
     {
         delivered_ = true;
         timer_.cancel();
-        part_ended();
+        completion_ended();
     }
 
     /// The wait has ended, but its context will not run the completion.
     void abandon() noexcept
     {
         detail::abandon(request_, *this);
-        drop_part();
+        drop_completion();
     }
 
 private:
@@ -104,7 +105,7 @@ private:
         ~timer_completion()
         {
             if (operation_ != nullptr)
-                operation_->drop_part();
+                operation_->drop_completion();
         }
 
         [[nodiscard]] executor_type get_executor() const noexcept
@@ -155,7 +156,7 @@ private:
         {
             clear_slot();
             timer_.cancel();
-            drop_part();
+            drop_completion();
             throw;
         }
     }
@@ -166,13 +167,13 @@ private:
         // reference.
         if (!error)
             queue->withdraw(*this, outcome::timed_out);
-        part_ended();
+        completion_ended();
     }
 
     /// The two completions may run on two threads. The last one finishes the operation.
-    void part_ended()
+    void completion_ended()
     {
-        if (parts_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        if (completions_left_.fetch_sub(1, std::memory_order_acq_rel) == 1)
         {
             if (dropped_)
                 destroy_undelivered();
@@ -184,7 +185,7 @@ private:
     void finish()
     {
         clear_slot();
-        detail::arrive(request_, *this);
+        detail::begin_delivery(request_, *this);
         with_result(request_, *this,
                     [this]<class... Args>(const error_code& error, Args&&... yield)
                     {
@@ -204,13 +205,13 @@ private:
         post_to(executor, w, delivery<timed_waiter>(self));
     }
 
-    static void discard(waiter& w) noexcept { static_cast<timed_waiter&>(w).drop_part(); }
+    static void discard(waiter& w) noexcept { static_cast<timed_waiter&>(w).drop_completion(); }
 
     /// Counts a completion that will never run. The handler will not be invoked.
-    void drop_part() noexcept
+    void drop_completion() noexcept
     {
         dropped_ = true;
-        if (parts_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        if (completions_left_.fetch_sub(1, std::memory_order_acq_rel) == 1)
             destroy_undelivered();
     }
 
@@ -251,7 +252,7 @@ private:
     Request request_;
     timer_type timer_;
     Handler handler_;
-    std::atomic<int> parts_{2};
+    std::atomic<int> completions_left_{2};
     std::atomic<bool> dropped_{false};
     bool delivered_ = false;
 };
@@ -436,7 +437,7 @@ public:
     {
     }
 
-    bool await_ready() noexcept { return over_ = request_.try_start(attempt_); }
+    bool await_ready() noexcept { return ended_ = request_.try_start(attempt_); }
 
     void await_suspend(coroutine_handle<void>) noexcept
     {
@@ -446,8 +447,8 @@ public:
 
     typename operation_type::awaited_type await_resume()
     {
-        return over_ ? operation_.report().result(request_, attempt_)
-                     : handler_type::resume(result_);
+        return ended_ ? operation_.report().result(request_, attempt_)
+                      : handler_type::resume(result_);
     }
 
 private:
@@ -457,7 +458,7 @@ private:
     Request request_;
     boost::asio::detail::awaitable_frame_base<Executor>* frame_;
     turnstile::detail::ticket attempt_;
-    bool over_ = false;
+    bool ended_ = false;
     typename handler_type::result_type result_{};
 };
 

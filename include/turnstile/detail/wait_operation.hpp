@@ -39,13 +39,13 @@
 //   queue()                        the queue in which the attempt may be parked
 //   try_start(ticket&)             tries without waiting; true if the attempt has ended
 //   start(waiter&, context*)       tries, else parks the waiter; true if the attempt has ended
-//   arrive(waiter&)                the waiter is about to be delivered, on its executor
+//   begin_delivery(waiter&)       the waiter is about to be delivered, on its executor
 //   finish(ticket&) -> result      the result of an attempt that ended without an error
 //   abandon(ticket&)               the attempt has ended but can never be delivered
 //   throw_error(error, ticket&)    throws the exception of co_await for an error
 //   location()                     where the operation was started
 //   never_waits                    true if try_start() always ends the attempt; queue(), start(),
-//                                  arrive() and location() are not needed then
+//                                  begin_delivery() and location() are not needed then
 //
 // The initiating functions return a `wait_operation`: an Asio operation that accepts any completion
 // token. In an awaitable<>, co_await needs no completion handler for it.
@@ -159,8 +159,8 @@ void complete_immediately(const Request& request, const ticket& attempt, Handler
 template <class Request>
 bool try_start_for_handler(Request& request, ticket& attempt)
 {
-    if constexpr (requires { request.uses_something_up(); })
-        if (request.uses_something_up())
+    if constexpr (requires { request.is_consuming(); })
+        if (request.is_consuming())
             return false;
     return request.try_start(attempt);
 }
@@ -177,9 +177,9 @@ void post_to(const Executor& executor, const waiter& w, Completion&& completion)
 
 /// The first step of each delivery. Called on the waiter's executor.
 template <class Request>
-void arrive(Request& request, waiter& w) noexcept
+void begin_delivery(Request& request, waiter& w) noexcept
 {
-    request.arrive(w);
+    request.begin_delivery(w);
     if (std::exchange(w.referenced, false))
         w.queue->release_reference();
 }
@@ -263,7 +263,7 @@ public:
         if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
             slot.is_connected())
             slot.clear();
-        detail::arrive(request_, *this);
+        detail::begin_delivery(request_, *this);
         with_result(request_, *this,
                     [this]<class... Args>(const error_code& error, Args&&... yield)
                     {

@@ -9,6 +9,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/assert.hpp>
+#include <boost/config.hpp>
 #include <boost/core/yield_primitives.hpp>
 #include <chrono>
 #include <cstddef>
@@ -26,7 +27,7 @@
 #include <vector>
 
 // The engine of waiting. Each primitive is a class that derives from wait_queue, adds its own
-// state, and implements settle(), which dequeues the waiters that can be granted now.
+// state, and answers one question in admit(): can this attempt be granted now?
 //
 // The word. The low four bits belong to the engine, the others to the primitive. While none of the
 // four bits is set, the primitive can acquire and release by one compare-and-swap, without the
@@ -121,16 +122,57 @@ public:
         return word;
     }
 
+    /// Grants what the attempt requests, refuses it, or parks the waiter. Returns whether the attempt
+    /// has ended.
+    bool grant_or_park(waiter& w, boost::asio::execution_context* context)
+    {
+        watch_log log = start_log();
+        std::uint64_t word = find_home(w, context, lock_queue());
+        bool ended = true;
+        if (refuse(w)) [[unlikely]]
+        {
+            fail_at_once(w, w.result);
+        }
+        else if (parked_.empty() && admit(word, w))
+        {
+            grant_at_once(w);
+            if (log.is_on())
+                log_grant(log, w.value, 0, w.location);
+        }
+        else
+        {
+            ended = park(w);
+            if (log.is_on() && !ended)
+                log.contended(contended_number(w), w.location);
+        }
+        unlock_queue(word);
+        return ended;
+    }
+
+    /// Grants what an attempt requests if that is possible at once. Returns its result. Out of line,
+    /// like all slow paths, so that the fast paths stay small.
+    BOOST_NOINLINE outcome try_grant(ticket& attempt, const std::source_location& location) noexcept
+    {
+        watch_log log = start_log();
+        std::uint64_t word = lock_queue();
+        if (!refuse(attempt))
+            attempt.result =
+                parked_.empty() && admit(word, attempt) ? outcome::granted : outcome::timed_out;
+        if (log.is_on() && attempt.result == outcome::granted)
+            log_grant(log, attempt.value, 0, location);
+        unlock_queue(word);
+        return attempt.result;
+    }
+
     /// Parks a waiter at the end of the queue, unless it has been withdrawn already. Returns
     /// whether the attempt has ended. The queue lock is held.
     bool park(waiter& w) noexcept { return park_in(parked_, w); }
 
-    /// Ends an unparked attempt with success. Returns true.
-    static bool take_at_once(waiter& w) noexcept
+    /// Ends an unparked attempt with success. The queue lock is held.
+    void grant_at_once(waiter& w) noexcept
     {
-        w.result = outcome::granted;
+        record_grant(w);
         w.pinned = true;
-        return true;
     }
 
     /// Ends an unparked attempt with an error. Returns true. The queue lock is held.
@@ -191,14 +233,17 @@ public:
     }
 
 protected:
+    /// Constructs the queue of an object that grants nothing to hold.
     wait_queue(std::uint64_t word, std::string name)
         : word_(word)
         , name_(std::move(name))
     {
     }
 
+    /// Constructs the queue of a lock, which implements live_grants().
     wait_queue(std::uint64_t word, std::string name, std::shared_ptr<lock_watch> watch)
         : word_(watch != nullptr ? word | slow : word)
+        , counts_grants_(true)
         , watch_(std::move(watch))
         , name_(std::move(name))
     {
@@ -247,9 +292,26 @@ protected:
         return std::chrono::nanoseconds(now - since);
     }
 
+    /// Grants what an attempt requests if that is possible now: changes the state, and stores the
+    /// grant in the attempt. The attempt is the first of the queue. The queue lock is held.
+    virtual bool admit(std::uint64_t& word, ticket& attempt) noexcept = 0;
+
+    /// Whether a request can never be granted; then stores the result of the attempt. The queue lock
+    /// is held.
+    virtual bool refuse(ticket& /*attempt*/) noexcept { return false; }
+
     /// Dequeues the waiters that can be granted now, and returns the new word. The queue lock is
     /// held.
-    virtual std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept = 0;
+    virtual std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept
+    {
+        for (waiter* w = parked_.front(); w != nullptr && admit(word, *w); w = parked_.front())
+        {
+            parked_.erase(*w);
+            record_grant(*w);
+            make_ready(*w, ready);
+        }
+        return word;
+    }
 
     /// The same, and logs the grants.
     std::uint64_t settle(std::uint64_t word, waiter_chain& ready, watch_log& log) noexcept
@@ -269,8 +331,28 @@ protected:
     {
     }
 
+    /// The number of a lock_event that reports a wait.
+    [[nodiscard]] virtual std::uint64_t contended_number(const waiter& /*w*/) const noexcept
+    {
+        return 0;
+    }
+
     /// The number of guards, permits and undelivered grants that refer to this state.
-    [[nodiscard]] virtual std::uint64_t live_grants(std::uint64_t word) const noexcept = 0;
+    [[nodiscard]] virtual std::uint64_t live_grants(std::uint64_t /*word*/) const noexcept
+    {
+        return 0;
+    }
+
+    /// Sets the result of a granted waiter, which keeps the state alive until it is delivered: by
+    /// its grant, or else by a reference. The queue lock is held.
+    void record_grant(waiter& w) noexcept
+    {
+        // A pinned waiter comes from a condition, and its result is already set.
+        if (!w.pinned)
+            w.result = outcome::granted;
+        if (!counts_grants_)
+            refer(w);
+    }
 
     /// Dequeues a waiter because of a withdrawal. The queue lock is held.
     virtual void take_out(waiter& w, outcome o, waiter_chain& ready) noexcept
@@ -331,6 +413,8 @@ protected:
     /// Gives the waiter a reference until it is delivered, since its completion holds no grant.
     void refer(waiter& w) noexcept
     {
+        // A second reference would never be released.
+        BOOST_ASSERT(!w.referenced);
         w.referenced = true;
         ++references_;
     }
@@ -467,6 +551,8 @@ private:
     }
 
     std::uint64_t references_ = 1;
+    /// Whether live_grants() counts what the queue grants.
+    bool counts_grants_ = false;
     std::shared_ptr<lock_watch> watch_;
     std::string name_;
 };

@@ -35,10 +35,10 @@ public:
     {
         if (details_ == nullptr)
             return;
-        for (auto& [tell, event] : details_->events)
+        for (auto& [report, event] : details_->events)
         {
             event.name = details_->name;
-            tell(*details_->watch, event);
+            report(*details_->watch, event);
         }
     }
 
@@ -66,21 +66,21 @@ public:
     }
 
 private:
-    using teller = void (*)(lock_watch&, const lock_event&);
+    using report_function = void (*)(lock_watch&, const lock_event&);
 
     struct details
     {
         std::shared_ptr<lock_watch> watch;
         // A copy: the lock may be destroyed before the events are reported.
         std::string name;
-        std::vector<std::pair<teller, lock_event>> events;
+        std::vector<std::pair<report_function, lock_event>> events;
     };
 
-    void add(teller tell, std::uint64_t number, std::int64_t duration,
+    void add(report_function report, std::uint64_t number, std::int64_t duration,
              const std::source_location& where)
     {
         details_->events.emplace_back(
-            tell, lock_event{{}, number, std::chrono::nanoseconds(duration), where});
+            report, lock_event{{}, number, std::chrono::nanoseconds(duration), where});
     }
 
     std::unique_ptr<details> details_;

@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <turnstile/event.hpp>
+#include <turnstile/event_reset.hpp>
 #include <turnstile/redis/detail/gate.hpp>
 #include <turnstile/redis/detail/signal.hpp>
 #include <turnstile/redis/session.hpp>

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <turnstile/observe.hpp>
+#include <turnstile/lock_mode.hpp>
 #include <vector>
 
 namespace turnstile::redis {

@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_REDIS_METRICS_HPP
 #define TURNSTILE_REDIS_METRICS_HPP
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <chrono>
@@ -39,9 +38,11 @@ struct latency_histogram
     /// The bucket that counts a duration.
     [[nodiscard]] static constexpr std::size_t bucket_of(std::chrono::microseconds time) noexcept
     {
-        const auto whole = std::max<std::int64_t>(time.count(), 1);
-        const auto bits = std::bit_width(static_cast<std::uint64_t>(whole - 1));
-        return std::min(static_cast<std::size_t>(bits), bucket_count - 1);
+        if (time.count() <= 1)
+            return 0;
+        const auto bits =
+            static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time.count() - 1)));
+        return bits < bucket_count ? bits : bucket_count - 1;
     }
 
     /// Counts a duration.

@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_REDIS_MONITOR_HPP
 #define TURNSTILE_REDIS_MONITOR_HPP
 
-#include <algorithm>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
@@ -393,14 +392,10 @@ public:
                 return false;
             if (!detail::is_of(*handle, *origin_->lock))
                 boost::throw_exception(system_error(turnstile::errc::wrong_object));
-            const auto made = std::ranges::find(contributed_, handle);
-            if (made != contributed_.end())
-            {
-                // It has not been committed yet, so the server does not know it.
-                contributed_.erase(made);
+            // One that has not been committed yet is unknown to the server.
+            if (std::erase(contributed_, handle) != 0)
                 mine = contribution_type();
-            }
-            else if (std::ranges::find(withdrawn_, handle) != withdrawn_.end())
+            else if (contains(withdrawn_, handle))
                 return false;
             // If it is valid after the state has arrived, the server has not undone it before, and will not
             // do so while the lock is held.
@@ -445,13 +440,22 @@ public:
             }
         }
 
+        template <class Element>
+        static bool contains(const std::vector<Element>& list, const Element& value)
+        {
+            for (const Element& each : list)
+                if (each == value)
+                    return true;
+            return false;
+        }
+
         void note(const condition_type& condition, bool all)
         {
             if (!detail::is_of(*condition.condition_, *origin_->lock))
                 boost::throw_exception(system_error(turnstile::errc::wrong_object));
             std::pair notification(detail::key_of(*condition.condition_), all);
             // One notification of all waiters at the commit is enough.
-            if (!all || std::ranges::find(notifications_, notification) == notifications_.end())
+            if (!all || !contains(notifications_, notification))
                 notifications_.push_back(std::move(notification));
         }
 

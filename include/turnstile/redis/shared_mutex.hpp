@@ -22,7 +22,7 @@
 #include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/lock_status.hpp>
 #include <turnstile/redis/session.hpp>
-#include <turnstile/shared_mutex.hpp>
+#include <turnstile/shared_lock_guard.hpp>
 #include <utility>
 
 namespace turnstile::redis {

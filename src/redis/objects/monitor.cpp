@@ -66,8 +66,8 @@ void start_commit(grant& owned, section_changes changes, done_handler handler)
     else if (!held->end())
         done->complete(turnstile::errc::lost);
     else if (!held->lock->core->post(
-                 [held, done, words = std::move(changes)](session_engine& engine)
-                 { engine.release(held, done, words); }))
+                 [held, done, changes = std::move(changes)](session_engine& engine) mutable
+                 { engine.release(held, done, std::move(changes)); }))
         done->complete(errc::session_closed);
 }
 

@@ -20,18 +20,11 @@ bool is_unusable(gate_result result) noexcept
     return result == gate_result::foreign_layout || result == gate_result::wrong_type;
 }
 
-std::string text(std::int64_t number)
+/// The options in the format of the scripts; durations in milliseconds.
+word_list words_of(const gate_options& options)
 {
-    return std::to_string(number);
-}
-
-/// Appends the options in the format of the scripts; durations in milliseconds.
-void append(std::vector<std::string>& list, const gate_options& options)
-{
-    list.push_back(text(options.number));
-    list.push_back(text(options.lease.count()));
-    list.push_back(text(options.idle.count()));
-    list.push_back(text(options.keep.count()));
+    return word_list::of(options.number, options.lease.count(), options.idle.count(),
+                         options.keep.count());
 }
 
 }  // namespace
@@ -82,14 +75,7 @@ gate_request_id gate_client::begin(local_time now, gate_id gate, gate_call what,
         state.passages.insert(entry.first);
     }
     else if (what != gate_call::read)
-    {
-        each.name = wake_name(nonce_, 0) + '+' + std::to_string(entry.first);
-        if (!state.answered_calls.empty())
-        {
-            each.before = std::move(state.answered_calls.back());
-            state.answered_calls.pop_back();
-        }
-    }
+        state.calls.begin(each.call, nonce_, entry.first);
     if (what == gate_call::wait)
         send_ask(gate);
     else
@@ -152,18 +138,11 @@ void gate_client::end_cancelled(request_entry& entry)
         actions_.emplace_back(gate_ended{entry.first, gate_result::cancelled, {}});
 }
 
-/// Lets the server forget the name of an answered call, unless it may receive the call again.
-void gate_client::forget_name(request& each, gate_state& gate)
-{
-    if (!each.name.empty() && !each.repeated)
-        gate.answered_calls.push_back(std::exchange(each.name, {}));
-}
-
 void gate_client::end(gate_request_id id, gate_result result, std::string_view text)
 {
     const auto found = requests_.find(id);
     request& each = found->second;
-    set_due(false, id, each.due, never);
+    timers_.set(timer::request, id, each.due, never);
     if (result == gate_result::refused && text != not_understood && is_damage(text))
         result = gate_result::damaged;
     const auto gate = gates_.find(each.gate);
@@ -175,7 +154,7 @@ void gate_client::end(gate_request_id id, gate_result result, std::string_view t
     requests_.erase(found);
     if (--gate->second.requests != 0)
         return;
-    set_due(true, gate->first, gate->second.due, never);
+    timers_.set(timer::gate, gate->first, gate->second.due, never);
     if (gate->second.closed)
         gates_.erase(gate);
 }
@@ -195,7 +174,7 @@ void gate_client::send_call(request_entry& entry)
         return;
     request& each = entry.second;
     const gate_state& gate = gates_.at(each.gate);
-    set_due(false, entry.first, each.due, never);
+    timers_.set(timer::request, entry.first, each.due, never);
     each.sent = true;
     each.seen = 0;
     if (each.what == gate_call::meet || each.what == gate_call::drop)
@@ -204,8 +183,8 @@ void gate_client::send_call(request_entry& entry)
         const char* const what = withdraws                      ? "withdraw"
                                  : each.what == gate_call::meet ? "arrive"
                                                                 : "drop";
-        std::vector<std::string> arguments{wake_prefix_, what, each.name, each.before, channel()};
-        append(arguments, gate.options);
+        auto arguments = word_list::of(wake_prefix_, what, each.call.name, each.call.before,
+                                       channel(), words_of(gate.options));
         each.flight =
             send(gate_operation::meet, entry.first, gate, std::move(arguments), withdraws);
         return;
@@ -215,9 +194,9 @@ void gate_client::send_call(request_entry& entry)
                              : each.what == gate_call::set   ? "set"
                              : each.what == gate_call::reset ? "reset"
                                                              : "arrive";
-    std::vector<std::string> arguments{wake_prefix_, what,        text(each.arrivals),
-                                       each.name,    each.before, waits ? channel() : ""};
-    append(arguments, gate.options);
+    auto arguments =
+        word_list::of(wake_prefix_, what, each.arrivals, each.call.name, each.call.before,
+                      waits ? channel() : std::string(), words_of(gate.options));
     each.flight = send(gate_operation::change, entry.first, gate, std::move(arguments));
 }
 
@@ -228,10 +207,10 @@ void gate_client::send_ask(gate_id id)
     if (!up_ || gate.asking)
         return;
     gate.asking = true;
-    set_due(true, id, gate.due, never);
-    std::vector<std::string> arguments{wake_prefix_, channel()};
-    append(arguments, gate.options);
-    const std::uint64_t number = send(gate_operation::wait, id, gate, std::move(arguments));
+    timers_.set(timer::gate, id, gate.due, never);
+    const std::uint64_t number =
+        send(gate_operation::wait, id, gate,
+             word_list::of(wake_prefix_, channel(), words_of(gate.options)));
     for (const gate_request_id passage : gate.passages)
     {
         request& each = requests_.at(passage);
@@ -241,11 +220,13 @@ void gate_client::send_ask(gate_id id)
 }
 
 std::uint64_t gate_client::send(gate_operation op, std::uint64_t whose, const gate_state& gate,
-                                std::vector<std::string> arguments, bool withdraws)
+                                word_list arguments, bool withdraws)
 {
-    const std::uint64_t number = ++last_command_;
-    flights_.emplace(number, flight{op, whose, withdraws, now_});
-    actions_.emplace_back(gate_command{number, op, gate.options.keys, std::move(arguments)});
+    const std::uint64_t number = flights_.add({op, whose, withdraws, now_});
+    word_list keys;
+    for (const std::string& key : gate.options.keys)
+        keys.add(key);
+    actions_.emplace_back(gate_command{number, op, std::move(keys), std::move(arguments)});
     return number;
 }
 
@@ -273,10 +254,10 @@ void gate_client::disconnected(local_time now)
     for (auto& entry : requests_)
     {
         request& each = entry.second;
-        each.repeated = each.repeated || each.sent;
+        each.call.repeated = each.call.repeated || each.sent;
         each.flight = 0;
         each.seen = 0;
-        set_due(false, entry.first, each.due, never);
+        timers_.set(timer::request, entry.first, each.due, never);
         // The time of the withdrawal is unknown.
         if (each.at == phase::withdrawing)
             end_cancelled(entry);
@@ -284,7 +265,7 @@ void gate_client::disconnected(local_time now)
     for (auto& [id, gate] : gates_)
     {
         gate.asking = false;
-        set_due(true, id, gate.due, never);
+        timers_.set(timer::gate, id, gate.due, never);
     }
 }
 
@@ -315,27 +296,25 @@ std::optional<gate_client::gate_answer> gate_client::parse(std::string_view text
 void gate_client::answered(local_time now, std::uint64_t number, std::string_view text)
 {
     advance(now);
-    const auto found = flights_.find(number);
-    if (found == flights_.end())
-        return;
     const auto answer = parse(text);
     if (!answer)
         return refused(now, number, not_understood);
-    const flight flown = found->second;
-    flights_.erase(found);
-    if (flown.op == gate_operation::wait)
-        return on_ask(flown.whose, number, *answer);
-    const auto entry = requests_.find(flown.whose);
+    const auto flown = flights_.take(number);
+    if (!flown)
+        return;
+    if (flown->op == gate_operation::wait)
+        return on_ask(flown->whose, number, *answer);
+    const auto entry = requests_.find(flown->whose);
     if (entry == requests_.end())
         return;
     if (entry->second.flight == number)
         entry->second.flight = 0;
-    if (flown.withdraws)
+    if (flown->withdraws)
         on_withdraw(*entry, *answer);
     else if (entry->second.what == gate_call::meet)
-        on_meet(*entry, *answer, flown.sent);
+        on_meet(*entry, *answer, flown->sent);
     else
-        on_call(*entry, *answer, flown.sent);
+        on_call(*entry, *answer, flown->sent);
 }
 
 void gate_client::on_ask(gate_id id, std::uint64_t number, const gate_answer& answer)
@@ -366,7 +345,7 @@ void gate_client::on_ask(gate_id id, std::uint64_t number, const gate_answer& an
     if (somebody_came_later)
         send_ask(id);
     else
-        set_due(true, id, still->second.due, now_ + still->second.options.lease);
+        timers_.set(timer::gate, id, still->second.due, now_ + still->second.options.lease);
 }
 
 /// The gate was closed when the server looked; @p generation is its generation at that time.
@@ -385,13 +364,13 @@ void gate_client::on_call(request_entry& entry, const gate_answer& answer, local
 {
     request& each = entry.second;
     gate_state& gate = gates_.at(each.gate);
-    forget_name(each, gate);
+    gate.calls.end(each.call);
     const bool waits = each.what == gate_call::arrive_and_wait && each.awaited;
     if (answer.result != gate_result::closed || !waits)
         return end(entry.first, answer.result);
     gate.passages.insert(entry.first);
     if (gate.due == never && !gate.asking)
-        set_due(true, each.gate, gate.due, sent + gate.options.lease);
+        timers_.set(timer::gate, each.gate, gate.due, sent + gate.options.lease);
     wait_on(entry, answer.generation);
 }
 
@@ -404,7 +383,7 @@ void gate_client::on_meet(request_entry& entry, const gate_answer& answer, local
         // During a withdrawal, its answer counts, unless the round is complete.
         if (each.at == phase::withdrawing && answer.result != gate_result::open)
             return;
-        forget_name(each, gates_.at(each.gate));
+        gates_.at(each.gate).calls.end(each.call);
         return end(entry.first, answer.result);
     }
     if (each.at == phase::withdrawing)
@@ -412,20 +391,20 @@ void gate_client::on_meet(request_entry& entry, const gate_answer& answer, local
     each.at = phase::waiting;
     if (each.seen > answer.generation)
     {
-        forget_name(each, gates_.at(each.gate));
+        gates_.at(each.gate).calls.end(each.call);
         return end(entry.first, gate_result::open);
     }
     each.generation = answer.generation;
     // The server's clock may be faster than this one.
     const local_time lease = options.lease;
     each.counts_until = sent + lease - lease / drift_;
-    set_due(false, entry.first, each.due, sent + lease / 3);
+    timers_.set(timer::request, entry.first, each.due, sent + lease / 3);
 }
 
 void gate_client::on_withdraw(request_entry& entry, const gate_answer& answer)
 {
     if (answer.result == gate_result::open)
-        forget_name(entry.second, gates_.at(entry.second.gate));
+        gates_.at(entry.second.gate).calls.end(entry.second.call);
     end(entry.first, answer.result);
 }
 
@@ -433,31 +412,29 @@ void gate_client::on_withdraw(request_entry& entry, const gate_answer& answer)
 gate_result gate_client::refusal_of(const request& each)
 {
     const bool has_effect = each.what != gate_call::read && each.what != gate_call::wait;
-    const bool may_be_done = each.repeated || each.at == phase::waiting;
+    const bool may_be_done = each.call.repeated || each.at == phase::waiting;
     return has_effect && may_be_done ? gate_result::unknown : gate_result::refused;
 }
 
 void gate_client::refused(local_time now, std::uint64_t number, std::string_view text)
 {
     advance(now);
-    const auto found = flights_.find(number);
-    if (found == flights_.end())
+    const auto flown = flights_.take(number);
+    if (!flown)
         return;
-    const flight flown = found->second;
-    flights_.erase(found);
-    if (flown.op == gate_operation::wait)
-        return on_refused_ask(flown.whose, number, text);
-    const auto entry = requests_.find(flown.whose);
+    if (flown->op == gate_operation::wait)
+        return on_refused_ask(flown->whose, number, text);
+    const auto entry = requests_.find(flown->whose);
     // While an arrival is being withdrawn, only the answer to the withdrawal counts.
     if (entry == requests_.end() || entry->second.flight != number)
         return;
     request& each = entry->second;
     each.flight = 0;
-    if (flown.withdraws)
+    if (flown->withdraws)
         end_cancelled(*entry);
     if (!is_transient(text))
         return end(entry->first, refusal_of(each), text);
-    set_due(false, entry->first, each.due, now_ + retry_interval);
+    timers_.set(timer::request, entry->first, each.due, now_ + retry_interval);
 }
 
 void gate_client::on_refused_ask(gate_id id, std::uint64_t number, std::string_view text)
@@ -476,7 +453,7 @@ void gate_client::on_refused_ask(gate_id id, std::uint64_t number, std::string_v
         }
     const auto still = gates_.find(id);
     if (still != gates_.end() && !still->second.passages.empty())
-        set_due(true, id, still->second.due, now_ + retry_interval);
+        timers_.set(timer::gate, id, still->second.due, now_ + retry_interval);
 }
 
 bool gate_client::is_for_gates(std::string_view text) noexcept
@@ -509,7 +486,7 @@ void gate_client::received(local_time now, std::string_view text)
             end(id, gate_result::open);
         else if (now_ < each.counts_until)
         {
-            forget_name(each, gates_.at(each.gate));
+            gates_.at(each.gate).calls.end(each.call);
             end(id, gate_result::open);
         }
         else
@@ -528,39 +505,21 @@ void gate_client::advance(local_time now)
 void gate_client::tick(local_time now)
 {
     advance(now);
-    while (!timers_.empty() && std::get<0>(*timers_.begin()) <= now_)
+    while (timers_.is_due(now_))
     {
-        const auto [at, is_gate, id] = *timers_.begin();
-        if (is_gate)
+        const auto [at, what, id] = timers_.first();
+        if (what == timer::gate)
         {
-            set_due(true, id, gates_.at(id).due, never);
+            timers_.set(timer::gate, id, gates_.at(id).due, never);
             send_ask(id);
             continue;
         }
         auto& entry = *requests_.find(id);
-        set_due(false, id, entry.second.due, never);
+        timers_.set(timer::request, id, entry.second.due, never);
         // A request has at most one command in flight, apart from a withdrawal.
         if (entry.second.flight == 0)
             send_call(entry);
     }
-}
-
-std::optional<local_time> gate_client::next_tick() const
-{
-    if (timers_.empty())
-        return std::nullopt;
-    return std::get<0>(*timers_.begin());
-}
-
-void gate_client::set_due(bool is_gate, std::uint64_t id, local_time& slot, local_time at)
-{
-    if (slot == at)
-        return;
-    if (slot != never)
-        timers_.erase({slot, is_gate, id});
-    slot = at;
-    if (at != never)
-        timers_.emplace(at, is_gate, id);
 }
 
 }  // namespace turnstile::redis::detail

@@ -12,14 +12,17 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <turnstile/redis/detail/gate.hpp>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "redis/protocol/clock_bound.hpp"
+#include "redis/protocol/flight_list.hpp"
+#include "redis/protocol/named_call.hpp"
 #include "redis/protocol/names.hpp"
+#include "redis/protocol/timer_queue.hpp"
+#include "redis/protocol/word_list.hpp"
 
 namespace turnstile::redis::detail {
 
@@ -60,8 +63,8 @@ struct gate_command
 {
     std::uint64_t number = 0;
     gate_operation op = gate_operation::wait;
-    std::vector<std::string> keys;
-    std::vector<std::string> arguments;
+    word_list keys;
+    word_list arguments;
 };
 
 /// The result of a request.
@@ -178,13 +181,17 @@ public:
     [[nodiscard]] std::vector<gate_action> take_actions() { return std::exchange(actions_, {}); }
 
     /// The latest time for the next @ref tick; nothing if there are no timers.
-    [[nodiscard]] std::optional<local_time> next_tick() const;
+    [[nodiscard]] std::optional<local_time> next_tick() const { return timers_.next(); }
 
     /// Whether no request needs the server.
     [[nodiscard]] bool is_idle() const noexcept { return requests_.empty(); }
 
 private:
-    static constexpr local_time never = local_time::max();
+    enum class timer
+    {
+        request,
+        gate,
+    };
 
     enum class phase
     {
@@ -202,12 +209,9 @@ private:
         phase at = phase::calling;
         // Whether the request still has to report its end.
         bool awaited = true;
-        // The name of the call, and of an older call that the server may forget.
-        std::string name;
-        std::string before;
-        // Whether the server may know the name, and whether it may receive it again over an older connection.
+        named_call call;
+        // Whether the server may know the request.
         bool sent = false;
-        bool repeated = false;
         // The command in flight: the request's own, or the one for all waiters of the gate.
         std::uint64_t flight = 0;
         // For a waiter, the generation that has to end; with a command in flight, the latest generation
@@ -224,8 +228,7 @@ private:
         gate_options options;
         bool closed = false;
         std::size_t requests = 0;
-        // The names of calls that the server may forget.
-        std::vector<std::string> answered_calls;
+        call_names calls;
         // Whether a command for all waiters is in flight.
         bool asking = false;
         std::set<gate_request_id> passages;
@@ -255,7 +258,7 @@ private:
     void send_call(request_entry& entry);
     void send_ask(gate_id id);
     std::uint64_t send(gate_operation op, std::uint64_t whose, const gate_state& gate,
-                       std::vector<std::string> arguments, bool withdraws = false);
+                       word_list arguments, bool withdraws = false);
     [[nodiscard]] std::string channel() const;
 
     void on_ask(gate_id id, std::uint64_t number, const gate_answer& answer);
@@ -268,9 +271,7 @@ private:
     void withdraw(request_entry& entry);
     void end_cancelled(request_entry& entry);
     [[nodiscard]] static gate_result refusal_of(const request& each);
-    void forget_name(request& each, gate_state& gate);
     void end(gate_request_id id, gate_result result, std::string_view text = {});
-    void set_due(bool is_gate, std::uint64_t id, local_time& slot, local_time at);
     void advance(local_time now);
 
     std::uint64_t nonce_;
@@ -281,11 +282,10 @@ private:
     std::uint64_t incarnation_ = 0;
     gate_id last_gate_ = 0;
     gate_request_id last_request_ = 0;
-    std::uint64_t last_command_ = 0;
     std::map<gate_id, gate_state> gates_;
     request_map requests_;
-    std::map<std::uint64_t, flight> flights_;
-    std::set<std::tuple<local_time, bool, std::uint64_t>> timers_;
+    flight_list<flight> flights_;
+    timer_queue<timer> timers_;
     std::vector<gate_action> actions_;
 };
 

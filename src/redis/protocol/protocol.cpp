@@ -67,8 +67,10 @@ bool parse_deadline(std::string_view word, script_answer& result)
     return parse_time(word.substr(first + 1, second - first - 1), result.next_expiry);
 }
 
-/// Parses the reply about one lock, see answer() in lua/prologue.lua.
-std::optional<script_answer> parse_standing(std::string_view text)
+}  // namespace
+
+/// See answer() in lua/prologue.lua.
+std::optional<script_answer> parse_answer(std::string_view text)
 {
     const auto* const name = std::ranges::find(status_names, next_word(text));
     if (name == status_names.end())
@@ -90,7 +92,12 @@ std::optional<script_answer> parse_standing(std::string_view text)
     return result;
 }
 
-}  // namespace
+std::int64_t script_answer::extra_number() const noexcept
+{
+    std::int64_t result = 0;
+    std::from_chars(extra.data(), extra.data() + extra.size(), result);
+    return result;
+}
 
 bool parse_number(std::string_view text, std::int64_t& value) noexcept
 {
@@ -137,7 +144,7 @@ std::optional<std::vector<script_answer>> parse_answers(std::span<const std::str
     result.reserve(texts.size());
     for (const std::string& each : texts)
     {
-        auto answer = parse_standing(each);
+        auto answer = parse_answer(each);
         if (!answer && texts.size() == 1)
             return std::nullopt;
         if (!answer)

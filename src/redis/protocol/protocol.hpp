@@ -16,6 +16,7 @@
 
 #include "redis/protocol/clock_bound.hpp"
 #include "redis/protocol/names.hpp"
+#include "redis/protocol/word_list.hpp"
 
 // The operations, replies and messages of the protocol between client and server. The scripts in lua/ implement the
 // server's side.
@@ -87,15 +88,24 @@ enum class object_kind
 [[nodiscard]] std::string_view name_of(operation op,
                                        object_kind kind = object_kind::mutex) noexcept;
 
+/// The argument of a script that states whether it notifies one waiter of a condition, or all of them.
+[[nodiscard]] constexpr std::string_view extent(bool all) noexcept
+{
+    return all ? "all" : "one";
+}
+
 /// A command to send: a script with its keys and arguments.
 struct command
 {
     std::uint64_t number = 0;
     operation op = operation::acquire;
-    std::vector<std::string> keys;
-    std::vector<std::string> arguments;
+    word_list keys;
+    word_list arguments;
     object_kind kind = object_kind::mutex;
 };
+
+/// The fields of a hash.
+using field_map = std::map<std::string, std::string>;
 
 /// The reply of a script about one lock.
 struct script_answer
@@ -146,16 +156,22 @@ struct script_answer
     /// Whether the script stopped before its work was complete.
     bool more = false;
     std::string extra;
+
+    /// For a monitor: the state in the extra text, once the client has parsed it.
+    std::optional<field_map> state{};
+
+    /// The number at the start of the extra text; 0 if there is none.
+    [[nodiscard]] std::int64_t extra_number() const noexcept;
 };
+
+/// Parses a script's reply about one lock. Returns nothing if the text cannot be parsed.
+[[nodiscard]] std::optional<script_answer> parse_answer(std::string_view text);
 
 /// Parses a script's reply, which has one leaf for each lock, in order. Returns nothing if there is no leaf, or if the
 /// only leaf cannot be parsed. If one of several leaves cannot be parsed, it counts as `damaged`, because a script
 /// copies values from the keys of that lock into the leaf.
 [[nodiscard]] std::optional<std::vector<script_answer>> parse_answers(
     std::span<const std::string> texts);
-
-/// The fields of a hash.
-using field_map = std::map<std::string, std::string>;
 
 /// Parses the state in an answer, see contents() in lua/prologue.lua. Returns nothing if the text is malformed.
 [[nodiscard]] std::optional<field_map> parse_state(std::string_view text);

@@ -4,26 +4,12 @@
 
 #include "redis/protocol/protocol_client.hpp"
 
-#include <algorithm>
+#include <utility>
 
-// Attempts, calls, connections and timers. The other files implement grants, answers, contributions,
-// cohorts and commands.
+// Locks and attempts. The other files implement grants, waits on conditions, transactions, calls, contributions,
+// cohorts, commands, answers and events.
 
 namespace turnstile::redis::detail {
-
-namespace {
-
-using std::chrono::milliseconds;
-
-// Renewals that are due within this time are sent together.
-constexpr local_time renewal_window = milliseconds(20);
-
-// The nudges of different clients are spread over this time. A waiter further back in the queue sends its nudge later,
-// by 1 ms for each of the first `nudge_positions` positions.
-constexpr local_time nudge_spread = milliseconds(20);
-constexpr std::int64_t nudge_positions = 64;
-
-}  // namespace
 
 protocol_client::protocol_client(client_options options, safeguards guards)
     : options_(std::move(options))
@@ -32,7 +18,7 @@ protocol_client::protocol_client(client_options options, safeguards guards)
 {
 }
 
-// --- locks and attempts -------------------------------------------------------------------------
+// --- locks --------------------------------------------------------------------------------------
 
 lock_id protocol_client::open_lock(lock_keys keys, const lease_options& options)
 {
@@ -50,6 +36,12 @@ lock_id protocol_client::open_lock(lock_keys keys, const lease_options& options)
     lock.keys = std::move(keys);
     lock.clock = clock_bound(options_.drift);
     lock.options = options;
+    for (const std::string& key : lock.keys)
+        lock.own_keys.add(key);
+    lock.all_keys = lock.own_keys;
+    if (!options.state.empty())
+        lock.all_keys.add(options.state);
+    lock.option_words = words_of(options);
     // Each monitor has slots of its own, see slot_of().
     lock.slots = options.state.empty()
                      ? slots_by_key_.try_emplace(lock.keys[0], last_lock_).first->second
@@ -63,7 +55,6 @@ void protocol_client::close_lock(lock_id id)
     const auto found = locks_.find(id);
     if (--found->second.users != 0)
         return;
-    found->second.closed = true;
     if (const auto shared = shared_.find(found->second.keys[0]);
         shared != shared_.end() && shared->second == id)
         shared_.erase(shared);
@@ -82,6 +73,8 @@ void protocol_client::erase_lock(std::map<lock_id, lock_state>::iterator lock)
     locks_.erase(lock);
 }
 
+// --- attempts -----------------------------------------------------------------------------------
+
 attempt_id protocol_client::begin(local_time now, lock_id id, const lock_request& what)
 {
     advance(now);
@@ -98,17 +91,6 @@ attempt_id protocol_client::begin(local_time now, lock_id id, const lock_request
         send_envoy(lock);
         return entry.first;
     }
-    proceed(entry);
-    return entry.first;
-}
-
-attempt_id protocol_client::transact(local_time now, lock_id lock, proposal what)
-{
-    advance(now);
-    auto& entry = add_attempt(lock);
-    entry.second.is_transaction = true;
-    entry.second.condition = what.condition;
-    proposals_.emplace(entry.first, std::move(what));
     proceed(entry);
     return entry.first;
 }
@@ -134,16 +116,13 @@ void protocol_client::end_attempt(attempt_id id)
     const auto found = attempts_.find(id);
     dequeue(*found);
     clear_timers(*found);
-    commits_.erase(id);
-    heirs_.erase(id);
-    proposals_.erase(id);
     dismiss_envoy(*found);
     guises_.erase(found->second.bearer);
     const lock_id left = found->second.lock;
     lock_state& lock = locks_.at(left);
     lock.parked.erase(id);
     // A slot can be used again only if the client knows what the server remembers of it.
-    if (found->second.tries < 2 && !found->second.doubtful)
+    if (found->second.transaction.tries < 2 && !found->second.doubtful)
         slots_.at(lock.slots).free.insert(found->second.slot);
     attempts_.erase(found);
     end_use(left);
@@ -155,8 +134,8 @@ void protocol_client::end_use(lock_id id)
     const auto lock = locks_.find(id);
     if (--lock->second.attempts != 0)
         return;
-    set_timer(timer::nudge, lock->first, lock->second.nudge_at, never);
-    if (lock->second.closed)
+    timers_.set(timer::nudge, lock->first, lock->second.nudge_at, never);
+    if (lock->second.users == 0)
         erase_lock(lock);
 }
 
@@ -190,13 +169,13 @@ bool protocol_client::cancel(local_time now, attempt_id id)
 {
     advance(now);
     auto& entry = *find_bearer(id);
-    if (entry.second.at == phase::releasing || entry.second.unwanted)
+    if (entry.second.at == phase::releasing || entry.second.transaction.unwanted)
         return false;
     if (entry.second.doubtful)
     {
         // The answer will show the outcome. If no answer can arrive, the caller does not wait for one.
         if (is_transacting(entry.second))
-            entry.second.unwanted = true;
+            entry.second.transaction.unwanted = true;
         else
             give_up(entry, attempt_failure::unknown);
         return false;
@@ -218,7 +197,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
     dequeue(entry);
     clear_timers(entry);
     entry.second.at = phase::cancelling;
-    entry.second.unwanted = may_be_done;
+    entry.second.transaction.unwanted = may_be_done;
     proceed(entry);
     return !may_be_done;
 }
@@ -242,31 +221,23 @@ attempt_id protocol_client::release(local_time now, attempt_id id, commit_reques
     {
         auto& follower = add_attempt(each.lock);
         follower.second.condition = what.condition;
-        follower.second.leader = entry.first;
-        each.follower = follower.first;
+        follower.second.wait.leader = entry.first;
+        each.ending.follower = follower.first;
     }
     if (speaks)
-        commits_.emplace(entry.first, std::move(what));
-    // When the lease has ended, the lock is free, whether or not the server has received the release.
-    const local_time limit = each.expires;
-    clear_timers(entry);
+        each.ending.commit = std::make_shared<const commit_request>(std::move(what));
+    // The timer for the loss stays: when the lease has ended, the lock is free, whether or not the server has received
+    // the release.
+    timers_.set(timer::renewal, entry.first, each.renewal_at, never);
+    timers_.set(timer::retry, entry.first, each.retry_at, never);
     each.at = phase::releasing;
-    each.awaited = true;
+    each.ending.how = release_kind::awaited;
     each.server = server_;
-    set_timer(timer::loss, entry.first, each.loss_at, limit);
-    const attempt_id follower = each.follower;
+    const attempt_id follower = each.ending.follower;
     proceed(entry);
     // The next envoy requests the lock after the release, so it finds the lock free if there is no other waiter.
     dismiss_envoy(entry);
     return follower;
-}
-
-void protocol_client::end_wait(local_time now, attempt_id id)
-{
-    advance(now);
-    auto& entry = *find_bearer(id);
-    entry.second.ends_wait = true;
-    proceed(entry);
 }
 
 std::uint64_t protocol_client::shrink(local_time now, attempt_id id, std::int64_t units,
@@ -277,72 +248,24 @@ std::uint64_t protocol_client::shrink(local_time now, attempt_id id, std::int64_
         return 0;
     attempt& each = attempts_.at(id);
     each.wants.units = units;
-    each.outside = outside;
-    ++each.changes;
+    each.units.outside = outside;
+    ++each.units.changes;
     if (each.flight == 0)
-        set_timer(timer::renewal, id, each.renewal_at, now_);
+        timers_.set(timer::renewal, id, each.renewal_at, now_);
     expire();
-    return each.changes;
+    return each.units.changes;
 }
 
 void protocol_client::set_outside(attempt_id id, std::int64_t outside)
 {
     if (holds(id))
-        find_bearer(id)->second.outside = outside;
+        find_bearer(id)->second.units.outside = outside;
 }
 
-void protocol_client::bequeath(attempt_id id, std::string permit)
+void protocol_client::bequeath(attempt_id id, const std::string& permit)
 {
     if (holds(id))
-        heirs_.insert_or_assign(find_bearer(id)->first, "permit " + std::move(permit));
-}
-
-call_id protocol_client::call(local_time now, lock_id pool, call_kind what, std::int64_t number)
-{
-    advance(now);
-    const call_id id = ++last_call_;
-    lock_state& lock = locks_.at(pool);
-    ++lock.attempts;
-    pending_call& each = calls_[id];
-    each.lock = pool;
-    each.what = what;
-    each.number = number;
-    if (what == call_kind::add || what == call_kind::resize)
-    {
-        each.name = wake_name(options_.nonce, 0) + '+' + std::to_string(id);
-        if (!lock.answered_calls.empty())
-        {
-            each.before = std::move(lock.answered_calls.back());
-            lock.answered_calls.pop_back();
-        }
-    }
-    send_call(id);
-    return id;
-}
-
-bool protocol_client::abandon_call(call_id id)
-{
-    const auto found = calls_.find(id);
-    if (found == calls_.end() || found->second.flight != 0 || found->second.repeated)
-        return false;
-    const lock_id lock = found->second.lock;
-    set_timer(timer::call, id, found->second.retry_at, never);
-    calls_.erase(found);
-    end_use(lock);
-    return true;
-}
-
-call_id protocol_client::notify(local_time now, lock_id lock, std::string condition, bool all)
-{
-    advance(now);
-    const call_id id = ++last_call_;
-    ++locks_.at(lock).attempts;
-    pending_call& each = calls_[id];
-    each.lock = lock;
-    each.what = all ? call_kind::notify_all : call_kind::notify_one;
-    each.name = std::move(condition);
-    send_call(id);
-    return id;
+        find_bearer(id)->second.units.heir = "permit " + permit;
 }
 
 bool protocol_client::holds(attempt_id id) const
@@ -369,7 +292,7 @@ std::string_view protocol_client::phase_name(attempt_id id) const
 void protocol_client::proceed(attempt_entry& entry)
 {
     attempt& each = entry.second;
-    if (!up_ || each.leader != 0 || (guards_.single_flight && each.flight != 0))
+    if (!up_ || each.wait.leader != 0 || (guards_.single_flight && each.flight != 0))
         return;
     switch (each.at)
     {
@@ -385,15 +308,13 @@ void protocol_client::proceed(attempt_entry& entry)
     if (each.stale)
         return send_resyncs({entry.first});
     if (each.at == phase::joining)
-    {
-        const auto what = proposals_.find(entry.first);
-        return what != proposals_.end() ? send_transact(entry, what->second) : send_acquire(entry);
-    }
+        return each.transaction.proposed ? send_transact(entry) : send_acquire(entry);
     if (each.at == phase::confirming && !locks_.at(each.lock).options.state.empty())
         return send_fetch(entry);
     if (each.at == phase::confirming)
         return send_renewals({entry.first});
-    if (each.at == phase::queued && each.on_condition && each.ends_wait)
+    if (each.at == phase::queued && each.wait.is_on_condition &&
+        each.wait.end != wait_end::notification)
         return send_requeue(entry);
 }
 
@@ -402,7 +323,8 @@ void protocol_client::dequeue(attempt_entry& entry)
     if (entry.second.at != phase::queued)
         return;
     lock_state& lock = locks_.at(entry.second.lock);
-    if (lock.waiters.erase({entry.second.ticket, entry.first}) != 0 && entry.second.on_condition)
+    if (lock.waiters.erase({entry.second.ticket, entry.first}) != 0 &&
+        entry.second.wait.is_on_condition)
         --lock.on_condition;
 }
 
@@ -412,13 +334,13 @@ void protocol_client::enqueue(attempt_entry& entry, const script_answer& answer,
     lock_state& lock = locks_.at(each.lock);
     dequeue(entry);
     each.at = phase::queued;
-    each.on_condition = on_condition;
+    each.wait.is_on_condition = on_condition;
     each.ticket = answer.ticket;
     lock.waiters.emplace(each.ticket, entry.first);
     if (on_condition)
         ++lock.on_condition;
     arm_nudge(each.lock, answer);
-    if (on_condition && each.ends_wait)
+    if (on_condition && each.wait.end != wait_end::notification)
         proceed(entry);
 }
 
@@ -435,296 +357,11 @@ void protocol_client::rejoin(attempt_entry& entry)
     dequeue(entry);
     entry.second.at = phase::joining;
     // The ticket belongs to the queue of the condition, not to that of the lock.
-    if (std::exchange(entry.second.on_condition, false))
+    if (std::exchange(entry.second.wait.is_on_condition, false))
         entry.second.ticket = 0;
     entry.second.pending_grant = {};
     ++counters_.reentered;
     proceed(entry);
-}
-
-// --- events -------------------------------------------------------------------------------------
-
-void protocol_client::connected(local_time now, std::uint64_t incarnation,
-                                const server_state& server)
-{
-    advance(now);
-    if (run_id_ != server.run_id)
-    {
-        run_id_ = server.run_id;
-        ++server_;
-        // The first server may have lost its memory when it was started, and the time of its start is not known
-        // exactly. Any other server may lack changes of the previous one, however long it has been running, and its
-        // clock may be behind.
-        if (options_.grace.count() > 0)
-        {
-            const bool is_first = server_ == 1;
-            const server_time before = greeted_ + (now_ - greeted_at_).count();
-            begun_ = is_first ? server.started : std::max(server.now, before);
-            grace_ends_ = (is_first ? server.started : server.now) + options_.grace.count();
-        }
-    }
-    up_ = true;
-    greeted_ = server.now;
-    greeted_at_ = now_;
-    incarnation_ = guards_.incarnations ? incarnation : 0;
-    for (auto& [id, lock] : locks_)
-    {
-        lock.clock.reset();
-        lock.nudging = false;
-    }
-    std::vector<attempt_id> known;
-    std::vector<attempt_id> others;
-    for (auto& [id, each] : attempts_)
-        (each.stale && each.at < phase::releasing && each.leader == 0 ? known : others)
-            .push_back(id);
-    if (!known.empty())
-        send_resyncs(known);
-    for (const attempt_id id : others)
-        proceed(*attempts_.find(id));
-    for (const auto& [id, each] : calls_)
-        send_call(id);
-    resume_contributions();
-}
-
-void protocol_client::disconnected(local_time now)
-{
-    // Leases that have expired by now end, but no more commands can be sent about them.
-    up_ = false;
-    advance(now);
-    flights_.clear();
-    for (auto& entry : attempts_)
-    {
-        attempt& each = entry.second;
-        // The server may have executed the release that takes the units.
-        if (each.wants.takes && each.at == phase::releasing && each.flight != 0)
-            each.doubtful = true;
-        each.flight = 0;
-        each.pending_grant = {};
-        each.stale = !each.incarnations.empty();
-        // Only an answer of this connection shows that its earlier messages have arrived. An answer of the
-        // next one does not.
-        if (waits_as_transaction(entry) && !std::exchange(each.doubtful, true))
-            each.since = std::max(each.since, locks_.at(each.lock).last_answer);
-        set_timer(timer::retry, entry.first, each.retry_at, never);
-        set_timer(timer::renewal, entry.first, each.renewal_at, never);
-        if (each.unwanted)
-            give_up(entry, attempt_failure::unknown);
-    }
-    for (auto& [id, each] : calls_)
-    {
-        each.repeated = each.repeated || each.flight != 0;
-        each.flight = 0;
-        set_timer(timer::call, id, each.retry_at, never);
-    }
-    for (auto& [id, lock] : locks_)
-        set_timer(timer::nudge, id, lock.nudge_at, never);
-    suspend_contributions();
-}
-
-void protocol_client::received(local_time now, std::string_view text)
-{
-    advance(now);
-    auto incoming = parse_message(text);
-    if (!incoming || incoming->id.nonce != options_.nonce ||
-        incoming->id.incarnation != incarnation_)
-    {
-        ++counters_.malformed;
-        return;
-    }
-    const auto entry = attempts_.find(incoming->id.sequence);
-    if (incoming->what == message::kind::released || incoming->what == message::kind::unmet)
-    {
-        if (entry != attempts_.end() && is_about(*incoming, *entry))
-            conclude(*entry, incoming->what == message::kind::released, incoming->fence);
-        return;
-    }
-    if (incoming->what == message::kind::impossible || incoming->what == message::kind::missing)
-    {
-        const bool is_missing = incoming->what == message::kind::missing;
-        if (entry != attempts_.end() && entry->second.at < phase::held)
-            end_with(*entry, is_missing ? attempt_failure::missing : attempt_failure::impossible);
-        return;
-    }
-    if (incoming->what == message::kind::lost)
-    {
-        if (entry != attempts_.end() && entry->second.at == phase::held &&
-            entry->second.fence == incoming->fence)
-            lose(*entry, incoming->is_broken ? loss_reason::broken : loss_reason::replaced);
-        return;
-    }
-    if (entry == attempts_.end() || entry->second.at >= phase::held)
-        return;
-    locks_.at(entry->second.lock).clock.reached(incoming->now, now_);
-    on_grant(*entry,
-             grant_report{incoming->fence, incoming->deadline,
-                          local_time(incoming->deadline - incoming->now), now_,
-                          std::move(incoming->state)},
-             true);
-}
-
-/// Whether a message reports the end of a transaction. It does not if the attempt holds the lock, or if the caller
-/// already knows that the outcome is unknown. `unmet` does not end a transaction that has been sent again since.
-bool protocol_client::is_about(const message& what, const attempt_entry& entry) const
-{
-    const attempt& each = entry.second;
-    if (!proposals_.contains(entry.first) || !(each.at < phase::held || each.unwanted))
-        return false;
-    if (what.what == message::kind::released)
-        return true;
-    return each.at == phase::joining ? each.tries == 1 : what.now >= each.since;
-}
-
-void protocol_client::tick(local_time now)
-{
-    now_ = std::max(now_, now);
-    expire();
-}
-
-std::optional<local_time> protocol_client::next_tick() const
-{
-    if (timers_.empty())
-        return std::nullopt;
-    return std::get<0>(*timers_.begin());
-}
-
-// --- time ---------------------------------------------------------------------------------------
-
-/// Expired leases are processed before incoming events.
-void protocol_client::advance(local_time now)
-{
-    now_ = std::max(now_, now);
-    if (guards_.deadline_first)
-        expire();
-}
-
-void protocol_client::expire()
-{
-    std::vector<attempt_id> renewals;
-    std::vector<contribution_id> keeps;
-    while (!timers_.empty())
-    {
-        const auto [at, what, id] = *timers_.begin();
-        const bool joins = (what == timer::renewal && !renewals.empty()) ||
-                           (what == timer::contribution_renewal && !keeps.empty());
-        const local_time window = joins ? renewal_window : local_time();
-        if (at > now_ + window)
-            break;
-        if (what == timer::renewal)
-        {
-            attempt& each = attempts_.at(id);
-            set_timer(what, id, each.renewal_at, never);
-            if (up_ && !each.stale && (each.flight == 0 || !guards_.single_flight))
-                renewals.push_back(id);
-            continue;
-        }
-        if (what == timer::contribution_renewal)
-        {
-            set_timer(what, id, contributions_.at(id).renewal_at, never);
-            keeps.push_back(id);
-            continue;
-        }
-        fire(what, id);
-    }
-    std::erase_if(
-        keeps, [this](contribution_id id)
-        { return !up_ || !contributions_.contains(id) || contributions_.at(id).flight != 0; });
-    send_contribution_renewals(keeps);
-    if (!renewals.empty())
-    {
-        std::erase_if(renewals,
-                      [this](attempt_id id) { return attempts_.at(id).at != phase::held; });
-        send_renewals(renewals);
-    }
-}
-
-void protocol_client::fire(timer what, std::uint64_t id)
-{
-    if (what == timer::nudge)
-    {
-        lock_state& lock = locks_.at(id);
-        set_timer(what, id, lock.nudge_at, never);
-        if (!lock.waiters.empty())
-            send_nudge(id);
-        return;
-    }
-    if (what == timer::contribution_loss)
-        return lose_contribution(id);
-    if (what == timer::call)
-    {
-        set_timer(what, id, calls_.at(id).retry_at, never);
-        return send_call(id);
-    }
-    if (what == timer::run)
-        return dismiss_envoy(*attempts_.find(locks_.at(id).envoy));
-    auto& entry = *attempts_.find(id);
-    if (what == timer::retry)
-    {
-        set_timer(what, id, entry.second.retry_at, never);
-        return proceed(entry);
-    }
-    set_timer(what, id, entry.second.loss_at, never);
-    if (entry.second.at == phase::held)
-        return lose(entry, loss_reason::expired);
-    // The server did not answer the release before the lease ended.
-    if (std::exchange(entry.second.awaited, false))
-        actions_.emplace_back(released{entry.second.bearer, release_result::unknown, {}});
-}
-
-void protocol_client::set_timer(timer what, std::uint64_t id, local_time& slot, local_time at)
-{
-    if (slot == at)
-        return;
-    if (slot != never)
-        timers_.erase({slot, what, id});
-    slot = at;
-    if (at != never)
-        timers_.emplace(at, what, id);
-}
-
-void protocol_client::clear_timers(attempt_entry& entry)
-{
-    attempt& each = entry.second;
-    set_timer(timer::loss, entry.first, each.loss_at, never);
-    set_timer(timer::renewal, entry.first, each.renewal_at, never);
-    set_timer(timer::retry, entry.first, each.retry_at, never);
-}
-
-/// Schedules a nudge for the end of the holder's lease, or of a contribution's lease if waiters of a condition may
-/// depend on it: the server does nothing by itself.
-void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
-{
-    lock_state& lock = locks_.at(id);
-    if (lock.waiters.empty() || !up_ || !guards_.nudge)
-        return;
-    const attempt& head = attempts_.at(lock.waiters.begin()->second);
-    const auto spread =
-        static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(nudge_spread.count()));
-    const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
-    local_time left(std::max<std::int64_t>(answer.deadline - answer.now, 0));
-    // An attempt that waits on a condition only checks from time to time whether it still does, because a
-    // message may have been lost. If the lock has no holder, its queue is empty, so the attempts in it have been
-    // moved to a condition.
-    const bool nobody_queues =
-        answer.status == script_answer::status_code::asleep && answer.deadline == 0;
-    if (lock.on_condition == lock.waiters.size() || nobody_queues)
-    {
-        const local_time owned = left;
-        left = std::max(left, local_time(lock.options.lease));
-        // A contribution that has already expired is undone when the holder releases the lock.
-        if (answer.next_expiry != 0)
-            left = std::min(left, std::max(local_time(answer.next_expiry - answer.now), owned));
-    }
-    set_timer(timer::nudge, id, lock.nudge_at, now_ + left + later + local_time(spread));
-}
-
-/// The public-domain generator Splitmix64 by Sebastiano Vigna.
-std::uint64_t protocol_client::random() noexcept
-{
-    random_ += 0x9E3779B97F4A7C15U;
-    std::uint64_t z = random_;
-    z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
-    return z ^ (z >> 31U);
 }
 
 }  // namespace turnstile::redis::detail

@@ -2,68 +2,52 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#include <algorithm>
-#include <charconv>
-#include <utility>
-
 #include "redis/protocol/protocol_client.hpp"
+
+#include <algorithm>
+#include <utility>
 
 // How the client processes the answers of the server, and its refusals.
 
 namespace turnstile::redis::detail {
 
-namespace {
-
-using status = script_answer::status_code;
-
 /// Why the lock cannot be acquired, if the cause is the contents of its keys.
-std::optional<attempt_failure> unusable(status answer) noexcept
+std::optional<attempt_failure> protocol_client::unusable(status what) noexcept
 {
-    if (answer == status::foreign)
+    if (what == status::foreign)
         return attempt_failure::foreign_layout;
-    if (answer == status::wrong_type)
+    if (what == status::wrong_type)
         return attempt_failure::wrong_type;
-    if (answer == status::damaged)
+    if (what == status::damaged)
         return attempt_failure::damaged;
-    if (answer == status::impossible)
+    if (what == status::impossible)
         return attempt_failure::impossible;
-    if (answer == status::missing)
+    if (what == status::missing)
         return attempt_failure::missing;
     return std::nullopt;
 }
 
 /// Describes the difference between a pool's capacity and the one that the client stated, and the remedy.
-std::string mismatch_text(const lease_options& options, std::int64_t actual)
+std::string protocol_client::mismatch_text(const lease_options& options, std::int64_t actual)
 {
     const std::int64_t named = options.pool ? options.pool->capacity : 0;
     return "opened with a capacity of " + std::to_string(named) + ", but the server has " +
            std::to_string(actual) + "; open it with that, or with the option adopt_capacity(true)";
 }
 
-/// The number at the start of an answer's extra text; 0 if there is none.
-std::int64_t number_in(const std::string& extra) noexcept
-{
-    std::int64_t result = 0;
-    std::from_chars(extra.data(), extra.data() + extra.size(), result);
-    return result;
-}
-
-}  // namespace
-
 void protocol_client::answered(local_time now, std::uint64_t number,
-                               std::vector<script_answer> answers)
+                               std::span<script_answer> answers)
 {
     advance(now);
-    const auto found = flights_.find(number);
-    if (found == flights_.end())
+    const flight* const found = flights_.find(number);
+    if (found == nullptr)
         return;
-    if (!is_answer(found->second, answers))
+    if (!take_states(*found, answers))
     {
         refused(now, number, "the answer is not of the expected form");
         return;
     }
-    const flight flown = std::move(found->second);
-    flights_.erase(found);
+    const flight flown = flights_.take(number).value();
     const local_time trip = now_ - flown.sent;
     counters_.round_trip.add(trip);
     round_trip_ = round_trip_ == local_time() ? trip : (7 * round_trip_ + trip) / 8;
@@ -76,19 +60,19 @@ void protocol_client::answered(local_time now, std::uint64_t number,
         examine(lock->second, answers[0]);
         if (answers[0].now != 0)
             note_answer(lock->second, flown, answers[0]);
-        return on_nudge(flown.lock, flown.attempts.empty() ? 0 : flown.attempts[0], answers[0]);
+        return on_nudge(flown.lock, flown.ids.empty() ? 0 : flown.ids[0], answers[0]);
     }
     if (flown.op == operation::count || flown.op == operation::notify)
     {
         if (const auto lock = locks_.find(flown.lock); lock != locks_.end())
             examine(lock->second, answers[0]);
-        return on_count(flown.attempts[0], answers[0]);
+        return on_count(flown.ids[0], answers[0]);
     }
     if (flown.op == operation::contributions)
         return on_contributions(flown, answers);
     for (std::size_t i = 0; i < answers.size(); ++i)
     {
-        const auto entry = attempts_.find(flown.attempts[i]);
+        const auto entry = attempts_.find(flown.ids[i]);
         if (entry == attempts_.end())
             continue;
         const lock_id lock = entry->second.lock;
@@ -118,10 +102,8 @@ void protocol_client::answered(local_time now, std::uint64_t number,
             on_cancel(*entry, answers[i]);
             break;
         case operation::renew:
-            on_renew(*entry, answers[i]);
-            break;
         case operation::fetch:
-            on_renew(*entry, answers[i], parse_state(answers[i].extra));
+            on_renew(*entry, answers[i]);
             break;
         case operation::resync:
             on_resync(*entry, answers[i]);
@@ -176,21 +158,18 @@ bool protocol_client::answered_by_damage(std::uint64_t number, const flight& flo
     script_answer answer;
     answer.status = text.starts_with("WRONGTYPE") ? status::wrong_type : status::damaged;
     examine(lock->second, answer, text);
-    answered(now_, number, {answer});
+    answered(now_, number, std::span(&answer, 1));
     return true;
 }
 
 std::string protocol_client::refused(local_time now, std::uint64_t number, std::string_view text)
 {
     advance(now);
-    const auto found = flights_.find(number);
-    if (found == flights_.end())
+    const flight* const found = flights_.find(number);
+    if (found == nullptr || answered_by_damage(number, flight(*found), text))
         return {};
-    if (answered_by_damage(number, flight(found->second), text))
-        return {};
-    const flight flown = std::move(found->second);
-    flights_.erase(found);
-    if (flown.attempts.size() > 1 && !is_transient(text))
+    const flight flown = flights_.take(number).value();
+    if (flown.ids.size() > 1 && !is_transient(text))
     {
         send_singly(flown);
         return {};
@@ -200,15 +179,15 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
         if (const auto lock = locks_.find(flown.lock); lock != locks_.end())
         {
             lock->second.nudging = false;
-            set_timer(timer::nudge, flown.lock, lock->second.nudge_at, now_ + retry_interval);
+            timers_.set(timer::nudge, flown.lock, lock->second.nudge_at, now_ + retry_interval);
         }
     }
     else if (flown.op == operation::count || flown.op == operation::notify)
-        on_refused_call(flown.attempts[0], text);
+        on_refused_call(flown.ids[0], text);
     else if (flown.op == operation::contributions)
         on_refused_contributions(flown, text);
     else
-        for (const attempt_id id : flown.attempts)
+        for (const attempt_id id : flown.ids)
             if (const auto entry = attempts_.find(id); entry != attempts_.end())
             {
                 entry->second.flight = 0;
@@ -221,7 +200,7 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
 /// a command for each lock, so that the other locks are not lost.
 void protocol_client::send_singly(const flight& flown)
 {
-    for (const std::uint64_t id : flown.attempts)
+    for (const std::uint64_t id : flown.ids)
         if (flown.op == operation::contributions)
         {
             if (const auto found = contributions_.find(id); found != contributions_.end())
@@ -250,7 +229,7 @@ std::string protocol_client::repeated_for(const flight& flown) const
         if (const auto found = those.find(id); found != those.end() && left++ == 0)
             first = keys_of(found->second.lock);
     };
-    for (const std::uint64_t id : flown.attempts)
+    for (const std::uint64_t id : flown.ids)
         if (flown.op == operation::count || flown.op == operation::notify)
             note(calls_, id);
         else if (flown.op == operation::contributions)
@@ -264,27 +243,28 @@ std::string protocol_client::repeated_for(const flight& flown) const
 std::string protocol_client::keys_of(lock_id id) const
 {
     std::string result;
-    for (const std::string& key : keys_with_state(locks_.at(id)))
+    for (const std::string& key : locks_.at(id).all_keys.texts())
         result += (result.empty() ? "" : ", ") + key;
     return result;
 }
 
-/// Whether answers have the form that the script returns.
-bool protocol_client::is_answer(const flight& flown,
-                                const std::vector<script_answer>& answers) const
+/// Parses the states of monitors in answers. Returns whether the answers have the form that the script returns.
+bool protocol_client::take_states(const flight& flown, std::span<script_answer> answers) const
 {
-    if (answers.size() != std::max<std::size_t>(flown.attempts.size(), 1))
+    if (answers.size() != std::max<std::size_t>(flown.ids.size(), 1))
         return false;
     if ((flown.op != operation::acquire && flown.op != operation::transact &&
          flown.op != operation::fetch) ||
         answers[0].status != status::own)
         return true;
-    const auto entry = attempts_.find(flown.attempts[0]);
-    return entry == attempts_.end() || locks_.at(entry->second.lock).options.state.empty() ||
-           parse_state(answers[0].extra);
+    const auto entry = attempts_.find(flown.ids[0]);
+    if (entry == attempts_.end() || locks_.at(entry->second.lock).options.state.empty())
+        return true;
+    answers[0].state = parse_state(answers[0].extra);
+    return answers[0].state.has_value();
 }
 
-void protocol_client::on_acquire(attempt_entry& entry, const script_answer& answer)
+void protocol_client::on_acquire(attempt_entry& entry, script_answer& answer)
 {
     attempt& each = entry.second;
     const auto why =
@@ -296,7 +276,7 @@ void protocol_client::on_acquire(attempt_entry& entry, const script_answer& answ
         return end_attempt(entry.first);
     if (differs)
         return end_with(entry, attempt_failure::capacity_mismatch,
-                        mismatch_text(lock.options, number_in(answer.extra)));
+                        mismatch_text(lock.options, answer.extra_number()));
     if (why)
         return end_with(entry, *why);
     if (each.at != phase::joining)
@@ -305,119 +285,28 @@ void protocol_client::on_acquire(attempt_entry& entry, const script_answer& answ
         return on_grant(entry,
                         grant_report{answer.fence, answer.deadline,
                                      local_time(answer.deadline - answer.now), local_time(),
-                                     parse_state(answer.extra)},
+                                     std::move(answer.state)},
                         false);
     if (answer.status != status::queued)
         return rejoin(entry);
     if (!answer.extra.empty())
-        each.position = number_in(answer.extra);
+        each.position = answer.extra_number();
     enqueue(entry, answer);
     // The message with the grant arrived before the answer.
     if (each.pending_grant.fence != 0)
         on_grant(entry, std::exchange(each.pending_grant, {}), true);
 }
 
-void protocol_client::on_transact(attempt_entry& entry, const script_answer& answer)
-{
-    attempt& each = entry.second;
-    const bool is_first = each.tries == 1;
-    each.doubtful = false;
-    // This answer does not show whether the server executed an earlier command.
-    if ((answer.status == status::unknown || unusable(answer.status)) && !is_first)
-        return end_with(entry, attempt_failure::unknown);
-    if (answer.status == status::released || answer.status == status::unmet)
-    {
-        return conclude(entry, answer.status == status::released, number_in(answer.extra));
-    }
-    const bool waits = answer.status == status::queued || answer.status == status::asleep;
-    if (each.unwanted && waits)
-    {
-        // The server may execute it until it receives the cancellation.
-        each.at = phase::cancelling;
-        return proceed(entry);
-    }
-    if (each.unwanted && !unusable(answer.status))
-        return give_up(entry, attempt_failure::cancelled);
-    if (waits)
-        await_turn(entry, answer);
-    else
-        decline(entry);
-    // The command arrived too late to be executed: the server's clock differs from the client's estimate.
-    if (answer.status == status::unknown)
-        return proceed(entry);
-    if (answer.status != status::asleep)
-        return on_acquire(entry, answer);
-    script_answer place = answer;
-    place.ticket = number_in(answer.extra);
-    enqueue(entry, place, true);
-    if (each.pending_grant.fence != 0)
-        on_grant(entry, std::exchange(each.pending_grant, {}), true);
-}
-
-/// Notes that the server knows the transaction, and that it waits.
-void protocol_client::await_turn(attempt_entry& entry, const script_answer& answer)
-{
-    entry.second.doubtful = false;
-    entry.second.since = answer.now;
-    entry.second.server = server_;
-}
-
-/// Ends a transaction with the outcome that the server reported.
-void protocol_client::conclude(attempt_entry& entry, bool executed, std::int64_t fence)
-{
-    lock_state& lock = locks_.at(entry.second.lock);
-    lock.top_fence = std::max(lock.top_fence, fence);
-    top_fence_ = std::max(top_fence_, fence);
-    actions_.emplace_back(transacted{entry.first, executed});
-    end_attempt(entry.first);
-}
-
 /// Ends a cancelled attempt. For a transaction that waited, the answer shows whether the cancellation was in time.
 void protocol_client::on_cancel(attempt_entry& entry, const script_answer& answer)
 {
-    if (entry.second.unwanted && answer.status == status::released)
-        return conclude(entry, true, number_in(answer.extra));
+    if (entry.second.transaction.unwanted && answer.status == status::released)
+        return conclude(entry, true, answer.extra_number());
     entry.second.doubtful = entry.second.doubtful || answer.status != status::cancelled;
-    if (entry.second.unwanted)
+    if (entry.second.transaction.unwanted)
         return end_with(entry, entry.second.doubtful ? attempt_failure::unknown
                                                      : attempt_failure::cancelled);
     end_attempt(entry.first);
-}
-
-/// Notes that the server has not executed a transaction, and no longer will.
-void protocol_client::decline(attempt_entry& entry)
-{
-    entry.second.doubtful = false;
-    proposals_.erase(entry.first);
-}
-
-/// Reports a failed transaction to its caller, and cancels it at the server.
-void protocol_client::give_up(attempt_entry& entry, attempt_failure reason)
-{
-    attempt& each = entry.second;
-    actions_.emplace_back(failed{entry.first, reason, {}});
-    dequeue(entry);
-    clear_timers(entry);
-    each.unwanted = false;
-    // The client then does not know what the server remembers in the slot.
-    each.doubtful = reason == attempt_failure::unknown;
-    each.at = phase::cancelling;
-    proceed(entry);
-}
-
-/// Whether a transaction waits at the server, which may execute it at any time. A transaction that was granted the lock
-/// instead also counts, because another server may not know the grant.
-bool protocol_client::waits_as_transaction(const attempt_entry& entry) const
-{
-    const bool waits = entry.second.at == phase::queued || entry.second.at == phase::confirming;
-    return waits && proposals_.contains(entry.first);
-}
-
-/// Whether an answer will show the outcome of a transaction.
-bool protocol_client::is_transacting(const attempt& each) const
-{
-    const auto found = flights_.find(each.flight);
-    return found != flights_.end() && found->second.op == operation::transact;
 }
 
 void protocol_client::on_release(attempt_entry& entry, const script_answer& answer)
@@ -431,12 +320,12 @@ void protocol_client::on_release(attempt_entry& entry, const script_answer& answ
         // If the grant ended before the units could be taken, the attempt starts again.
         if (answer.status != status::released)
         {
-            each.outside = 0;
+            each.units.outside = 0;
             return rejoin(entry);
         }
         actions_.emplace_back(taken{each.bearer});
     }
-    if (each.awaited)
+    if (each.ending.how == release_kind::awaited)
     {
         auto result = release_result::unknown;
         if (answer.status == status::released)
@@ -449,93 +338,17 @@ void protocol_client::on_release(attempt_entry& entry, const script_answer& answ
     end_attempt(entry.first);
 }
 
-void protocol_client::on_commit(attempt_entry& entry, const script_answer& answer)
-{
-    const attempt_id follower = entry.second.follower;
-    const auto found = commits_.find(entry.first);
-    // If there is nothing to commit, all that matters is that the attempt does not hold the lock.
-    const bool is_certain = (answer.status == status::lost && entry.second.server == server_) ||
-                            !found->second.changes_anything();
-    // The contributions are settled before the caller learns the result.
-    if (answer.status == status::released)
-        settle_contributions(found->second, release_result::released);
-    else
-        settle_contributions(found->second,
-                             is_certain ? release_result::lost : release_result::unknown);
-    on_release(entry, answer);
-    if (follower != 0)
-        settle(follower, answer, is_certain ? attempt_failure::lost : attempt_failure::unknown);
-}
-
-/// Processes the result of a release that was to start a wait on a condition.
-void protocol_client::settle(attempt_id follower, const script_answer& answer,
-                             attempt_failure reason)
-{
-    const auto found = attempts_.find(follower);
-    if (found == attempts_.end())
-        return;
-    attempt& each = found->second;
-    if (answer.status != status::released)
-        return fail_follower(follower, reason);
-    each.leader = 0;
-    if (each.stale || each.at == phase::cancelling)
-        return proceed(*found);
-    each.server = server_;
-    script_answer place = answer;
-    place.ticket = number_in(answer.extra);
-    enqueue(*found, place, true);
-    // The message with the grant arrived before the answer.
-    if (each.pending_grant.fence != 0)
-        on_grant(*found, std::exchange(each.pending_grant, {}), true);
-}
-
-/// Ends a wait on a condition that the server does not know, and never will.
-void protocol_client::fail_follower(attempt_id follower, attempt_failure reason,
-                                    std::string_view text)
-{
-    const auto found = attempts_.find(follower);
-    if (found == attempts_.end())
-        return;
-    if (found->second.at == phase::cancelling)
-        end_attempt(follower);
-    else
-        end_with(*found, reason, text);
-}
-
-void protocol_client::on_requeue(attempt_entry& entry, const script_answer& answer)
-{
-    attempt& each = entry.second;
-    if (each.at != phase::queued)
-        return proceed(entry);
-    each.ends_wait = false;
-    // An attempt that no longer waits on the condition was notified, unless the server has forgotten it.
-    each.unnotified = !std::exchange(each.spurious, false) &&
-                      (!answer.extra.empty() || answer.status == status::gone);
-    if (answer.status == status::own)
-        return on_grant(
-            entry,
-            grant_report{answer.fence, answer.deadline, local_time(answer.deadline - answer.now)},
-            false);
-    if (answer.status != status::queued)
-        return rejoin(entry);
-    enqueue(entry, answer);
-    if (each.pending_grant.fence != 0)
-        on_grant(entry, std::exchange(each.pending_grant, {}), true);
-}
-
-void protocol_client::on_renew(attempt_entry& entry, const script_answer& answer,
-                               std::optional<field_map> state)
+void protocol_client::on_renew(attempt_entry& entry, script_answer& answer)
 {
     attempt& each = entry.second;
     grant_report renewed{answer.fence, answer.deadline, local_time(answer.deadline - answer.now),
-                         local_time(), std::move(state)};
+                         local_time(), std::move(answer.state)};
     if (each.at == phase::held)
     {
         if (answer.status != status::own || answer.fence != each.fence)
             return lose(entry, loss_reason::replaced);
-        each.changes_known = each.changes_sent;
         hold(entry, renewed, expiry(locks_.at(each.lock), renewed));
-        actions_.emplace_back(lease_renewed{each.bearer, each.expires, each.changes_known});
+        actions_.emplace_back(lease_renewed{each.bearer, each.expires, each.units.changes_sent});
         return;
     }
     if (each.at != phase::confirming)
@@ -565,9 +378,8 @@ void protocol_client::on_resync(attempt_entry& entry, const script_answer& answe
     case phase::held:
         if (answer.status != status::own || answer.fence != each.fence)
             return lose(entry, loss_reason::replaced_meanwhile);
-        each.changes_known = each.changes_sent;
         hold(entry, current, expiry(locks_.at(each.lock), current));
-        actions_.emplace_back(lease_renewed{each.bearer, each.expires, each.changes_known});
+        actions_.emplace_back(lease_renewed{each.bearer, each.expires, each.units.changes_sent});
         return;
     default:
         break;
@@ -579,8 +391,9 @@ void protocol_client::on_resync(attempt_entry& entry, const script_answer& answe
     if (answer.status != status::queued && answer.status != status::asleep)
         return rejoin(entry);
     // Another server may lack a notification by the previous one.
-    if (answer.status == status::asleep && std::exchange(each.server, server_) != server_)
-        each.spurious = !std::exchange(each.ends_wait, true);
+    if (answer.status == status::asleep && std::exchange(each.server, server_) != server_ &&
+        each.wait.end == wait_end::notification)
+        each.wait.end = wait_end::spurious;
     // A transaction that still waits has not been executed.
     await_turn(entry, answer);
     enqueue(entry, answer, answer.status == status::asleep);
@@ -617,7 +430,8 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
     {
         if (answer.status == status::own)
             on_grant(*entry, current, false);
-        else if (answer.status == (entry->second.on_condition ? status::queued : status::asleep))
+        else if (answer.status ==
+                 (entry->second.wait.is_on_condition ? status::queued : status::asleep))
             enqueue(*entry, answer, answer.status == status::asleep);
         else if (answer.status == status::gone)
         {
@@ -643,58 +457,10 @@ void protocol_client::ask_for_places(lock_id id)
         {
             each.stale = true;
             each.doubtful = waits_as_transaction(*attempts_.find(waiter));
-            each.since = std::max(each.since, lock.last_answer);
+            each.transaction.since = std::max(each.transaction.since, lock.last_answer);
             all.push_back(waiter);
         }
     send_resyncs(all);
-}
-
-void protocol_client::on_count(call_id id, const script_answer& answer)
-{
-    const auto found = calls_.find(id);
-    if (found == calls_.end())
-        return;
-    const lock_id lock = found->second.lock;
-    const std::int64_t available = number_in(answer.extra);
-    // One script looks at a limited number of waiters.
-    if (answer.more && answer.ticket != 0 && found->second.what >= call_kind::notify_one)
-    {
-        found->second.flight = 0;
-        if (found->second.newest == 0)
-            found->second.newest = answer.ticket;
-        return send_call(id);
-    }
-    lock_state& pool = locks_.at(lock);
-    const bool differs = answer.status == status::mismatch;
-    pool.agreed = pool.agreed || !(differs || unusable(answer.status));
-    actions_.emplace_back(
-        called{id, answer.status, available,
-               differs ? mismatch_text(pool.options, available) : std::string(),
-               differs || unusable(answer.status) ? keys_of(lock) : std::string()});
-    if (!found->second.name.empty() && found->second.what < call_kind::notify_one &&
-        !found->second.repeated)
-        pool.answered_calls.push_back(std::move(found->second.name));
-    calls_.erase(found);
-    if (answer.more)
-        send_nudge(lock);
-    end_use(lock);
-}
-
-void protocol_client::on_refused_call(call_id id, std::string_view text)
-{
-    const auto found = calls_.find(id);
-    if (found == calls_.end())
-        return;
-    found->second.flight = 0;
-    if (is_transient(text))
-        return set_timer(timer::call, id, found->second.retry_at, now_ + retry_interval);
-    const lock_id lock = found->second.lock;
-    // The server may have executed a command of a former connection.
-    const bool may_be_done = found->second.repeated && found->second.what != call_kind::read;
-    const auto answer = may_be_done ? status::unknown : status::cancelled;
-    actions_.emplace_back(called{id, answer, 0, std::string(text), keys_of(lock)});
-    calls_.erase(found);
-    end_use(lock);
 }
 
 void protocol_client::on_refused(attempt_entry& entry, operation op, std::string_view text)
@@ -704,12 +470,12 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
     {
         // A script that fails in the middle may have executed the transaction before the error.
         if (text.find(" script: ") == std::string_view::npos)
-            each.doubtful = --each.tries != 0;
-        if (each.unwanted)
+            each.doubtful = --each.transaction.tries != 0;
+        if (each.transaction.unwanted)
             return give_up(entry,
                            each.doubtful ? attempt_failure::unknown : attempt_failure::cancelled);
     }
-    else if (each.unwanted)
+    else if (each.transaction.unwanted)
         return give_up(entry, attempt_failure::unknown);
     if (!is_transient(text))
     {
@@ -719,8 +485,8 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
             return end_with(entry, attempt_failure::refused, text);
         // Until the server confirms the cancellation, it may still grant the lock, for a claim lease each time.
         if (each.at == phase::cancelling)
-            return set_timer(timer::retry, entry.first, each.retry_at,
-                             now_ + locks_.at(each.lock).options.claim);
+            return timers_.set(timer::retry, entry.first, each.retry_at,
+                               now_ + locks_.at(each.lock).options.claim);
         if (each.at == phase::releasing)
         {
             if (each.wants.takes)
@@ -730,16 +496,16 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
             // The server refuses the commit, but the lock is released all the same.
             if (op == operation::commit)
             {
-                if (std::exchange(each.awaited, false))
+                if (std::exchange(each.ending.how, release_kind::spoiled) == release_kind::awaited)
                     actions_.emplace_back(released{each.bearer, release_result::refused,
                                                    std::string(text), keys_of(each.lock)});
-                fail_follower(std::exchange(each.follower, 0), attempt_failure::refused, text);
-                settle_contributions(commits_.extract(entry.first).mapped(),
+                fail_follower(std::exchange(each.ending.follower, 0), attempt_failure::refused,
+                              text);
+                settle_contributions(*std::exchange(each.ending.commit, nullptr),
                                      release_result::refused);
-                each.spoiled = true;
                 return proceed(entry);
             }
-            if (each.awaited)
+            if (each.ending.how == release_kind::awaited)
                 actions_.emplace_back(released{each.bearer, release_result::refused,
                                                std::string(text), keys_of(each.lock)});
             return end_attempt(entry.first);
@@ -747,9 +513,9 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
     }
     // The outcome is not known. The lease runs on meanwhile.
     if (each.at == phase::held && !each.stale)
-        set_timer(timer::renewal, entry.first, each.renewal_at, now_ + retry_interval);
+        timers_.set(timer::renewal, entry.first, each.renewal_at, now_ + retry_interval);
     else
-        set_timer(timer::retry, entry.first, each.retry_at, now_ + retry_interval);
+        timers_.set(timer::retry, entry.first, each.retry_at, now_ + retry_interval);
 }
 
 }  // namespace turnstile::redis::detail

@@ -35,7 +35,7 @@ void protocol_client::dismiss_envoy(const attempt_entry& entry)
     if (lock.envoy != entry.first)
         return;
     lock.envoy = 0;
-    set_timer(timer::run, entry.second.lock, lock.run_ends_at, never);
+    timers_.set(timer::run, entry.second.lock, lock.run_ends_at, never);
     send_envoy(lock);
 }
 
@@ -56,16 +56,16 @@ void protocol_client::begin_run(attempt_entry& entry, const grant_report& given)
 {
     attempt& each = entry.second;
     lock_state& lock = locks_.at(each.lock);
-    each.granted_at = given.deadline - given.span.count();
-    each.entered = now_;
+    each.run.granted_at = given.deadline - given.span.count();
+    each.run.entered = now_;
     // A notified attempt has a mark at the server, which applies only to its own critical section.
     if (lock.options.cohort == 0 || !each.condition.empty())
         return;
     if (lock.envoy == 0)
         lock.envoy = entry.first;
     if (lock.envoy == entry.first)
-        set_timer(timer::run, each.lock, lock.run_ends_at,
-                  now_ + local_time(lock.options.lease) / run_fraction);
+        timers_.set(timer::run, each.lock, lock.run_ends_at,
+                    now_ + local_time(lock.options.lease) / run_fraction);
 }
 
 /**
@@ -81,21 +81,20 @@ bool protocol_client::hand_over(attempt_entry& entry)
     lock_state& lock = locks_.at(each.lock);
     if (lock.envoy != entry.first || lock.parked.empty())
         return false;
-    const std::int64_t next = std::max(each.fence, each.last_fence) + 1;
-    const std::int64_t passed = (now_ - each.entered).count();
-    const server_time reached = each.granted_at + passed - passed / options_.drift;
-    if (each.fence > each.granted_at || next >= reached)
+    const std::int64_t next = each.fence + each.run.handed_over + 1;
+    const std::int64_t passed = (now_ - each.run.entered).count();
+    const server_time reached = each.run.granted_at + passed - passed / options_.drift;
+    if (each.fence > each.run.granted_at || next >= reached)
         return false;
     const attempt_id before = each.bearer;
     pass_to_parked(entry);
-    each.last_fence = next;
     lock.top_fence = std::max(lock.top_fence, next);
     top_fence_ = std::max(top_fence_, next);
     ++counters_.handed_over;
     counters_.lock_wait.add(now_ - each.asked);
     actions_.emplace_back(granted{each.bearer, next, each.expires});
     actions_.emplace_back(released{before, release_result::released, {}});
-    if (++each.handed_over == lock.options.cohort)
+    if (++each.run.handed_over == lock.options.cohort)
         dismiss_envoy(entry);
     return true;
 }

@@ -5,8 +5,6 @@
 #include "redis/protocol/protocol_client.hpp"
 
 #include <algorithm>
-#include <array>
-#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -19,43 +17,33 @@ namespace {
 // The maximum number of locks for one script, which must not keep the server from its other work.
 constexpr std::size_t batch_size = 100;
 
-std::string text(std::int64_t number)
-{
-    return std::to_string(number);
-}
+}  // namespace
 
-/// A list of the first arguments of a script, with room for those that usually follow.
-template <class... Texts>
-std::vector<std::string> list_of(Texts&&... first)
+/// The options as arguments of a script. Durations are in milliseconds.
+word_list protocol_client::words_of(const lease_options& options, std::string_view grace)
 {
-    constexpr std::size_t usual_size = 12;
-    std::vector<std::string> result;
-    result.reserve(usual_size);
-    (result.emplace_back(std::forward<Texts>(first)), ...);
+    const auto claim = std::min(options.claim, options.lease).count();
+    auto result = word_list::of(options.lease.count(), std::to_string(claim).append(grace),
+                                options.idle.count());
+    if (options.pool)
+        result.add(options.pool->capacity, options.pool->outside);
     return result;
 }
 
-/// The argument that states whether the client accepts a capacity that differs from its own.
-std::string acceptance(bool adopts, bool agreed)
+/// Appends the options of a lock.
+void protocol_client::append_options(word_list& list, const lock_state& lock) const
 {
-    return adopts ? "adopt" : agreed ? "agreed" : "";
+    if (in_grace())
+        list.add(words_of(lock.options,
+                          ' ' + std::to_string(begun_) + ' ' + std::to_string(grace_ends_)));
+    else
+        list.add(lock.option_words);
 }
 
-}  // namespace
-
-/// Appends the options as arguments of a script. Durations are in milliseconds.
-void protocol_client::append(std::vector<std::string>& list, const lease_options& options) const
+/// The argument that states whether the client accepts a capacity of a pool that differs from its own.
+std::string_view protocol_client::acceptance(const lock_state& lock)
 {
-    list.push_back(text(options.lease.count()));
-    std::string claim = text(std::min(options.claim, options.lease).count());
-    if (in_grace())
-        claim += ' ' + text(begun_) + ' ' + text(grace_ends_);
-    list.push_back(std::move(claim));
-    list.push_back(text(options.idle.count()));
-    if (!options.pool)
-        return;
-    list.push_back(text(options.pool->capacity));
-    list.push_back(text(options.pool->outside));
+    return lock.options.adopts ? "adopt" : lock.agreed ? "agreed" : "";
 }
 
 /// Whether the grace of the server may still be in force. The scripts decide it exactly.
@@ -68,18 +56,10 @@ bool protocol_client::in_grace() const
     return clock.earliest(now_) < grace_ends_;
 }
 
-/// The keys of a lock. For a monitor, the last one is the key of its state.
-lock_keys protocol_client::keys_with_state(const lock_state& lock)
+std::string protocol_client::id_of(const attempt_entry& entry) const
 {
-    lock_keys keys = lock.keys;
-    if (!lock.options.state.empty())
-        keys.push_back(lock.options.state);
-    return keys;
-}
-
-waiter_id protocol_client::id_of(attempt_id id) const
-{
-    return {options_.nonce, incarnation_, id, attempts_.at(id).is_transaction};
+    return to_string(
+        waiter_id{options_.nonce, incarnation_, entry.first, entry.second.is_transaction});
 }
 
 /// All ids by which the server may know an attempt, separated by commas.
@@ -120,170 +100,107 @@ void protocol_client::send_acquire(attempt_entry& entry)
     attempt& each = entry.second;
     const lock_state& lock = locks_.at(each.lock);
     note_incarnation(each);
-    std::vector<std::string> arguments =
-        list_of(options_.wake_prefix, to_string(id_of(entry.first)));
+    auto arguments = word_list::of(options_.wake_prefix, id_of(entry));
     if (lock.options.pool)
-        arguments.emplace_back(each.wants.waits ? "queue" : "try");
+        arguments.add(each.wants.waits ? "queue" : "try");
     // A mutex has one argument for both, because each argument costs the server time.
     if (lock.options.pool || each.wants.waits)
-        arguments.push_back(text(guards_.ticket_hints ? each.ticket : 0));
+        arguments.add(guards_.ticket_hints ? each.ticket : 0);
     else
-        arguments.emplace_back("try");
-    append(arguments, lock.options);
+        arguments.add("try");
+    append_options(arguments, lock);
     // The highest token of all locks: the server may have forgotten this lock while its clock was ahead.
-    arguments.push_back(text(top_fence_));
+    arguments.add(top_fence_);
     if (lock.options.pool)
     {
-        arguments.push_back(text(each.wants.units));
-        arguments.push_back(acceptance(lock.options.adopts, lock.agreed));
+        arguments.add(each.wants.units);
+        arguments.add(acceptance(lock));
     }
-    send(lock.options.kind(), operation::acquire, each.lock, {entry.first}, keys_with_state(lock),
-         std::move(arguments));
-}
-
-void protocol_client::send_transact(attempt_entry& entry, const proposal& what)
-{
-    attempt& each = entry.second;
-    const lock_state& lock = locks_.at(each.lock);
-    if (each.tries == 0)
-    {
-        each.seen = lock.top_fence;
-        each.since = time_of(lock);
-        each.server = server_;
-    }
-    note_incarnation(each);
-    std::vector<std::string> arguments =
-        list_of(options_.wake_prefix, to_string(id_of(entry.first)), std::to_string(each.tries));
-    append(arguments, lock.options);
-    // Another server may report whether it knows the transaction, but must not execute it.
-    arguments.push_back(text(each.server == server_ ? each.since : 0));
-    // If the transaction can wait on a condition, its ticket may not be one of the lock's queue.
-    const bool has_place = guards_.ticket_hints && what.condition.empty();
-    arguments.push_back(text(has_place ? each.ticket : 0));
-    arguments.push_back(slot_of(each));
-    arguments.push_back(text(each.seen));
-    arguments.push_back(what.condition);
-    arguments.push_back(std::to_string(what.notifications.size()));
-    for (const auto& [condition, all] : what.notifications)
-    {
-        arguments.push_back(condition);
-        arguments.emplace_back(all ? "all" : "one");
-    }
-    for (const proposal::step& step : what.steps)
-        arguments.insert(arguments.end(), {step.what, step.field, step.value, step.otherwise,
-                                           step.least, step.most});
-    ++each.tries;
-    each.doubtful = true;
-    send(object_kind::mutex, operation::transact, each.lock, {entry.first}, keys_with_state(lock),
-         std::move(arguments));
-}
-
-/// A low estimate of the lock's clock. With a high one, the server could take a transaction that it has forgotten
-/// for a new one.
-server_time protocol_client::time_of(const lock_state& lock) const
-{
-    return lock.clock.known() ? lock.clock.earliest(now_) : greeted_ + (now_ - greeted_at_).count();
+    send(operation::acquire, each.lock, entry.first, lock.all_keys, std::move(arguments));
 }
 
 void protocol_client::send_release(attempt_entry& entry)
 {
     const attempt& each = entry.second;
-    if (const auto what = commits_.find(entry.first); what != commits_.end())
-        return send_commit(entry, what->second);
+    if (each.ending.commit)
+        return send_commit(entry);
     const lock_state& lock = locks_.at(each.lock);
-    std::vector<std::string> arguments = list_of(
-        options_.wake_prefix, lock.options.pool ? ids_of(entry) : to_string(id_of(entry.first)),
-        text(each.fence), each.spoiled && !lock.options.pool ? std::string() : slot_of(each));
-    append(arguments, lock.options);
-    const auto heir = heirs_.find(entry.first);
-    if (lock.options.pool)
-        arguments.push_back(heir != heirs_.end() ? heir->second : text(each.outside));
-    else if (each.last_fence != 0)
-        arguments.push_back(text(each.last_fence));
-    send(lock.options.kind(), operation::release, each.lock, {entry.first}, keys_with_state(lock),
-         std::move(arguments));
+    const bool is_pool = lock.options.pool.has_value();
+    const bool has_slot = is_pool || each.ending.how != release_kind::spoiled;
+    auto arguments = word_list::of(options_.wake_prefix, is_pool ? ids_of(entry) : id_of(entry),
+                                   each.fence, has_slot ? slot_of(each) : std::string());
+    append_options(arguments, lock);
+    if (is_pool && !each.units.heir.empty())
+        arguments.add(each.units.heir);
+    else if (is_pool)
+        arguments.add(each.units.outside);
+    else if (each.run.handed_over != 0)
+        arguments.add(each.fence + each.run.handed_over);
+    send(operation::release, each.lock, entry.first, lock.all_keys, std::move(arguments));
 }
 
-void protocol_client::send_commit(attempt_entry& entry, const commit_request& what)
+void protocol_client::send_commit(attempt_entry& entry)
 {
     const attempt& each = entry.second;
+    const commit_request& what = *each.ending.commit;
     const lock_state& lock = locks_.at(each.lock);
-    std::vector<std::string> arguments = list_of(
-        options_.wake_prefix, to_string(id_of(entry.first)), text(each.fence), slot_of(each));
-    append(arguments, lock.options);
+    auto arguments = word_list::of(options_.wake_prefix, id_of(entry), each.fence, slot_of(each));
+    append_options(arguments, lock);
     // The new attempt may have been cancelled meanwhile.
-    const auto follower = attempts_.find(each.follower);
+    const auto follower = attempts_.find(each.ending.follower);
     if (follower != attempts_.end())
         note_incarnation(follower->second);
-    arguments.push_back(follower != attempts_.end() ? to_string(id_of(each.follower)) : "");
-    arguments.push_back(what.condition);
-    arguments.push_back(std::to_string(what.notifications.size() + what.contributed.size() +
-                                       what.withdrawn.size()));
+    arguments.add(follower != attempts_.end() ? id_of(*follower) : std::string());
+    arguments.add(what.condition);
+    arguments.add(what.notifications.size() + what.contributed.size() + what.withdrawn.size());
     for (const auto& [condition, all] : what.notifications)
-    {
-        arguments.push_back(condition);
-        arguments.emplace_back(all ? "all" : "one");
-    }
+        arguments.add(condition, extent(all));
     for (const auto& [id, record] : what.contributed)
     {
         if (const auto found = contributions_.find(id); found->second.asked == local_time())
             found->second.asked = now_;
-        arguments.push_back(record);
-        arguments.emplace_back("contribute");
+        arguments.add(record, "contribute");
     }
     for (const auto& [id, record] : what.withdrawn)
-    {
-        arguments.push_back(record);
-        arguments.emplace_back("withdraw");
-    }
+        arguments.add(record, "withdraw");
     for (const auto& [name, value] : what.fields)
-    {
-        arguments.push_back(name);
-        arguments.push_back(value ? '=' + *value : std::string());
-    }
-    if (each.last_fence != 0)
-        arguments.push_back(text(each.last_fence));
-    send(object_kind::mutex, operation::commit, each.lock, {entry.first}, keys_with_state(lock),
-         std::move(arguments));
+        arguments.add(name, value ? '=' + *value : std::string());
+    if (each.run.handed_over != 0)
+        arguments.add(each.fence + each.run.handed_over);
+    send(operation::commit, each.lock, entry.first, lock.all_keys, std::move(arguments));
 }
 
 void protocol_client::send_requeue(attempt_entry& entry)
 {
-    attempt& each = entry.second;
+    const attempt& each = entry.second;
     const lock_state& lock = locks_.at(each.lock);
-    std::vector<std::string> arguments =
-        list_of(options_.wake_prefix, ids_of(entry), to_string(id_of(entry.first)));
-    append(arguments, lock.options);
-    arguments.push_back(each.condition);
-    send(object_kind::mutex, operation::requeue, each.lock, {entry.first}, lock.keys,
-         std::move(arguments));
+    auto arguments = word_list::of(options_.wake_prefix, ids_of(entry), id_of(entry));
+    append_options(arguments, lock);
+    arguments.add(each.condition);
+    send(operation::requeue, each.lock, entry.first, lock.own_keys, std::move(arguments));
 }
 
 void protocol_client::send_fetch(attempt_entry& entry)
 {
     const attempt& each = entry.second;
     const lock_state& lock = locks_.at(each.lock);
-    std::vector<std::string> arguments = list_of(
-        options_.wake_prefix, to_string(id_of(entry.first)), text(each.pending_grant.fence));
-    append(arguments, lock.options);
-    send(object_kind::mutex, operation::fetch, each.lock, {entry.first}, keys_with_state(lock),
-         std::move(arguments));
+    auto arguments = word_list::of(options_.wake_prefix, id_of(entry), each.pending_grant.fence);
+    append_options(arguments, lock);
+    send(operation::fetch, each.lock, entry.first, lock.all_keys, std::move(arguments));
 }
 
 void protocol_client::send_cancel(attempt_entry& entry)
 {
-    note_incarnation(entry.second);
-    const lock_state& lock = locks_.at(entry.second.lock);
-    std::vector<std::string> arguments = list_of(options_.wake_prefix, ids_of(entry));
-    append(arguments, lock.options);
+    attempt& each = entry.second;
+    note_incarnation(each);
+    const lock_state& lock = locks_.at(each.lock);
+    auto arguments = word_list::of(options_.wake_prefix, ids_of(entry));
+    append_options(arguments, lock);
     if (!lock.options.pool)
-    {
-        arguments.push_back(entry.second.condition);
-        if (entry.second.unwanted)
-            arguments.insert(arguments.end(), {slot_of(entry.second), text(entry.second.seen)});
-    }
-    send(lock.options.kind(), operation::cancel, entry.second.lock, {entry.first}, lock.keys,
-         std::move(arguments));
+        arguments.add(each.condition);
+    if (each.transaction.unwanted)
+        arguments.add(slot_of(each), each.transaction.seen);
+    send(operation::cancel, each.lock, entry.first, lock.own_keys, std::move(arguments));
 }
 
 void protocol_client::send_nudge(lock_id id)
@@ -292,186 +209,139 @@ void protocol_client::send_nudge(lock_id id)
     if (lock.nudging || !up_)
         return;
     lock.nudging = true;
-    set_timer(timer::nudge, id, lock.nudge_at, never);
-    std::vector<attempt_id> head;
-    std::vector<std::string> arguments = list_of(options_.wake_prefix, "");
-    if (!lock.waiters.empty())
-    {
-        head.push_back(lock.waiters.begin()->second);
-        arguments[1] = to_string(id_of(head[0]));
-    }
-    append(arguments, lock.options);
+    timers_.set(timer::nudge, id, lock.nudge_at, never);
+    const auto* const head =
+        lock.waiters.empty() ? nullptr : &*attempts_.find(lock.waiters.begin()->second);
+    auto arguments = word_list::of(options_.wake_prefix, head ? id_of(*head) : std::string());
+    append_options(arguments, lock);
     if (!lock.options.pool)
     {
-        arguments.push_back(options_.wake_prefix + wake_name(options_.nonce, incarnation_));
-        arguments.push_back(head.empty() ? std::string() : attempts_.at(head[0]).condition);
+        arguments.add(options_.wake_prefix + wake_name(options_.nonce, incarnation_));
+        arguments.add(head ? head->second.condition : std::string());
     }
-    send(lock.options.kind(), operation::nudge, id, std::move(head), keys_with_state(lock),
-         std::move(arguments));
+    send(operation::nudge, id, head ? head->first : 0, lock.all_keys, std::move(arguments));
 }
 
-void protocol_client::send_call(call_id id)
-{
-    pending_call& each = calls_.at(id);
-    if (!up_ || each.flight != 0)
-        return;
-    if (each.what == call_kind::notify_one || each.what == call_kind::notify_all)
-        return send_notify(id);
-    constexpr std::array<std::string_view, 4> names{"add", "create", "read", "resize"};
-    const lock_state& lock = locks_.at(each.lock);
-    std::vector<std::string> arguments =
-        list_of(options_.wake_prefix, std::string(names[static_cast<std::size_t>(each.what)]),
-                text(each.number), each.name, each.before);
-    append(arguments, lock.options);
-    arguments.push_back(acceptance(lock.options.adopts, lock.agreed));
-    each.flight = last_command_ + 1;
-    send(object_kind::pool, operation::count, each.lock, {id}, lock.keys, std::move(arguments));
-}
+// --- batches ------------------------------------------------------------------------------------
 
-void protocol_client::send_notify(call_id id)
+/// Sends an operation for several attempts or contributions, with as few commands as possible. @p append appends the
+/// arguments of one.
+template <class Subjects, class Append>
+void protocol_client::send_batches(operation op, const std::vector<std::uint64_t>& ids,
+                                   Subjects& subjects, const Append& append)
 {
-    pending_call& each = calls_.at(id);
-    const lock_state& lock = locks_.at(each.lock);
-    std::vector<std::string> arguments = list_of(
-        options_.wake_prefix, each.name, each.what == call_kind::notify_all ? "all" : "one");
-    append(arguments, lock.options);
-    arguments.push_back(each.newest != 0 ? text(each.newest) : std::string());
-    each.flight = last_command_ + 1;
-    send(object_kind::mutex, operation::notify, each.lock, {id}, keys_with_state(lock),
-         std::move(arguments));
+    for (const auto kind : {object_kind::mutex, object_kind::pool})
+    {
+        flight batch{.op = op};
+        word_list keys;
+        word_list arguments;
+        const auto flush = [&]
+        {
+            if (!batch.ids.empty())
+                send(kind, std::exchange(batch, {.op = op}), std::exchange(keys, {}),
+                     std::exchange(arguments, {}));
+        };
+        for (const std::uint64_t id : ids)
+        {
+            auto& entry = *subjects.find(id);
+            const lock_state& lock = locks_.at(entry.second.lock);
+            if (lock.options.kind() != kind)
+                continue;
+            if (batch.ids.empty())
+                arguments = word_list::of(options_.wake_prefix);
+            batch.ids.push_back(id);
+            keys.add(lock.own_keys);
+            append(entry, lock, arguments);
+            if (batch.ids.size() == batch_size)
+                flush();
+        }
+        flush();
+    }
 }
 
 void protocol_client::send_contribution_renewals(const std::vector<contribution_id>& contributions)
 {
-    for (std::size_t first = 0; first < contributions.size(); first += batch_size)
-    {
-        std::vector<contribution_id> batch;
-        std::vector<std::string> keys;
-        std::vector<std::string> arguments = list_of(options_.wake_prefix);
-        for (std::size_t i = first; i < std::min(contributions.size(), first + batch_size); ++i)
-        {
-            contribution& each = contributions_.at(contributions[i]);
-            const lock_state& lock = locks_.at(each.lock);
-            batch.push_back(contributions[i]);
-            keys.insert(keys.end(), lock.keys.begin(), lock.keys.end());
-            arguments.push_back(each.record);
-            arguments.push_back(text(each.ends ? 0 : lock.options.lease.count()));
-            append(arguments, lock.options);
-            each.end_sent = each.ends;
-        }
-        send(object_kind::mutex, operation::contributions, 0, std::move(batch), std::move(keys),
-             std::move(arguments));
-    }
+    send_batches(operation::contributions, contributions, contributions_,
+                 [this](auto& entry, const lock_state& lock, word_list& arguments)
+                 {
+                     contribution& each = entry.second;
+                     arguments.add(each.record);
+                     arguments.add(each.ends ? 0 : lock.options.lease.count());
+                     append_options(arguments, lock);
+                     each.end_sent = each.ends;
+                 });
 }
 
-object_kind protocol_client::kind_of(attempt_id id) const
+/// Appends the units that a holder still has, and notes that the client has sent all changes.
+void protocol_client::append_units(word_list& list, attempt& each, const lock_state& lock)
 {
-    return locks_.at(attempts_.at(id).lock).options.kind();
+    each.units.changes_sent = each.units.changes;
+    if (lock.options.pool)
+        list.add(each.wants.units, each.units.outside);
 }
 
 void protocol_client::send_renewals(const std::vector<attempt_id>& attempts)
 {
-    for (const auto kind : {object_kind::mutex, object_kind::pool})
-    {
-        std::vector<attempt_id> chosen;
-        std::ranges::copy_if(attempts, std::back_inserter(chosen),
-                             [&](attempt_id id) { return kind_of(id) == kind; });
-        send_renewals(kind, chosen);
-    }
+    send_batches(operation::renew, attempts, attempts_,
+                 [this](attempt_entry& entry, const lock_state& lock, word_list& arguments)
+                 {
+                     attempt& each = entry.second;
+                     arguments.add(id_of(entry));
+                     arguments.add(each.at == phase::held ? each.fence : each.pending_grant.fence);
+                     append_units(arguments, each, lock);
+                     append_options(arguments, lock);
+                 });
 }
 
-void protocol_client::send_resyncs(const std::vector<attempt_id>& attempts)
+void protocol_client::send_resyncs(std::vector<attempt_id> attempts)
 {
     // A batch may grant locks. To its script, waiters that are still queued under their former ids look disconnected,
     // so the batches follow the order of the queue. An attempt without a known position comes last.
-    const auto place_of = [this](attempt_id id)
-    {
-        const attempt& each = attempts_.at(id);
-        const std::int64_t ticket = each.ticket != 0 ? each.ticket : never.count();
-        return std::tuple(each.lock, each.at == phase::held ? 0 : ticket, id);
-    };
-    for (const auto kind : {object_kind::mutex, object_kind::pool})
-    {
-        std::vector<attempt_id> chosen;
-        std::ranges::copy_if(attempts, std::back_inserter(chosen),
-                             [&](attempt_id id) { return kind_of(id) == kind; });
-        std::ranges::sort(chosen, {}, place_of);
-        send_resyncs(kind, chosen);
-    }
+    std::ranges::sort(attempts, {},
+                      [this](attempt_id id)
+                      {
+                          const attempt& each = attempts_.at(id);
+                          const std::int64_t ticket =
+                              each.ticket != 0 ? each.ticket : never.count();
+                          return std::tuple(each.lock, each.at == phase::held ? 0 : ticket, id);
+                      });
+    send_batches(operation::resync, attempts, attempts_,
+                 [this](attempt_entry& entry, const lock_state& lock, word_list& arguments)
+                 {
+                     attempt& each = entry.second;
+                     arguments.add(ids_of(entry));
+                     arguments.add(id_of(entry));
+                     arguments.add(each.at == phase::held ? each.fence : 0);
+                     append_units(arguments, each, lock);
+                     append_options(arguments, lock);
+                     if (!lock.options.pool)
+                         arguments.add(each.condition);
+                     // From now on, the server may also know the attempt by this id.
+                     note_incarnation(each);
+                 });
 }
 
-void protocol_client::send_renewals(object_kind kind, const std::vector<attempt_id>& attempts)
+void protocol_client::send(operation op, lock_id lock, std::uint64_t id, const word_list& keys,
+                           word_list arguments)
 {
-    for (std::size_t first = 0; first < attempts.size(); first += batch_size)
-    {
-        std::vector<attempt_id> batch;
-        std::vector<std::string> keys;
-        std::vector<std::string> arguments = list_of(options_.wake_prefix);
-        for (std::size_t i = first; i < std::min(attempts.size(), first + batch_size); ++i)
-        {
-            attempt& each = attempts_.at(attempts[i]);
-            const lock_state& lock = locks_.at(each.lock);
-            batch.push_back(attempts[i]);
-            keys.insert(keys.end(), lock.keys.begin(), lock.keys.end());
-            arguments.push_back(to_string(id_of(attempts[i])));
-            arguments.push_back(
-                text(each.at == phase::held ? each.fence : each.pending_grant.fence));
-            append_units(arguments, each, kind);
-            append(arguments, lock.options);
-        }
-        send(kind, operation::renew, 0, std::move(batch), std::move(keys), std::move(arguments));
-    }
+    flight what{.op = op, .lock = lock};
+    if (id != 0)
+        what.ids.push_back(id);
+    send(locks_.at(lock).options.kind(), std::move(what), keys, std::move(arguments));
 }
 
-/// Appends the units that a holder still has, and notes that the client has sent all changes.
-void protocol_client::append_units(std::vector<std::string>& list, attempt& each, object_kind kind)
+void protocol_client::send(object_kind kind, flight what, word_list keys, word_list arguments)
 {
-    each.changes_sent = each.changes;
-    if (kind != object_kind::pool)
-        return;
-    list.push_back(text(each.wants.units));
-    list.push_back(text(each.outside));
-}
-
-void protocol_client::send_resyncs(object_kind kind, const std::vector<attempt_id>& attempts)
-{
-    for (std::size_t first = 0; first < attempts.size(); first += batch_size)
-    {
-        std::vector<attempt_id> batch;
-        std::vector<std::string> keys;
-        std::vector<std::string> arguments = list_of(options_.wake_prefix);
-        for (std::size_t i = first; i < std::min(attempts.size(), first + batch_size); ++i)
-        {
-            auto& entry = *attempts_.find(attempts[i]);
-            const lock_state& lock = locks_.at(entry.second.lock);
-            batch.push_back(entry.first);
-            keys.insert(keys.end(), lock.keys.begin(), lock.keys.end());
-            arguments.push_back(ids_of(entry));
-            arguments.push_back(to_string(id_of(entry.first)));
-            arguments.push_back(text(entry.second.at == phase::held ? entry.second.fence : 0));
-            append_units(arguments, entry.second, kind);
-            append(arguments, lock.options);
-            if (kind == object_kind::mutex)
-                arguments.push_back(entry.second.condition);
-            // From now on, the server may also know the attempt by this id.
-            note_incarnation(entry.second);
-        }
-        send(kind, operation::resync, 0, std::move(batch), std::move(keys), std::move(arguments));
-    }
-}
-
-void protocol_client::send(object_kind kind, operation op, lock_id lock,
-                           std::vector<attempt_id> attempts, std::vector<std::string> keys,
-                           std::vector<std::string> arguments)
-{
-    const std::uint64_t number = ++last_command_;
-    if (op == operation::contributions)
-        for (const contribution_id id : attempts)
+    const operation op = what.op;
+    what.sent = now_;
+    const std::uint64_t number = flights_.add(std::move(what));
+    for (const std::uint64_t id : flights_.find(number)->ids)
+        if (op == operation::contributions)
             contributions_.at(id).flight = number;
-    else if (is_about_attempts(op))
-        for (const attempt_id id : attempts)
+        else if (op == operation::count || op == operation::notify)
+            calls_.at(id).flight = number;
+        else if (is_about_attempts(op))
             attempts_.at(id).flight = number;
-    flights_.emplace(number, flight{op, lock, std::move(attempts), now_});
     ++counters_.sent[static_cast<std::size_t>(op)];
     actions_.emplace_back(command{number, op, std::move(keys), std::move(arguments), kind});
 }

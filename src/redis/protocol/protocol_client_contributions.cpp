@@ -79,14 +79,14 @@ void protocol_client::set_contribution_expiry(contribution_id id, local_time exp
 {
     contribution& each = contributions_.at(id);
     each.expires = std::max(each.expires, expires);
-    set_timer(timer::contribution_loss, id, each.loss_at, each.expires);
+    timers_.set(timer::contribution_loss, id, each.loss_at, each.expires);
     if (each.ends)
         return;
     const local_time begun = each.expires + margin_of(span) - span;
     const auto part =
         static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);
-    set_timer(timer::contribution_renewal, id, each.renewal_at,
-              std::max(begun + local_time(part), now_));
+    timers_.set(timer::contribution_renewal, id, each.renewal_at,
+                std::max(begun + local_time(part), now_));
     actions_.emplace_back(contribution_renewed{id, each.expires});
 }
 
@@ -94,7 +94,7 @@ void protocol_client::set_contribution_expiry(contribution_id id, local_time exp
 void protocol_client::end_contribution(contribution_id id)
 {
     contribution& each = contributions_.at(id);
-    set_timer(timer::contribution_renewal, id, each.renewal_at, never);
+    timers_.set(timer::contribution_renewal, id, each.renewal_at, never);
     if (up_ && each.flight == 0)
         send_contribution_renewals({id});
 }
@@ -103,7 +103,7 @@ void protocol_client::end_contribution(contribution_id id)
 void protocol_client::lose_contribution(contribution_id id)
 {
     contribution& each = contributions_.at(id);
-    set_timer(timer::contribution_loss, id, each.loss_at, never);
+    timers_.set(timer::contribution_loss, id, each.loss_at, never);
     if (!std::exchange(each.ends, true))
         actions_.emplace_back(contribution_ended{id, true});
     if (up_)
@@ -115,8 +115,8 @@ void protocol_client::lose_contribution(contribution_id id)
 void protocol_client::forget_contribution(contribution_id id)
 {
     const auto found = contributions_.find(id);
-    set_timer(timer::contribution_loss, id, found->second.loss_at, never);
-    set_timer(timer::contribution_renewal, id, found->second.renewal_at, never);
+    timers_.set(timer::contribution_loss, id, found->second.loss_at, never);
+    timers_.set(timer::contribution_renewal, id, found->second.renewal_at, never);
     const lock_id lock = found->second.lock;
     contributions_.erase(found);
     end_use(lock);
@@ -138,7 +138,7 @@ void protocol_client::suspend_contributions()
     for (auto& [id, each] : contributions_)
     {
         each.flight = 0;
-        set_timer(timer::contribution_renewal, id, each.renewal_at, never);
+        timers_.set(timer::contribution_renewal, id, each.renewal_at, never);
         if (each.ends && each.is_made && each.loss_at == never)
             over.push_back(id);
     }
@@ -146,12 +146,11 @@ void protocol_client::suspend_contributions()
         forget_contribution(id);
 }
 
-void protocol_client::on_contributions(const flight& flown,
-                                       const std::vector<script_answer>& answers)
+void protocol_client::on_contributions(const flight& flown, std::span<const script_answer> answers)
 {
     for (std::size_t i = 0; i < answers.size(); ++i)
     {
-        const contribution_id id = flown.attempts[i];
+        const contribution_id id = flown.ids[i];
         const auto found = contributions_.find(id);
         if (found == contributions_.end())
             continue;
@@ -166,7 +165,7 @@ void protocol_client::on_contributions(const flight& flown,
             end_contribution(id);
         else if (each.ends)
             forget_contribution(id);
-        else if (answer.status == script_answer::status_code::own)
+        else if (answer.status == status::own)
         {
             const grant_report renewed{0, answer.deadline,
                                        local_time(answer.deadline - answer.now)};
@@ -184,7 +183,7 @@ void protocol_client::on_contributions(const flight& flown,
 
 void protocol_client::on_refused_contributions(const flight& flown, std::string_view text)
 {
-    for (const contribution_id id : flown.attempts)
+    for (const contribution_id id : flown.ids)
     {
         const auto found = contributions_.find(id);
         if (found == contributions_.end())
@@ -194,8 +193,8 @@ void protocol_client::on_refused_contributions(const flight& flown, std::string_
         if (found->second.ends && !is_transient(text))
             forget_contribution(id);
         else
-            set_timer(timer::contribution_renewal, id, found->second.renewal_at,
-                      now_ + retry_interval);
+            timers_.set(timer::contribution_renewal, id, found->second.renewal_at,
+                        now_ + retry_interval);
     }
 }
 

@@ -34,7 +34,7 @@ void protocol_client::on_grant(attempt_entry& entry, grant_report given, bool by
         return;
     const lock_state& lock = locks_.at(each.lock);
     const local_time expires = expiry(lock, given);
-    const bool is_asked = each.flight != 0 || each.leader != 0;
+    const bool is_asked = each.flight != 0 || each.wait.leader != 0;
     const bool waits = is_asked && guards_.single_flight;
     const bool is_whole = lock.options.state.empty() || given.state;
     if (expires > now_ && !waits && is_whole)
@@ -70,7 +70,7 @@ void protocol_client::enter(attempt_entry& entry, grant_report given, local_time
                                      "the server granted " + std::to_string(given.fence) +
                                          " after " + std::to_string(lock.top_fence)});
         each.at = phase::releasing;
-        each.spoiled = true;
+        each.ending.how = release_kind::spoiled;
         proceed(entry);
         return dismiss_envoy(entry);
     }
@@ -80,7 +80,7 @@ void protocol_client::enter(attempt_entry& entry, grant_report given, local_time
     counters_.lock_wait.add(now_ - each.asked);
     if (each.wants.takes)
     {
-        each.outside = each.wants.units;
+        each.units.outside = each.wants.units;
         each.at = phase::releasing;
         return proceed(entry);
     }
@@ -88,7 +88,8 @@ void protocol_client::enter(attempt_entry& entry, grant_report given, local_time
     hold(entry, given, expires);
     begin_run(entry, given);
     actions_.emplace_back(granted{each.bearer, given.fence, each.expires, given.received_at,
-                                  each.unnotified, std::move(given.state).value_or(field_map())});
+                                  each.wait.unnotified,
+                                  std::move(given.state).value_or(field_map())});
 }
 
 /// Schedules the end of a held lease, and its renewal.
@@ -97,20 +98,20 @@ void protocol_client::hold(attempt_entry& entry, const grant_report& given, loca
     attempt& each = entry.second;
     const lease_options& options = locks_.at(each.lock).options;
     each.expires = each.expires == never ? expires : std::max(each.expires, expires);
-    set_timer(timer::loss, entry.first, each.loss_at, each.expires);
-    if (each.changes_sent != each.changes)
-        return set_timer(timer::renewal, entry.first, each.renewal_at, now_);
+    timers_.set(timer::loss, entry.first, each.loss_at, each.expires);
+    if (each.units.changes_sent != each.units.changes)
+        return timers_.set(timer::renewal, entry.first, each.renewal_at, now_);
     // Without renewal, a grant is still confirmed once, because each grant starts with a claim lease.
     if (!options.renew && given.span >= options.lease)
-        return set_timer(timer::renewal, entry.first, each.renewal_at, never);
+        return timers_.set(timer::renewal, entry.first, each.renewal_at, never);
     const local_time span = guards_.lease_in_force ? given.span : local_time(options.lease);
     const local_time drift = given.span / (options_.drift + 1);
     const local_time begun = each.expires + margin_of(given.span) + drift - given.span;
     const auto part =
         static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);
     const bool late = guards_.lease_in_force && begun + span / 2 < now_;
-    set_timer(timer::renewal, entry.first, each.renewal_at,
-              late ? now_ : std::max(begun + local_time(part), now_));
+    timers_.set(timer::renewal, entry.first, each.renewal_at,
+                late ? now_ : std::max(begun + local_time(part), now_));
 }
 
 /// Reports that the lock is lost, and releases it at the server, which then need not wait for the end of the lease.
@@ -120,7 +121,7 @@ void protocol_client::lose(attempt_entry& entry, loss_reason why)
     ++counters_.lost;
     actions_.emplace_back(lost{entry.second.bearer, why, entry.second.expires});
     entry.second.at = phase::releasing;
-    entry.second.spoiled = true;
+    entry.second.ending.how = release_kind::spoiled;
     const lock_id lock = entry.second.lock;
     const local_time ended = entry.second.expires;
     proceed(entry);

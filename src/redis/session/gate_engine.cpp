@@ -222,7 +222,8 @@ void gate_engine::perform()
 
 void gate_engine::perform(const gate_command& what)
 {
-    connection_->eval(script_of(what.op), what.keys, what.arguments,
+    connection_->eval(script_of(what.op), request_word{what.keys.encoded(), what.keys.size()},
+                      request_word{what.arguments.encoded(), what.arguments.size()},
                       [this, kept = owner_->keep(), number = what.number](const reply& answer)
                       { on_reply(number, answer); });
 }

@@ -113,7 +113,7 @@ public:
         std::int64_t outside = 0;
     };
 
-    held_lock(std::shared_ptr<lock_handle> which, const granted& what, std::int64_t units,
+    held_lock(std::shared_ptr<lock_handle> which, granted&& what, std::int64_t units,
               std::shared_ptr<revocable_executor> where, std::shared_ptr<held_lock> below = nullptr)
         : lock(std::move(which))
         , attempt(what.attempt)
@@ -122,7 +122,7 @@ public:
         , base(std::move(below))
         , received_at(what.received_at)
         , unnotified(what.unnotified)
-        , state(what.state)
+        , state(std::move(what.state))
         , expires_(what.expires.count())
     {
         tally_.held = units;

@@ -99,7 +99,7 @@ void session_engine::lock(const std::shared_ptr<lock_operation>& operation)
 
     operation->wants.waits = waits;
     operation->attempt = operation->proposed
-                             ? client_.transact(boot_time(), lock.id, *operation->proposed)
+                             ? client_.transact(boot_time(), lock.id, operation->proposed)
                              : client_.begin(boot_time(), lock.id, operation->wants);
     waiting_.emplace(operation->attempt, operation);
     if (waits && limit)
@@ -186,7 +186,7 @@ void session_engine::give_up(const std::shared_ptr<lock_operation>& operation, e
 }
 
 void session_engine::release(const std::shared_ptr<held_lock>& held, const listener& done,
-                             const section_changes& words)
+                             section_changes changes)
 {
     held_.erase(held->attempt);
     // The lease may have expired before this ran on the strand.
@@ -195,14 +195,14 @@ void session_engine::release(const std::shared_ptr<held_lock>& held, const liste
     if (done)
         releasing_.emplace(held->attempt, done);
     client_.set_outside(held->attempt, held->count().outside);
-    client_.release(boot_time(), held->attempt, commit_of(held->lock->id, {}, words));
+    client_.release(boot_time(), held->attempt, commit_of(held->lock->id, {}, std::move(changes)));
     perform();
 }
 
-void session_engine::bequeath(const std::shared_ptr<held_lock>& held, std::string permit,
+void session_engine::bequeath(const std::shared_ptr<held_lock>& held, const std::string& permit,
                               const listener& done)
 {
-    client_.bequeath(held->attempt, std::move(permit));
+    client_.bequeath(held->attempt, permit);
     release(held, done);
 }
 

@@ -112,9 +112,10 @@ public:
     void cancel(const std::shared_ptr<lock_operation>& operation);
     /// Releases a lock. Commits the changes only if the lock was held until then.
     void release(const std::shared_ptr<held_lock>& held, const listener& done,
-                 const section_changes& words = {});
+                 section_changes changes = {});
     /// Releases units to a permit, which is described as for the client.
-    void bequeath(const std::shared_ptr<held_lock>& held, std::string permit, const listener& done);
+    void bequeath(const std::shared_ptr<held_lock>& held, const std::string& permit,
+                  const listener& done);
     /// Sends the server the number of units that are still held.
     void shrink(const std::shared_ptr<held_lock>& held, const listener& done);
     /// Lets the server undo a contribution, now or once it is made.
@@ -185,7 +186,7 @@ private:
     // Actions of the client.
     void perform();
     void perform(command& what);
-    void perform(const granted& what);
+    void perform(granted& what);
     void perform(const lease_renewed& what);
     void perform(const failed& what);
     void perform(const lost& what);
@@ -197,6 +198,7 @@ private:
     void perform(const contribution_ended& what);
     void perform(const reported& what);
     void on_reply(std::uint64_t number, reply answer);
+    void on_answer(std::uint64_t number, reply answer);
     void refused(std::uint64_t number, const std::string& error);
     [[nodiscard]] std::string explained(const std::string& error) const;
     void report(error_code code, const std::string& keys, const std::string& text);

@@ -159,7 +159,8 @@ void session_engine::perform()
 
 void session_engine::perform(command& what)
 {
-    connection_.eval(script_of(what), what.keys, what.arguments,
+    connection_.eval(script_of(what), request_word{what.keys.encoded(), what.keys.size()},
+                     request_word{what.arguments.encoded(), what.arguments.size()},
                      [self = shared_from_this(), number = what.number, op = what.op](reply answer)
                      {
                          // A server that refuses writes still answers reads.
@@ -169,7 +170,7 @@ void session_engine::perform(command& what)
                      });
 }
 
-void session_engine::perform(const granted& what)
+void session_engine::perform(granted& what)
 {
     const auto found = waiting_.find(what.attempt);
     const std::shared_ptr<lock_operation> operation = found->second;
@@ -179,12 +180,12 @@ void session_engine::perform(const granted& what)
         client_.release(boot_time(), what.attempt);
         return finish(operation, turnstile::errc::lost, grant());
     }
-    auto held = std::make_shared<held_lock>(operation->lock, what, operation->wants.units,
-                                            operation->executor, base);
+    auto held = std::make_shared<held_lock>(operation->lock, std::move(what),
+                                            operation->wants.units, operation->executor, base);
     if (base)
         base->watch(held);
-    held_.emplace(what.attempt, held);
-    if (operation->aborted && what.unnotified)
+    held_.emplace(held->attempt, held);
+    if (operation->aborted && held->unnotified)
         operation->outcome = boost::asio::error::operation_aborted;
     if (operation->lock->durability.replicas == 0)
         return finish(operation, operation->outcome, grant(std::move(held)));
@@ -368,8 +369,11 @@ void session_engine::note_metrics()
     metrics_.reentered = counted.reentered;
     metrics_.malformed = counted.malformed;
     metrics_.attempts = client_.attempt_count();
-    metrics_.round_trip = counted.round_trip;
-    metrics_.lock_wait = counted.lock_wait;
+    // A histogram is large, and most actions do not change it.
+    if (metrics_.round_trip.count != counted.round_trip.count)
+        metrics_.round_trip = counted.round_trip;
+    if (metrics_.lock_wait.count != counted.lock_wait.count)
+        metrics_.lock_wait = counted.lock_wait;
 }
 
 }  // namespace turnstile::redis::detail

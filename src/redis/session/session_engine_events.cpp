@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <turnstile/redis/error.hpp>
@@ -218,10 +219,7 @@ void session_engine::on_reply(std::uint64_t number, reply answer)
     switch (answer.result)
     {
     case reply::status::ok:
-        if (auto answers = parse_answers(texts_of(std::move(answer))))
-            client_.answered(boot_time(), number, std::move(*answers));
-        else
-            client_.refused(boot_time(), number, not_understood);
+        on_answer(number, std::move(answer));
         break;
     case reply::status::error:
         refused(number, answer.error);
@@ -231,6 +229,19 @@ void session_engine::on_reply(std::uint64_t number, reply answer)
         return;
     }
     perform();
+}
+
+void session_engine::on_answer(std::uint64_t number, reply answer)
+{
+    // A batch is answered by an array, and any other command by one text.
+    if (answer.nodes.size() == 1)
+    {
+        if (auto one = parse_answer(answer.nodes[0].text))
+            return client_.answered(boot_time(), number, std::span(&*one, 1));
+    }
+    else if (auto all = parse_answers(texts_of(std::move(answer))))
+        return client_.answered(boot_time(), number, std::move(*all));
+    client_.refused(boot_time(), number, not_understood);
 }
 
 void session_engine::gates_answered(const reply& answer)

@@ -67,21 +67,28 @@ public:
     void eval(const script& which, std::span<const std::string> keys,
               std::span<const std::string> args, reply_handler handler)
     {
-        if (!is_open())
-            return refuse(std::move(handler));
-        char digits[20];
-        char* const end = fmt::format_to(digits, "{}", keys.size());
-        words_.assign({which.sha1, std::string_view(digits, end)});
-        words_.insert(words_.end(), keys.begin(), keys.end());
-        words_.insert(words_.end(), args.begin(), args.end());
-        link_->exec("EVALSHA", words_, std::move(handler), &which);
+        words_.clear();
+        for (const std::string& each : keys)
+            words_.push_back({each});
+        for (const std::string& each : args)
+            words_.push_back({each});
+        eval(which, keys.size(), std::move(handler));
+    }
+
+    void eval(const script& which, const request_word& keys, const request_word& args,
+              reply_handler handler)
+    {
+        words_.assign({keys, args});
+        eval(which, keys.encoded, std::move(handler));
     }
 
     void command(std::span<const std::string> words, reply_handler handler)
     {
         if (!is_open() || words.empty())
             return refuse(std::move(handler));
-        words_.assign(words.begin() + 1, words.end());
+        words_.clear();
+        for (const std::string& each : words.subspan(1))
+            words_.push_back({each});
         link_->exec(words.front(), words_, std::move(handler));
     }
 
@@ -97,6 +104,16 @@ public:
     }
 
 private:
+    /// Runs a script with the words that have been collected.
+    void eval(const script& which, std::size_t keys, reply_handler handler)
+    {
+        if (!is_open())
+            return refuse(std::move(handler));
+        const fmt::format_int count(keys);
+        words_.insert(words_.begin(), {{which.sha1}, {{count.data(), count.size()}}});
+        link_->exec("EVALSHA", words_, std::move(handler), &which);
+    }
+
     // --- one attempt ------------------------------------------------------------------------
 
     void attempt()
@@ -330,7 +347,8 @@ private:
     bool open_ = false;
     bool closing_ = false;
     asio::any_completion_handler<void()> closed_;
-    std::vector<std::string_view> words_;
+    // Kept for its memory.
+    std::vector<request_word> words_;
 };
 
 connection::connection(asio::any_io_executor executor, const config& settings, wake_channel channel,
@@ -357,6 +375,13 @@ void connection::start()
 
 void connection::eval(const script& which, std::span<const std::string> keys,
                       std::span<const std::string> args, reply_handler handler)
+{
+    if (const auto l = loop_.lock())
+        l->eval(which, keys, args, std::move(handler));
+}
+
+void connection::eval(const script& which, const request_word& keys, const request_word& args,
+                      reply_handler handler)
 {
     if (const auto l = loop_.lock())
         l->eval(which, keys, args, std::move(handler));

@@ -17,6 +17,7 @@
 #include <turnstile/redis/config.hpp>
 
 #include "redis/transport/reply.hpp"
+#include "redis/transport/request_word.hpp"
 #include "redis/transport/scripts.hpp"
 
 namespace turnstile::redis::detail {
@@ -101,6 +102,10 @@ public:
     /// connection, as those of scripts() do.
     void eval(const script& which, std::span<const std::string> keys,
               std::span<const std::string> args, reply_handler handler);
+
+    /// The same with keys and arguments that are already in the form in which they are sent. There is at least one key.
+    void eval(const script& which, const request_word& keys, const request_word& args,
+              reply_handler handler);
 
     /// Sends any other command with a reply. The command must not change the state of the connection.
     void command(std::span<const std::string> words, reply_handler handler);

@@ -6,7 +6,6 @@
 #define TURNSTILE_SRC_REDIS_TRANSPORT_EXECUTION_HPP
 
 #include <algorithm>
-#include <array>
 #include <boost/redis/request.hpp>
 #include <boost/redis/resp3/node.hpp>
 #include <charconv>
@@ -18,56 +17,30 @@
 #include <vector>
 
 #include "redis/transport/reply.hpp"
+#include "redis/transport/request_word.hpp"
 #include "redis/transport/scripts.hpp"
 
 namespace turnstile::redis::detail {
-
-/// A word of a request.
-struct request_word
-{
-    std::string_view text;
-};
-
-/// For Boost.Redis: appends a word to a request. Its own function for texts appends each part for itself, which takes
-/// several times as long for a short word.
-inline void boost_redis_to_bulk(std::string& payload, const request_word& word)
-{
-    constexpr std::string_view line_end = "\r\n";
-    constexpr std::size_t short_size = 96;
-    constexpr std::size_t header_size = 32;
-    std::array<char, header_size + short_size> buffer{'$'};
-    const char* const digits_end =
-        std::to_chars(buffer.data() + 1, buffer.data() + header_size - 2, word.text.size()).ptr;
-    auto size = static_cast<std::size_t>(digits_end - buffer.data());
-    const auto add = [&](std::string_view part)
-    { size += part.copy(buffer.data() + size, buffer.size() - size); };
-    add(line_end);
-    if (word.text.size() <= short_size - line_end.size())
-    {
-        add(word.text);
-        add(line_end);
-        payload.append(buffer.data(), size);
-        return;
-    }
-    payload.append(buffer.data(), size);
-    payload.append(word.text);
-    payload.append(line_end);
-}
 
 /// A command in flight.
 class execution
 {
 public:
     /// Writes the request. It is never sent twice: a request whose connection breaks fails.
-    void prepare(std::string_view command, std::span<const std::string_view> arguments,
+    void prepare(std::string_view command, std::span<const request_word> arguments,
                  reply_handler then)
     {
         request.clear();
         request.get_config().cancel_if_unresponded = true;
         request.get_config().cancel_on_connection_lost = true;
         words_.clear();
-        for (const std::string_view each : arguments)
-            words_.push_back({each});
+        for (const request_word& each : arguments)
+        {
+            words_.push_back(each);
+            // Boost.Redis counts the words.
+            if (each.encoded > 1)
+                words_.insert(words_.end(), each.encoded - 1, request_word{{}, 1});
+        }
         if (words_.empty())
             request.push(command);
         else

@@ -16,6 +16,7 @@
 
 #include "redis/transport/diagnosis.hpp"
 #include "redis/transport/reply.hpp"
+#include "redis/transport/request_word.hpp"
 #include "redis/transport/scripts.hpp"
 
 namespace turnstile::redis::detail {
@@ -82,7 +83,7 @@ public:
 
     /// Sends a command; before the end of the set-up, in the same write as the set-up. If the command is
     /// EVALSHA of a script that the server has forgotten, loads the script and sends the command again.
-    virtual void exec(std::string_view command, std::span<const std::string_view> arguments,
+    virtual void exec(std::string_view command, std::span<const request_word> arguments,
                       reply_handler handler, const script* source = nullptr) = 0;
 
     /// To be called after the set-up: lets the socket send without delay.

@@ -53,10 +53,10 @@ self_test::self_test(const config& settings)
 
 void self_test::ask(link& target, const std::string& channel, std::function<void()> progress)
 {
-    static constexpr std::string_view server[] = {"server"};
-    static constexpr std::string_view memory[] = {"memory"};
-    const std::string_view script[] = {script_named("self_test").sha1, "0", key_};
-    const std::string_view message[] = {channel, probe_};
+    static constexpr request_word server[] = {{"server"}};
+    static constexpr request_word memory[] = {{"memory"}};
+    const request_word script[] = {{script_named("self_test").sha1}, {"0"}, {key_}};
+    const request_word message[] = {{channel}, {probe_}};
 
     link_ = &target;
     progress_ = std::move(progress);
@@ -128,7 +128,7 @@ void self_test::meet_server()
 {
     const script& which = script_named("self_met");
     const std::string record = settings_->prefix + ":{0}:server";
-    const std::string_view words[] = {which.sha1, "1", record, server_.run_id};
+    const request_word words[] = {{which.sha1}, {"1"}, {record}, {server_.run_id}};
     link_->exec(
         "EVALSHA", words,
         [this](const reply& r)

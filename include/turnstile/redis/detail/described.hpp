@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_REDIS_DETAIL_DESCRIBED_HPP
 #define TURNSTILE_REDIS_DETAIL_DESCRIBED_HPP
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <boost/describe/bases.hpp>
@@ -180,9 +179,12 @@ consteval bool has_distinct_names()
 {
     return []<template <class...> class List, class... Member>(List<Member...>)
     {
-        std::array<std::string_view, sizeof...(Member)> names{Member::name...};
-        std::ranges::sort(names);
-        return std::ranges::adjacent_find(names) == names.end();
+        const std::array<std::string_view, sizeof...(Member)> names{Member::name...};
+        for (std::size_t i = 0; i < names.size(); ++i)
+            for (std::size_t j = 0; j < i; ++j)
+                if (names[i] == names[j])
+                    return false;
+        return true;
     }(members_of<T>());
 }
 
@@ -304,11 +306,10 @@ std::string text_of(T value)
     {
         // NOLINTNEXTLINE(bugprone-non-zero-enum-to-bool-conversion): an enumeration may have bool below it.
         const auto number = static_cast<std::underlying_type_t<T>>(value);
-        const auto& names = enumerators_of<T>;
-        const auto named =
-            std::ranges::find(names, static_cast<std::uint64_t>(number), &enumerator::number);
-        return named != names.end() ? std::string(named->name)
-                                    : text_of_number(static_cast<widest<decltype(number)>>(number));
+        for (const enumerator& each : enumerators_of<T>)
+            if (each.number == static_cast<std::uint64_t>(number))
+                return std::string(each.name);
+        return text_of_number(static_cast<widest<decltype(number)>>(number));
     }
 }
 
@@ -329,11 +330,14 @@ void read_scalar(const excerpt& from, T& to)
         using number = std::underlying_type_t<T>;
         constexpr auto range = numbers_of<T>();
         const auto& names = enumerators_of<T>;
-        const auto named = std::ranges::find(names, from.text, &enumerator::name);
+        for (const enumerator& each : names)
+            if (each.name == from.text)
+            {
+                to = static_cast<T>(static_cast<number>(each.number));
+                return;
+            }
         to = static_cast<T>(static_cast<number>(
-            named != names.end()
-                ? static_cast<widest<number>>(named->number)
-                : read_number(from, number_range<widest<number>>{range.least, range.most}, names)));
+            read_number(from, number_range<widest<number>>{range.least, range.most}, names)));
     }
 }
 

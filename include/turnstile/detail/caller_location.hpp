@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#ifndef TURNSTILE_DETAIL_STARTED_FROM_HPP
-#define TURNSTILE_DETAIL_STARTED_FROM_HPP
+#ifndef TURNSTILE_DETAIL_CALLER_LOCATION_HPP
+#define TURNSTILE_DETAIL_CALLER_LOCATION_HPP
 
 #include <cstddef>
 #include <source_location>

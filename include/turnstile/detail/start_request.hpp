@@ -1,0 +1,24 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_START_REQUEST_HPP
+#define TURNSTILE_DETAIL_START_REQUEST_HPP
+
+#include <turnstile/detail/frame_waiter.hpp>
+#include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/wait_operation.hpp>
+#include <utility>
+
+namespace turnstile::detail {
+
+/// Starts a request with a token; returns the operation for `deferred`.
+template <class Request, class CompletionToken>
+auto start_with(const Request& request, CompletionToken&& token)
+{
+    return start_operation(wait_operation<Request>(request), std::forward<CompletionToken>(token));
+}
+
+}  // namespace turnstile::detail
+
+#endif

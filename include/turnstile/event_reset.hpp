@@ -1,0 +1,21 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_EVENT_RESET_HPP
+#define TURNSTILE_EVENT_RESET_HPP
+
+namespace turnstile {
+
+/// What resets an event.
+enum class event_reset
+{
+    /// Only a call of reset().
+    manual,
+    /// A passage also resets the event.
+    automatic,
+};
+
+}  // namespace turnstile
+
+#endif

@@ -1,0 +1,43 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SHARED_LOCK_GUARD_HPP
+#define TURNSTILE_SHARED_LOCK_GUARD_HPP
+
+#include <cstdint>
+#include <turnstile/lock_guard.hpp>
+
+namespace turnstile {
+
+namespace detail {
+
+/// How a shared mutex is held.
+enum class access : std::uint8_t
+{
+    shared,
+    /// Like shared, but for one holder at a time, which can make it exclusive.
+    upgrade,
+    exclusive,
+};
+
+/// Gives the guards of one mutex a different type for each mode.
+template <class Mutex, access Access>
+struct access_to
+{
+    using grant_type = typename Mutex::grant_type;
+};
+
+}  // namespace detail
+
+/// The guard of a shared lock of a @ref shared_mutex. See @ref lock_guard.
+template <class Mutex>
+using shared_lock_guard = lock_guard<detail::access_to<Mutex, detail::access::shared>>;
+
+/// The guard of an upgradable lock of a @ref shared_mutex. See @ref lock_guard.
+template <class Mutex>
+using upgrade_lock_guard = lock_guard<detail::access_to<Mutex, detail::access::upgrade>>;
+
+}  // namespace turnstile
+
+#endif

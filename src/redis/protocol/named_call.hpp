@@ -1,0 +1,58 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_PROTOCOL_NAMED_CALL_HPP
+#define TURNSTILE_SRC_REDIS_PROTOCOL_NAMED_CALL_HPP
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "redis/protocol/names.hpp"
+
+namespace turnstile::redis::detail {
+
+/// A call that the server executes once, although the client may have to send it several times: the server remembers
+/// the call's name until another call names it as answered.
+struct named_call
+{
+    /// The name of the call; empty if it may be executed several times.
+    std::string name;
+    /// The name of an earlier call that the server may forget.
+    std::string before;
+    /// Whether the call was also sent over a former connection. The server may then receive that copy after it has
+    /// answered the call, so it must not forget the call.
+    bool repeated = false;
+};
+
+/// The names of an object's calls.
+class call_names
+{
+public:
+    /// Names the call with a number, and lets the server forget an earlier one with it.
+    void begin(named_call& call, std::uint64_t nonce, std::uint64_t number)
+    {
+        call.name = wake_name(nonce, 0) + '+' + std::to_string(number);
+        if (answered_.empty())
+            return;
+        call.before = std::move(answered_.back());
+        answered_.pop_back();
+    }
+
+    /// The server has answered the call.
+    void end(named_call& call)
+    {
+        if (!call.name.empty() && !call.repeated)
+            answered_.push_back(std::exchange(call.name, {}));
+    }
+
+private:
+    // Those that the server may forget.
+    std::vector<std::string> answered_;
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

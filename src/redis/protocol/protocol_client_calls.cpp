@@ -1,0 +1,131 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/protocol/protocol_client.hpp"
+
+#include <array>
+#include <utility>
+
+// Calls to pools, and notifications of conditions.
+
+namespace turnstile::redis::detail {
+
+call_id protocol_client::call(local_time now, lock_id pool, call_kind what, std::int64_t number)
+{
+    advance(now);
+    const call_id id = ++last_call_;
+    lock_state& lock = locks_.at(pool);
+    ++lock.attempts;
+    pending_call& each = calls_[id];
+    each.lock = pool;
+    each.what = what;
+    each.number = number;
+    if (what == call_kind::add || what == call_kind::resize)
+        lock.calls.begin(each.call, options_.nonce, id);
+    send_call(id);
+    return id;
+}
+
+call_id protocol_client::notify(local_time now, lock_id lock, std::string condition, bool all)
+{
+    advance(now);
+    const call_id id = ++last_call_;
+    ++locks_.at(lock).attempts;
+    pending_call& each = calls_[id];
+    each.lock = lock;
+    each.what = all ? call_kind::notify_all : call_kind::notify_one;
+    each.condition = std::move(condition);
+    send_call(id);
+    return id;
+}
+
+bool protocol_client::abandon_call(call_id id)
+{
+    const auto found = calls_.find(id);
+    if (found == calls_.end() || found->second.flight != 0 || found->second.call.repeated)
+        return false;
+    const lock_id lock = found->second.lock;
+    timers_.set(timer::call, id, found->second.retry_at, never);
+    calls_.erase(found);
+    end_use(lock);
+    return true;
+}
+
+void protocol_client::send_call(call_id id)
+{
+    pending_call& each = calls_.at(id);
+    if (!up_ || each.flight != 0)
+        return;
+    if (each.what == call_kind::notify_one || each.what == call_kind::notify_all)
+        return send_notify(id);
+    constexpr std::array<std::string_view, 4> names{"add", "create", "read", "resize"};
+    const lock_state& lock = locks_.at(each.lock);
+    auto arguments = word_list::of(options_.wake_prefix, names[static_cast<std::size_t>(each.what)],
+                                   each.number, each.call.name, each.call.before);
+    append_options(arguments, lock);
+    arguments.add(acceptance(lock));
+    send(operation::count, each.lock, id, lock.own_keys, std::move(arguments));
+}
+
+void protocol_client::send_notify(call_id id)
+{
+    const pending_call& each = calls_.at(id);
+    const lock_state& lock = locks_.at(each.lock);
+    auto arguments = word_list::of(options_.wake_prefix, each.condition,
+                                   extent(each.what == call_kind::notify_all));
+    append_options(arguments, lock);
+    if (each.newest != 0)
+        arguments.add(each.newest);
+    else
+        arguments.add("");
+    send(operation::notify, each.lock, id, lock.all_keys, std::move(arguments));
+}
+
+void protocol_client::on_count(call_id id, const script_answer& answer)
+{
+    const auto found = calls_.find(id);
+    if (found == calls_.end())
+        return;
+    const lock_id lock = found->second.lock;
+    const std::int64_t available = answer.extra_number();
+    // One script looks at a limited number of waiters.
+    if (answer.more && answer.ticket != 0 && found->second.what >= call_kind::notify_one)
+    {
+        found->second.flight = 0;
+        if (found->second.newest == 0)
+            found->second.newest = answer.ticket;
+        return send_call(id);
+    }
+    lock_state& pool = locks_.at(lock);
+    const bool differs = answer.status == status::mismatch;
+    pool.agreed = pool.agreed || !(differs || unusable(answer.status));
+    actions_.emplace_back(
+        called{id, answer.status, available,
+               differs ? mismatch_text(pool.options, available) : std::string(),
+               differs || unusable(answer.status) ? keys_of(lock) : std::string()});
+    pool.calls.end(found->second.call);
+    calls_.erase(found);
+    if (answer.more)
+        send_nudge(lock);
+    end_use(lock);
+}
+
+void protocol_client::on_refused_call(call_id id, std::string_view text)
+{
+    const auto found = calls_.find(id);
+    if (found == calls_.end())
+        return;
+    found->second.flight = 0;
+    if (is_transient(text))
+        return timers_.set(timer::call, id, found->second.retry_at, now_ + retry_interval);
+    const lock_id lock = found->second.lock;
+    // The server may have executed a command of a former connection.
+    const bool may_be_done = found->second.call.repeated && found->second.what != call_kind::read;
+    const auto answer = may_be_done ? status::unknown : status::cancelled;
+    actions_.emplace_back(called{id, answer, 0, std::string(text), keys_of(lock)});
+    calls_.erase(found);
+    end_use(lock);
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,286 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/protocol/protocol_client.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+// Connections, messages and timers.
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// Renewals that are due within this time are sent together.
+constexpr local_time renewal_window = milliseconds(20);
+
+// The nudges of different clients are spread over this time. A waiter further back in the queue sends its nudge later,
+// by 1 ms for each of the first `nudge_positions` positions.
+constexpr local_time nudge_spread = milliseconds(20);
+constexpr std::int64_t nudge_positions = 64;
+
+}  // namespace
+
+void protocol_client::connected(local_time now, std::uint64_t incarnation,
+                                const server_state& server)
+{
+    advance(now);
+    if (run_id_ != server.run_id)
+    {
+        run_id_ = server.run_id;
+        ++server_;
+        // The first server may have lost its memory when it was started, and the time of its start is not known
+        // exactly. Any other server may lack changes of the previous one, however long it has been running, and its
+        // clock may be behind.
+        if (options_.grace.count() > 0)
+        {
+            const bool is_first = server_ == 1;
+            const server_time before = greeted_ + (now_ - greeted_at_).count();
+            begun_ = is_first ? server.started : std::max(server.now, before);
+            grace_ends_ = (is_first ? server.started : server.now) + options_.grace.count();
+        }
+    }
+    up_ = true;
+    greeted_ = server.now;
+    greeted_at_ = now_;
+    incarnation_ = guards_.incarnations ? incarnation : 0;
+    for (auto& [id, lock] : locks_)
+    {
+        lock.clock.reset();
+        lock.nudging = false;
+    }
+    std::vector<attempt_id> known;
+    std::vector<attempt_id> others;
+    for (auto& [id, each] : attempts_)
+        (each.stale && each.at < phase::releasing && each.wait.leader == 0 ? known : others)
+            .push_back(id);
+    if (!known.empty())
+        send_resyncs(known);
+    for (const attempt_id id : others)
+        proceed(*attempts_.find(id));
+    for (const auto& [id, each] : calls_)
+        send_call(id);
+    resume_contributions();
+}
+
+void protocol_client::disconnected(local_time now)
+{
+    // Leases that have expired by now end, but no more commands can be sent about them.
+    up_ = false;
+    advance(now);
+    flights_.clear();
+    for (auto& entry : attempts_)
+    {
+        attempt& each = entry.second;
+        // The server may have executed the release that takes the units.
+        if (each.wants.takes && each.at == phase::releasing && each.flight != 0)
+            each.doubtful = true;
+        each.flight = 0;
+        each.pending_grant = {};
+        each.stale = !each.incarnations.empty();
+        // Only an answer of this connection shows that its earlier messages have arrived. An answer of the
+        // next one does not.
+        if (waits_as_transaction(entry) && !std::exchange(each.doubtful, true))
+            each.transaction.since =
+                std::max(each.transaction.since, locks_.at(each.lock).last_answer);
+        timers_.set(timer::retry, entry.first, each.retry_at, never);
+        timers_.set(timer::renewal, entry.first, each.renewal_at, never);
+        if (each.transaction.unwanted)
+            give_up(entry, attempt_failure::unknown);
+    }
+    for (auto& [id, each] : calls_)
+    {
+        each.call.repeated = each.call.repeated || each.flight != 0;
+        each.flight = 0;
+        timers_.set(timer::call, id, each.retry_at, never);
+    }
+    for (auto& [id, lock] : locks_)
+        timers_.set(timer::nudge, id, lock.nudge_at, never);
+    suspend_contributions();
+}
+
+void protocol_client::received(local_time now, std::string_view text)
+{
+    advance(now);
+    auto incoming = parse_message(text);
+    if (!incoming || incoming->id.nonce != options_.nonce ||
+        incoming->id.incarnation != incarnation_)
+    {
+        ++counters_.malformed;
+        return;
+    }
+    const auto entry = attempts_.find(incoming->id.sequence);
+    if (incoming->what == message::kind::released || incoming->what == message::kind::unmet)
+    {
+        if (entry != attempts_.end() && is_about(*incoming, *entry))
+            conclude(*entry, incoming->what == message::kind::released, incoming->fence);
+        return;
+    }
+    if (incoming->what == message::kind::impossible || incoming->what == message::kind::missing)
+    {
+        const bool is_missing = incoming->what == message::kind::missing;
+        if (entry != attempts_.end() && entry->second.at < phase::held)
+            end_with(*entry, is_missing ? attempt_failure::missing : attempt_failure::impossible);
+        return;
+    }
+    if (incoming->what == message::kind::lost)
+    {
+        if (entry != attempts_.end() && entry->second.at == phase::held &&
+            entry->second.fence == incoming->fence)
+            lose(*entry, incoming->is_broken ? loss_reason::broken : loss_reason::replaced);
+        return;
+    }
+    if (entry == attempts_.end() || entry->second.at >= phase::held)
+        return;
+    locks_.at(entry->second.lock).clock.reached(incoming->now, now_);
+    on_grant(*entry,
+             grant_report{incoming->fence, incoming->deadline,
+                          local_time(incoming->deadline - incoming->now), now_,
+                          std::move(incoming->state)},
+             true);
+}
+
+// --- time ---------------------------------------------------------------------------------------
+
+void protocol_client::tick(local_time now)
+{
+    now_ = std::max(now_, now);
+    expire();
+}
+
+/// Expired leases are processed before incoming events.
+void protocol_client::advance(local_time now)
+{
+    now_ = std::max(now_, now);
+    if (guards_.deadline_first)
+        expire();
+}
+
+void protocol_client::expire()
+{
+    std::vector<attempt_id> renewals;
+    std::vector<contribution_id> keeps;
+    while (timers_.next())
+    {
+        const auto [at, what, id] = timers_.first();
+        const bool joins = (what == timer::renewal && !renewals.empty()) ||
+                           (what == timer::contribution_renewal && !keeps.empty());
+        const local_time window = joins ? renewal_window : local_time();
+        if (at > now_ + window)
+            break;
+        if (what == timer::renewal)
+        {
+            attempt& each = attempts_.at(id);
+            timers_.set(what, id, each.renewal_at, never);
+            if (up_ && !each.stale && (each.flight == 0 || !guards_.single_flight))
+                renewals.push_back(id);
+            continue;
+        }
+        if (what == timer::contribution_renewal)
+        {
+            timers_.set(what, id, contributions_.at(id).renewal_at, never);
+            keeps.push_back(id);
+            continue;
+        }
+        fire(what, id);
+    }
+    std::erase_if(
+        keeps, [this](contribution_id id)
+        { return !up_ || !contributions_.contains(id) || contributions_.at(id).flight != 0; });
+    if (!keeps.empty())
+        send_contribution_renewals(keeps);
+    if (!renewals.empty())
+    {
+        std::erase_if(renewals,
+                      [this](attempt_id id) { return attempts_.at(id).at != phase::held; });
+        send_renewals(renewals);
+    }
+}
+
+void protocol_client::fire(timer what, std::uint64_t id)
+{
+    if (what == timer::nudge)
+    {
+        lock_state& lock = locks_.at(id);
+        timers_.set(what, id, lock.nudge_at, never);
+        if (!lock.waiters.empty())
+            send_nudge(id);
+        return;
+    }
+    if (what == timer::contribution_loss)
+        return lose_contribution(id);
+    if (what == timer::call)
+    {
+        timers_.set(what, id, calls_.at(id).retry_at, never);
+        return send_call(id);
+    }
+    if (what == timer::run)
+        return dismiss_envoy(*attempts_.find(locks_.at(id).envoy));
+    auto& entry = *attempts_.find(id);
+    if (what == timer::retry)
+    {
+        timers_.set(what, id, entry.second.retry_at, never);
+        return proceed(entry);
+    }
+    timers_.set(what, id, entry.second.loss_at, never);
+    if (entry.second.at == phase::held)
+        return lose(entry, loss_reason::expired);
+    // The server did not answer the release before the lease ended.
+    if (entry.second.ending.how == release_kind::awaited)
+    {
+        entry.second.ending.how = release_kind::unawaited;
+        actions_.emplace_back(released{entry.second.bearer, release_result::unknown, {}});
+    }
+}
+
+void protocol_client::clear_timers(attempt_entry& entry)
+{
+    attempt& each = entry.second;
+    timers_.set(timer::loss, entry.first, each.loss_at, never);
+    timers_.set(timer::renewal, entry.first, each.renewal_at, never);
+    timers_.set(timer::retry, entry.first, each.retry_at, never);
+}
+
+/// Schedules a nudge for the end of the holder's lease, or of a contribution's lease if waiters of a condition may
+/// depend on it: the server does nothing by itself.
+void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
+{
+    lock_state& lock = locks_.at(id);
+    if (lock.waiters.empty() || !up_ || !guards_.nudge)
+        return;
+    const attempt& head = attempts_.at(lock.waiters.begin()->second);
+    const auto spread =
+        static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(nudge_spread.count()));
+    const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
+    local_time left(std::max<std::int64_t>(answer.deadline - answer.now, 0));
+    // An attempt that waits on a condition only checks from time to time whether it still does, because a
+    // message may have been lost. If the lock has no holder, its queue is empty, so the attempts in it have been
+    // moved to a condition.
+    const bool nobody_queues = answer.status == status::asleep && answer.deadline == 0;
+    if (lock.on_condition == lock.waiters.size() || nobody_queues)
+    {
+        const local_time owned = left;
+        left = std::max(left, local_time(lock.options.lease));
+        // A contribution that has already expired is undone when the holder releases the lock.
+        if (answer.next_expiry != 0)
+            left = std::min(left, std::max(local_time(answer.next_expiry - answer.now), owned));
+    }
+    timers_.set(timer::nudge, id, lock.nudge_at, now_ + left + later + local_time(spread));
+}
+
+/// The public-domain generator Splitmix64 by Sebastiano Vigna.
+std::uint64_t protocol_client::random() noexcept
+{
+    random_ += 0x9E3779B97F4A7C15U;
+    std::uint64_t z = random_;
+    z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31U);
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,271 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_PROTOCOL_PROTOCOL_CLIENT_RECORDS_HPP
+#define TURNSTILE_SRC_REDIS_PROTOCOL_PROTOCOL_CLIENT_RECORDS_HPP
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <turnstile/redis/detail/proposal.hpp>
+#include <utility>
+#include <vector>
+
+#include "redis/protocol/clock_bound.hpp"
+#include "redis/protocol/named_call.hpp"
+#include "redis/protocol/names.hpp"
+#include "redis/protocol/protocol.hpp"
+#include "redis/protocol/protocol_client_actions.hpp"
+#include "redis/protocol/protocol_client_options.hpp"
+#include "redis/protocol/timer_queue.hpp"
+#include "redis/protocol/word_list.hpp"
+
+namespace turnstile::redis::detail {
+
+/// What @ref protocol_client knows about attempts, locks, calls, contributions and commands.
+struct protocol_client_records
+{
+    enum class phase
+    {
+        parked,
+        joining,
+        queued,
+        confirming,
+        held,
+        releasing,
+        cancelling,
+    };
+
+    enum class timer
+    {
+        // Timers for the same time fire in this order: losses are processed before anything else.
+        loss,
+        contribution_loss,
+        renewal,
+        contribution_renewal,
+        retry,
+        call,
+        nudge,
+        run,
+    };
+
+    struct grant_report
+    {
+        std::int64_t fence = 0;
+        server_time deadline = 0;
+        // The length of the lease when it was granted.
+        local_time span{};
+        // The arrival time of the message that reported the grant; 0 if an answer reported it.
+        local_time received_at{};
+        // For a monitor: its state, if it came with the grant.
+        std::optional<field_map> state{};
+    };
+
+    /// The end of a wait on a condition.
+    enum class wait_end
+    {
+        notification,
+        /// The client ends the wait because it was asked to.
+        requested,
+        /// The client ends the wait because notifications may have been lost together with their server.
+        spurious,
+    };
+
+    /// How an attempt releases its lock.
+    enum class release_kind
+    {
+        unawaited,
+        /// The caller waits for the result.
+        awaited,
+        /// The critical section failed. The server then passes the notification that led to it to another waiter.
+        spoiled,
+    };
+
+    /// The wait of an attempt on a condition, before the attempt waits for the lock.
+    struct condition_wait
+    {
+        // Whether the wait is in progress, how it ends, and whether it ended without a notification.
+        bool is_on_condition = false;
+        wait_end end = wait_end::notification;
+        bool unnotified = false;
+        // The attempt whose release starts the wait; 0 after the server has confirmed the release.
+        attempt_id leader = 0;
+    };
+
+    struct transaction_state
+    {
+        // What the server is to execute; null as soon as it certainly does not.
+        std::shared_ptr<const proposal> proposed;
+        // How often it was sent.
+        std::uint32_t tries = 0;
+        // Whether it was cancelled, although its outcome is not known yet.
+        bool unwanted = false;
+        // The highest fencing token that was known when the transaction was first sent; and a time of the lock's clock:
+        // the estimate when the transaction was first sent, or the last time at which it certainly waited.
+        std::int64_t seen = 0;
+        server_time since = 0;
+    };
+
+    /// The units of an attempt in a pool.
+    struct unit_state
+    {
+        // The number of requested units that have no holder now, but were not released.
+        std::int64_t outside = 0;
+        // The permit that receives the units with the release; empty if none does.
+        std::string heir{};
+        // The number of changes by shrink(), and how many of them the client has sent.
+        std::uint64_t changes = 0;
+        std::uint64_t changes_sent = 0;
+    };
+
+    /// The run of a cohort's envoy.
+    struct run_state
+    {
+        // The number of hand-overs.
+        std::uint32_t handed_over = 0;
+        // The time of the grant by the lock's clock, and the time at which the client entered the grant.
+        server_time granted_at = 0;
+        local_time entered{};
+    };
+
+    struct release_state
+    {
+        release_kind how = release_kind::unawaited;
+        // The changes to commit, if there are any.
+        std::shared_ptr<const commit_request> commit;
+        // The wait on a condition that the release starts.
+        attempt_id follower = 0;
+    };
+
+    struct attempt
+    {
+        lock_id lock = 0;
+        // The number by which the caller knows the attempt. It is the attempt's own number, unless a parked attempt has
+        // become the bearer.
+        attempt_id bearer = 0;
+        // The time at which the bearer began to wait.
+        local_time asked{};
+        phase at = phase::joining;
+        lock_request wants;
+        bool is_transaction = false;
+        // Whether the connection has been lost since the client last asked the server about the attempt.
+        bool stale = false;
+        // Whether the server may have executed a transaction or a take without the client's knowledge.
+        bool doubtful = false;
+        std::uint32_t slot = 0;
+        std::uint64_t flight = 0;
+        // The incarnations under which the server may know the attempt.
+        std::vector<std::uint64_t> incarnations;
+        // The number of the server that first received the release or the transaction, or that knew the waiting
+        // transaction or the wait on a condition.
+        std::uint64_t server = 0;
+        std::int64_t ticket = 0;
+        std::int64_t position = 0;
+        // The condition on which the attempt waits, or has waited.
+        std::string condition;
+        // The fencing token of the newest grant that was entered.
+        std::int64_t fence = 0;
+        // A reported grant that the client cannot enter yet.
+        grant_report pending_grant;
+        local_time expires = never;
+        local_time loss_at = never;
+        local_time renewal_at = never;
+        local_time retry_at = never;
+        condition_wait wait;
+        transaction_state transaction;
+        unit_state units;
+        run_state run;
+        release_state ending;
+    };
+
+    /// The slots in which the server remembers releases. Locks with the same keys share them. Otherwise, the release of
+    /// one lock would overwrite what the server remembers about another one.
+    struct slot_set
+    {
+        std::uint32_t users = 0;
+        std::uint32_t made = 0;
+        std::set<std::uint32_t> free;
+    };
+
+    struct lock_state
+    {
+        lock_keys keys;
+        lease_options options;
+        // The same as words of commands. For a monitor, the last one of all keys is the key of its state.
+        word_list own_keys;
+        word_list all_keys;
+        word_list option_words;
+        // The number of calls of open_lock() without a close_lock(). A lock without users ends with its last attempt.
+        std::uint32_t users = 1;
+        // For a pool: whether the server has accepted its capacity.
+        bool agreed = false;
+        bool nudging = false;
+        clock_bound clock;
+        // The time of the lock's clock in its last answer.
+        server_time last_answer = 0;
+        std::int64_t top_fence = 0;
+        std::uint32_t attempts = 0;
+        // The lock whose slots it uses: itself, or the first one with the same keys.
+        lock_id slots = 0;
+        call_names calls;
+        // The attempts that wait in the queue or on a condition, by ticket; and the number of those that wait
+        // on a condition.
+        std::set<std::pair<std::int64_t, attempt_id>> waiters;
+        std::size_t on_condition = 0;
+        local_time nudge_at = never;
+        // The attempt that represents the parked attempts of a cohort at the server; 0 only if there are none.
+        attempt_id envoy = 0;
+        std::set<attempt_id> parked;
+        // The latest end of the envoy's run.
+        local_time run_ends_at = never;
+        // The last problem that was reported about the lock.
+        std::string trouble;
+    };
+
+    struct pending_call
+    {
+        lock_id lock = 0;
+        call_kind what = call_kind::read;
+        std::int64_t number = 0;
+        named_call call;
+        // For a notification, the condition.
+        std::string condition;
+        // For a notification that continues where a script stopped: the newest ticket at that time.
+        std::int64_t newest = 0;
+        std::uint64_t flight = 0;
+        local_time retry_at = never;
+    };
+
+    struct contribution
+    {
+        lock_id lock = 0;
+        std::string record;
+        // Whether the server knows the contribution.
+        bool is_made = false;
+        // Whether the server is to undo the contribution; and whether that was requested over this connection.
+        bool ends = false;
+        bool end_sent = false;
+        // The time at which the server was first asked to make the contribution.
+        local_time asked{};
+        std::uint64_t flight = 0;
+        local_time expires = local_time::min();
+        local_time loss_at = never;
+        local_time renewal_at = never;
+    };
+
+    struct flight
+    {
+        operation op = operation::acquire;
+        lock_id lock = 0;
+        // The ids of attempts, calls or contributions.
+        std::vector<std::uint64_t> ids{};
+        local_time sent{};
+    };
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif

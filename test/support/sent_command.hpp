@@ -1,0 +1,57 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SUPPORT_SENT_COMMAND_HPP
+#define TURNSTILE_TEST_SUPPORT_SENT_COMMAND_HPP
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "redis/protocol/gate_client.hpp"
+#include "redis/protocol/protocol.hpp"
+
+namespace turnstile::test {
+
+/// A command of a protocol machine, with its words as texts.
+struct sent_command
+{
+    sent_command() = default;
+    explicit sent_command(const redis::detail::command& what)
+        : number(what.number)
+        , op(what.op)
+        , keys(what.keys.texts())
+        , arguments(what.arguments.texts())
+        , kind(what.kind)
+    {
+    }
+
+    std::uint64_t number = 0;
+    redis::detail::operation op = redis::detail::operation::acquire;
+    std::vector<std::string> keys;
+    std::vector<std::string> arguments;
+    redis::detail::object_kind kind = redis::detail::object_kind::mutex;
+};
+
+/// A command of a machine for gates; likewise.
+struct sent_gate_command
+{
+    sent_gate_command() = default;
+    explicit sent_gate_command(const redis::detail::gate_command& what)
+        : number(what.number)
+        , op(what.op)
+        , keys(what.keys.texts())
+        , arguments(what.arguments.texts())
+    {
+    }
+
+    std::uint64_t number = 0;
+    redis::detail::gate_operation op = redis::detail::gate_operation::wait;
+    std::vector<std::string> keys;
+    std::vector<std::string> arguments;
+};
+
+}  // namespace turnstile::test
+
+#endif
