@@ -66,7 +66,7 @@ void set_status(parsed_answer& result, std::string_view word)
 
 }  // namespace
 
-parsed_answer parse_answer(std::string_view text)
+parsed_answer parse_listed_answer(std::string_view text)
 {
     parsed_answer result;
     set_status(result, next_word(text));

@@ -25,7 +25,7 @@ struct parsed_answer
     bool more = false;
 };
 
-[[nodiscard]] parsed_answer parse_answer(std::string_view text);
+[[nodiscard]] parsed_answer parse_listed_answer(std::string_view text);
 
 /// Parses the entries of an answer of detail.lua.
 void parse_entries(const std::vector<std::string>& leaves, semaphore_detail& result);

@@ -95,7 +95,7 @@ void directory_handle::go_on(session_engine& engine, const std::string& key)
          [self = shared_from_this(), &engine, key](error_code error,
                                                    const std::vector<std::string>& leaves)
          {
-             if (!error && parse_answer(leaves.at(0)).more)
+             if (!error && parse_listed_answer(leaves.at(0)).more)
                  self->go_on(engine, key);
          });
 }

@@ -67,7 +67,7 @@ directory_handle::done_handler finish(const std::shared_ptr<directory_handle>& d
     {
         parsed_answer parsed;
         if (!error)
-            parsed = parse_answer(leaves.at(0));
+            parsed = parse_listed_answer(leaves.at(0));
         else
             parsed.error = error;
         parsed.answer.state.name = call.name;
@@ -117,7 +117,7 @@ void add_numbers(page_in_progress& what, const std::vector<std::string>& leaves)
         if (what.read == what.named.size())
             return;
         listed_semaphore& named = what.named[what.read++];
-        parsed_answer parsed = parse_answer(leaf);
+        parsed_answer parsed = parse_listed_answer(leaf);
         if (parsed.error || parsed.answer.status != directory_status::done)
             continue;
         parsed.answer.state.name = std::move(named.name);
@@ -238,7 +238,7 @@ void start_call(const std::shared_ptr<directory_handle>& directory, directory_ca
                         semaphore_detail result;
                         if (!error)
                         {
-                            parsed_answer parsed = parse_answer(leaves.at(0));
+                            parsed_answer parsed = parse_listed_answer(leaves.at(0));
                             error = parsed.error;
                             result.status = parsed.answer.status;
                             result.state = std::move(parsed.answer.state);
@@ -282,7 +282,7 @@ void start_keep(const std::shared_ptr<directory_handle>& directory, directory_ca
                                         {
                                             parsed_answer parsed;
                                             if (!failed)
-                                                parsed = parse_answer(leaves.at(0));
+                                                parsed = parse_listed_answer(leaves.at(0));
                                             parsed.answer.state.name = call.name;
                                             parsed.answer.permit = call.permit;
                                             parsed.answer.units = call.number;
