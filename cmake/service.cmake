@@ -21,14 +21,14 @@ add_custom_command(
 
 # --- the library ----------------------------------------------------------------------------
 
-# Boost.JSON's functions are compiled here once more, because the Redis backend may be left out.
+if(NOT TARGET turnstile_redis)
+  message(FATAL_ERROR "TURNSTILE_BUILD_SERVICE needs TURNSTILE_BUILD_REDIS")
+endif()
 file(GLOB sources CONFIGURE_DEPENDS ${service_dir}/*.cpp)
 list(REMOVE_ITEM sources ${service_dir}/main.cpp)
-add_library(turnstile_service STATIC ${sources} ${embedded_page}
-                                     ${PROJECT_SOURCE_DIR}/src/redis/state/boost_json.cpp)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/redis/state/boost_json.cpp PROPERTIES COMPILE_OPTIONS -w)
+add_library(turnstile_service STATIC ${sources} ${embedded_page})
 target_include_directories(turnstile_service PUBLIC ${PROJECT_SOURCE_DIR}/src)
-target_link_libraries(turnstile_service PUBLIC turnstile OpenSSL::SSL)
+target_link_libraries(turnstile_service PUBLIC turnstile_redis OpenSSL::SSL)
 # This check of the undefined behaviour sanitizer opens a pipe, so it fails in a server without file descriptors.
 target_compile_options(turnstile_service PUBLIC $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=vptr>)
 

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/detached.hpp>
 #include <chrono>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -22,6 +24,9 @@ namespace {
 /// Proxies often close a connection after a minute without a byte.
 constexpr std::chrono::seconds heart_beat(15);
 
+/// How often a shared store is compared with what its readers know, and a page that was not available is read again.
+constexpr std::chrono::seconds refresh_interval(1);
+
 /// About the largest size of one write to a reader.
 constexpr std::size_t part_size = std::size_t(64) * 1024;
 
@@ -30,21 +35,29 @@ constexpr std::size_t most_recent_bytes = std::size_t(1024) * 1024;
 
 std::string_view to_string(happening what)
 {
-    constexpr std::array<std::string_view, 8> names{"created", "deleted", "value",    "waiting",
-                                                    "left",    "granted", "released", "renewed"};
+    constexpr std::array<std::string_view, 9> names{"created",  "deleted", "value",
+                                                    "waiting",  "left",    "granted",
+                                                    "released", "renewed", "changed"};
     return names.at(static_cast<std::size_t>(what));
 }
 
-std::string state(std::string_view name, std::int64_t value, std::size_t waiters,
-                  std::size_t permits)
+std::string to_text(const listed& state)
 {
-    return "{\"name\":" + quoted(name) + ",\"value\":" + std::to_string(value) +
-           ",\"waiters\":" + std::to_string(waiters) + ",\"permits\":" + std::to_string(permits);
+    return "{\"name\":" + quoted(state.name) + ",\"value\":" + std::to_string(state.value) +
+           ",\"waiters\":" + std::to_string(state.waiters) +
+           ",\"permits\":" + std::to_string(state.permits);
+}
+
+listed state_of(const event& made)
+{
+    return {std::string(made.name), made.value, made.waiters, made.permits};
 }
 
 /// The fields that not all kinds of events have.
 std::string details(const event& made)
 {
+    if (made.what == happening::changed)
+        return {};
     std::string text = ",\"n\":" + std::to_string(made.units);
     if (made.token != 0)
         text += ",\"token\":" + std::to_string(made.token);
@@ -74,9 +87,7 @@ struct events::reader
     }
 
     std::shared_ptr<const int> counted;
-    boost::asio::basic_waitable_timer<std::chrono::steady_clock,
-                                      boost::asio::wait_traits<std::chrono::steady_clock>, executor>
-        timer;
+    events::timer timer;
     /// Whether the list of sleeping readers contains it.
     bool listed = false;
     /// The id of the last event that was sent, or that the sent part of the state includes.
@@ -91,15 +102,18 @@ struct events::reader
 events::events(boost::asio::io_context& context, store& observed)
     : executor_(context.get_executor())
     , store_(observed)
+    , pause_(context)
 {
-    store_.observe([this](const event& made) { publish(made); });
+    store_.observe([this](const event& made) { publish(made); }, [this] { return readers() != 0; });
 }
 
 std::function<awaitable<response>()> events::open()
 {
     std::erase_if(asleep_, [](const auto& waiter) { return waiter.expired(); });
-    return [this, opened = std::make_shared<reader>(executor_, last_, counter_)]
-    { return next(opened); };
+    auto opened = std::make_shared<reader>(executor_, last_, counter_);
+    if (store_.is_shared() && !std::exchange(follows_, true))
+        boost::asio::co_spawn(executor_, follow_others(), boost::asio::detached);
+    return [this, opened = std::move(opened)] { return next(opened); };
 }
 
 std::size_t events::readers() const noexcept
@@ -110,12 +124,20 @@ std::size_t events::readers() const noexcept
 void events::close()
 {
     closing_ = true;
+    pause_.cancel();
     wake();
 }
 
 void events::publish(const event& made)
 {
     ++last_;
+    if (store_.is_shared())
+    {
+        if (made.what == happening::deleted)
+            known_.erase(std::string(made.name));
+        else
+            known_.insert_or_assign(std::string(made.name), known{state_of(made), last_});
+    }
     if (readers() == 0)
     {
         recent_.clear();
@@ -126,7 +148,7 @@ void events::publish(const event& made)
     if (made.what == happening::deleted)
         data = "{\"name\":" + quoted(made.name) + '}';
     else
-        data = state(made.name, made.value, made.waiters, made.permits) + details(made) + '}';
+        data = to_text(state_of(made)) + details(made) + '}';
     recent_.push_back(frame(last_, to_string(made.what), data));
     recent_bytes_ += recent_.back().size();
     while (recent_bytes_ > most_recent_bytes)
@@ -166,31 +188,34 @@ std::string events::take(reader& from) const
         text += recent_[from.seen - forgotten];
         ++from.seen;
     }
-    // A page includes all events, so none that is older may follow it.
-    if (from.paging && from.seen == last_)
-        text += page(from);
     return text;
 }
 
-std::string events::page(reader& from) const
+/// The next page of the state; empty if it is not available.
+awaitable<std::string> events::page(reader& from)
 {
     constexpr std::size_t most = 100;
-    const auto semaphores = store_.list(from.after, most);
+    const std::uint64_t id = last_;
+    const listed_page found = co_await store_.list(from.after, most);
+    if (found.what != outcome::done)
+        co_return std::string();
     std::string list;
     std::size_t count = 0;
-    while (count != semaphores.size() && list.size() < part_size)
-    {
-        const listed& next = semaphores[count++];
-        list += (list.empty() ? "" : ",") +
-                state(next.name, next.value, next.waiters, next.permits) + '}';
-    }
-    if (count != 0)
-        from.after = semaphores[count - 1].name;
-    from.paging = count == most || count != semaphores.size();
+    while (count != found.semaphores.size() && list.size() < part_size)
+        list += (list.empty() ? "" : ",") + to_text(found.semaphores[count++]) + '}';
+    // A reader knows what its pages contain; one that knows something newer receives it again.
+    for (std::size_t i = 0; store_.is_shared() && i != count; ++i)
+        known_.emplace(found.semaphores[i].name, known{found.semaphores[i], id});
+    const bool is_cut = count != found.semaphores.size();
+    if (is_cut)
+        from.after = found.semaphores[count - 1].name;
+    else if (found.next)
+        from.after = *found.next;
+    from.paging = is_cut || found.next;
     const bool first = std::exchange(from.first_page, false);
-    return frame(last_, "snapshot",
-                 std::string("{\"first\":") + (first ? "true" : "false") + ",\"last\":" +
-                     (from.paging ? "false" : "true") + ",\"semaphores\":[" + list + "]}");
+    co_return frame(id, "snapshot",
+                    std::string("{\"first\":") + (first ? "true" : "false") + ",\"last\":" +
+                        (from.paging ? "false" : "true") + ",\"semaphores\":[" + list + "]}");
 }
 
 awaitable<response> events::next(std::shared_ptr<reader> from)
@@ -199,6 +224,12 @@ awaitable<response> events::next(std::shared_ptr<reader> from)
     while (!closing_)
     {
         part.body = take(*from);
+        // A page includes all events, so none that is older may follow it.
+        if (from->paging && from->seen == last_)
+        {
+            const std::string text = co_await page(*from);
+            part.body += text;
+        }
         if (!part.body.empty())
             break;
         if (!from->listed)
@@ -206,16 +237,83 @@ awaitable<response> events::next(std::shared_ptr<reader> from)
             from->listed = true;
             asleep_.push_back(from);
         }
-        from->timer.expires_after(heart_beat);
+        from->timer.expires_after(from->paging ? refresh_interval : heart_beat);
         auto [error] =
             co_await from->timer.async_wait(boost::asio::as_tuple(boost::asio::deferred));
-        if (!error)
+        if (!error && !from->paging)
         {
             part.body = ":\n\n";
             break;
         }
     }
     co_return part;
+}
+
+// --- shared stores ------------------------------------------------------------------------------
+
+/// Reports the changes of other processes as long as there are readers.
+awaitable<void> events::follow_others()
+{
+    bool is_first = true;
+    while (!closing_ && readers() != 0)
+    {
+        const bool is_complete = co_await compare(is_first);
+        is_first = is_first && !is_complete;
+        if (closing_)
+            break;
+        pause_.expires_after(refresh_interval);
+        [[maybe_unused]] auto [cancelled] =
+            co_await pause_.async_wait(boost::asio::as_tuple(boost::asio::deferred));
+    }
+    known_.clear();
+    follows_ = false;
+}
+
+/// Compares the whole list with what the readers know; the first time, it only notes the list. False if the list is not
+/// available.
+awaitable<bool> events::compare(bool is_first)
+{
+    constexpr std::size_t most = 1000;
+    const std::uint64_t begin = last_;
+    for (auto& [name, each] : known_)
+        each.is_seen = false;
+    std::optional<std::string> after = "";
+    while (after)
+    {
+        const std::uint64_t asked = last_;
+        const listed_page page = co_await store_.list(*after, most);
+        if (page.what != outcome::done || closing_)
+            co_return false;
+        for (const listed& found : page.semaphores)
+            compare(found, asked, is_first);
+        after = page.next;
+    }
+    std::vector<std::string> removed;
+    for (const auto& [name, each] : known_)
+        if (!each.is_seen && each.event <= begin)
+            removed.push_back(name);
+    for (const std::string& name : removed)
+        publish({happening::deleted, name, 0, 0, 0, 0, 0, {}, {}});
+    co_return true;
+}
+
+/// Compares a semaphore with what the readers know. An event after the request for the list may be newer.
+void events::compare(const listed& found, std::uint64_t asked, bool is_first)
+{
+    const auto entry = known_.find(found.name);
+    if (entry == known_.end() && is_first)
+    {
+        known_.emplace(found.name, known{found, asked});
+        return;
+    }
+    if (entry != known_.end())
+    {
+        entry->second.is_seen = true;
+        if (entry->second.event > asked || entry->second.state == found)
+            return;
+    }
+    const auto what = entry == known_.end() ? happening::created : happening::changed;
+    publish({what, found.name, found.value, found.waiters, found.permits, found.value, 0, {}, {}});
 }
 
 }  // namespace turnstile::service

@@ -9,10 +9,13 @@
 #include "service/store.hpp"
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +27,9 @@ namespace turnstile::service {
  *
  * A reader first receives the state in pages, and then the events. All readers share the last events. A reader
  * that is slower than they are dropped receives the state again. So the memory does not grow with the delay of a reader.
+ *
+ * If the store is shared, the changes of other processes are found by comparing its list with the last one, once a second
+ * while there are readers.
  *
  * @par Thread safety
  * Unsafe: everything runs on the context.
@@ -45,12 +51,18 @@ public:
     void close();
 
 private:
+    using timer = boost::asio::basic_waitable_timer<
+        std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, executor>;
+
     struct reader;
 
     void publish(const event& made);
     void wake();
     std::string take(reader& from) const;
-    std::string page(reader& from) const;
+    awaitable<std::string> page(reader& from);
+    awaitable<void> follow_others();
+    awaitable<bool> compare(bool is_first);
+    void compare(const listed& found, std::uint64_t asked, bool is_first);
     awaitable<response> next(std::shared_ptr<reader> from);
 
     executor executor_;
@@ -63,6 +75,16 @@ private:
     std::size_t recent_bytes_ = 0;
     /// Readers may outlive this object in coroutines that never resume.
     std::vector<std::weak_ptr<reader>> asleep_;
+    /// What the readers of a shared store know, and the last event about it.
+    struct known
+    {
+        listed state;
+        std::uint64_t event = 0;
+        bool is_seen = true;
+    };
+    std::map<std::string, known, std::less<>> known_;
+    bool follows_ = false;
+    timer pause_;
     /// Each reader has a copy.
     std::shared_ptr<const int> counter_ = std::make_shared<const int>();
 };

@@ -26,6 +26,7 @@ constexpr const char* examples = R"(
 Examples:
   turnstile-server --port 8080
   TURNSTILE_ADMIN_TOKEN=secret turnstile-server --address 0.0.0.0
+  turnstile-server --port 8080 --redis redis://127.0.0.1:6379
 
   curl -d 'name=printer&value=2' localhost:1880/semaphore
   curl -d 'name=printer&wait=30' localhost:1880/semaphore/down
@@ -85,6 +86,9 @@ int run(int argc, char** argv)
            "File with the key of the certificate (PEM)");
     option("--snapshot", "TURNSTILE_SNAPSHOT", behaviour.snapshot,
            "File that keeps the semaphores while the server does not run");
+    option("--redis", "TURNSTILE_REDIS_URL", behaviour.redis,
+           "URL of the Redis server that keeps the semaphores for several servers: "
+           "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE][?OPTION=VALUE]; excludes --snapshot");
     auto& calls = behaviour.notify;
     option("--notify-host", "TURNSTILE_NOTIFY_HOST", calls.hosts,
            "HOST or HOST:PORT that call-backs may reach; can be repeated, or a list with commas")

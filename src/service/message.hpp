@@ -54,6 +54,9 @@ struct response
     /// one is empty, and closes. It cancels the call if the client hangs up.
     std::function<awaitable<response>()> next;
 
+    /// Whether the client may have hung up since its request.
+    bool took_time = false;
+
     /// If set, the connection calls it when it could not send the answer.
     std::function<void()> undo;
 };

@@ -183,17 +183,18 @@ private:
                             message.body(),
                             client_};
         const auto begin = std::chrono::steady_clock::now();
-        response answer = owner_.service_.answer(asked);
+        response answer = co_await owner_.service_.answer(asked);
         if (answer.later)
         {
             const auto later = std::move(answer.later);
             answer = co_await await_answer(later);
-            if (hung_up_ || has_hung_up())
-            {
-                if (answer.undo)
-                    answer.undo();
-                co_return false;
-            }
+            answer.took_time = true;
+        }
+        if (answer.took_time && (hung_up_ || has_hung_up()))
+        {
+            if (answer.undo)
+                answer.undo();
+            co_return false;
         }
         const bool stay = message.keep_alive() && !owner_.closing_ && !answer.next;
         const auto sent = message["X-Request-Id"];

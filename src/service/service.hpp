@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,6 +49,8 @@ struct service_settings
     std::size_t max_waiters_per_client = 100'000;
     /// The file that keeps the semaphores while the server does not run; none if it is empty.
     std::string snapshot;
+    /// The URL of the Redis server that keeps the semaphores; they are in memory if it is empty.
+    std::string redis;
     notify_settings notify;
 };
 
@@ -62,10 +65,16 @@ struct service_settings
 class service
 {
 public:
+    /// @throws std::exception  if a setting is wrong, or if a file cannot be used.
     service(boost::asio::io_context& context, service_settings settings);
 
-    /// Answers a request at once, or with response::later.
-    response answer(const request& message);
+    service(const service&) = delete;
+    service& operator=(const service&) = delete;
+
+    ~service();
+
+    /// Answers a request, perhaps with response::later. The request has to live until then.
+    awaitable<response> answer(const request& message);
 
     /// Answers the waiters. Afterwards `/readyz` fails.
     void close();
@@ -77,32 +86,33 @@ private:
     struct route;
     static const std::array<route, 19> routes;
 
-    response create(const request& message, const std::string& name);
-    response remove(const request& message, const std::string& name);
-    response value(const request& message, const std::string& name);
-    response up(const request& message, const std::string& name);
-    response down(const request& message, const std::string& name);
-    response notify(const request& message, const std::string& name);
-    response renew(const request& message, const std::string& name);
-    response free(const request& message, const std::string& name);
-    response detail(const request& message, const std::string& name);
-    response list(const request& message, const std::string& name);
-    response follow(const request& message, const std::string& name);
-    response metrics(const request& message, const std::string& name);
-    response file(const request& message, const std::string& name);
-    response healthy(const request& message, const std::string& name);
-    response ready(const request& message, const std::string& name);
+    awaitable<response> create(const request& message, const std::string& name);
+    awaitable<response> remove(const request& message, const std::string& name);
+    awaitable<response> value(const request& message, const std::string& name);
+    awaitable<response> up(const request& message, const std::string& name);
+    awaitable<response> down(const request& message, const std::string& name);
+    awaitable<response> notify(const request& message, const std::string& name);
+    awaitable<response> renew(const request& message, const std::string& name);
+    awaitable<response> free(const request& message, const std::string& name);
+    awaitable<response> detail(const request& message, const std::string& name);
+    awaitable<response> list(const request& message, const std::string& name);
+    awaitable<response> follow(const request& message, const std::string& name);
+    awaitable<response> metrics(const request& message, const std::string& name);
+    awaitable<response> file(const request& message, const std::string& name);
+    awaitable<response> healthy(const request& message, const std::string& name);
+    awaitable<response> ready(const request& message, const std::string& name);
 
     [[nodiscard]] demand demand_in(const request& message, const fields& body, double wait) const;
     awaitable<response> down_later(std::string name, demand wanted);
     awaitable<void> call_back(std::string id, notify_target target, std::string name,
                               demand wanted);
-    response dispatch(const request& message);
+    [[nodiscard]] const route& find_route(const request& message, std::string& name) const;
+    void check_role(const request& message, role needed) const;
     [[nodiscard]] role role_of(const request& message) const;
 
     boost::asio::io_context& context_;
     service_settings settings_;
-    store store_;
+    std::unique_ptr<store> store_;
     events events_;
     notifier notifier_;
     std::size_t call_backs_ = 0;

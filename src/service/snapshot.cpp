@@ -123,7 +123,7 @@ bool write_all(int file, std::string_view text)
 
 }  // namespace
 
-snapshot::snapshot(std::string path, store& state)
+snapshot::snapshot(std::string path, memory_store& state)
     : path_(std::move(path))
     , store_(state)
 {

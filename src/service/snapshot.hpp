@@ -5,7 +5,7 @@
 #ifndef TURNSTILE_SERVICE_SNAPSHOT_HPP
 #define TURNSTILE_SERVICE_SNAPSHOT_HPP
 
-#include "service/store.hpp"
+#include "service/memory_store.hpp"
 
 #include <cstddef>
 #include <stdexcept>
@@ -15,7 +15,7 @@
 namespace turnstile::service {
 
 /**
- * @brief The file that keeps the semaphores and permits of a @ref store while no server runs.
+ * @brief The file that keeps the semaphores and permits of a @ref memory_store while no server runs.
  *
  * Each line is a checksum (CRC-32, 8 hexadecimal digits), a space and a JSON object. The first one names the version
  * of the format and the number of lines that were written at once. The others are @ref change "changes". The
@@ -33,7 +33,7 @@ public:
     /// Reads the file into @p state, which must be empty, and records the changes of @p state from then on. Throws
     /// a runtime_error that names the file and the rule if the file is damaged, cannot be written, or is in use by
     /// another process.
-    snapshot(std::string path, store& state);
+    snapshot(std::string path, memory_store& state);
 
     snapshot(const snapshot&) = delete;
     snapshot& operator=(const snapshot&) = delete;
@@ -50,7 +50,7 @@ private:
     [[nodiscard]] std::runtime_error failure(const std::string& rule) const;
 
     std::string path_;
-    store& store_;
+    memory_store& store_;
     int lock_ = -1;
     int file_ = -1;
     std::size_t saved_ = 0;

@@ -78,9 +78,10 @@ BOOST_AUTO_TEST_SUITE(redis_script_contracts)
 
 BOOST_AUTO_TEST_CASE(each_script_has_a_complete_head)
 {
-    // All but seven are there for locks and for pools, and two more for operators; there are three of gates, nine of
-    // job queues, and three for connections.
-    BOOST_TEST(script_names().size() == 2 * (redis::detail::operation_count + 2) - 7 + 3 + 9 + 3);
+    // All but seven are there for locks and for pools, and two more for operators; there are eight of directories, three
+    // of gates, nine of job queues, and three for connections.
+    BOOST_TEST(script_names().size() ==
+               2 * (redis::detail::operation_count + 2) - 7 + 8 + 3 + 9 + 3);
     for (const std::string& name : script_names())
         BOOST_TEST_CONTEXT(name)
         {
@@ -92,7 +93,8 @@ BOOST_AUTO_TEST_CASE(each_script_has_a_complete_head)
             // Only a new waiter needs memory, or a state that grows.
             const bool grows = name.ends_with("acquire") || name == "gate_wait" ||
                                name == "commit" || name == "jobs_push" || name == "notify" ||
-                               name == "requeue" || name == "transact" || name == "self_announce";
+                               name == "requeue" || name == "transact" || name == "self_announce" ||
+                               name == "pool_enlist" || name == "pool_draw";
             BOOST_TEST((head["flags"] == "none") == grows);
         }
 }

@@ -7,6 +7,7 @@
 
 #include "http_client.hpp"
 #include "server_process.hpp"
+#include "waiting_clients.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -25,19 +26,16 @@
 #include <vector>
 
 using turnstile::test::ask;
+using turnstile::test::create_empty;
 using turnstile::test::http_client;
+using turnstile::test::listed;
 using turnstile::test::request_text;
+using turnstile::test::scaled;
 using turnstile::test::server_process;
 using turnstile::test::site;
+using turnstile::test::up;
 
 namespace {
-
-int scaled(int number)
-{
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment.
-    const char* const scale = std::getenv("TURNSTILE_LOAD_SCALE");
-    return scale == nullptr ? number : number * std::atoi(scale);
-}
 
 void allow_descriptors(rlim_t needed)
 {
@@ -46,36 +44,6 @@ void allow_descriptors(rlim_t needed)
     BOOST_TEST_REQUIRE(limit.rlim_max >= needed, "ulimit -Hn has to be " << needed);
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-std::string list(http_client& client)
-{
-    client.send(request_text("GET", "/semaphore"));
-    return client.receive().body;
-}
-
-/// A number in the list of the only semaphore.
-int listed(http_client& client, const std::string& name)
-{
-    const std::string text = list(client);
-    const std::size_t start = text.find('"' + name + "\":");
-    BOOST_TEST_REQUIRE(start != std::string::npos);
-    return std::atoi(text.c_str() + start + name.size() + 3);
-}
-
-void up(http_client& client, int units)
-{
-    client.send(
-        request_text("POST", "/semaphore/up", R"({"name":"a","n":)" + std::to_string(units) + '}'));
-    BOOST_TEST_REQUIRE(client.receive().status == 200);
-}
-
-/// Creates the semaphore "a" with the value 0.
-void create_empty(const site& address)
-{
-    BOOST_TEST_REQUIRE(ask(address, "POST", "/semaphore", R"({"name":"a","value":1})").status ==
-                       200);
-    BOOST_TEST_REQUIRE(ask(address, "POST", "/semaphore/down", R"({"name":"a"})").status == 200);
 }
 
 long long token_of(const std::string& body)
@@ -161,6 +129,14 @@ BOOST_AUTO_TEST_CASE(waiters_are_served_in_order_while_half_of_them_hang_up)
         std::this_thread::yield();
     while (listed(control, "value") + listed(control, "permits") != units)
         std::this_thread::yield();
+}
+
+BOOST_AUTO_TEST_CASE(no_hang_up_swallows_a_unit)
+{
+    const server_process server({"--request-timeout", "600", "--idle-timeout", "3600"});
+    create_empty(server.address());
+    turnstile::test::check_hang_ups(server.address(), server.address(), server.address(),
+                                    scaled(500));
 }
 
 BOOST_AUTO_TEST_CASE(dropped_connections_leave_nothing_behind)

@@ -470,6 +470,9 @@ public:
 
 private:
     friend permit_type;
+    friend class semaphore_directory;
+
+    explicit async_semaphore(std::shared_ptr<detail::lock_handle> pool) noexcept;
 
     struct to_permit
     {

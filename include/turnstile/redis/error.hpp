@@ -57,6 +57,8 @@ enum class errc
     capacity_mismatch = 15,
     /// One side rejects the other side's certificate.
     untrusted_certificate = 16,
+    /// The directory does not contain a semaphore with that name, or no longer.
+    no_such_object = 17,
 };
 
 /**
@@ -181,6 +183,8 @@ public:
             return "the capacity of the semaphore differs from the server's";
         case errc::untrusted_certificate:
             return "one side rejected the other side's certificate";
+        case errc::no_such_object:
+            return "there is no object with that name";
         }
         return "unknown turnstile.redis error " + std::to_string(value);
     }
@@ -207,6 +211,7 @@ public:
         case errc::session_closed:
         case errc::server_error:
         case errc::bad_state:
+        case errc::no_such_object:
             break;
         }
         return {value, *this};

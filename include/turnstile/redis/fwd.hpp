@@ -17,6 +17,7 @@ class contribution;
 class event;
 class latch;
 class mutex_options;
+class semaphore_directory;
 class session;
 class shared_mutex;
 struct config;

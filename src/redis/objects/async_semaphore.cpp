@@ -242,6 +242,28 @@ void permit_grant::start_release(const std::shared_ptr<permit_share>& share,
         give_up(part, false, joint_release::part_of(whole));
 }
 
+void permit_grant::start_keep(permit_grant owned, std::string heir,
+                              erased_handler<void(error_code)> handler)
+{
+    const auto done = std::make_shared<completion<error_code>>(std::move(handler));
+    const auto share = std::exchange(owned.share_, nullptr);
+    if (!share || share->parts().size() != 1)
+    {
+        done->complete(turnstile::errc::empty_guard);
+        return;
+    }
+    const permit_share::part& part = share->parts().front();
+    if (heir.empty())
+        return give_up(part, true, done);
+    const std::shared_ptr<held_lock>& held = part.held;
+    const bool is_whole = held->give_up(part.units, false) == 0;
+    if (!is_whole || !held->end())
+        done->complete(is_whole ? turnstile::errc::lost : turnstile::errc::invalid_count);
+    else if (!held->lock->core->post([held, heir = std::move(heir), done](session_engine& engine)
+                                     { engine.bequeath(held, heir, done); }))
+        done->complete(errc::session_closed);
+}
+
 // --- operations ---------------------------------------------------------------------------------
 
 void start_acquire(const std::shared_ptr<lock_handle>& pool, time_limit limit, std::int64_t units,
@@ -351,6 +373,11 @@ async_semaphore::async_semaphore(session& session, std::string_view name, std::p
 async_semaphore::async_semaphore(session& session, std::string_view name, std::ptrdiff_t available,
                                  std::ptrdiff_t capacity, const semaphore_options& options)
     : pool_(make_pool(session, name, available, capacity, options))
+{
+}
+
+async_semaphore::async_semaphore(std::shared_ptr<detail::lock_handle> pool) noexcept
+    : pool_(std::move(pool))
 {
 }
 

@@ -120,6 +120,17 @@ std::string job_queue_key(std::string_view prefix, std::string_view name)
     return keys_of(prefix, "jobs", name, {""})[0];
 }
 
+std::string directory_key(std::string_view prefix, std::string_view name)
+{
+    return keys_of(prefix, "directory", name, {""})[0];
+}
+
+std::string listed_key(std::string_view directory, std::string_view name)
+{
+    // A percent sign in a name stands before digits, so no directory has the key of another one's pool.
+    return std::string(directory) + "%/" + encode(name);
+}
+
 std::string wake_prefix(std::string_view prefix, int database)
 {
     return std::string(prefix) + ':' + std::to_string(database) + ":wake:";

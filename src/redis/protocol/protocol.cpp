@@ -31,10 +31,10 @@ constexpr std::array<std::string_view, operation_count> pool_operation_names{"po
                                                                              "pool_count"};
 
 // In the order of script_answer::status_code.
-constexpr std::array<std::string_view, 18> status_names{
-    "own",       "queued", "asleep",   "busy",    "gone",       "released",
-    "cancelled", "lost",   "unmet",    "unknown", "impossible", "ok",
-    "excess",    "exists", "mismatch", "foreign", "wrongtype",  "damaged"};
+constexpr std::array<std::string_view, 19> status_names{
+    "own",      "queued",  "asleep",    "busy",       "gone",   "released", "cancelled",
+    "lost",     "unmet",   "unknown",   "impossible", "ok",     "excess",   "exists",
+    "mismatch", "foreign", "wrongtype", "damaged",    "missing"};
 
 /// Parses a time of a server's clock, or 0. Returns whether the text is valid.
 bool parse_time(std::string_view text, std::int64_t& value) noexcept
@@ -185,8 +185,8 @@ std::optional<message> parse_message(std::string_view text)
 {
     message result;
     // In the order of message::kind.
-    constexpr std::array<std::string_view, 5> kinds{"grant", "lost", "released", "unmet",
-                                                    "impossible"};
+    constexpr std::array<std::string_view, 6> kinds{"grant", "lost",       "released",
+                                                    "unmet", "impossible", "missing"};
     const auto what = std::ranges::find(kinds, next_word(text));
     if (what == kinds.end())
         return std::nullopt;

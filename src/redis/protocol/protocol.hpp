@@ -137,6 +137,8 @@ struct script_answer
         wrong_type,
         /// The state of the lock cannot be parsed.
         damaged,
+        /// For a pool of a directory: it does not exist.
+        missing,
     };
 
     status_code status = status_code::unknown;
@@ -187,6 +189,8 @@ struct message
         unmet,
         /// For a pool: the capacity was set to fewer units than the waiter requests.
         impossible,
+        /// For a pool of a directory: it was removed.
+        missing,
     };
 
     kind what = kind::grant;

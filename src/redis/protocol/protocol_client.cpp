@@ -262,6 +262,12 @@ void protocol_client::set_outside(attempt_id id, std::int64_t outside)
         find_bearer(id)->second.units.outside = outside;
 }
 
+void protocol_client::bequeath(attempt_id id, const std::string& permit)
+{
+    if (holds(id))
+        find_bearer(id)->second.units.heir = "permit " + permit;
+}
+
 bool protocol_client::holds(attempt_id id) const
 {
     const auto found = find_bearer(id);

@@ -120,6 +120,9 @@ public:
     /// Sets the number of units left outside, before a release of all units.
     void set_outside(attempt_id id, std::int64_t outside);
 
+    /// Names the permit that receives the units, before a release of all units: `ID LEASE CLIENT`.
+    void bequeath(attempt_id id, const std::string& permit);
+
     /// Starts a call to a pool. It ends with `called`. `number` is the number of units to add, or the new capacity.
     call_id call(local_time now, lock_id pool, call_kind what, std::int64_t number = 0);
 

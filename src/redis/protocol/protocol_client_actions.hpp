@@ -119,6 +119,8 @@ enum class attempt_failure
     damaged,
     /// The requested units exceed the capacity of the pool.
     impossible,
+    /// The directory does not contain the pool, or no longer.
+    missing,
     /// The capacity of the pool differs from the one that it was opened with.
     capacity_mismatch,
     /// The server granted the lock with a fencing token that is not above one seen before.

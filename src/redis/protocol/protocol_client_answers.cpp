@@ -22,6 +22,8 @@ std::optional<attempt_failure> protocol_client::unusable(status what) noexcept
         return attempt_failure::damaged;
     if (what == status::impossible)
         return attempt_failure::impossible;
+    if (what == status::missing)
+        return attempt_failure::missing;
     return std::nullopt;
 }
 

@@ -130,7 +130,9 @@ void protocol_client::send_release(attempt_entry& entry)
     auto arguments = word_list::of(options_.wake_prefix, is_pool ? ids_of(entry) : id_of(entry),
                                    each.fence, has_slot ? slot_of(each) : std::string());
     append_options(arguments, lock);
-    if (is_pool)
+    if (is_pool && !each.units.heir.empty())
+        arguments.add(each.units.heir);
+    else if (is_pool)
         arguments.add(each.units.outside);
     else if (each.run.handed_over != 0)
         arguments.add(each.fence + each.run.handed_over);

@@ -121,10 +121,11 @@ void protocol_client::received(local_time now, std::string_view text)
             conclude(*entry, incoming->what == message::kind::released, incoming->fence);
         return;
     }
-    if (incoming->what == message::kind::impossible)
+    if (incoming->what == message::kind::impossible || incoming->what == message::kind::missing)
     {
+        const bool is_missing = incoming->what == message::kind::missing;
         if (entry != attempts_.end() && entry->second.at < phase::held)
-            end_with(*entry, attempt_failure::impossible);
+            end_with(*entry, is_missing ? attempt_failure::missing : attempt_failure::impossible);
         return;
     }
     if (incoming->what == message::kind::lost)

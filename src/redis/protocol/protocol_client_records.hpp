@@ -114,6 +114,8 @@ struct protocol_client_records
     {
         // The number of requested units that have no holder now, but were not released.
         std::int64_t outside = 0;
+        // The permit that receives the units with the release; empty if none does.
+        std::string heir{};
         // The number of changes by shrink(), and how many of them the client has sent.
         std::uint64_t changes = 0;
         std::uint64_t changes_sent = 0;

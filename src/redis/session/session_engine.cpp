@@ -199,6 +199,13 @@ void session_engine::release(const std::shared_ptr<held_lock>& held, const liste
     perform();
 }
 
+void session_engine::bequeath(const std::shared_ptr<held_lock>& held, const std::string& permit,
+                              const listener& done)
+{
+    client_.bequeath(held->attempt, permit);
+    release(held, done);
+}
+
 /// Converts the changes of a section to the names that the client uses.
 commit_request session_engine::commit_of(lock_id lock, std::string condition,
                                          section_changes changes)

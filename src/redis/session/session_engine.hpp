@@ -113,6 +113,9 @@ public:
     /// Releases a lock. Commits the changes only if the lock was held until then.
     void release(const std::shared_ptr<held_lock>& held, const listener& done,
                  section_changes changes = {});
+    /// Releases units to a permit, which is described as for the client.
+    void bequeath(const std::shared_ptr<held_lock>& held, const std::string& permit,
+                  const listener& done);
     /// Sends the server the number of units that are still held.
     void shrink(const std::shared_ptr<held_lock>& held, const listener& done);
     /// Lets the server undo a contribution, now or once it is made.

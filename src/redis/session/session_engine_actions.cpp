@@ -74,6 +74,8 @@ error_code error_of(attempt_failure reason)
         return boost::asio::error::operation_aborted;
     case attempt_failure::impossible:
         return turnstile::errc::invalid_count;
+    case attempt_failure::missing:
+        return errc::no_such_object;
     case attempt_failure::capacity_mismatch:
         return errc::capacity_mismatch;
     case attempt_failure::refused:
@@ -123,6 +125,8 @@ error_code error_of(script_answer::status_code answer)
         return errc::wrong_type;
     case script_answer::status_code::damaged:
         return errc::bad_state;
+    case script_answer::status_code::missing:
+        return errc::no_such_object;
     default:
         return errc::server_error;
     }

@@ -50,6 +50,11 @@ public:
     /// Detaches the units from the permit, as if they were taken permanently, in the background.
     void forget() noexcept;
 
+    /// Detaches the units: the permit of a directory that is described as for the server receives them, or if the text is
+    /// empty, they are taken permanently. They have to be all units of one grant.
+    static void start_keep(permit_grant owned, std::string heir,
+                           erased_handler<void(error_code)> handler);
+
     /// Releases the units in the background.
     void release() noexcept;
 

@@ -4,8 +4,8 @@
 -- ARGV       prefix, id, mode (queue, try), ticket (hint; 0 for none), lease ms, claim ms, idle ms, capacity, units
 --            outside (both for a new pool), seen fence, units, whether the client accepts another capacity (adopt, agreed,
 --            or empty)
--- returns    own | queued | busy | impossible | mismatch | foreign | wrongtype. The extra is the position of a new waiter;
---            or for a mismatch, the capacity of the pool
+-- returns    own | queued | busy | impossible | mismatch | foreign | missing | wrongtype. The extra is the position of a
+--            new waiter; or for a mismatch, the capacity of the pool
 -- repeated   answers as the first call did, with the same grant or the same position
 -- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)

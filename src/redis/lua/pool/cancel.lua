@@ -3,7 +3,7 @@
 -- KEYS       pool
 -- ARGV       prefix, ids (all by which the server may know the waiter, separated by commas), lease ms, claim ms, idle ms,
 --            capacity, units outside
--- returns    cancelled | foreign | wrongtype
+-- returns    cancelled | foreign | missing | wrongtype
 -- repeated   does nothing
 -- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)

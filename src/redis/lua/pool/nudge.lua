@@ -3,7 +3,7 @@
 -- KEYS       pool
 -- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms,
 --            capacity, units outside
--- returns    own | queued | gone | foreign | wrongtype
+-- returns    own | queued | gone | foreign | missing | wrongtype
 -- repeated   harmless
 -- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)

@@ -7,6 +7,7 @@
 --                 of units that a waiter requests; `silent`: see is_unresponsive()
 --   KEY{queue}    sorted set, the waiters by ticket
 --   KEY{holders}  sorted set, the holders by the end of the lease
+--   KEY{permits}  sorted set, the ids of the permits by their fences, see issue()
 --   KEY{done}     sorted set, the released fences by slot, and when calls were executed by their names
 --
 -- The state is text: 2 HELD FENCE GIVEN CLOCK OUTSIDE UNTIL CLAIM SKEW GRACE FLAGS CAPACITY ORIGIN BORN TICKET. Further
@@ -23,13 +24,16 @@ local special = 2 ^ 30
 local signals = 2 ^ 28  -- the capacity of an automatic event, which no semaphore has: see merge()
 local at_once = 64  -- the maximum number of grants that one script starts or ends in one pool
 
--- Returns the units of a holder, its fence, the number of units that it leaves outside, and the end of its lease. An id
--- that is in only one of the two keys is not a holder, because somebody has deleted the other key.
+-- Returns the units of a holder, its fence, the number of units that it leaves outside, and the end of its lease; for a
+-- permit, also its lease in ms and its client. An id that is in only one of the two keys is not a holder, because somebody
+-- has deleted the other key.
 local function holding(s, id)
   local deadline = redis.call('ZSCORE', s.holders, id)
   local entry = deadline and redis.call('HGET', s.key, 'h ' .. id)
-  local units, fence, left = string.match(entry or '', '^(%d+) (%d+) (%d+)$')
-  if units then return tonumber(units), tonumber(fence), tonumber(left), tonumber(deadline) end
+  local units, fence, left, more = string.match(entry or '', '^(%d+) (%d+) (%d+)(.*)$')
+  if not units then return end
+  local lease, client = string.match(more, '^ (%d+) (.*)$')
+  return tonumber(units), tonumber(fence), tonumber(left), tonumber(deadline), lease, client
 end
 
 -- Returns the number of units that a waiter requests.
@@ -38,12 +42,12 @@ local function wanted(s, id)
 end
 
 -- Reads a pool; returns nil and the reason if the keys are foreign. The script may have read the state already. A new
--- pool has the capacity and the units outside that the caller states. During a grace, `claim` contains two times more,
+-- pool has the capacity and the units outside that the caller states; with -1 units, it is not created. During a grace, `claim` contains two times more,
 -- as for a lock. While the state may be outdated, the pool grants no units and no lease expires, so that unknown
 -- holders can reconnect.
 local function open(key, wall, claim, capacity, outside, state)
-  local s = {key = key, queue = key .. '{queue}', holders = key .. '{holders}', done = key .. '{done}', new = {}, more = 0,
-    deadline = 0}
+  local s = {key = key, queue = key .. '{queue}', holders = key .. '{holders}', done = key .. '{done}',
+    permits = key .. '{permits}', new = {}, more = 0, deadline = 0}
   if state == nil then state = redis.pcall('HGET', key, 'state') end
   local head = redis.pcall('ZRANGE', s.queue, 0, 0)
   if is_of_another_type(state) or is_of_another_type(head) then return nil, 'wrongtype' end
@@ -56,6 +60,7 @@ local function open(key, wall, claim, capacity, outside, state)
     for _, size in ipairs({redis.pcall('ZCARD', s.done), redis.pcall('ZCARD', s.holders)}) do
       if is_of_another_type(size) then return nil, 'wrongtype' end
     end
+    if outside == '-1' then return nil, 'missing' end
     s.held, s.given, s.outside, s.expiry, s.skew, s.ticket, s.rest = 0, 0, tonumber(outside), 0, 0, 0, ''
     s.capacity, s.origin = tonumber(capacity), s.outside
     local now, claim, _, grace = read_time(wall, 0, 0, claim)
@@ -139,9 +144,15 @@ local function grant_to(s, id, units, seen)
   hold(s, id, units, s.fence, 0, s.now + s.claim * 1000)
 end
 
+-- Whether an id is that of a permit, see issue(). The id of an attempt contains the number of a connection.
+local function is_permit(id)
+  return not string.find(id, '#', 1, true)
+end
+
 -- Removes a holder and its units.
 local function drop(s, id, units)
   redis.call('ZREM', s.holders, id)
+  if is_permit(id) then redis.call('ZREM', s.permits, id) end
   redis.call('HDEL', s.key, 'h ' .. id)
   s.held = s.held - units
 end
@@ -155,8 +166,9 @@ local function reap(s, least)
   for _, id in ipairs(over) do
     local units, fence = holding(s, id)
     drop(s, id, units or 0)
-    if units and not s.fresh then mark_unresponsive(s, id) end
-    if units then redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now)) end
+    local has_session = units and not is_permit(id)
+    if has_session and not s.fresh then mark_unresponsive(s, id) end
+    if has_session then redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now)) end
   end
   looks = looks - #over
   if #over == most then s.more = 1 end
@@ -199,6 +211,36 @@ end
 -- Changes the number of units outside, which are not available although they have no holder.
 local function move(s, number)
   if number ~= 0 then s.outside, s.moved = s.outside + number, true end
+end
+
+-- Lets a permit hold units that have been counted as held. No session renews its lease. Each caller that knows its id,
+-- which is a secret, can renew or release it. Only pools of a directory have permits.
+local function issue(s, id, units, fence, lease, client)
+  redis.call('HSET', s.key, 'h ' .. id, format('%d %d 0 %d %s', units, fence, lease, client))
+  redis.call('ZADD', s.holders, text(s.now + lease * 1000), id)
+  redis.call('ZADD', s.permits, text(fence), id)
+end
+
+-- For the calls of a directory: their ARGV begin with prefix, lease ms, claim ms, idle ms, capacity, name of the call, and
+-- name of the call before it in its slot. KEYS[2] is the index of the directory.
+local function is_repeated()
+  return redis.call('ZSCORE', KEYS[2] .. '{calls}', ARGV[6])
+end
+
+local function note_call(s)
+  remember_call(KEYS[2] .. '{calls}', s.now, ARGV[6], ARGV[7])
+  extend_ttl(KEYS[2] .. '{calls}', memory / 1000)
+end
+
+-- Serves the queue, writes the state, and returns the numbers of the pool: 'status value waiters permits fence units
+-- more'. An attempt that holds units counts as a waiter until its grant is complete.
+local function conclude(s, status, fence, units)
+  if s.head then grant_next(s) end
+  save(s, tonumber(ARGV[2]), ARGV[4])
+  local permits = redis.call('ZCARD', s.permits)
+  local waiters = redis.call('ZCARD', s.queue) + redis.call('ZCARD', s.holders) - permits
+  return format('%s %d %d %d %d %d %d', status, s.capacity - s.outside - s.held, waiters, permits, fence or 0, units or 0,
+    s.more)
 end
 
 -- Returns the answer: 'status now fence deadline', and perhaps 'ticket more extra'.

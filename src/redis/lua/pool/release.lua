@@ -3,8 +3,9 @@
 -- KEYS       pool
 -- ARGV       prefix, ids (all by which the server may know the holder, separated by commas), fence, slot (empty: the
 --            release is not remembered), lease ms, claim ms, idle ms, capacity, units outside, units that the holder
---            leaves outside (they are not available, although they have no holder)
--- returns    released | lost | unknown | foreign | wrongtype
+--            leaves outside (they are not available, although they have no holder; `permit ID LEASE CLIENT`: a permit
+--            receives all units)
+-- returns    released | lost | unknown | foreign | missing | wrongtype
 -- repeated   answers as the first call did, until the slot is used for another release
 -- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
@@ -39,6 +40,7 @@ end
 local fence = tonumber(ARGV[3])
 local s, why = open(key, wall, ARGV[6], ARGV[8], ARGV[9], read[1])
 if not s then return why end
+local heir, span, client = string.match(ARGV[10], '^permit (%S+) (%d+) (.*)$')
 local result
 for id in string.gmatch(ARGV[2], '[^,]+') do
   local units, its, left = holding(s, id)
@@ -49,7 +51,11 @@ for id in string.gmatch(ARGV[2], '[^,]+') do
       if fence % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
     end
     drop(s, id, units)
-    move(s, tonumber(ARGV[10]) - left)
+    if heir then
+      s.held = s.held + units
+      issue(s, heir, units, fence, span, client)
+    end
+    move(s, (heir and 0 or tonumber(ARGV[10])) - left)
     result = 'released'
   end
 end

@@ -3,7 +3,7 @@
 -- KEYS       pool; for each lease
 -- ARGV       prefix; for each lease: id, fence, units that are still held, units that the holder leaves
 --            outside, lease ms, claim ms, idle ms, capacity, units outside
--- returns    {own | lost | unknown | foreign | wrongtype | damaged, …}
+-- returns    {own | lost | unknown | foreign | missing | wrongtype | damaged, …}
 -- repeated   renews again
 -- wakes      waiters of a queue, as long as the first one fits
 -- complexity O(leases (log waiters + log holders))

@@ -2,23 +2,19 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#include "service/store.hpp"
+#include "service/memory_store.hpp"
 
 #include "service/decode.hpp"
+#include "service/new_id.hpp"
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/deferred.hpp>
-#include <cerrno>
-#include <cstdio>
-#include <sys/random.h>
-#include <system_error>
 #include <utility>
 
 namespace turnstile::service {
 
-store::entry::entry(const executor& ex, std::int64_t value)
+memory_store::entry::entry(const executor& ex, std::int64_t value)
     : semaphore(ex, static_cast<std::ptrdiff_t>(std::min<std::int64_t>(value, max_units)),
                 max_units)
     , uncollected_value(value)
@@ -26,13 +22,13 @@ store::entry::entry(const executor& ex, std::int64_t value)
 {
 }
 
-std::int64_t store::entry::value() const noexcept
+std::int64_t memory_store::entry::value() const noexcept
 {
     return semaphore.available() + reserve;
 }
 
 /// Adds units, but never exceeds the largest value.
-void store::entry::add(std::int64_t units)
+void memory_store::entry::add(std::int64_t units)
 {
     const std::int64_t added = std::min(units, largest_value - value());
     uncollected_value += added;
@@ -40,7 +36,7 @@ void store::entry::add(std::int64_t units)
     refill();
 }
 
-void store::entry::refill()
+void memory_store::entry::refill()
 {
     // Waiters take units while they are added, so one round may not be enough.
     while (reserve != 0 && semaphore.available() != max_units)
@@ -52,7 +48,7 @@ void store::entry::refill()
     }
 }
 
-store::store(boost::asio::io_context& context, std::size_t max_waiters)
+memory_store::memory_store(boost::asio::io_context& context, std::size_t max_waiters)
     : executor_(context.get_executor())
     , max_waiters_(max_waiters)
     , timer_(context)
@@ -64,9 +60,23 @@ store::store(boost::asio::io_context& context, std::size_t max_waiters)
 {
 }
 
-bool store::create(std::string_view name, std::int64_t value)
+std::int64_t memory_store::largest() const
 {
-    if (exists(name))
+    return largest_value;
+}
+
+awaitable<result> memory_store::create(std::string_view name, std::int64_t value)
+{
+    result answer{outcome::done, value};
+    if (!add_semaphore(name, value))
+        answer.what = outcome::exists;
+    co_return answer;
+}
+
+/// False if the name exists.
+bool memory_store::add_semaphore(std::string_view name, std::int64_t value)
+{
+    if (semaphores_.contains(name))
         return false;
     const auto [created, inserted] =
         semaphores_.emplace(name, std::make_shared<entry>(executor_, value));
@@ -76,20 +86,16 @@ bool store::create(std::string_view name, std::int64_t value)
     return true;
 }
 
-bool store::exists(std::string_view name) const
+awaitable<result> memory_store::remove(std::string_view name)
 {
-    return semaphores_.contains(name);
-}
-
-bool store::remove(std::string_view name)
-{
+    result answer;
     const auto found = semaphores_.find(name);
     if (found == semaphores_.end())
-        return false;
+        co_return answer;
     const auto removed = found->second;
     if (recorder_)
         recorder_({name, {}, {}, 0, {}, {}, 0});
-    if (observer_)
+    if (observer_ && is_watched_())
         observer_({happening::deleted, name, 0, 0, 0, 0, 0, {}, {}});
     removed->removed = true;
     removed->name = {};
@@ -97,49 +103,50 @@ bool store::remove(std::string_view name)
     removed->semaphore.close();
     while (!removed->permits.empty())
         end_permit(leases_.find(std::string(removed->permits.begin()->second)));
-    return true;
+    answer.what = outcome::done;
+    co_return answer;
 }
 
-result store::value(std::string_view name) const
+awaitable<result> memory_store::value(std::string_view name)
 {
     const auto found = find(name);
-    return found ? result{outcome::done, found->value()} : result();
+    co_return found ? result{outcome::done, found->value()} : result();
 }
 
-result store::up(std::string_view name, std::int64_t units)
+awaitable<result> memory_store::up(std::string_view name, std::int64_t units)
 {
     const auto found = find(name);
     if (!found)
-        return {};
+        co_return result();
     if (units > largest_value - found->value())
-        return {outcome::overflow, found->value()};
+        co_return result{outcome::overflow, found->value()};
     found->add(units);
     record(*found);
     tell(happening::value, *found, units);
-    return {outcome::done, found->value()};
+    co_return result{outcome::done, found->value()};
 }
 
-result store::up(std::string_view name, const std::string& permit)
+awaitable<result> memory_store::release(std::string_view name, const std::string& permit)
 {
     const auto semaphore = find(name);
     if (!semaphore)
-        return {};
+        co_return result();
     const auto found = find_permit(semaphore, permit);
     if (found == leases_.end())
-        return {outcome::foreign, semaphore->value()};
-    release(found, "released");
-    return {outcome::done, semaphore->value()};
+        co_return result{outcome::foreign, semaphore->value()};
+    end_permit(found, "released");
+    co_return result{outcome::done, semaphore->value()};
 }
 
-result store::renew(std::string_view name, const std::string& permit,
-                    std::optional<std::chrono::milliseconds> lease)
+awaitable<result> memory_store::renew(std::string_view name, const std::string& permit,
+                                      std::optional<std::chrono::milliseconds> lease)
 {
     const auto semaphore = find(name);
     if (!semaphore)
-        return {};
+        co_return result();
     const auto found = find_permit(semaphore, permit);
     if (found == leases_.end())
-        return {outcome::foreign, semaphore->value()};
+        co_return result{outcome::foreign, semaphore->value()};
     lease_record& renewed = found->second;
     renewed.lease = lease.value_or(renewed.lease);
     deadlines_.erase(renewed.deadline);
@@ -147,34 +154,38 @@ result store::renew(std::string_view name, const std::string& permit,
     record(*semaphore, permit);
     tell(happening::renewed, *semaphore, renewed.units, renewed.token);
     await_expiry();
-    return {outcome::done, semaphore->value()};
+    co_return result{outcome::done, semaphore->value()};
 }
 
-result store::free(std::string_view name, std::uint64_t token)
+awaitable<result> memory_store::free(std::string_view name, std::uint64_t token)
 {
     const auto semaphore = find(name);
     if (!semaphore)
-        return {};
+        co_return result();
     const auto found = semaphore->permits.find(token);
     if (found == semaphore->permits.end())
-        return {outcome::foreign, semaphore->value()};
-    release(leases_.find(std::string(found->second)), "freed");
-    return {outcome::done, semaphore->value()};
+        co_return result{outcome::foreign, semaphore->value()};
+    end_permit(leases_.find(std::string(found->second)), "freed");
+    co_return result{outcome::done, semaphore->value()};
 }
 
-grant store::try_down(std::string_view name, const demand& wanted)
+awaitable<grant> memory_store::try_down(std::string_view name, const demand& wanted)
 {
+    grant answer;
     const auto found = find(name);
     if (!found)
-        return {};
-    auto units = found->semaphore.try_acquire(wanted.units);
-    if (!units)
-        return {{outcome::locked, found->value()}, {}, 0, {}};
-    units->forget();
-    return granted(found, wanted);
+        co_return answer;
+    if (auto units = found->semaphore.try_acquire(wanted.units))
+    {
+        units->forget();
+        co_return granted(found, wanted);
+    }
+    answer.what = outcome::locked;
+    answer.value = found->value();
+    co_return answer;
 }
 
-awaitable<grant> store::down(std::string name, demand wanted)
+awaitable<grant> memory_store::down(std::string_view name, const demand& wanted)
 {
     grant answer;
     const auto found = find(name);
@@ -210,29 +221,34 @@ awaitable<grant> store::down(std::string name, demand wanted)
     co_return answer;
 }
 
-std::vector<listed> store::list(std::string_view after, std::size_t limit) const
+awaitable<listed_page> memory_store::list(std::string_view after, std::size_t limit)
 {
-    std::vector<listed> result;
-    for (auto it = semaphores_.upper_bound(after);
-         it != semaphores_.end() && result.size() != limit; ++it)
+    listed_page page;
+    page.what = outcome::done;
+    auto it = semaphores_.upper_bound(after);
+    for (; it != semaphores_.end() && page.semaphores.size() != limit; ++it)
     {
         const entry& semaphore = *it->second;
-        result.push_back(
+        page.semaphores.push_back(
             {it->first, semaphore.value(), semaphore.waiters.size(), semaphore.permits.size()});
     }
-    return result;
+    if (it != semaphores_.end() && limit != 0)
+        page.next = page.semaphores.back().name;
+    co_return page;
 }
 
-std::optional<detailed> store::detail(std::string_view name, std::size_t limit) const
+awaitable<detailed> memory_store::detail(std::string_view name, std::size_t limit)
 {
+    detailed answer;
     const auto found = find(name);
     if (!found)
-        return std::nullopt;
+        co_return answer;
     const auto now = clock::now();
     const auto milliseconds = [](clock::duration time)
     { return std::chrono::duration_cast<std::chrono::milliseconds>(time); };
-    detailed answer{
-        {found->name, found->value(), found->waiters.size(), found->permits.size()}, {}, {}};
+    answer.what = outcome::done;
+    answer.state = {std::string(found->name), found->value(), found->waiters.size(),
+                    found->permits.size()};
     for (const waiter& next : found->waiters)
     {
         if (answer.waiters.size() == limit)
@@ -248,18 +264,24 @@ std::optional<detailed> store::detail(std::string_view name, std::size_t limit) 
         answer.permits.push_back({permit.client, permit.units, milliseconds(now - permit.since),
                                   milliseconds(permit.deadline->first - now), permit.lease, token});
     }
-    return answer;
+    co_return answer;
 }
 
-store_metrics store::metrics() const
+awaitable<result> memory_store::check()
+{
+    co_return result{outcome::done};
+}
+
+awaitable<store_metrics> memory_store::metrics()
 {
     store_metrics numbers = counts_;
     numbers.semaphores = semaphores_.size();
     numbers.permits = leases_.size();
-    return numbers;
+    numbers.expired = expired_;
+    co_return numbers;
 }
 
-void store::close()
+void memory_store::close()
 {
     closing_ = true;
     for (const auto& [name, semaphore] : semaphores_)
@@ -267,17 +289,19 @@ void store::close()
     timer_.cancel();
 }
 
-void store::record_changes(std::function<void(const change&)> recorder)
+void memory_store::record_changes(std::function<void(const change&)> recorder)
 {
     recorder_ = std::move(recorder);
 }
 
-void store::observe(std::function<void(const event&)> observer)
+void memory_store::observe(std::function<void(const event&)> observer,
+                           std::function<bool()> is_watched)
 {
     observer_ = std::move(observer);
+    is_watched_ = std::move(is_watched);
 }
 
-void store::describe(const std::function<void(const change&)>& reader) const
+void memory_store::describe(const std::function<void(const change&)>& reader) const
 {
     for (const auto& [name, semaphore] : semaphores_)
         reader(described(*semaphore, {}));
@@ -285,9 +309,9 @@ void store::describe(const std::function<void(const change&)>& reader) const
         reader(described(*permit.semaphore, id));
 }
 
-void store::restore(const change& stored)
+void memory_store::restore(const change& stored)
 {
-    create(stored.name, stored.value.value_or(0));
+    add_semaphore(stored.name, stored.value.value_or(0));
     if (stored.permit.empty())
         return;
     // The lease went on while no server ran. If the clock was set back, it does not get longer.
@@ -297,27 +321,27 @@ void store::restore(const change& stored)
                clock::now() + rest, stored.token, {});
 }
 
-void store::skip_tokens(std::uint64_t token) noexcept
+void memory_store::skip_tokens(std::uint64_t token) noexcept
 {
     last_token_ = std::max(last_token_, token);
 }
 
-std::shared_ptr<store::entry> store::find(std::string_view name) const
+std::shared_ptr<memory_store::entry> memory_store::find(std::string_view name) const
 {
     const auto found = semaphores_.find(name);
     return found == semaphores_.end() ? nullptr : found->second;
 }
 
-store::leases::iterator store::find_permit(const std::shared_ptr<entry>& semaphore,
-                                           const std::string& permit)
+memory_store::leases::iterator memory_store::find_permit(const std::shared_ptr<entry>& semaphore,
+                                                         const std::string& permit)
 {
     const auto found = leases_.find(permit);
     return found != leases_.end() && found->second.semaphore == semaphore ? found : leases_.end();
 }
 
 /// The units have been taken from the semaphore.
-grant store::granted(const std::shared_ptr<entry>& semaphore, const demand& wanted,
-                     std::chrono::milliseconds waited)
+grant memory_store::granted(const std::shared_ptr<entry>& semaphore, const demand& wanted,
+                            std::chrono::milliseconds waited)
 {
     ++counts_.grants;
     semaphore->uncollected_value -= wanted.units;
@@ -343,7 +367,7 @@ grant store::granted(const std::shared_ptr<entry>& semaphore, const demand& want
             if (found == leases_.end())
                 return;
             ++counts_.undone;
-            release(found, "undone");
+            end_permit(found, "undone");
             return;
         }
         ++counts_.undone;
@@ -354,9 +378,9 @@ grant store::granted(const std::shared_ptr<entry>& semaphore, const demand& want
     return answer;
 }
 
-void store::add_permit(const std::string& id, const std::shared_ptr<entry>& semaphore,
-                       std::int64_t units, std::chrono::milliseconds lease,
-                       clock::time_point deadline, std::uint64_t token, std::string client)
+void memory_store::add_permit(const std::string& id, const std::shared_ptr<entry>& semaphore,
+                              std::int64_t units, std::chrono::milliseconds lease,
+                              clock::time_point deadline, std::uint64_t token, std::string client)
 {
     const auto added =
         leases_
@@ -367,7 +391,7 @@ void store::add_permit(const std::string& id, const std::shared_ptr<entry>& sema
     await_expiry();
 }
 
-void store::end_permit(leases::iterator permit)
+void memory_store::end_permit(leases::iterator permit)
 {
     permit->second.semaphore->permits.erase(permit->second.token);
     deadlines_.erase(permit->second.deadline);
@@ -375,7 +399,7 @@ void store::end_permit(leases::iterator permit)
 }
 
 /// Ends a permit, and returns its units.
-void store::release(leases::iterator permit, std::string_view reason)
+void memory_store::end_permit(leases::iterator permit, std::string_view reason)
 {
     const std::string id = permit->first;
     const auto semaphore = permit->second.semaphore;
@@ -387,17 +411,17 @@ void store::release(leases::iterator permit, std::string_view reason)
     tell(happening::released, *semaphore, units, token, {}, reason);
 }
 
-void store::expire()
+void memory_store::expire()
 {
     while (!deadlines_.empty() && deadlines_.begin()->first <= clock::now())
     {
-        ++counts_.expired;
-        release(leases_.find(deadlines_.begin()->second), "expired");
+        ++expired_;
+        end_permit(leases_.find(deadlines_.begin()->second), "expired");
     }
     await_expiry();
 }
 
-void store::await_expiry()
+void memory_store::await_expiry()
 {
     if (closing_ || deadlines_.empty())
         return;
@@ -413,21 +437,22 @@ void store::await_expiry()
 }
 
 /// Reports that @p semaphore has changed, and its permit if one is named.
-void store::record(const entry& semaphore, std::string_view permit) const
+void memory_store::record(const entry& semaphore, std::string_view permit) const
 {
     if (recorder_ && !semaphore.removed)
         recorder_(described(semaphore, permit));
 }
 
-void store::tell(happening what, const entry& semaphore, std::int64_t units, std::uint64_t token,
-                 std::chrono::milliseconds waited, std::string_view reason) const
+void memory_store::tell(happening what, const entry& semaphore, std::int64_t units,
+                        std::uint64_t token, std::chrono::milliseconds waited,
+                        std::string_view reason) const
 {
-    if (observer_ && !semaphore.removed)
+    if (observer_ && !semaphore.removed && is_watched_())
         observer_({what, semaphore.name, semaphore.value(), semaphore.waiters.size(),
                    semaphore.permits.size(), units, token, waited, reason});
 }
 
-change store::described(const entry& semaphore, std::string_view permit) const
+change memory_store::described(const entry& semaphore, std::string_view permit) const
 {
     change state;
     state.name = semaphore.name;
@@ -444,21 +469,6 @@ change store::described(const entry& semaphore, std::string_view permit) const
                       record.deadline->first - clock::now());
     state.token = record.token;
     return state;
-}
-
-std::string store::new_id()
-{
-    std::array<unsigned char, 16> bytes{};
-    if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-        throw std::system_error(errno, std::generic_category(), "getrandom");
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string id;
-    for (const unsigned char byte : bytes)
-    {
-        id += digits[byte >> 4U];
-        id += digits[byte & 15U];
-    }
-    return id;
 }
 
 }  // namespace turnstile::service

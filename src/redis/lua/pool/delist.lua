@@ -1,0 +1,21 @@
+-- Removes a pool of a directory, with its permits. Tells its waiters.
+--
+-- KEYS       pool, index (of the directory)
+-- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
+--            name of the pool
+-- returns    ok | missing | foreign | wrongtype
+-- repeated   answers ok, as long as the slot has not changed anything else
+-- wakes      all waiters
+-- complexity O(waiters + log pools)
+-- flags: allow-oom
+local repeated = is_repeated()
+local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
+if repeated or not s then return repeated and 'ok' or why end
+for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, -1)) do
+  redis.pcall('PUBLISH', channel(id), 'missing ' .. id .. ' 0 ' .. text(s.now))
+end
+-- The slots of the sessions stay remembered.
+for _, key in ipairs({s.key, s.queue, s.holders, s.permits}) do redis.call('PEXPIRE', key, 0) end
+redis.call('ZREM', KEYS[2], ARGV[8])
+note_call(s)
+return 'ok'

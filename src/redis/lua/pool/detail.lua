@@ -1,0 +1,30 @@
+-- Says who has permits of a pool of a directory, and who waits for units.
+--
+-- KEYS       pool
+-- ARGV       prefix, lease ms, claim ms, idle ms, capacity, sessions (the key, see self/announce.lua), limit (how many
+--            permits and how many waiters are listed)
+-- returns    {ok (see conclude()), time and number of listed permits, entry, …} | missing | foreign | wrongtype; of a
+--            permit, the entry is its units, its fence, the end of its lease, its lease ms, and its client; of a
+--            waiter, its units and its ticket, and then as another entry its session
+-- repeated   looks again
+-- wakes      the first of the queue, as long as it fits
+-- complexity O(listed log holders)
+-- flags: allow-oom
+local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
+if not s then return why end
+reap(s)
+local list, last = {conclude(s, 'ok'), ''}, text(ARGV[7] - 1)
+for _, id in ipairs(redis.call('ZRANGE', s.permits, 0, last)) do
+  local units, fence, _, deadline, lease, client = holding(s, id)
+  if lease then list[#list + 1] = format('%d %d %d %d %s', units, fence, deadline, lease, client) end
+end
+list[2] = format('%d %d', s.now, #list - 2)
+local waiters = redis.call('ZRANGE', s.queue, 0, last, 'WITHSCORES')
+for i = 1, #waiters, 2 do
+  local units, who = wanted(s, waiters[i]), redis.pcall('HGET', ARGV[6], string.match(waiters[i], '^[^#]*'))
+  if units then
+    list[#list + 1] = format('%d %d', units, waiters[i + 1])
+    list[#list + 1] = type(who) == 'string' and who or ''
+  end
+end
+return list

@@ -1,0 +1,29 @@
+-- Takes units of a pool of a directory if they are available and nobody waits: for good, or for a permit.
+--
+-- KEYS       pool, index (of the directory)
+-- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
+--            units, id of the permit (empty: for good), its lease ms, its client
+-- returns    ok | busy | missing | foreign | wrongtype; see conclude(), the fence is that of the permit
+-- repeated   answers ok, and takes nothing, as long as the slot has not changed anything else
+-- wakes      the first of the queue, as long as it fits
+-- complexity O(log holders)
+-- flags: none
+local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
+if not s then return why end
+reap(s)
+if s.head then grant_next(s) end
+local units, id, status, fence = tonumber(ARGV[8]), ARGV[9], 'ok', nil
+if is_repeated() then
+  fence = select(2, holding(s, id))
+elseif s.head or not fits(s, units) then
+  status = 'busy'
+elseif id == '' then
+  s.outside = s.outside + units
+  note_call(s)
+else
+  fence = math.max(s.fence + 1, s.now)
+  s.fence, s.given, s.held = fence, fence, s.held + units
+  issue(s, id, units, fence, ARGV[10], ARGV[11])
+  note_call(s)
+end
+return conclude(s, status, fence, units)

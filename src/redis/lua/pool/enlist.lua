@@ -1,0 +1,23 @@
+-- Creates a pool of a directory, which is kept until it is removed.
+--
+-- KEYS       pool, index (of the directory: a sorted set of the names of its pools)
+-- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
+--            name of the pool, available units
+-- returns    ok | exists | foreign | wrongtype; see conclude()
+-- repeated   answers ok, as long as the slot has not changed anything else
+-- wakes      the first of the queue of a pool that exists, as long as it fits
+-- complexity O(log pools)
+-- flags: none
+local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], text(ARGV[5] - ARGV[9]))
+if not s then return why end
+local status = 'ok'
+if s.fresh then
+  -- Like a pool whose capacity was set, see save().
+  s.origin = -s.capacity
+  redis.call('ZADD', KEYS[2], 0, ARGV[8])
+  note_call(s)
+else
+  reap(s)
+  if not is_repeated() then status = 'exists' end
+end
+return conclude(s, status)

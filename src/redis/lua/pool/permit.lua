@@ -1,0 +1,25 @@
+-- Renews or ends a permit of a pool of a directory.
+--
+-- KEYS       pool, index (of the directory)
+-- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
+--            what (renew, release, free), id of the permit (of free: its fence), its new lease ms (empty: the former one)
+-- returns    ok | unheld | missing | foreign | wrongtype; see conclude(), the fence and the units are those of the permit
+-- repeated   renews again; ends nothing, and answers ok, as long as the slot has not changed anything else
+-- wakes      the first of the queue, as long as it fits
+-- complexity O(log waiters + log holders)
+-- flags: allow-oom
+local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
+if not s then return why end
+reap(s)
+local what, id, status = ARGV[8], ARGV[9], 'ok'
+if what == 'withdraw' then id = redis.call('ZRANGEBYSCORE', s.permits, id, id, 'LIMIT', 0, 1)[1] or '' end
+local units, fence, _, _, lease, client = holding(s, id)
+if not lease then
+  if not is_repeated() then status = 'unheld' end
+elseif what == 'renew' then
+  issue(s, id, units, fence, ARGV[10] ~= '' and ARGV[10] or lease, client)
+else
+  drop(s, id, units)
+  note_call(s)
+end
+return conclude(s, status, lease and fence, lease and units)

@@ -1,0 +1,19 @@
+-- Says how the pools of a directory stand.
+--
+-- KEYS       pool; for each of them
+-- ARGV       prefix, lease ms, claim ms, idle ms, capacity
+-- returns    {ok | missing | foreign | wrongtype | damaged, …}; see conclude()
+-- repeated   looks again
+-- wakes      the first of a queue, as long as it fits
+-- complexity O(pools (log waiters + log holders))
+-- flags: allow-oom
+local wall = read_clock()
+return each(function(key)
+  local s, why = open(key, wall, ARGV[3], ARGV[5], '-1')
+  if not s then
+    return why
+  else
+    reap(s)
+    return conclude(s, 'ok')
+  end
+end)

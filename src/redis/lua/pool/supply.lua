@@ -1,0 +1,23 @@
+-- Adds units to a pool of a directory.
+--
+-- KEYS       pool, index (of the directory)
+-- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
+--            units
+-- returns    ok | excess | missing | foreign | wrongtype; see conclude()
+-- repeated   answers ok, and adds nothing, as long as the slot has not changed anything else
+-- wakes      the first of the queue, as long as it fits
+-- complexity O(log waiters + log holders)
+-- flags: allow-oom
+local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
+if not s then return why end
+reap(s)
+local units, status = tonumber(ARGV[8]), 'ok'
+if not is_repeated() then
+  if units > s.outside then
+    status = 'excess'
+  else
+    s.outside = s.outside - units
+    note_call(s)
+  end
+end
+return conclude(s, status, 0, units)

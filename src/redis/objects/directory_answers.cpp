@@ -1,0 +1,123 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/objects/directory_answers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <turnstile/redis/error.hpp>
+#include <utility>
+
+#include "redis/transport/identity.hpp"
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+/// Removes the first word from a text and returns it.
+std::string_view next_word(std::string_view& text) noexcept
+{
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return word;
+}
+
+/// The number at the beginning of a text, which is removed; 0 if there is none.
+std::int64_t next_number(std::string_view& text) noexcept
+{
+    const std::string_view word = next_word(text);
+    std::int64_t number = 0;
+    std::from_chars(word.data(), word.data() + word.size(), number);
+    return number;
+}
+
+std::chrono::milliseconds to_milliseconds(std::int64_t microseconds) noexcept
+{
+    return std::chrono::milliseconds(std::max<std::int64_t>(microseconds, 0) / 1000);
+}
+
+/// Sets the status or the error that the first word of an answer names.
+void set_status(parsed_answer& result, std::string_view word)
+{
+    using status = directory_status;
+    constexpr std::array<std::pair<std::string_view, status>, 6> words{
+        {{"ok", status::done},
+         {"missing", status::missing},
+         {"exists", status::exists},
+         {"busy", status::busy},
+         {"excess", status::excess},
+         {"unheld", status::unheld}}};
+    const auto* const found =
+        std::ranges::find(words, word, &std::pair<std::string_view, status>::first);
+    if (found != words.end())
+        result.answer.status = found->second;
+    else if (word == "foreign")
+        result.error = errc::foreign_layout;
+    else if (word == "wrongtype")
+        result.error = errc::wrong_type;
+    else
+        result.error = word == "damaged" ? errc::bad_state : errc::server_error;
+}
+
+}  // namespace
+
+parsed_answer parse_listed_answer(std::string_view text)
+{
+    parsed_answer result;
+    set_status(result, next_word(text));
+    listed_semaphore& state = result.answer.state;
+    state.value = next_number(text);
+    state.waiters = static_cast<std::size_t>(next_number(text));
+    state.permits = static_cast<std::size_t>(next_number(text));
+    result.answer.fencing_token = static_cast<std::uint64_t>(next_number(text));
+    result.answer.units = next_number(text);
+    result.more = next_number(text) != 0;
+    return result;
+}
+
+void parse_entries(const std::vector<std::string>& leaves, semaphore_detail& result)
+{
+    std::string_view head = leaves.size() > 1 ? leaves[1] : std::string_view();
+    const std::int64_t now = next_number(head);
+    const auto permits = static_cast<std::size_t>(next_number(head));
+    std::size_t i = 2;
+    for (; i < leaves.size() && i < 2 + permits; ++i)
+    {
+        std::string_view text = leaves[i];
+        listed_permit& each = result.permits.emplace_back();
+        each.units = next_number(text);
+        const std::int64_t fence = next_number(text);
+        each.fencing_token = static_cast<std::uint64_t>(fence);
+        each.held_for = to_milliseconds(now - fence);
+        each.lease_left = to_milliseconds(next_number(text) - now);
+        each.lease = std::chrono::milliseconds(next_number(text));
+        each.client = text;
+    }
+    for (; i + 1 < leaves.size(); i += 2)
+    {
+        std::string_view text = leaves[i];
+        listed_waiter& each = result.waiters.emplace_back();
+        each.units = next_number(text);
+        each.waiting_for = to_milliseconds(now - next_number(text));
+        each.session = parse_identity(leaves[i + 1]).name;
+    }
+}
+
+semaphore_page parse_names(const std::vector<std::string>& leaves, std::size_t limit)
+{
+    semaphore_page page;
+    std::string_view total = leaves.at(0);
+    page.total = static_cast<std::size_t>(next_number(total));
+    for (std::size_t i = 1; i < leaves.size() && i <= limit; ++i)
+        page.semaphores.emplace_back().name = leaves[i];
+    if (leaves.size() > limit + 1 && limit > 0)
+        page.next = leaves[limit];
+    return page;
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,153 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/objects/directory_handle.hpp"
+
+#include <random>
+#include <turnstile/redis/error.hpp>
+#include <utility>
+
+#include "redis/objects/directory_answers.hpp"
+#include "redis/protocol/names.hpp"
+
+namespace turnstile::redis::detail {
+
+namespace {
+
+/// How often a call is sent.
+constexpr int most_attempts = 5;
+
+}  // namespace
+
+std::string random_text(int words)
+{
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::random_device device;
+    std::string text;
+    for (; words > 0; --words)
+    {
+        const auto number = static_cast<std::uint32_t>(device());
+        for (int shift = 28; shift >= 0; shift -= 4)
+            text += digits[(number >> static_cast<unsigned>(shift)) & 15U];
+    }
+    return text;
+}
+
+directory_handle::directory_handle(std::shared_ptr<session_core> session, std::string_view name)
+    : core(std::move(session))
+    , index(directory_key(core->settings.prefix, name))
+{
+}
+
+std::string directory_handle::key_of(std::string_view name) const
+{
+    return listed_key(index, name);
+}
+
+std::vector<std::string> directory_handle::common_arguments() const
+{
+    const config& settings = core->settings;
+    return {wake_prefix(settings.prefix, settings.database), std::to_string(settings.lease.count()),
+            std::to_string(settings.effective_claim_lease().count()),
+            std::to_string(settings.idle_time.count()),
+            std::to_string(async_semaphore::max_capacity)};
+}
+
+void directory_handle::look(session_engine& engine, std::string_view script,
+                            std::vector<std::string> keys, std::vector<std::string> arguments,
+                            done_handler done)
+{
+    send(engine, {script, std::move(keys), std::move(arguments), {}, 0}, std::move(done));
+}
+
+void directory_handle::change(session_engine& engine, std::string_view script,
+                              const std::string& name, const std::vector<std::string>& more,
+                              done_handler done)
+{
+    if (free_slots_.empty())
+    {
+        free_slots_.push_back(last_calls_.size());
+        last_calls_.emplace_back();
+    }
+    const std::size_t slot = free_slots_.back();
+    free_slots_.pop_back();
+    std::string call = nonce_ + '.' + std::to_string(++calls_);
+    std::vector<std::string> arguments = common_arguments();
+    arguments.push_back(call);
+    arguments.push_back(last_calls_[slot]);
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    send(engine, {script, {key_of(name), index}, std::move(arguments), {}, 0},
+         [self = shared_from_this(), slot, call = std::move(call),
+          done = std::move(done)](error_code error, const std::vector<std::string>& leaves)
+         {
+             // The server remembers the call until the slot names another one.
+             if (error || leaves.at(0).starts_with("ok"))
+                 self->last_calls_[slot] = call;
+             self->free_slots_.push_back(slot);
+             done(error, leaves);
+         });
+}
+
+void directory_handle::go_on(session_engine& engine, const std::string& key)
+{
+    look(engine, "pool_states", {key}, common_arguments(),
+         [self = shared_from_this(), &engine, key](error_code error,
+                                                   const std::vector<std::string>& leaves)
+         {
+             if (!error && parse_listed_answer(leaves.at(0)).more)
+                 self->go_on(engine, key);
+         });
+}
+
+std::shared_ptr<async_semaphore> directory_handle::find(
+    std::string_view name, const std::function<async_semaphore*()>& make)
+{
+    const std::lock_guard lock(mutex_);
+    auto& cached = waited_for_[std::string(name)];
+    if (auto found = cached.lock())
+        return found;
+    std::shared_ptr<async_semaphore> made(
+        make(), [self = shared_from_this(), name = std::string(name)](async_semaphore* object)
+        { self->forget(name, object); });
+    cached = made;
+    return made;
+}
+
+/// Sends a script until there is an answer.
+void directory_handle::send(session_engine& engine, message what, done_handler done)
+{
+    ++what.attempts;
+    // The engine moves its arguments, and a repetition needs them.
+    auto keys = what.keys;
+    auto arguments = what.arguments;
+    engine.run_once(
+        what.script, std::move(keys), std::move(arguments),
+        [self = shared_from_this(), &engine, what = std::move(what),
+         done = std::move(done)](error_code error, const std::vector<std::string>& leaves)
+        {
+            if (error == errc::unknown_outcome && what.attempts < most_attempts)
+            {
+                message again = what;
+                again.error = error;
+                return self->send(engine, std::move(again), done);
+            }
+            // An earlier attempt may have been executed.
+            if (error && what.error)
+                return done(what.error, leaves);
+            if (!error && leaves.empty())
+                return done(errc::server_error, leaves);
+            done(error, leaves);
+        });
+}
+
+void directory_handle::forget(const std::string& name, const async_semaphore* object)
+{
+    delete object;
+    const std::lock_guard lock(mutex_);
+    if (const auto found = waited_for_.find(name);
+        found != waited_for_.end() && found->second.expired())
+        waited_for_.erase(found);
+}
+
+}  // namespace turnstile::redis::detail

@@ -1,0 +1,345 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <turnstile/redis/error.hpp>
+#include <turnstile/redis/semaphore_directory.hpp>
+#include <utility>
+
+#include "redis/objects/directory_answers.hpp"
+#include "redis/objects/directory_handle.hpp"
+#include "redis/objects/lock_support.hpp"
+#include "redis/protocol/names.hpp"
+#include "redis/session/held_lock.hpp"
+#include "redis/session/inspection.hpp"
+#include "redis/session/session_core.hpp"
+
+namespace turnstile::redis {
+
+namespace detail {
+
+boost::asio::any_io_executor executor_of(const directory_handle& directory) noexcept
+{
+    return directory.core->fallback();
+}
+
+// --- calls --------------------------------------------------------------------------------------
+
+namespace {
+
+using answer_completion = std::shared_ptr<completion<error_code, semaphore_answer>>;
+
+/// The script of a call that changes a semaphore, and its arguments behind the common ones.
+std::pair<std::string_view, std::vector<std::string>> script_of(const directory_call& call)
+{
+    const std::string number = std::to_string(call.number);
+    const std::string lease = std::to_string(call.terms.lease.count());
+    switch (call.what)
+    {
+    case directory_operation::create:
+        return {"pool_enlist", {call.name, number}};
+    case directory_operation::remove:
+        return {"pool_delist", {call.name}};
+    case directory_operation::add:
+        return {"pool_supply", {number}};
+    case directory_operation::take:
+        return {"pool_draw", {number, call.permit, lease, call.terms.client}};
+    case directory_operation::renew:
+        return {"pool_permit",
+                {"renew", call.permit, call.terms.lease.count() == 0 ? std::string() : lease}};
+    case directory_operation::release:
+        return {"pool_permit", {"release", call.permit, ""}};
+    default:
+        return {"pool_permit", {"free", call.permit, ""}};
+    }
+}
+
+/// Completes a call with the answer of its script.
+directory_handle::done_handler finish(const std::shared_ptr<directory_handle>& directory,
+                                      session_engine& engine, directory_call call,
+                                      answer_completion done)
+{
+    return [directory, &engine, call = std::move(call),
+            done = std::move(done)](error_code error, const std::vector<std::string>& leaves)
+    {
+        parsed_answer parsed;
+        if (!error)
+            parsed = parse_listed_answer(leaves.at(0));
+        else
+            parsed.error = error;
+        parsed.answer.state.name = call.name;
+        const bool takes = call.what == directory_operation::take;
+        if (takes && parsed.answer.status == directory_status::done)
+            parsed.answer.permit = call.permit;
+        if (parsed.more)
+            directory->go_on(engine, directory->key_of(call.name));
+        done->complete(parsed.error, std::move(parsed.answer));
+    };
+}
+
+/// The reason why a call cannot be sent; no error if it can.
+error_code broken_rule(const directory_call& call)
+{
+    if (!is_valid_name(call.name))
+        return errc::invalid_name;
+    const bool counts =
+        call.what == directory_operation::add || call.what == directory_operation::take;
+    if (counts && call.number < 1)
+        return turnstile::errc::invalid_count;
+    return {};
+}
+
+void start_reading(const std::shared_ptr<directory_handle>& directory, session_engine& engine,
+                   const directory_call& call, const answer_completion& done)
+{
+    directory->look(engine, "pool_states", {directory->key_of(call.name)},
+                    directory->common_arguments(), finish(directory, engine, call, done));
+}
+
+using page_completion = std::shared_ptr<completion<error_code, semaphore_page>>;
+
+/// A page whose names are known.
+struct page_in_progress
+{
+    std::vector<listed_semaphore> named;
+    semaphore_page page;
+    std::size_t read = 0;
+};
+
+/// Adds the numbers of the next semaphores of a page. Those that were removed since are left out, and so are damaged ones.
+void add_numbers(page_in_progress& what, const std::vector<std::string>& leaves)
+{
+    for (const std::string& leaf : leaves)
+    {
+        if (what.read == what.named.size())
+            return;
+        listed_semaphore& named = what.named[what.read++];
+        parsed_answer parsed = parse_listed_answer(leaf);
+        if (parsed.error || parsed.answer.status != directory_status::done)
+            continue;
+        parsed.answer.state.name = std::move(named.name);
+        what.page.semaphores.push_back(std::move(parsed.answer.state));
+    }
+}
+
+/// Reads the numbers of the semaphores of a page, a few at a time: a script must not keep the server from its other work.
+void read_page(const std::shared_ptr<directory_handle>& directory, session_engine& engine,
+               page_in_progress what, const page_completion& done)
+{
+    constexpr std::size_t at_once = 100;
+    const std::size_t end = std::min(what.named.size(), what.read + at_once);
+    std::vector<std::string> keys;
+    for (std::size_t i = what.read; i < end; ++i)
+        keys.push_back(directory->key_of(what.named[i].name));
+    if (keys.empty())
+    {
+        done->complete({}, std::move(what.page));
+        return;
+    }
+    directory->look(engine, "pool_states", std::move(keys), directory->common_arguments(),
+                    [directory, &engine, what = std::move(what),
+                     done](error_code error, const std::vector<std::string>& leaves)
+                    {
+                        if (error)
+                        {
+                            done->complete(error, {});
+                            return;
+                        }
+                        page_in_progress next = what;
+                        add_numbers(next, leaves);
+                        read_page(directory, engine, std::move(next), done);
+                    });
+}
+
+}  // namespace
+
+void start_call(const std::shared_ptr<directory_handle>& directory, directory_call call,
+                directory_answer_handler handler)
+{
+    const auto done =
+        std::make_shared<completion<error_code, semaphore_answer>>(std::move(handler));
+    const bool creates = call.what == directory_operation::create;
+    if (const error_code broken = broken_rule(call))
+    {
+        done->complete(broken, {});
+        return;
+    }
+    if (creates && (call.number < 0 || call.number > async_semaphore::max_capacity))
+    {
+        semaphore_answer answer;
+        answer.status = directory_status::excess;
+        done->complete({}, std::move(answer));
+        return;
+    }
+    if (call.what == directory_operation::take && call.terms.lease.count() != 0)
+        call.permit = random_text(4);
+    if (!directory->core->post(
+            [directory, call = std::move(call), done](session_engine& engine)
+            {
+                if (call.what == directory_operation::read)
+                    return start_reading(directory, engine, call, done);
+                const auto [script, arguments] = script_of(call);
+                directory->change(engine, script, call.name, arguments,
+                                  finish(directory, engine, call, done));
+            }))
+        done->complete(errc::session_closed, {});
+}
+
+void start_call(const std::shared_ptr<directory_handle>& directory, directory_call call,
+                directory_page_handler handler)
+{
+    const auto done = std::make_shared<completion<error_code, semaphore_page>>(std::move(handler));
+    if (!directory->core->post(
+            [directory, call = std::move(call), done](session_engine& engine)
+            {
+                const auto limit = static_cast<std::size_t>(std::max<std::int64_t>(call.number, 0));
+                directory->look(engine, "pool_names", {directory->index},
+                                {call.name, std::to_string(limit + 1)},
+                                [directory, &engine, limit,
+                                 done](error_code error, const std::vector<std::string>& leaves)
+                                {
+                                    if (error)
+                                    {
+                                        done->complete(error, {});
+                                        return;
+                                    }
+                                    page_in_progress what;
+                                    what.page = parse_names(leaves, limit);
+                                    what.named = std::exchange(what.page.semaphores, {});
+                                    read_page(directory, engine, std::move(what), done);
+                                });
+            }))
+        done->complete(errc::session_closed, {});
+}
+
+void start_call(const std::shared_ptr<directory_handle>& directory, directory_call call,
+                directory_detail_handler handler)
+{
+    const auto done =
+        std::make_shared<completion<error_code, semaphore_detail>>(std::move(handler));
+    if (const error_code broken = broken_rule(call))
+    {
+        done->complete(broken, {});
+        return;
+    }
+    if (!directory->core->post(
+            [directory, call = std::move(call), done](session_engine& engine)
+            {
+                std::vector<std::string> arguments = directory->common_arguments();
+                arguments.push_back(session_keys(directory->core->settings.prefix).front());
+                arguments.push_back(std::to_string(call.number));
+                directory->look(
+                    engine, "pool_detail", {directory->key_of(call.name)}, std::move(arguments),
+                    [call, done](error_code error, const std::vector<std::string>& leaves)
+                    {
+                        semaphore_detail result;
+                        if (!error)
+                        {
+                            parsed_answer parsed = parse_listed_answer(leaves.at(0));
+                            error = parsed.error;
+                            result.status = parsed.answer.status;
+                            result.state = std::move(parsed.answer.state);
+                            parse_entries(leaves, result);
+                        }
+                        result.state.name = call.name;
+                        done->complete(error, std::move(result));
+                    });
+            }))
+        done->complete(errc::session_closed, {});
+}
+
+void start_keep(const std::shared_ptr<directory_handle>& directory, directory_call call,
+                permit_grant units, directory_answer_handler handler)
+{
+    const auto done =
+        std::make_shared<completion<error_code, semaphore_answer>>(std::move(handler));
+    const std::uint64_t token = units.fencing_token();
+    std::string heir;
+    if (call.terms.lease.count() != 0)
+    {
+        call.permit = random_text(4);
+        heir =
+            call.permit + ' ' + std::to_string(call.terms.lease.count()) + ' ' + call.terms.client;
+    }
+    done_handler next(
+        [directory, call = std::move(call), token, done](const error_code& error)
+        {
+            if (error)
+            {
+                done->complete(error, {});
+                return;
+            }
+            if (!directory->core->post(
+                    [directory, call, token, done](session_engine& engine)
+                    {
+                        directory->look(engine, "pool_states", {directory->key_of(call.name)},
+                                        directory->common_arguments(),
+                                        [call, token, done](error_code failed,
+                                                            const std::vector<std::string>& leaves)
+                                        {
+                                            parsed_answer parsed;
+                                            if (!failed)
+                                                parsed = parse_listed_answer(leaves.at(0));
+                                            parsed.answer.state.name = call.name;
+                                            parsed.answer.permit = call.permit;
+                                            parsed.answer.units = call.number;
+                                            parsed.answer.fencing_token =
+                                                call.permit.empty() ? 0 : token;
+                                            done->complete(failed ? failed : parsed.error,
+                                                           std::move(parsed.answer));
+                                        });
+                    }))
+                done->complete(errc::session_closed, {});
+        },
+        executor_of(*directory));
+    permit_grant::start_keep(std::move(units), std::move(heir), std::move(next));
+}
+
+}  // namespace detail
+
+// --- the public class ---------------------------------------------------------------------------
+
+namespace {
+
+std::shared_ptr<detail::directory_handle> make_directory(const session& owner,
+                                                         std::string_view name)
+{
+    detail::check_name(name);
+    return std::make_shared<detail::directory_handle>(detail::session_access::core(owner), name);
+}
+
+}  // namespace
+
+semaphore_directory::semaphore_directory(session& session, std::string_view name)
+    : directory_(make_directory(session, name))
+{
+}
+
+semaphore_directory::~semaphore_directory() = default;
+
+semaphore_directory::executor_type semaphore_directory::get_executor() const noexcept
+{
+    return detail::executor_of(*directory_);
+}
+
+std::shared_ptr<async_semaphore> semaphore_directory::find(std::string_view name)
+{
+    detail::check_name(name);
+    return directory_->find(
+        name,
+        [&]
+        {
+            const auto& core = directory_->core;
+            detail::lease_options lease =
+                detail::lease_of(core->settings, semaphore_options(), 0, true);
+            // With -1 units outside, the scripts do not create it.
+            lease.pool = detail::pool_shape{async_semaphore::max_capacity, -1};
+            return new async_semaphore(std::make_shared<detail::lock_handle>(
+                core, std::string(name), detail::lock_keys{directory_->key_of(name)}, lease));
+        });
+}
+
+}  // namespace turnstile::redis

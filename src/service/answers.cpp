@@ -1,0 +1,122 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "service/answers.hpp"
+
+#include "service/decode.hpp"
+
+#include <utility>
+
+namespace turnstile::service {
+
+response plain(unsigned status, std::string text)
+{
+    response answer;
+    answer.status = status;
+    answer.body = std::move(text);
+    return answer;
+}
+
+response json(std::string body)
+{
+    response answer;
+    answer.content_type = response::json;
+    answer.body = std::move(body);
+    return answer;
+}
+
+void refuse(unsigned status, std::string text)
+{
+    throw refusal{plain(status, std::move(text))};
+}
+
+std::string name_and_value(std::string_view name, std::int64_t value)
+{
+    return "{\"name\":" + quoted(name) + ",\"value\":" + std::to_string(value);
+}
+
+response to_response(const result& ended, std::string_view name, std::int64_t largest)
+{
+    switch (ended.what)
+    {
+    case outcome::done:
+        return json(name_and_value(name, ended.value) + '}');
+    case outcome::unknown:
+        return plain(404, "semaphore not found");
+    case outcome::exists:
+        return plain(303, "semaphore exists");
+    case outcome::locked:
+        return plain(409, "Semaphore locked");
+    case outcome::foreign:
+        return plain(409,
+                     "permit is not held: it has expired, or was never granted for this semaphore");
+    case outcome::overflow:
+        return plain(409, "value would exceed " + std::to_string(largest));
+    case outcome::crowded:
+        return plain(503, "too many clients are waiting");
+    case outcome::closing:
+        return plain(503, "server is shutting down");
+    case outcome::unavailable:
+        return plain(503, ended.reason);
+    }
+    return plain(500, "unknown outcome");
+}
+
+response to_response(grant granted, std::string_view name, std::int64_t largest)
+{
+    response answer = to_response(static_cast<const result&>(granted), name, largest);
+    if (!granted.permit.empty())
+    {
+        answer.body.pop_back();
+        answer.body += ",\"permit\":\"" + granted.permit +
+                       "\",\"token\":" + std::to_string(granted.token) + '}';
+    }
+    answer.undo = std::move(granted.undo);
+    return answer;
+}
+
+namespace {
+
+std::string listed_state(const listed& semaphore)
+{
+    return name_and_value(semaphore.name, semaphore.value) +
+           ",\"waiters\":" + std::to_string(semaphore.waiters) +
+           ",\"permits\":" + std::to_string(semaphore.permits);
+}
+
+}  // namespace
+
+std::string to_json(const listed_page& page)
+{
+    std::string text = "{\"semaphores\":[";
+    for (const listed& semaphore : page.semaphores)
+    {
+        text += text.back() == '[' ? "" : ",";
+        text += listed_state(semaphore) + '}';
+    }
+    return text + "],\"next\":" + (page.next ? quoted(*page.next) : "null") + '}';
+}
+
+std::string to_json(const detailed& semaphore)
+{
+    const auto add = [](std::string& list, const participant& next, const std::string& more)
+    {
+        list += (list.empty() ? "{\"client\":" : ",{\"client\":") + quoted(next.client) +
+                ",\"n\":" + std::to_string(next.units) +
+                ",\"age_ms\":" + std::to_string(next.age.count()) + more + '}';
+    };
+    std::string waiters;
+    for (const participant& waiter : semaphore.waiters)
+        add(waiters, waiter, {});
+    std::string permits;
+    for (const participant& permit : semaphore.permits)
+        add(permits, permit,
+            ",\"rest_ms\":" + std::to_string(permit.rest.count()) +
+                ",\"lease_ms\":" + std::to_string(permit.lease.count()) +
+                ",\"token\":" + std::to_string(permit.token));
+    return listed_state(semaphore.state) + ",\"waiting\":[" + waiters + "],\"holding\":[" +
+           permits + "]}";
+}
+
+}  // namespace turnstile::service

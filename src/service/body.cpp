@@ -1,0 +1,106 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "service/body.hpp"
+
+#include "service/answers.hpp"
+#include "service/store.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace turnstile::service {
+
+namespace {
+
+/// Longer names would not fit into the request line of a `DELETE`.
+constexpr std::size_t longest_name = 4096;
+
+/// The type without parameters such as the character set.
+std::string media_type(std::string_view content_type)
+{
+    std::string type(content_type.substr(0, content_type.find(';')));
+    while (!type.empty() && type.back() == ' ')
+        type.pop_back();
+    for (char& c : type)
+        c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+    return type;
+}
+
+}  // namespace
+
+fields decode_body(const request& message)
+{
+    if (message.body.empty())
+        refuse(400, "body is empty: a JSON object or a form is needed");
+    const std::string type = media_type(message.content_type);
+    std::optional<fields> decoded;
+    if (type == "application/json")
+        decoded = decode_json(message.body);
+    else if (type == "application/x-www-form-urlencoded")
+        decoded = decode_form(message.body);
+    else
+        refuse(415, "content type must be application/json or application/x-www-form-urlencoded");
+    if (!decoded)
+        refuse(400, "body is not a JSON object or form, as the content type says");
+    return std::move(*decoded);
+}
+
+fields decode_query(std::string_view target)
+{
+    const std::size_t question = std::min(target.find('?'), target.size());
+    auto query = decode_form(target.substr(std::min(question + 1, target.size())));
+    if (!query)
+        refuse(400, "query is not percent-encoded UTF-8");
+    return std::move(*query);
+}
+
+const std::string& name_in(const fields& body)
+{
+    const field* found = body.find("name");
+    const auto* name = found == nullptr ? nullptr : std::get_if<std::string>(found);
+    if (name == nullptr || name->empty() || name->size() > longest_name)
+        refuse(400, "name must be a text of 1 to " + std::to_string(longest_name) + " bytes");
+    return *name;
+}
+
+std::optional<double> number_in(const fields& body, std::string_view name, double least,
+                                double most)
+{
+    const field* found = body.find(name);
+    if (found == nullptr)
+        return std::nullopt;
+    const auto number = to_number(*found);
+    if (!number || !(*number >= least && *number <= most))
+        refuse(400, std::string(name) + " must be a number from " + std::to_string(least) + " to " +
+                        std::to_string(most));
+    return number;
+}
+
+std::int64_t units_in(const fields& body)
+{
+    const double units = number_in(body, "n", 1, static_cast<double>(store::max_units)).value_or(1);
+    if (units != std::trunc(units))
+        refuse(400, "n must be a whole number");
+    return static_cast<std::int64_t>(units);
+}
+
+std::optional<std::string> permit_in(const fields& body)
+{
+    const field* found = body.find("permit");
+    if (found == nullptr)
+        return std::nullopt;
+    const auto* id = std::get_if<std::string>(found);
+    if (id == nullptr)
+        refuse(400, "permit must be the text that down returned");
+    return *id;
+}
+
+std::chrono::milliseconds to_milliseconds(double seconds)
+{
+    return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
+}
+
+}  // namespace turnstile::service

@@ -1,0 +1,43 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SERVICE_BODY_HPP
+#define TURNSTILE_SERVICE_BODY_HPP
+
+#include "service/decode.hpp"
+#include "service/message.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+// The fields of requests. A field that is not valid is a refusal, see answers.hpp.
+
+namespace turnstile::service {
+
+[[nodiscard]] fields decode_body(const request& message);
+
+/// The fields of the part of a target behind its question mark.
+[[nodiscard]] fields decode_query(std::string_view target);
+
+[[nodiscard]] const std::string& name_in(const fields& body);
+
+/// A number that a client need not send.
+[[nodiscard]] std::optional<double> number_in(const fields& body, std::string_view name,
+                                              double least, double most);
+
+/// The field `n`; 1 without it.
+[[nodiscard]] std::int64_t units_in(const fields& body);
+
+/// The field `permit`, which a client need not send.
+[[nodiscard]] std::optional<std::string> permit_in(const fields& body);
+
+/// A number of seconds, rounded up.
+[[nodiscard]] std::chrono::milliseconds to_milliseconds(double seconds);
+
+}  // namespace turnstile::service
+
+#endif

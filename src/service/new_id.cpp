@@ -1,0 +1,30 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "service/new_id.hpp"
+
+#include <array>
+#include <cerrno>
+#include <string_view>
+#include <sys/random.h>
+#include <system_error>
+
+namespace turnstile::service {
+
+std::string new_id()
+{
+    std::array<unsigned char, 16> bytes{};
+    if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+        throw std::system_error(errno, std::generic_category(), "getrandom");
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string id;
+    for (const unsigned char byte : bytes)
+    {
+        id += digits[byte >> 4U];
+        id += digits[byte & 15U];
+    }
+    return id;
+}
+
+}  // namespace turnstile::service

@@ -1,0 +1,421 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "service/redis_store.hpp"
+
+#include "service/log.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/cancellation_state.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <turnstile/redis/config.hpp>
+#include <turnstile/redis/error.hpp>
+#include <turnstile/redis/metrics.hpp>
+#include <utility>
+
+namespace turnstile::service {
+
+namespace asio = boost::asio;
+using redis::directory_status;
+using redis::semaphore_answer;
+
+namespace {
+
+constexpr auto as_result = asio::as_tuple(asio::deferred);
+
+/// The name of the directory. Services with one Redis server are separated by the option `prefix` of its URL.
+constexpr std::string_view directory_name = "service";
+
+redis::config settings_of(const std::string& url)
+{
+    auto settings = redis::config::from_url(url);
+    settings.logger = [](redis::log_level level, std::string_view text)
+    {
+        // Each attempt to connect is an information.
+        log(level == redis::log_level::error     ? log_level::error
+            : level == redis::log_level::warning ? log_level::warning
+                                                 : log_level::debug,
+            text);
+    };
+    return settings;
+}
+
+outcome to_outcome(directory_status status)
+{
+    switch (status)
+    {
+    case directory_status::done:
+        return outcome::done;
+    case directory_status::missing:
+        return outcome::unknown;
+    case directory_status::exists:
+        return outcome::exists;
+    case directory_status::busy:
+        return outcome::locked;
+    case directory_status::excess:
+        return outcome::overflow;
+    case directory_status::unheld:
+        return outcome::foreign;
+    }
+    return outcome::unavailable;
+}
+
+result unavailable(error_code error)
+{
+    result answer;
+    answer.what = outcome::unavailable;
+    answer.reason = "Redis: " + error.message();
+    return answer;
+}
+
+listed to_listed(const redis::listed_semaphore& state)
+{
+    return {state.name, state.value, state.waiters, state.permits};
+}
+
+redis::listed_permit_options terms_of(const demand& wanted)
+{
+    return {wanted.lease, wanted.client};
+}
+
+std::chrono::milliseconds since(std::chrono::steady_clock::time_point begin)
+{
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                                 begin);
+}
+
+}  // namespace
+
+redis_store::redis_store(asio::io_context& context, const std::string& url, std::size_t max_waiters)
+    : executor_(context.get_executor())
+    , max_waiters_(max_waiters)
+    , session_(context, settings_of(url), redis::session_thread::own)
+    , directory_(session_, directory_name)
+{
+    log(log_level::info, "Redis keeps the semaphores",
+        {{"server", redis::config::from_url(url).server_name()}});
+}
+
+std::int64_t redis_store::largest() const
+{
+    return redis::async_semaphore::max_capacity;
+}
+
+// --- operations that do not wait ----------------------------------------------------------------
+
+awaitable<result> redis_store::create(std::string_view name, std::int64_t value)
+{
+    auto [error, answer] = co_await directory_.async_create(name, value, as_result);
+    answer.units = value;
+    co_return finished(error, answer, happening::created);
+}
+
+awaitable<result> redis_store::remove(std::string_view name)
+{
+    const auto [error, answer] = co_await directory_.async_remove(name, as_result);
+    co_return finished(error, answer, happening::deleted);
+}
+
+awaitable<result> redis_store::value(std::string_view name)
+{
+    const auto [error, answer] = co_await directory_.async_read(name, as_result);
+    co_return finished(error, answer);
+}
+
+awaitable<result> redis_store::up(std::string_view name, std::int64_t units)
+{
+    const auto [error, answer] = co_await directory_.async_add(name, units, as_result);
+    co_return finished(error, answer, happening::value);
+}
+
+awaitable<result> redis_store::release(std::string_view name, const std::string& permit)
+{
+    const auto [error, answer] = co_await directory_.async_release(name, permit, as_result);
+    co_return finished(error, answer, happening::released, "released");
+}
+
+awaitable<result> redis_store::renew(std::string_view name, const std::string& permit,
+                                     std::optional<std::chrono::milliseconds> lease)
+{
+    const auto [error, answer] = co_await directory_.async_renew(name, permit, lease, as_result);
+    co_return finished(error, answer, happening::renewed);
+}
+
+awaitable<result> redis_store::free(std::string_view name, std::uint64_t token)
+{
+    const auto [error, answer] = co_await directory_.async_free(name, token, as_result);
+    co_return finished(error, answer, happening::released, "freed");
+}
+
+awaitable<grant> redis_store::try_down(std::string_view name, const demand& wanted)
+{
+    const auto terms = terms_of(wanted);
+    const auto [error, answer] =
+        co_await directory_.async_take(name, wanted.units, terms, as_result);
+    if (!error && answer.status == directory_status::done)
+        co_return granted(answer);
+    grant refused;
+    static_cast<result&>(refused) = finished(error, answer);
+    co_return refused;
+}
+
+awaitable<listed_page> redis_store::list(std::string_view after, std::size_t limit)
+{
+    listed_page page;
+    auto [error, found] = co_await directory_.async_list(after, limit, as_result);
+    page.what = outcome::done;
+    if (error)
+        static_cast<result&>(page) = unavailable(error);
+    for (const redis::listed_semaphore& each : found.semaphores)
+        page.semaphores.push_back(to_listed(each));
+    page.next = std::move(found.next);
+    co_return page;
+}
+
+awaitable<detailed> redis_store::detail(std::string_view name, std::size_t limit)
+{
+    detailed answer;
+    const auto [error, found] = co_await directory_.async_detail(name, limit, as_result);
+    if (error)
+    {
+        static_cast<result&>(answer) = unavailable(error);
+        co_return answer;
+    }
+    answer.what = to_outcome(found.status);
+    answer.state = to_listed(found.state);
+    for (const redis::listed_waiter& each : found.waiters)
+        answer.waiters.push_back({each.session, each.units, each.waiting_for, {}, {}, 0});
+    for (const redis::listed_permit& each : found.permits)
+        answer.permits.push_back({each.client, each.units, each.held_for, each.lease_left,
+                                  each.lease, each.fencing_token});
+    co_return answer;
+}
+
+awaitable<result> redis_store::check()
+{
+    const auto [error] = co_await session_.async_ping(as_result);
+    co_return error ? unavailable(error) : result{outcome::done};
+}
+
+// --- waiting ------------------------------------------------------------------------------------
+
+awaitable<grant> redis_store::down(std::string_view name, const demand& wanted)
+{
+    if (closing_ || counts_.waiters == max_waiters_)
+    {
+        grant refused;
+        refused.what = closing_ ? outcome::closing : outcome::crowded;
+        co_return refused;
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    redis::async_semaphore& semaphore = join(name);
+    if (observer_ && is_watched_())
+        asio::co_spawn(executor_, report_waiter(std::string(name), wanted.units), asio::detached);
+    auto [error, units] =
+        co_await semaphore.async_try_acquire_for(wanted.units, wanted.wait, as_result);
+    leave(name);
+    // The units are kept or returned in any case, and the calls for that are not cancelled.
+    co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+    if (!units)
+        co_return co_await end_wait(name, wanted, error, since(begin));
+    co_return co_await keep(name, wanted, std::move(*units), since(begin));
+}
+
+/// The semaphore to wait for. It is forgotten when its last waiter leaves.
+redis::async_semaphore& redis_store::join(std::string_view name)
+{
+    queue& joined = queues_[std::string(name)];
+    if (!joined.semaphore)
+        joined.semaphore = directory_.find(name);
+    ++joined.waiters;
+    ++counts_.waiters;
+    return *joined.semaphore;
+}
+
+void redis_store::leave(std::string_view name)
+{
+    --counts_.waiters;
+    // After close(), there are no queues.
+    const auto left = queues_.find(name);
+    if (left != queues_.end() && --left->second.waiters == 0)
+        queues_.erase(left);
+}
+
+/// Turns units of the session into those of the client.
+awaitable<grant> redis_store::keep(std::string_view name, const demand& wanted,
+                                   redis::async_semaphore::permit_type units,
+                                   std::chrono::milliseconds waited)
+{
+    const auto terms = terms_of(wanted);
+    const auto [error, answer] = co_await directory_.async_keep(name, units, terms, as_result);
+    if (!error && answer.status == directory_status::done)
+        co_return granted(answer, waited);
+    // The semaphore was removed, or the grant has expired.
+    const auto [unread, found] = co_await directory_.async_read(name, as_result);
+    grant refused;
+    static_cast<result&>(refused) = error ? unavailable(error) : finished(error, answer);
+    if (!unread && found.status == directory_status::missing)
+        refused.what = outcome::unknown;
+    co_return refused;
+}
+
+/// Ends a wait without units.
+awaitable<grant> redis_store::end_wait(std::string_view name, const demand& wanted,
+                                       error_code error, std::chrono::milliseconds waited)
+{
+    grant refused;
+    refused.what = outcome::locked;
+    if (error)
+        ++counts_.withdrawn;
+    if (error == redis::errc::no_such_object)
+    {
+        refused.what = outcome::unknown;
+        co_return refused;
+    }
+    if (closing_)
+    {
+        refused.what = outcome::closing;
+        co_return refused;
+    }
+    if (error && error != asio::error::operation_aborted)
+        static_cast<result&>(refused) = unavailable(error);
+    auto [unread, found] = co_await directory_.async_read(name, as_result);
+    found.units = wanted.units;
+    if (!unread && found.status == directory_status::done)
+        tell(happening::left, found, waited);
+    co_return refused;
+}
+
+/// Reports a waiter, as soon as it has been sent to the server.
+awaitable<void> redis_store::report_waiter(std::string name, std::int64_t units)
+{
+    co_await asio::post(executor_, asio::deferred);
+    auto [error, answer] = co_await directory_.async_read(name, as_result);
+    answer.units = units;
+    if (!error && answer.status == directory_status::done)
+        tell(happening::waiting, answer);
+}
+
+// --- results ------------------------------------------------------------------------------------
+
+result redis_store::finished(error_code error, const semaphore_answer& answer) const
+{
+    if (error)
+        return unavailable(error);
+    result ended;
+    ended.what = to_outcome(answer.status);
+    ended.value = answer.state.value;
+    return ended;
+}
+
+/// The same for a change, which is reported.
+result redis_store::finished(error_code error, const semaphore_answer& answer, happening what,
+                             std::string_view reason) const
+{
+    result ended = finished(error, answer);
+    if (ended.what == outcome::done)
+        tell(what, answer, {}, reason);
+    return ended;
+}
+
+grant redis_store::granted(const semaphore_answer& answer, std::chrono::milliseconds waited)
+{
+    ++counts_.grants;
+    tell(happening::granted, answer, waited);
+    grant received;
+    received.what = outcome::done;
+    received.value = answer.state.value;
+    received.permit = answer.permit;
+    received.token = answer.fencing_token;
+    received.undo = [this, name = answer.state.name, units = answer.units, permit = answer.permit]
+    { asio::co_spawn(executor_, give_back(name, units, permit), asio::detached); };
+    return received;
+}
+
+/// Returns units that their client has not received.
+awaitable<void> redis_store::give_back(std::string name, std::int64_t units, std::string permit)
+{
+    ++counts_.undone;
+    result ended;
+    if (permit.empty())
+    {
+        const auto [error, answer] = co_await directory_.async_add(name, units, as_result);
+        ended = finished(error, answer, happening::released, "undone");
+    }
+    else
+    {
+        const auto [error, answer] = co_await directory_.async_release(name, permit, as_result);
+        ended = finished(error, answer, happening::released, "undone");
+    }
+    if (ended.what == outcome::unavailable)
+        log(log_level::warning, "cannot return the units of a client that has hung up",
+            {{"name", name}, {"n", units}, {"error", ended.reason}});
+}
+
+void redis_store::tell(happening what, const semaphore_answer& answer,
+                       std::chrono::milliseconds waited, std::string_view reason) const
+{
+    if (!observer_ || !is_watched_())
+        return;
+    const redis::listed_semaphore& state = answer.state;
+    observer_({what, state.name, state.value, state.waiters, state.permits, answer.units,
+               answer.fencing_token, waited, reason});
+}
+
+// --- operators ----------------------------------------------------------------------------------
+
+awaitable<store_metrics> redis_store::metrics()
+{
+    store_metrics numbers = counts_;
+    const auto [error, page] = co_await directory_.async_list({}, 0, as_result);
+    if (!error)
+        numbers.semaphores = page.total;
+    co_return numbers;
+}
+
+std::string redis_store::storage_metrics() const
+{
+    const redis::session_metrics numbers = session_.metrics();
+    std::string text;
+    const auto add =
+        [&](std::string_view name, std::string_view type, std::string_view help, const auto& number)
+    {
+        const std::string whole = "turnstile_redis_" + std::string(name);
+        text.append("# HELP ").append(whole).append(" ").append(help);
+        text.append("\n# TYPE ").append(whole).append(" ").append(type);
+        text.append("\n").append(whole).append(" ").append(std::to_string(number)).append("\n");
+    };
+    add("connected", "gauge", "Whether the server is connected to Redis.",
+        static_cast<int>(numbers.connected));
+    add("connections_total", "counter", "Connections to Redis so far.", numbers.connections);
+    add("waits_total", "counter", "Waits that were sent to Redis.", numbers.acquires);
+    add("nudges_total", "counter", "Checks for leases that have ended.", numbers.nudges);
+    add("lost_total", "counter", "Grants that expired before their clients received them.",
+        numbers.lost);
+    add("round_trips_total", "counter", "Answers of Redis about waits.", numbers.round_trip.count);
+    add("round_trips_microseconds_total", "counter", "The sum of the times until these answers.",
+        numbers.round_trip.sum.count());
+    return text;
+}
+
+void redis_store::close()
+{
+    closing_ = true;
+    // The waiters complete when their semaphores are destroyed.
+    queues_.clear();
+}
+
+void redis_store::observe(std::function<void(const event&)> observer,
+                          std::function<bool()> is_watched)
+{
+    observer_ = std::move(observer);
+    is_watched_ = std::move(is_watched);
+}
+
+}  // namespace turnstile::service

@@ -1,0 +1,234 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "service/answers.hpp"
+#include "service/body.hpp"
+#include "service/decode.hpp"
+#include "service/new_id.hpp"
+#include "service/service.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <exception>
+#include <optional>
+#include <utility>
+
+// The routes about semaphores.
+
+namespace turnstile::service {
+
+namespace {
+
+/// The largest number of waiters, and of permits, in the details of a semaphore.
+constexpr std::size_t longest_detail = 100;
+
+}  // namespace
+
+awaitable<response> service::create(const request& message, const std::string&)
+{
+    const fields body = decode_body(message);
+    const std::string& name = name_in(body);
+    const field* sent = body.find("value");
+    const auto number = sent == nullptr ? std::nullopt : to_number(*sent);
+    const bool is_valid = number && *number >= 1 && *number <= static_cast<double>(largest_value);
+    if (is_valid)
+    {
+        const result ended = co_await store_->create(name, static_cast<std::int64_t>(*number));
+        co_return to_response(ended, name, store_->largest());
+    }
+    // The name counts before the value.
+    const result found = co_await store_->value(name);
+    if (found.what == outcome::done)
+        co_return plain(303, "semaphore exists");
+    if (!number)
+        refuse(400, "value must be a number");
+    if (*number < 1)
+        refuse(400, "Value needs to be positive");
+    refuse(400, "value must be at most " + std::to_string(largest_value));
+}
+
+awaitable<response> service::remove(const request&, const std::string& name)
+{
+    const result ended = co_await store_->remove(name);
+    if (ended.what == outcome::done)
+        co_return plain(200, "Deletion Successful");
+    if (ended.what == outcome::unknown)
+        co_return plain(404, "Semaphore not found");
+    co_return to_response(ended, name, store_->largest());
+}
+
+awaitable<response> service::value(const request&, const std::string& name)
+{
+    const result found = co_await store_->value(name);
+    co_return to_response(found, name, store_->largest());
+}
+
+awaitable<response> service::up(const request& message, const std::string&)
+{
+    const fields body = decode_body(message);
+    const std::string& name = name_in(body);
+    const std::int64_t units = units_in(body);
+    const auto permit = permit_in(body);
+    if (permit && body.find("n") != nullptr)
+        refuse(400, "n and permit exclude each other: a permit is released as a whole");
+    result ended;
+    if (permit)
+        ended = co_await store_->release(name, *permit);
+    else
+        ended = co_await store_->up(name, units);
+    co_return to_response(ended, name, store_->largest());
+}
+
+awaitable<response> service::down(const request& message, const std::string&)
+{
+    const fields body = decode_body(message);
+    const std::string& name = name_in(body);
+    const demand wanted = demand_in(message, body, 0);
+
+    grant granted = co_await store_->try_down(name, wanted);
+    response answer;
+    if (granted.what != outcome::locked || wanted.wait == wanted.wait.zero())
+    {
+        answer = to_response(std::move(granted), name, store_->largest());
+        answer.took_time = store_->is_shared();
+        co_return answer;
+    }
+    answer.later = [this, name, wanted] { return down_later(name, wanted); };
+    co_return answer;
+}
+
+/// The client of a request, and the units, the waiting time and the lease in its body. @p wait is the waiting time in
+/// seconds if there is none.
+demand service::demand_in(const request& message, const fields& body, double wait) const
+{
+    const auto most_wait = static_cast<double>(settings_.max_wait.count());
+    const auto most_lease = static_cast<double>(settings_.max_lease.count());
+    demand wanted;
+    wanted.client = message.client;
+    wanted.units = static_cast<std::ptrdiff_t>(units_in(body));
+    wanted.wait = to_milliseconds(number_in(body, "wait", 0, most_wait).value_or(wait));
+    wanted.lease = to_milliseconds(number_in(body, "lease", 0.1, most_lease).value_or(0));
+    return wanted;
+}
+
+awaitable<response> service::notify(const request& message, const std::string&)
+{
+    const fields body = decode_body(message);
+    const std::string& name = name_in(body);
+    const demand wanted = demand_in(message, body, static_cast<double>(settings_.max_wait.count()));
+    const field* const sent = body.find("url");
+    const auto* const url = sent == nullptr ? nullptr : std::get_if<std::string>(sent);
+    const auto target = url == nullptr ? std::nullopt : parse_url(*url);
+    if (!target)
+        refuse(400, "url must be http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH");
+    if (!notifier_.allows(*target))
+        refuse(403, "the operator does not allow calls to that host and port");
+    const result found = co_await store_->value(name);
+    if (found.what != outcome::done)
+        co_return to_response(found, name, store_->largest());
+    if (closing_)
+        refuse(503, "server is shutting down");
+    if (call_backs_ == settings_.notify.most)
+        refuse(503, "too many call-backs");
+    const std::string id = new_id();
+    ++call_backs_;
+    boost::asio::co_spawn(context_.get_executor(), call_back(id, *target, name, wanted),
+                          [this](const std::exception_ptr&) { --call_backs_; });
+    response answer = json("{\"id\":\"" + id + "\"}");
+    answer.status = 202;
+    co_return answer;
+}
+
+/// Waits for units, and calls the receiver.
+awaitable<void> service::call_back(std::string id, notify_target target, std::string name,
+                                   demand wanted)
+{
+    grant granted = co_await store_->try_down(name, wanted);
+    if (granted.what == outcome::locked)
+        granted = co_await store_->down(name, wanted);
+    if (granted.what == outcome::closing)
+        co_return;
+    std::string_view event = "refused";
+    if (granted.what == outcome::done)
+        event = granted.permit.empty() ? "open" : "granted";
+    else if (granted.what == outcome::locked)
+        event = "timeout";
+    else if (granted.what == outcome::unknown)
+        event = "deleted";
+    if (granted.permit.empty() && granted.undo)
+    {
+        // Without a lease, a unit would be lost with its receiver.
+        granted.undo();
+        granted.undo = {};
+    }
+    std::string body = "{\"id\":\"" + id + "\",\"event\":\"";
+    body.append(event).append("\",\"name\":").append(quoted(name));
+    if (!granted.permit.empty())
+        body += ",\"permit\":\"" + granted.permit + "\",\"token\":" + std::to_string(granted.token);
+    const bool delivered = co_await notifier_.deliver(std::move(target), body + '}');
+    if (!delivered && granted.undo)
+        granted.undo();
+}
+
+awaitable<response> service::down_later(std::string name, demand wanted)
+{
+    const auto count = waiters_of_.try_emplace(wanted.client, 0).first;
+    if (count->second >= settings_.max_waiters_per_client)
+        co_return plain(429, "too many clients with this address are waiting");
+    ++count->second;
+    grant granted = co_await store_->down(name, wanted);
+    if (--count->second == 0)
+        waiters_of_.erase(count);
+    co_return to_response(std::move(granted), name, store_->largest());
+}
+
+awaitable<response> service::renew(const request& message, const std::string&)
+{
+    const fields body = decode_body(message);
+    const std::string& name = name_in(body);
+    const auto permit = permit_in(body);
+    if (!permit)
+        refuse(400, "permit must be the text that down returned");
+    const auto seconds =
+        number_in(body, "lease", 0.1, static_cast<double>(settings_.max_lease.count()));
+    std::optional<std::chrono::milliseconds> lease;
+    if (seconds)
+        lease = to_milliseconds(*seconds);
+    const result ended = co_await store_->renew(name, *permit, lease);
+    co_return to_response(ended, name, store_->largest());
+}
+
+awaitable<response> service::free(const request& message, const std::string&)
+{
+    const fields body = decode_body(message);
+    const std::string& name = name_in(body);
+    const auto token = number_in(body, "token", 1, static_cast<double>(largest_value));
+    if (!token)
+        refuse(400, "token must be the fencing token of a permit");
+    const result ended = co_await store_->free(name, static_cast<std::uint64_t>(*token));
+    co_return to_response(ended, name, store_->largest());
+}
+
+awaitable<response> service::detail(const request&, const std::string& name)
+{
+    const detailed found = co_await store_->detail(name, longest_detail);
+    if (found.what != outcome::done)
+        co_return to_response(static_cast<const result&>(found), name, store_->largest());
+    co_return json(to_json(found));
+}
+
+awaitable<response> service::list(const request& message, const std::string&)
+{
+    const fields query = decode_query(message.target);
+    const auto limit = static_cast<std::size_t>(number_in(query, "limit", 1, 1000).value_or(100));
+    const field* after = query.find("after");
+    const auto* from = after == nullptr ? nullptr : std::get_if<std::string>(after);
+    // GCC 12 would evaluate both sides of a conditional expression inside a co_await.
+    const std::string_view begin = from == nullptr ? std::string_view() : *from;
+    const listed_page page = co_await store_->list(begin, limit);
+    if (page.what != outcome::done)
+        co_return to_response(static_cast<const result&>(page), {}, store_->largest());
+    co_return json(to_json(page));
+}
+
+}  // namespace turnstile::service

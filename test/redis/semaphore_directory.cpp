@@ -1,0 +1,328 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Semaphores that are created, listed and removed, and permits that belong to no session.
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <optional>
+#include <string>
+#include <support/expect.hpp>
+#include <support/lock_client.hpp>
+#include <support/redis_server.hpp>
+#include <support/running_context.hpp>
+#include <turnstile/redis/error.hpp>
+#include <turnstile/redis/semaphore_directory.hpp>
+#include <turnstile/redis/session.hpp>
+#include <vector>
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using turnstile::error_code;
+using turnstile::redis::async_semaphore;
+using turnstile::redis::directory_status;
+using turnstile::redis::errc;
+using turnstile::redis::listed_permit_options;
+using turnstile::redis::semaphore_answer;
+using turnstile::redis::semaphore_directory;
+using turnstile::redis::session;
+using turnstile::redis::session_thread;
+using turnstile::test::redis_server;
+using turnstile::test::undisturbed;
+using turnstile::test::until;
+
+constexpr auto as_result = asio::as_tuple(asio::use_future);
+
+/// A server, and the directory of one session.
+struct scene
+{
+    /// The result of an operation without an error.
+    template <class Operation>
+    static auto get(Operation operation)
+    {
+        auto [error, result] = std::move(operation)(as_result).get();
+        BOOST_TEST(!error, error.message());
+        return std::move(result);
+    }
+
+    std::int64_t value(const std::string& name)
+    {
+        return get(directory.async_read(name)).state.value;
+    }
+
+    redis_server server;
+    turnstile::test::running_context context;
+    session first{context.get_executor(), undisturbed(server.url()), session_thread::own};
+    semaphore_directory directory{first, "d"};
+};
+
+/// A directory of another session.
+struct other_process
+{
+    explicit other_process(const redis_server& server)
+        : own(context.get_executor(), undisturbed(server.url()), session_thread::own)
+    {
+    }
+
+    turnstile::test::running_context context;
+    session own;
+    semaphore_directory directory{own, "d"};
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(redis_semaphore_directory, scene)
+
+BOOST_AUTO_TEST_CASE(name_is_created_once_and_removed_once)
+{
+    BOOST_TEST((get(directory.async_read("a")).status == directory_status::missing));
+    BOOST_TEST((get(directory.async_create("a", 3)).status == directory_status::done));
+    const semaphore_answer again = get(directory.async_create("a", 5));
+    BOOST_TEST((again.status == directory_status::exists));
+    BOOST_TEST(again.state.value == 3);
+    BOOST_TEST((get(directory.async_remove("a")).status == directory_status::done));
+    BOOST_TEST((get(directory.async_remove("a")).status == directory_status::missing));
+    BOOST_TEST((get(directory.async_add("a", 1)).status == directory_status::missing));
+    BOOST_TEST(server.cli({"ZCARD", "turnstile:{31}:directory:d"}) == "0");
+}
+
+BOOST_AUTO_TEST_CASE(units_are_bounded_by_the_capacity)
+{
+    constexpr std::int64_t most = async_semaphore::max_capacity;
+    BOOST_TEST((get(directory.async_create("a", most + 1)).status == directory_status::excess));
+    BOOST_TEST((get(directory.async_create("a", most)).status == directory_status::done));
+    BOOST_TEST((get(directory.async_add("a", 1)).status == directory_status::excess));
+    const listed_permit_options terms(1h, "client");
+    BOOST_TEST(get(directory.async_take("a", 2, terms)).state.value == most - 2);
+    BOOST_TEST((get(directory.async_add("a", 1)).status == directory_status::excess));
+    BOOST_TEST(get(directory.async_take("a", 3, listed_permit_options())).state.value == most - 5);
+    BOOST_TEST(get(directory.async_add("a", 3)).state.value == most - 2);
+}
+
+BOOST_AUTO_TEST_CASE(permit_survives_its_session)
+{
+    get(directory.async_create("a", 3));
+    semaphore_answer taken;
+    {
+        other_process killed(server);
+        taken = get(killed.directory.async_take("a", 2, listed_permit_options(1h, "client")));
+    }
+    BOOST_TEST(taken.state.value == 1);
+    BOOST_TEST(taken.state.permits == 1U);
+    BOOST_TEST(get(directory.async_renew("a", taken.permit, 2h)).fencing_token ==
+               taken.fencing_token);
+    const semaphore_answer released = get(directory.async_release("a", taken.permit));
+    BOOST_TEST((released.status == directory_status::done));
+    BOOST_TEST(released.units == 2);
+    BOOST_TEST(released.state.value == 3);
+    BOOST_TEST(
+        (get(directory.async_release("a", taken.permit)).status == directory_status::unheld));
+    BOOST_TEST(
+        (get(directory.async_renew("a", taken.permit, {})).status == directory_status::unheld));
+}
+
+BOOST_AUTO_TEST_CASE(granted_units_are_kept_beyond_their_session)
+{
+    get(directory.async_create("a", 1));
+    get(directory.async_take("a", 1, listed_permit_options()));
+    semaphore_answer contribution_renewed;
+    {
+        other_process killed(server);
+        const auto semaphore = killed.directory.find("a");
+        auto waiting = semaphore->async_acquire(1, as_result);
+        until([&] { return get(directory.async_read("a")).state.waiters == 1; });
+        // The granted unit is neither available nor in a permit.
+        const auto added = get(directory.async_add("a", 1)).state;
+        BOOST_TEST(added.value == 0);
+        BOOST_TEST(added.waiters == 1U);
+        auto [error, units] = waiting.get();
+        BOOST_TEST(!error);
+        const std::uint64_t token = units.fencing_token();
+        contribution_renewed =
+            get(killed.directory.async_keep("a", units, listed_permit_options(1h, "client")));
+        BOOST_TEST(!units);
+        BOOST_TEST(contribution_renewed.fencing_token == token);
+    }
+    BOOST_TEST((contribution_renewed.status == directory_status::done));
+    BOOST_TEST(contribution_renewed.state.value == 0);
+    BOOST_TEST(contribution_renewed.state.waiters == 0U);
+    BOOST_TEST(contribution_renewed.state.permits == 1U);
+    BOOST_TEST(get(directory.async_free("a", contribution_renewed.fencing_token)).state.value == 1);
+    BOOST_TEST((get(directory.async_free("a", contribution_renewed.fencing_token)).status ==
+                directory_status::unheld));
+}
+
+BOOST_AUTO_TEST_CASE(granted_units_are_taken_for_good)
+{
+    get(directory.async_create("a", 2));
+    auto [error, units] = directory.find("a")->async_acquire(2, as_result).get();
+    BOOST_TEST(!error);
+    const auto contribution_renewed =
+        get(directory.async_keep("a", units, listed_permit_options()));
+    BOOST_TEST(contribution_renewed.permit.empty());
+    BOOST_TEST(contribution_renewed.state.value == 0);
+    BOOST_TEST(contribution_renewed.state.waiters == 0U);
+    BOOST_TEST(get(directory.async_add("a", 2)).state.value == 2);
+}
+
+BOOST_AUTO_TEST_CASE(expired_permit_passes_to_the_next_waiter)
+{
+    get(directory.async_create("a", 1));
+    get(directory.async_take("a", 1, listed_permit_options(100ms, "client")));
+    auto [error, units] = directory.find("a")->async_acquire(1, as_result).get();
+    BOOST_TEST(!error);
+    BOOST_TEST(get(directory.async_read("a")).state.permits == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(removal_ends_waits_and_permits)
+{
+    get(directory.async_create("a", 1));
+    const auto taken = get(directory.async_take("a", 1, listed_permit_options(1h, "client")));
+    const auto semaphore = directory.find("a");
+    auto waiting = semaphore->async_acquire(1, as_result);
+    until([&] { return get(directory.async_read("a")).state.waiters == 1; });
+    other_process remover(server);
+    get(remover.directory.async_remove("a"));
+    BOOST_TEST((std::get<0>(waiting.get()) == errc::no_such_object));
+    BOOST_TEST((std::get<0>(semaphore->async_acquire(1, as_result).get()) == errc::no_such_object));
+    get(directory.async_create("a", 4));
+    BOOST_TEST(
+        (get(directory.async_release("a", taken.permit)).status == directory_status::unheld));
+    BOOST_TEST(value("a") == 4);
+}
+
+BOOST_AUTO_TEST_CASE(newcomer_does_not_overtake_a_waiter)
+{
+    get(directory.async_create("a", 1));
+    const auto semaphore = directory.find("a");
+    auto waiting = semaphore->async_acquire(2, as_result);
+    until([&] { return get(directory.async_read("a")).state.waiters == 1; });
+    BOOST_TEST((get(directory.async_take("a", 1, listed_permit_options())).status ==
+                directory_status::busy));
+    get(directory.async_add("a", 1));
+    BOOST_TEST(!std::get<0>(waiting.get()));
+}
+
+BOOST_AUTO_TEST_CASE(more_waiters_than_one_script_serves_are_granted)
+{
+    constexpr int count = 300;
+    get(directory.async_create("a", 0));
+    std::vector<std::future<std::tuple<error_code, async_semaphore::permit_type>>> waiting;
+    const auto semaphore = directory.find("a");
+    for (int i = 0; i < count; ++i)
+        waiting.push_back(semaphore->async_acquire(1, as_result));
+    until([&] { return get(directory.async_read("a")).state.waiters == count; });
+    get(directory.async_add("a", count));
+    std::uint64_t last = 0;
+    for (auto& each : waiting)
+    {
+        auto [error, units] = each.get();
+        BOOST_TEST(!error);
+        BOOST_TEST(units.fencing_token() > last);
+        last = units.fencing_token();
+    }
+}
+
+BOOST_AUTO_TEST_CASE(list_is_in_the_order_of_bytes)
+{
+    const std::string odd("\0 {x}%\xF0\x9F\x98\x80", 9);
+    for (const std::string& name :
+         {std::string("b"), std::string("a"), std::string("a{queue}"), odd})
+        get(directory.async_create(name, 1));
+    const auto page = get(directory.async_list("", 2));
+    BOOST_TEST(page.total == 4U);
+    BOOST_TEST(page.semaphores.size() == 2U);
+    BOOST_TEST(page.semaphores.at(0).name == odd);
+    BOOST_TEST(page.semaphores.at(1).name == "a");
+    BOOST_TEST(page.next.value_or("") == "a");
+    const auto rest = get(directory.async_list("a", 2));
+    BOOST_TEST(rest.semaphores.size() == 2U);
+    BOOST_TEST(!rest.next);
+    BOOST_TEST(rest.semaphores.at(1).name == "b");
+}
+
+BOOST_AUTO_TEST_CASE(detail_lists_permits_by_token_and_waiters_in_order)
+{
+    get(directory.async_create("a", 5));
+    get(directory.async_take("a", 2, listed_permit_options(10min, "first client")));
+    get(directory.async_take("a", 3, listed_permit_options(1min, "second")));
+    const auto semaphore = directory.find("a");
+    auto waiting = semaphore->async_acquire(4, as_result);
+    until([&] { return get(directory.async_read("a")).state.waiters == 1; });
+    const auto found = get(directory.async_detail("a", 10));
+    BOOST_TEST(found.permits.size() == 2U);
+    BOOST_TEST(found.permits.at(0).client == "first client");
+    BOOST_TEST(found.permits.at(0).units == 2);
+    BOOST_TEST((found.permits.at(1).lease == 1min));
+    BOOST_TEST((found.permits.at(1).lease_left <= 1min));
+    BOOST_TEST(found.waiters.size() == 1U);
+    BOOST_TEST(found.waiters.at(0).units == 4);
+    BOOST_TEST(!found.waiters.at(0).session.empty());
+    BOOST_TEST((get(directory.async_detail("b", 10)).status == directory_status::missing));
+}
+
+BOOST_AUTO_TEST_CASE(call_whose_answer_was_lost_is_executed_once)
+{
+    get(directory.async_create("a", 1000));
+    std::vector<std::future<std::tuple<error_code, semaphore_answer>>> calls;
+    const listed_permit_options terms(1h, "client");
+    for (int i = 0; i < 200; ++i)
+    {
+        calls.push_back(directory.async_take("a", 1, listed_permit_options(), as_result));
+        calls.push_back(directory.async_take("a", 1, terms, as_result));
+        calls.push_back(directory.async_add("a", 1, as_result));
+        if (i % 40 == 20)
+            server.run({"CLIENT", "KILL", "TYPE", "pubsub"});
+    }
+    std::vector<std::string> permits;
+    for (auto& each : calls)
+    {
+        const auto [error, answer] = each.get();
+        BOOST_TEST(!error, error.message());
+        if (!answer.permit.empty())
+            permits.push_back(answer.permit);
+    }
+    BOOST_TEST(permits.size() == 200U);
+    BOOST_TEST(value("a") == 800);
+    for (const std::string& permit : permits)
+        get(directory.async_release("a", permit));
+    BOOST_TEST(value("a") == 1000);
+    BOOST_TEST(first.metrics().connections > 1U);
+}
+
+BOOST_AUTO_TEST_CASE(unreachable_server_is_an_error)
+{
+    turnstile::redis::config settings(server.url());
+    settings.logger = nullptr;
+    session impatient(context.get_executor(), settings, session_thread::own);
+    semaphore_directory same(impatient, "d");
+    BOOST_TEST(!std::get<0>(same.async_create("a", 1, as_result).get()));
+    server.stop();
+    const auto [error, answer] = same.async_read("a", as_result).get();
+    BOOST_TEST((error == turnstile::redis::error_kind::temporary));
+}
+
+BOOST_AUTO_TEST_CASE(wrong_arguments_are_errors)
+{
+    BOOST_TEST((std::get<0>(directory.async_create("", 1, as_result).get()) == errc::invalid_name));
+    BOOST_TEST(std::get<0>(directory.async_add("a", 0, as_result).get()) ==
+               turnstile::errc::invalid_count);
+    BOOST_CHECK_THROW(semaphore_directory(first, ""), turnstile::system_error);
+    async_semaphore::permit_type none;
+    BOOST_TEST(
+        std::get<0>(directory.async_keep("a", none, listed_permit_options(), as_result).get()) ==
+        turnstile::errc::empty_guard);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

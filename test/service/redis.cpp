@@ -1,0 +1,335 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Several servers over one Redis server. It is the server of the test, so each test starts with no semaphores.
+
+#include "event_stream.hpp"
+#include "http_client.hpp"
+#include "server_process.hpp"
+#include "waiting_clients.hpp"
+
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <support/redis_server.hpp>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace turnstile::test;
+
+/// Starts servers with the same Redis server.
+struct scene
+{
+    explicit scene(int count = 3)
+    {
+        for (int i = 0; i < count; ++i)
+            servers.push_back(std::make_unique<server_process>(options()));
+    }
+
+    [[nodiscard]] std::vector<std::string> options() const
+    {
+        return {"--request-timeout", "600", "--idle-timeout", "3600", "--redis", redis.url()};
+    }
+
+    [[nodiscard]] const site& at(std::size_t i) const
+    {
+        return servers.at(i % servers.size())->address();
+    }
+
+    redis_server redis;
+    std::vector<std::unique_ptr<server_process>> servers;
+};
+
+std::string text_of(const std::string& body, const std::string& name)
+{
+    const std::string key = '"' + name + "\":\"";
+    const std::size_t start = body.find(key);
+    BOOST_TEST_REQUIRE(start != std::string::npos, body);
+    return body.substr(start + key.size(), body.find('"', start + key.size()) - start - key.size());
+}
+
+/// The options of a server that must not start, and its log.
+std::string log_of_failure(const std::vector<std::string>& options)
+{
+    const auto file = std::filesystem::temp_directory_path() /
+                      ("turnstile-" + std::to_string(std::random_device()()));
+    BOOST_CHECK_THROW(server_process(options, {}, file), std::runtime_error);
+    std::ifstream stream(file);
+    std::string text{std::istreambuf_iterator<char>(stream), {}};
+    std::filesystem::remove(file);
+    return text;
+}
+
+/// The load of one client on one server. At the end, it takes a unit for good, unless its server was killed.
+class worker
+{
+public:
+    worker(const scene& where, std::size_t home, unsigned seed)
+        : scene_(where)
+        , home_(home)
+        , random_(seed)
+    {
+    }
+
+    /// Counts its grants in @p grants.
+    void run(const std::atomic<bool>& stop, std::atomic<int>& grants)
+    {
+        http_client client(scene_.at(home_));
+        while (!stop)
+        {
+            // The units of the server that is killed need leases.
+            const bool leased = home_ == 0 || random_() % 2 == 0;
+            client.send(request_text("POST", "/semaphore/down",
+                                     leased ? R"({"name":"a","wait":1,"lease":3})"
+                                            : R"({"name":"a","wait":1})"));
+            const http_answer answer = client.receive();
+            is_cut_off_ = answer.status == 0;
+            if (is_cut_off_)
+                return;
+            if (answer.status != 200)
+                continue;
+            ++grants;
+            if (leased)
+                end_permit(answer.body);
+            else
+                up(client);
+        }
+        client.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":3600})"));
+        takes_one_ = client.receive().status == 200;
+    }
+
+    [[nodiscard]] bool takes_one() const noexcept { return takes_one_; }
+    [[nodiscard]] bool is_cut_off() const noexcept { return is_cut_off_; }
+    [[nodiscard]] const std::vector<std::string>& tokens() const noexcept { return tokens_; }
+
+private:
+    void up(http_client& client)
+    {
+        client.send(request_text("POST", "/semaphore/up", R"({"name":"a"})"));
+        if (client.receive().status != 200)
+            throw std::logic_error("a unit was not returned");
+    }
+
+    /// Releases a permit through a server that is not killed, or lets it expire.
+    void end_permit(const std::string& body)
+    {
+        tokens_.push_back(body.substr(body.find("\"token\":")));
+        if (random_() % 50 == 0)
+            return;
+        ask(scene_.at(1 + random_() % 2), "POST", "/semaphore/up",
+            R"({"name":"a","permit":")" + text_of(body, "permit") + "\"}");
+    }
+
+    const scene& scene_;
+    std::size_t home_;
+    std::mt19937 random_;
+    bool takes_one_ = false;
+    bool is_cut_off_ = false;
+    std::vector<std::string> tokens_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(permit_of_a_killed_server_is_renewed_and_released_through_another)
+{
+    scene all;
+    BOOST_TEST(ask(all.at(0), "POST", "/semaphore", R"({"name":"a","value":2})").status == 200);
+    // One is granted at once, and the other one after a wait.
+    const std::string first =
+        ask(all.at(0), "POST", "/semaphore/down", R"({"name":"a","n":2,"lease":600})").body;
+    http_client waiter(all.at(0));
+    http_client control(all.at(1));
+    waiter.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600,"lease":600})"));
+    while (listed(control, "waiters") != 1)
+        std::this_thread::yield();
+    up(control, 1);
+    const std::string second = waiter.receive().body;
+    all.servers[0]->kill();
+    for (const std::string& body : {first, second})
+    {
+        const std::string permit = R"({"name":"a","permit":")" + text_of(body, "permit") + '"';
+        BOOST_TEST(ask(all.at(1), "POST", "/semaphore/renew", permit + ",\"lease\":1200}").status ==
+                   200);
+        BOOST_TEST(ask(all.at(2), "POST", "/semaphore/up", permit + '}').status == 200);
+        BOOST_TEST(ask(all.at(1), "POST", "/semaphore/up", permit + '}').status == 409);
+    }
+    BOOST_TEST(listed(control, "value") == 3);
+    BOOST_TEST(listed(control, "permits") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(waiters_of_all_servers_are_granted_in_order)
+{
+    const scene all;
+    create_empty(all.at(0));
+    http_client control(all.at(1));
+    std::vector<std::unique_ptr<http_client>> waiters;
+    for (std::size_t i = 0; i < 30; ++i)
+    {
+        waiters.push_back(std::make_unique<http_client>(all.at(i)));
+        wait_for_unit(*waiters.back(), control, static_cast<int>(i) + 1);
+    }
+    for (std::size_t i = 0; i < waiters.size(); ++i)
+    {
+        up(control, 1);
+        BOOST_TEST_REQUIRE(waiters[i]->receive().status == 200);
+        // The unit went to nobody else.
+        while (listed(control, "waiters") != static_cast<int>(waiters.size() - i) - 1)
+            std::this_thread::yield();
+    }
+    BOOST_TEST(listed(control, "value") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(no_hang_up_over_redis_swallows_a_unit)
+{
+    const scene all;
+    create_empty(all.at(0));
+    check_hang_ups(all.at(0), all.at(1), all.at(2), scaled(50));
+}
+
+BOOST_AUTO_TEST_CASE(waiters_survive_broken_connections)
+{
+    const scene all;
+    create_empty(all.at(0));
+    http_client control(all.at(1));
+    http_client first(all.at(0));
+    http_client second(all.at(2));
+    wait_for_unit(first, control, 1);
+    wait_for_unit(second, control, 2);
+    all.redis.run({"CLIENT", "KILL", "TYPE", "pubsub"});
+    // A waiter that is disconnected is passed over until its server has reported it again.
+    up(control, 2);
+    BOOST_TEST(first.receive().status == 200);
+    BOOST_TEST(second.receive().status == 200);
+    BOOST_TEST(listed(control, "value") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(no_unit_is_lost_or_doubled_when_a_server_is_killed_under_load)
+{
+    scene all;
+    constexpr int units = 10;
+    BOOST_TEST(ask(all.at(0), "POST", "/semaphore", R"({"name":"a","value":10})").status == 200);
+    const auto seed = std::random_device()();
+    BOOST_TEST_MESSAGE("seed " << seed);
+    std::vector<std::unique_ptr<worker>> workers;
+    for (unsigned i = 0; i < 12; ++i)
+        workers.push_back(std::make_unique<worker>(all, i % 3, seed + i));
+    std::atomic<bool> stop = false;
+    std::atomic<int> grants = 0;
+    std::vector<std::thread> threads;
+    for (const auto& each : workers)
+        threads.emplace_back([&] { each->run(stop, grants); });
+    const auto work = [&]
+    {
+        const int begin = grants;
+        while (grants < begin + scaled(500))
+            std::this_thread::yield();
+    };
+    work();
+    all.servers[0]->kill();
+    work();
+    stop = true;
+    for (std::thread& each : threads)
+        each.join();
+
+    std::set<std::string> tokens;
+    std::size_t permits = 0;
+    for (std::size_t i = 0; i < workers.size(); ++i)
+    {
+        BOOST_TEST(workers[i]->is_cut_off() == (i % 3 == 0));
+        BOOST_TEST(workers[i]->takes_one() == (i % 3 != 0));
+        permits += workers[i]->tokens().size();
+        tokens.insert(workers[i]->tokens().begin(), workers[i]->tokens().end());
+    }
+    BOOST_TEST(tokens.size() == permits);
+    // The permits of the killed server and its unfinished grants expire.
+    http_client control(all.at(1));
+    while (listed(control, "permits") != 0 || listed(control, "waiters") != 0)
+        std::this_thread::yield();
+    BOOST_TEST(listed(control, "value") == units - 8);
+}
+
+BOOST_AUTO_TEST_CASE(changes_of_another_server_appear_in_the_events)
+{
+    const scene all(2);
+    create_empty(all.at(0));
+    event_stream stream(all.at(0));
+    BOOST_TEST(stream.skip_state().size() == 1U);
+    http_client control(all.at(1));
+    up(control, 1);
+    const auto found = stream.next();
+    BOOST_TEST(found.kind == "changed");
+    BOOST_TEST(found.data == R"({"name":"a","value":1,"waiters":0,"permits":0})");
+    ask(all.at(1), "POST", "/semaphore", R"({"name":"b","value":4})");
+    BOOST_TEST(stream.next_of("b").kind == "created");
+    ask(all.at(1), "DELETE", "/semaphore/b");
+    BOOST_TEST(stream.next_of("b").kind == "deleted");
+}
+
+BOOST_AUTO_TEST_CASE(unreachable_redis_is_an_error_until_it_returns)
+{
+    scene all(1);
+    create_empty(all.at(0));
+    http_client waiter(all.at(0));
+    waiter.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":1})"));
+    all.redis.stop();
+    for (const auto& [method, target] :
+         std::vector<std::pair<std::string, std::string>>{{"GET", "/semaphore/value/a"},
+                                                          {"GET", "/semaphore"},
+                                                          {"GET", "/semaphore/detail/a"},
+                                                          {"DELETE", "/semaphore/a"},
+                                                          {"GET", "/readyz"}})
+    {
+        const http_answer answer = ask(all.at(0), method, target);
+        BOOST_TEST(answer.status == 503);
+        BOOST_TEST(answer.body.starts_with("Redis: "), answer.body);
+    }
+    BOOST_TEST(ask(all.at(0), "POST", "/semaphore/down", R"({"name":"a"})").status == 503);
+    const int status = waiter.receive().status;
+    BOOST_TEST((status == 503 || status == 409));
+    BOOST_TEST(ask(all.at(0), "GET", "/healthz").status == 200);
+    BOOST_TEST(ask(all.at(0), "GET", "/metrics").status == 200);
+    all.redis.start();
+    while (ask(all.at(0), "GET", "/readyz").status != 200)
+        std::this_thread::yield();
+    BOOST_TEST(ask(all.at(0), "POST", "/semaphore", R"({"name":"b","value":1})").status == 200);
+    all.servers[0]->signal(SIGTERM);
+    BOOST_TEST(all.servers[0]->exit_status() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(stopping_server_answers_its_waiters_and_the_others_go_on)
+{
+    scene all(2);
+    create_empty(all.at(0));
+    http_client control(all.at(1));
+    http_client waiter(all.at(0));
+    http_client other(all.at(1));
+    wait_for_unit(waiter, control, 1);
+    wait_for_unit(other, control, 2);
+    all.servers[0]->signal(SIGTERM);
+    BOOST_TEST(waiter.receive().status == 503);
+    BOOST_TEST(all.servers[0]->exit_status() == 0);
+    up(control, 1);
+    BOOST_TEST(other.receive().status == 200);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_options_are_refused)
+{
+    const redis_server redis;
+    const std::string both = log_of_failure({"--redis", redis.url(), "--snapshot", "/tmp/x"});
+    BOOST_TEST(both.find("--redis and --snapshot exclude each other") != std::string::npos, both);
+    const std::string url = log_of_failure({"--redis", "redis://user:secret@host:1/2?lease=never"});
+    BOOST_TEST(url.find("lease") != std::string::npos, url);
+    BOOST_TEST(url.find("secret") == std::string::npos, url);
+}
