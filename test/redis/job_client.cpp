@@ -6,12 +6,12 @@
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
-#include <cstdint>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "redis/protocol/job_text.hpp"
+#include "support/driven_jobs.hpp"
 
 // The client of job queues, without a server.
 
@@ -20,145 +20,6 @@ namespace {
 
 using namespace redis::detail;
 using namespace std::chrono_literals;
-
-/// A client whose server, network and clock are controlled by the test.
-struct driven_jobs
-{
-    driven_jobs() { queue = machine.open_queue({"q", 15000ms, 50ms}); }
-
-    void connect(std::uint64_t incarnation = 1, bool is_other_server = false)
-    {
-        machine.connected(now, incarnation, is_other_server);
-        collect();
-    }
-    void disconnect()
-    {
-        commands.clear();
-        machine.disconnected(now);
-        collect();
-    }
-    job_request_id take(job_attempt_id finished = 0)
-    {
-        const job_request_id id = machine.take(now, queue, finished);
-        collect();
-        return id;
-    }
-    void cancel(job_request_id id)
-    {
-        machine.cancel(now, id);
-        collect();
-    }
-    /// Makes the job of the last grant a dead letter.
-    void bury()
-    {
-        machine.bury(now, granted.back().request, granted.back().attempt, "unreadable");
-        granted.clear();
-        collect();
-    }
-    void push()
-    {
-        machine.call(now, queue, job_operation::push, {"2 x", "2", "0", "", "0"}, false);
-        collect();
-    }
-    job_call_id finish(job_attempt_id id)
-    {
-        const job_call_id call = machine.finish(now, id, "finish");
-        collect();
-        return call;
-    }
-    /// Answers the oldest command.
-    void answer(std::vector<std::string> texts)
-    {
-        const job_command what = take_command();
-        machine.answered(now, what.number, texts);
-        collect();
-    }
-    void refuse(const std::string& error)
-    {
-        const job_command what = take_command();
-        machine.refused(now, what.number, error);
-        collect();
-    }
-    void receive(const std::string& text)
-    {
-        machine.received(now, text);
-        collect();
-    }
-    void pass(local_time span)
-    {
-        now += span;
-        while (machine.next_tick() && *machine.next_tick() <= now)
-        {
-            machine.tick(now);
-            collect();
-        }
-    }
-
-    /// A text of the server's clock, which shows the local time.
-    [[nodiscard]] std::string clock(local_time later = {}) const
-    {
-        return std::to_string((now + later).count());
-    }
-    [[nodiscard]] static std::string attempt(job_request_id request, const std::string& token = "7",
-                                             const std::string& limit = "0")
-    {
-        return "5 " + token + " 1 -- " + limit + " abc#1." + std::to_string(request) + "/15000";
-    }
-    [[nodiscard]] std::vector<std::string> job(job_request_id request) const
-    {
-        return {"job " + clock() + ' ' + clock(15s), attempt(request), "2 payload"};
-    }
-    /// Begins an attempt.
-    job_attempt_id start()
-    {
-        const job_request_id request = take();
-        answer(job(request));
-        BOOST_TEST_REQUIRE(granted.size() == 1U);
-        const job_attempt_id name = granted[0].attempt;
-        granted.clear();
-        return name;
-    }
-
-    job_command take_command()
-    {
-        BOOST_TEST_REQUIRE(!commands.empty());
-        const job_command what = commands.front();
-        commands.erase(commands.begin());
-        return what;
-    }
-    [[nodiscard]] std::string sent() const
-    {
-        std::string result;
-        for (const job_command& each : commands)
-            result.append(result.empty() ? "" : " ").append(name_of(each.op).substr(5));
-        return result;
-    }
-
-    job_client machine{0xABC, "w:", 1000};
-    job_queue_id queue = 0;
-    local_time now{1'000'000'000'000};
-    std::vector<job_command> commands;
-    std::vector<job_granted> granted;
-    std::vector<job_refused> refused;
-    std::vector<job_answered> answered;
-    std::vector<job_attempt_id> lost;
-
-private:
-    void collect()
-    {
-        for (const job_action& each : machine.take_actions())
-            if (const auto* command = std::get_if<job_command>(&each))
-                commands.push_back(*command);
-            else if (const auto* grant = std::get_if<job_granted>(&each))
-                granted.push_back(*grant);
-            else if (const auto* refusal = std::get_if<job_refused>(&each))
-                refused.push_back(*refusal);
-            else if (const auto* end = std::get_if<job_answered>(&each))
-                answered.push_back(*end);
-            else if (const auto* loss = std::get_if<job_lost>(&each))
-                lost.push_back(loss->attempt);
-    }
-};
 
 BOOST_FIXTURE_TEST_SUITE(redis_job_client, driven_jobs)
 
@@ -362,6 +223,30 @@ BOOST_AUTO_TEST_CASE(a_finish_is_repeated_and_says_so)
     answer({"unknown 1 0"});
     BOOST_TEST(answered.at(0).call == call);
     BOOST_CHECK(answered.at(0).result == job_result::unknown);
+}
+
+// A server that has lost its memory denies the finish. If its answer is lost, the same server would take the missing job
+// for a finished one.
+BOOST_AUTO_TEST_CASE(a_finish_of_an_attempt_that_began_at_another_server_is_in_doubt)
+{
+    connect();
+    const job_attempt_id ended = start();
+    const job_attempt_id finished = start();
+    const job_attempt_id renewed = start();
+    disconnect();
+    connect(2, true);
+    BOOST_TEST(sent() == "renew");
+    finish(ended);
+    take(finished);
+    answer({"ok " + clock() + " 0", "1", "1", "1"});
+    finish(renewed);
+    disconnect();
+    connect(3);
+    BOOST_TEST(sent() == "resync finish finish");
+    BOOST_TEST(commands[1].arguments.at(4) == "unsure");
+    BOOST_TEST(commands[2].arguments.at(4) == "again");
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(commands.back().arguments.at(5) == "unsure");
 }
 
 BOOST_AUTO_TEST_CASE(a_push_is_not_repeated)

@@ -23,6 +23,7 @@
 #include "redis/transport/scripts.hpp"
 #include "support/driven_client.hpp"
 #include "support/driven_gates.hpp"
+#include "support/driven_jobs.hpp"
 #include "support/random_runs.hpp"
 #include "support/script_scene.hpp"
 
@@ -264,6 +265,47 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_of_a_gate_take)
         BOOST_TEST(sent.size() == (is_barrier ? 1U : 2U));
         check_numbers(sent, is_barrier ? 4 : 3);
     }
+}
+
+BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_of_a_job_queue_take)
+{
+    using redis::detail::job_operation;
+    std::map<std::string, std::vector<std::string>> sent;
+    const auto note = [&](const driven_jobs& client)
+    {
+        for (const auto& each : client.commands)
+            sent[std::string(name_of(each.op))] = each.arguments;
+    };
+    driven_jobs worker;
+    worker.connect();
+    const auto job = worker.start();
+    worker.pass(std::chrono::seconds(5));
+    worker.finish(job);
+    worker.push();
+    worker.call(job_operation::manage, {"pause", "0", "0"});
+    worker.call(job_operation::list, {"counts", "0", "1"});
+    note(worker);
+    driven_jobs waiting;
+    waiting.connect();
+    const auto request = waiting.take();
+    note(waiting);
+    waiting.answer({"parked " + waiting.clock() + " 0 42"});
+    waiting.cancel(request);
+    const std::string begin = waiting.clock() + ' ' + waiting.clock(std::chrono::seconds(15));
+    waiting.receive("job q grant " + begin + ' ' + driven_jobs::attempt(request));
+    note(waiting);
+    waiting.disconnect();
+    waiting.connect(2);
+    note(waiting);
+    BOOST_TEST(sent.size() == 9U);
+    for (const auto& [name, arguments] : sent)
+        BOOST_TEST_CONTEXT(name)
+        {
+            auto head = head_of(name);
+            BOOST_TEST(head["KEYS"] == "queue");
+            const auto [once, each] = count(head["ARGV"]);
+            BOOST_TEST(arguments.size() == once + each);
+        }
 }
 
 // --- the list -----------------------------------------------------------------------------------

@@ -61,6 +61,8 @@ private:
         std::uint64_t id = 0;
         std::uint64_t token = 0;
         bool is_limited = false;
+        // The run of the server that has started it.
+        std::uint64_t run = 0;
     };
 
     /// A command of a user that is not answered.

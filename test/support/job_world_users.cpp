@@ -67,7 +67,7 @@ void job_world::act(std::size_t index, const job_granted& what)
         return who.machine->bury(local(who), what.request, what.attempt, "unreadable");
     }
     who.waiting.erase(found);
-    who.holds.emplace(what.attempt, held{what.id, what.token, what.is_limited});
+    who.holds.emplace(what.attempt, held{what.id, what.token, what.is_limited, who.known_run});
     if (!what.is_limited)
         judge_.believes(what.id, what.token, global(who, what.expires));
     work(index, what.attempt);
@@ -116,7 +116,7 @@ job_world::pending job_world::ending(std::size_t index, job_attempt_id id, const
     client& who = clients_[index];
     const auto found = who.holds.find(id);
     const held& each = found->second;
-    pending what{job_operation::finish, each.id, each.token, how, {}, who.known_run};
+    pending what{job_operation::finish, each.id, each.token, how, {}, each.run};
     judge_.ends_belief(what.token);
     who.holds.erase(found);
     return what;
@@ -165,7 +165,7 @@ std::vector<std::string> job_world::random_job()
     options.priority(static_cast<job_priority>(dice_.below(3)));
     std::string payload = "p" + std::to_string(++payloads_);
     if (calm_)
-        return {job_record(options, payload), "2", "0", "", "0"};
+        return push_arguments(options, payload);
     if (chance(5))
         payload.append(5000, 'x');
     if (chance(5))
@@ -179,9 +179,7 @@ std::vector<std::string> job_world::random_job()
     if (chance(25))
         options.deduplicate("n" + std::to_string(dice_.below(3)),
                             std::chrono::milliseconds(dice_.below(8000)));
-    return {job_record(options, payload), std::to_string(1 + static_cast<int>(options.priority())),
-            std::to_string(options.delay().count()), options.deduplication_id().value_or(""),
-            std::to_string(options.window().count())};
+    return push_arguments(options, payload);
 }
 
 void job_world::push(std::size_t index)

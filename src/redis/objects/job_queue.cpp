@@ -203,10 +203,7 @@ void start_push(const std::shared_ptr<job_queue_handle>& queue, error_code error
     const auto call = std::make_shared<job_call>();
     call->queue = queue;
     call->done = std::make_shared<job_call::done_type>(std::move(handler));
-    call->arguments = {
-        job_record(options, payload), std::to_string(1 + static_cast<int>(options.priority())),
-        std::to_string(options.delay().count()), options.deduplication_id().value_or(""),
-        std::to_string(options.window().count())};
+    call->arguments = push_arguments(options, payload);
     start(call, error);
 }
 

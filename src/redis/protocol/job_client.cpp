@@ -50,6 +50,7 @@ job_request_id job_client::take(local_time now, job_queue_id queue, job_attempt_
     {
         each.finishes = found->second.text;
         each.has_notes = found->second.has_notes;
+        each.in_doubt = found->second.in_doubt;
         drop(finished);
     }
     send_take(id);
@@ -64,6 +65,7 @@ void job_client::bury(local_time now, job_request_id whose, job_attempt_id id, s
     each.queue = found->second.queue;
     each.finishes = found->second.text;
     each.reason = std::move(reason);
+    each.in_doubt = found->second.in_doubt;
     drop(id);
     send_take(whose);
 }
@@ -90,10 +92,17 @@ job_call_id job_client::finish(local_time now, job_attempt_id id, std::string_vi
     now_ = now;
     const attempt ended = std::move(attempts_.at(id));
     drop(id);
-    return call(
-        now, ended.queue, job_operation::finish,
-        {ended.text, std::string(what), ended.has_notes ? "1" : "", "first", std::move(error)},
-        true);
+    const job_call_id call_id = ++last_;
+    calls_.emplace(call_id, call_state{ended.queue,
+                                       job_operation::finish,
+                                       {ended.text, std::string(what), ended.has_notes ? "1" : "",
+                                        "first", std::move(error)},
+                                       true,
+                                       true,
+                                       false,
+                                       ended.in_doubt});
+    send_call(call_id);
+    return call_id;
 }
 
 void job_client::progress(local_time now, job_attempt_id id, std::string value)

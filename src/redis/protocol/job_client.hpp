@@ -209,6 +209,8 @@ private:
         bool has_notes = false;
         std::string reason;
         std::string how = "first";
+        /// Whether the server may have lost its memory since that attempt began.
+        bool in_doubt = false;
         /// The name under which the request may wait, and its ticket.
         std::string worker;
         std::string ticket = "0";
@@ -231,6 +233,8 @@ private:
         local_time limit = never;
         std::optional<std::string> progress;
         bool has_notes = false;
+        /// Whether the server may have lost its memory since the attempt began.
+        bool in_doubt = false;
     };
 
     struct call_state
@@ -241,6 +245,8 @@ private:
         bool is_harmless = false;
         bool awaited = true;
         bool sent = false;
+        /// For the end of an attempt: see there.
+        bool in_doubt = false;
     };
 
     struct flight

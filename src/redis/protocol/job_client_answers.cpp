@@ -137,6 +137,7 @@ void job_client::on_renewal(const flight& flown, const std::vector<std::string>&
             continue;
         }
         found->second.expires = expires;
+        found->second.in_doubt = false;
         actions_.emplace_back(job_renewed{found->first, expires});
     }
     if (queue.has_progress)

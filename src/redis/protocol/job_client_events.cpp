@@ -32,17 +32,20 @@ void job_client::connected(local_time now, std::uint64_t incarnation, bool is_ot
         if (!queue.attempts.empty() || queue.ask_at != never)
             send_renewal(id);
     }
-    const char* const how = is_other_server ? "unsure" : "again";
+    for (auto& [id, each] : attempts_)
+        each.in_doubt = each.in_doubt || is_other_server;
+    const auto how = [&](const auto& each)
+    { return is_other_server || each.in_doubt ? "unsure" : "again"; };
     for (auto& [id, each] : requests_)
         if (each.sent && each.how != "unsure")
-            each.how = how;
+            each.how = how(each);
         else if (!each.sent)
             send_take(id);
     for (auto& [id, each] : calls_)
     {
         constexpr std::size_t how_at = 3;
         if (each.sent && each.op == job_operation::finish && each.arguments[how_at] != "unsure")
-            each.arguments[how_at] = how;
+            each.arguments[how_at] = how(each);
         send_call(id);
     }
 }

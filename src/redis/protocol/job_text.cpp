@@ -49,6 +49,13 @@ std::string job_record(const push_options& options, std::string_view payload)
     return record;
 }
 
+std::vector<std::string> push_arguments(const push_options& options, std::string_view payload)
+{
+    return {job_record(options, payload), std::to_string(1 + static_cast<int>(options.priority())),
+            std::to_string(options.delay().count()), options.deduplication_id().value_or(""),
+            std::to_string(options.window().count())};
+}
+
 std::optional<std::pair<std::string, job_priority>> parse_job_record(std::string_view record)
 {
     if (record.empty() || record[0] < '1' || record[0] > '3')

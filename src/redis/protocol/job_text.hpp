@@ -12,6 +12,7 @@
 #include <string_view>
 #include <turnstile/push_options.hpp>
 #include <utility>
+#include <vector>
 
 // The texts that the scripts of job queues store and return; see lua/jobs/prologue.lua.
 
@@ -19,6 +20,10 @@ namespace turnstile::redis::detail {
 
 /// The text in which the server stores a job.
 [[nodiscard]] std::string job_record(const push_options& options, std::string_view payload);
+
+/// The arguments of the script that adds a job, without the prefix.
+[[nodiscard]] std::vector<std::string> push_arguments(const push_options& options,
+                                                      std::string_view payload);
 
 /// The payload and the level of a stored job; nothing if the text is no record.
 [[nodiscard]] std::optional<std::pair<std::string, job_priority>> parse_job_record(
