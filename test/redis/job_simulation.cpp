@@ -155,7 +155,7 @@ const std::vector<safeguard>& all_safeguards()
          11},
         // --- of the scripts ---
         {"a job is started where somebody listens",
-         in_full({{"jobs_prologue", "if worker and alive(worker) then", "if worker then"}}),
+         in_full({{"jobs_prologue", "if worker and is_connected(worker) then", "if worker then"}}),
          {},
          only({cut, crash}),
          "where nobody listens",
@@ -206,7 +206,7 @@ const std::vector<safeguard>& all_safeguards()
          "is left waiting",
          131},
         {"several connections learn when something is due",
-         {{"jobs_prologue", "if not heard[whose] and alive(worker) then", "if true then"}},
+         {{"jobs_prologue", "if not heard[whose] and is_connected(worker) then", "if true then"}},
          {},
          only({crash}),
          "is left waiting",
