@@ -158,6 +158,8 @@ job_simulation_result job_world::run()
     drain(10 * lease_);
     if (judge_.violation().empty())
         heal();
+    // Commands over connections that broke may arrive until now.
+    drain(now_ + 4 * lease_);
     // Delays, back-offs and leases of all attempts, and a clock that was set back.
     const world_time limit = now_ + 100 * lease_;
     while (judge_.violation().empty() && !all_quiet() && now_ < limit)
