@@ -69,7 +69,7 @@ struct listed_permit_options
 {
     /// No permit: the units are taken for good.
     listed_permit_options() = default;
-    /// A permit with this lease, and a text without line breaks that shows operators who holds it.
+    /// A permit with this lease, and a text without line breaks that names the holder to operators.
     listed_permit_options(std::chrono::milliseconds how_long, std::string holder)
         : lease(how_long)
         , client(std::move(holder))

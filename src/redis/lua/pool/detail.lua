@@ -1,4 +1,4 @@
--- Says who has permits of a pool of a directory, and who waits for units.
+-- Lists the permits of a pool of a directory, and its waiters for units.
 --
 -- KEYS       pool
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity, sessions (the key, see self/announce.lua), limit (how many
