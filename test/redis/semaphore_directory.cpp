@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(granted_units_are_kept_beyond_their_session)
 {
     get(directory.async_create("a", 1));
     get(directory.async_take("a", 1, listed_permit_options()));
-    semaphore_answer contribution_renewed;
+    semaphore_answer kept;
     {
         other_process killed(server);
         const auto semaphore = killed.directory.find("a");
@@ -149,18 +149,17 @@ BOOST_AUTO_TEST_CASE(granted_units_are_kept_beyond_their_session)
         auto [error, units] = waiting.get();
         BOOST_TEST(!error);
         const std::uint64_t token = units.fencing_token();
-        contribution_renewed =
-            get(killed.directory.async_keep("a", units, listed_permit_options(1h, "client")));
+        kept = get(killed.directory.async_keep("a", units, listed_permit_options(1h, "client")));
         BOOST_TEST(!units);
-        BOOST_TEST(contribution_renewed.fencing_token == token);
+        BOOST_TEST(kept.fencing_token == token);
     }
-    BOOST_TEST((contribution_renewed.status == directory_status::done));
-    BOOST_TEST(contribution_renewed.state.value == 0);
-    BOOST_TEST(contribution_renewed.state.waiters == 0U);
-    BOOST_TEST(contribution_renewed.state.permits == 1U);
-    BOOST_TEST(get(directory.async_free("a", contribution_renewed.fencing_token)).state.value == 1);
-    BOOST_TEST((get(directory.async_free("a", contribution_renewed.fencing_token)).status ==
-                directory_status::unheld));
+    BOOST_TEST((kept.status == directory_status::done));
+    BOOST_TEST(kept.state.value == 0);
+    BOOST_TEST(kept.state.waiters == 0U);
+    BOOST_TEST(kept.state.permits == 1U);
+    BOOST_TEST(get(directory.async_free("a", kept.fencing_token)).state.value == 1);
+    BOOST_TEST(
+        (get(directory.async_free("a", kept.fencing_token)).status == directory_status::unheld));
 }
 
 BOOST_AUTO_TEST_CASE(granted_units_are_taken_for_good)
@@ -168,11 +167,10 @@ BOOST_AUTO_TEST_CASE(granted_units_are_taken_for_good)
     get(directory.async_create("a", 2));
     auto [error, units] = directory.find("a")->async_acquire(2, as_result).get();
     BOOST_TEST(!error);
-    const auto contribution_renewed =
-        get(directory.async_keep("a", units, listed_permit_options()));
-    BOOST_TEST(contribution_renewed.permit.empty());
-    BOOST_TEST(contribution_renewed.state.value == 0);
-    BOOST_TEST(contribution_renewed.state.waiters == 0U);
+    const auto kept = get(directory.async_keep("a", units, listed_permit_options()));
+    BOOST_TEST(kept.permit.empty());
+    BOOST_TEST(kept.state.value == 0);
+    BOOST_TEST(kept.state.waiters == 0U);
     BOOST_TEST(get(directory.async_add("a", 2)).state.value == 2);
 }
 
