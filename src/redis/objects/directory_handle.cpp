@@ -8,8 +8,8 @@
 #include <turnstile/redis/error.hpp>
 #include <utility>
 
-#include "redis/objects/directory_answers.hpp"
 #include "redis/protocol/names.hpp"
+#include "redis/session/directory_answers.hpp"
 
 namespace turnstile::redis::detail {
 

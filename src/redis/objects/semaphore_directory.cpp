@@ -9,10 +9,10 @@
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <utility>
 
-#include "redis/objects/directory_answers.hpp"
 #include "redis/objects/directory_handle.hpp"
 #include "redis/objects/lock_support.hpp"
 #include "redis/protocol/names.hpp"
+#include "redis/session/directory_answers.hpp"
 #include "redis/session/held_lock.hpp"
 #include "redis/session/inspection.hpp"
 #include "redis/session/session_core.hpp"

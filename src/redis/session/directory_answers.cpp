@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#include "redis/objects/directory_answers.hpp"
+#include "redis/session/directory_answers.hpp"
 
 #include <algorithm>
 #include <array>

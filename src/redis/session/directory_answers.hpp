@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#ifndef TURNSTILE_SRC_REDIS_OBJECTS_DIRECTORY_ANSWERS_HPP
-#define TURNSTILE_SRC_REDIS_OBJECTS_DIRECTORY_ANSWERS_HPP
+#ifndef TURNSTILE_SRC_REDIS_SESSION_DIRECTORY_ANSWERS_HPP
+#define TURNSTILE_SRC_REDIS_SESSION_DIRECTORY_ANSWERS_HPP
 
 #include <cstddef>
 #include <string>
