@@ -103,7 +103,7 @@ public:
     }
 
     /// The agent has received its result, or its predicate was evaluated.
-    void on_grant(id who)
+    void on_completion(id who)
     {
         agent& a = agents_[who];
         received_ += a.signal_of.has_value();

@@ -442,7 +442,7 @@ private:
         if (woken)
         {
             received_ += reason == "done";
-            model_.told(o.who);
+            model_.on_completion(o.who);
         }
         if (holds)
             o.fate = "done";
@@ -493,7 +493,7 @@ private:
             a.guard = std::move(got->value());
         else if (!o.plan.has_predicate() && state == "done")
             ++received_;
-        model_.told(o.who);
+        model_.on_completion(o.who);
         if (mutex_ && a.guard.owns_lock() != (model_.owner() == o.who))
             BOOST_ERROR("agent " << o.who << " has " << (a.guard ? "a guard" : "no guard"));
         if (!mutex_ && state == "aborted" && o.fate.empty() && a.guard)

@@ -67,7 +67,7 @@ public:
     }
 
     /// The attempt has completed. Its guard stays with its context or moves out of it.
-    void on_grant(id who, bool stays_in_context)
+    void on_completion(id who, bool stays_in_context)
     {
         attempts_[who].told = true;
         if (!stays_in_context)

@@ -471,7 +471,7 @@ private:
         const std::uint64_t number = guard.fencing_token();
         record& r = *records_[who];
         (r.how.stays ? contribution_renewed : r.guard) = std::move(guard);
-        told(who, error, number, r.how.stays);
+        on_completion(who, error, number, r.how.stays);
     }
 
     void took(id who, guard_type guard, error_code error = {})
@@ -493,10 +493,10 @@ private:
     void took(id who, owner_token token, error_code error = {})
     {
         records_[who]->token = token;
-        told(who, error, token.value(), false);
+        on_completion(who, error, token.value(), false);
     }
 
-    void on_grant(id who, error_code error, std::uint64_t number, bool stays)
+    void on_completion(id who, error_code error, std::uint64_t number, bool stays)
     {
         if (error)
             BOOST_TEST(error == boost::asio::error::operation_aborted);
@@ -509,7 +509,7 @@ private:
                                       : number != 0 ? fate::granted
                                                     : fate::timed_out);
         story_ << " told " << who << ' ' << records_[who]->told.back();
-        model_.told(who, stays);
+        model_.on_completion(who, stays);
     }
 
     // Releases.

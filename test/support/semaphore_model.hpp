@@ -65,7 +65,7 @@ public:
     }
 
     /// The request has completed, so its grant is delivered.
-    void on_grant(id who) { requests_[who].told = true; }
+    void on_completion(id who) { requests_[who].told = true; }
 
     /// Units are released by a permit.
     void put(std::ptrdiff_t units)

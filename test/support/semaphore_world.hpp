@@ -122,7 +122,7 @@ public:
         requests_.push_back(std::make_unique<request>(request_plan{}));
         requests_[who]->gone = true;
         model_.arrive(who, false);
-        model_.told(who);
+        model_.on_completion(who);
         std::string result = "timed out";
         try
         {
@@ -412,7 +412,7 @@ private:
         request& r = *requests_[who];
         r.a.tell({});
         r.collected = true;
-        model_.told(who);
+        model_.on_completion(who);
         holdings_.push_back(std::make_unique<holding>());
         *holdings_.back() = {
             {}, &contribution_renewed, r.how.context, contribution_renewed.count()};
@@ -469,7 +469,7 @@ private:
             if (r.collected || !r.a.is_told())
                 continue;
             r.collected = true;
-            model_.told(who);
+            model_.on_completion(who);
             if (r.a.value())
                 keep(std::move(r.a.value()));
         }

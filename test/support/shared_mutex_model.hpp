@@ -94,7 +94,7 @@ public:
     }
 
     /// The result has been delivered and can no longer be lost.
-    void on_grant(id who) { attempts_[who].told = true; }
+    void on_completion(id who) { attempts_[who].told = true; }
 
     void destroy_context(int context)
     {

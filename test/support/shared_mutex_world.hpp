@@ -347,7 +347,7 @@ private:
             record& r = *records_[who];
             if (!is_told(r))
                 continue;
-            model_.told(who);
+            model_.on_completion(who);
             const std::string expected = name_of(model_.fate_of(who));
             const std::string state = state_of(r);
             if (state != expected)
