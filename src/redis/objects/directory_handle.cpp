@@ -121,8 +121,9 @@ void directory_handle::send(session_engine& engine, message what, done_handler d
     // The engine moves its arguments, and a repetition needs them.
     auto keys = what.keys;
     auto arguments = what.arguments;
+    const std::string_view script = what.script;
     engine.run_once(
-        what.script, std::move(keys), std::move(arguments),
+        script, std::move(keys), std::move(arguments),
         [self = shared_from_this(), &engine, what = std::move(what),
          done = std::move(done)](error_code error, const std::vector<std::string>& leaves)
         {
