@@ -210,10 +210,11 @@ BOOST_AUTO_TEST_CASE(script_flush_is_not_noticed)
     server.run({"SCRIPT", "FLUSH"});
     server.run({"CONFIG", "RESETSTAT"});
 
+    const std::vector<std::string> none;
     int answers = 0;
     for (int i = 0; i < 50; ++i)
         for (const own_script* each : {&own, &other})
-            scene.it->eval(*each, {}, {},
+            scene.it->eval(*each, none, none,
                            [&, each](const reply& r)
                            {
                                ++answers;
