@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(detail_lists_permits_by_token_and_waiters_in_order)
     get(directory.async_take("a", 2, listed_permit_options(10min, "first client")));
     get(directory.async_take("a", 3, listed_permit_options(1min, "second")));
     const auto semaphore = directory.find("a");
-    auto waiting = semaphore->async_acquire(4, as_result);
+    [[maybe_unused]] auto waiting = semaphore->async_acquire(4, as_result);
     until([&] { return get(directory.async_read("a")).state.waiters == 1; });
     const auto found = get(directory.async_detail("a", 10));
     BOOST_TEST(found.permits.size() == 2U);
