@@ -7,7 +7,7 @@
 
 namespace turnstile {
 
-/// What resets an event.
+/// Selects whether an event stays set or is reset by a waiter.
 enum class event_reset
 {
     /// Only a call of reset().

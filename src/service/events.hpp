@@ -75,7 +75,7 @@ private:
     std::size_t recent_bytes_ = 0;
     /// Readers may outlive this object in coroutines that never resume.
     std::vector<std::weak_ptr<reader>> asleep_;
-    /// What the readers of a shared store know, and the last event about it.
+    /// The state that the readers of a shared store have received, and the last event about it.
     struct known
     {
         listed state;

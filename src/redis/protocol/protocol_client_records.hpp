@@ -97,7 +97,7 @@ struct protocol_client_records
 
     struct transaction_state
     {
-        // What the server is to execute; null as soon as it certainly does not.
+        // The transaction for the server; null once the server certainly does not execute it.
         std::shared_ptr<const proposal> proposed;
         // How often it was sent.
         std::uint32_t tries = 0;

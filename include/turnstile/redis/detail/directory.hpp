@@ -37,7 +37,7 @@ enum class directory_operation
     detail,
 };
 
-/// What an operation wants. Not an aggregate, because GCC 12 miscompiles temporary aggregates in a `co_await`.
+/// The arguments of an operation. Not an aggregate, because GCC 12 miscompiles temporary aggregates in a `co_await`.
 struct directory_call
 {
     directory_call(directory_operation operation, std::string semaphore, std::int64_t size = 0,
@@ -51,7 +51,7 @@ struct directory_call
     }
 
     directory_operation what;
-    /// Of a list, the name before its first one.
+    /// For a list: the name after which it begins.
     std::string name;
     /// The units, or the limit of a list.
     std::int64_t number;
