@@ -19,6 +19,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <fmt/format.h>
@@ -27,6 +28,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <support/tcp_proxy.hpp>
 #include <thread>
 #include <vector>
 
@@ -50,8 +52,8 @@ struct options : common_options
 class queue_program
 {
 public:
-    queue_program(const redis_server& server, const peer& who, int concurrency)
-        : process_(fmt::format("{} {} {}", who.command, server.port(), concurrency))
+    queue_program(std::uint16_t port, const peer& who, int concurrency)
+        : process_(fmt::format("{} {} {}", who.command, port, concurrency))
     {
         process_.expect("ready");
     }
@@ -154,19 +156,19 @@ void add_rows(const placement& where, report& out, const options& o, int concurr
 }
 
 /// The round trip of a bare connection, by the median.
-double ping(world& w)
+double ping(world& w, bare_connection& connection)
 {
     std::vector<double> times;
     for (int i = 0; i != 500; ++i)
-        times.push_back(
-            w.run([&]() -> asio::awaitable<void> { co_await w.bare.send(world::words("PING")); }));
+        times.push_back(w.run([&]() -> asio::awaitable<void>
+                              { co_await connection.send(world::words("PING")); }));
     return median(times);
 }
 
 void compare(const site& here, report& out, const options& o)
 {
     double round_trip = 0;
-    here.measure("compare", [&](world& w) { round_trip = ping(w); });
+    here.measure("compare", [&](world& w) { round_trip = ping(w, w.bare); });
     out.add({fmt::format("PING, {}", here.where.name), round_trip, "ns"});
     for (const int concurrency : {1, 50})
     {
@@ -174,7 +176,8 @@ void compare(const site& here, report& out, const options& o)
         std::map<std::string, samples> all;
         for (const peer& who : o.peers)
             if (who.missing.empty())
-                programs[who.name] = std::make_unique<queue_program>(here.server, who, concurrency);
+                programs[who.name] =
+                    std::make_unique<queue_program>(here.server.port(), who, concurrency);
         for (auto& [name, program] : programs)
         {
             // Warm-up: compilers of the peers, and memory of the server.
@@ -189,6 +192,28 @@ void compare(const site& here, report& out, const options& o)
     }
 }
 
+/// A worker across a network, where a message takes a millisecond.
+void from_afar(const site& here, report& out, const options& o)
+{
+    turnstile::test::tcp_proxy link(here.server.port());
+    link.delay(std::chrono::milliseconds(1));
+    double round_trip = 0;
+    here.measure("afar",
+                 [&](world& w)
+                 {
+                     bare_connection far(w.context, link.port());
+                     round_trip = ping(w, far);
+                 });
+    queue_program program(link.port(), o.peers.front(), 1);
+    const double time = program.ask("idle", 100);
+    program.ask("close");
+
+    const std::string baseline = fmt::format("PING, 2 ms away, {}", here.where.name);
+    out.add({baseline, round_trip, "ns"});
+    out.add({fmt::format("from push to start, idle worker, 2 ms away, {}", here.where.name), time,
+             "ns", baseline, time / round_trip, 1.5});
+}
+
 /// Very many jobs in one queue.
 void many(const site& here, report& out, const options& o)
 {
@@ -196,7 +221,7 @@ void many(const site& here, report& out, const options& o)
     constexpr double payload = 1;
     const auto name = [&](std::string_view what)
     { return fmt::format("{}, {}", what, here.where.name); };
-    queue_program program(here.server, o.peers.front(), 50);
+    queue_program program(here.server.port(), o.peers.front(), 50);
     // The slow log records each script that takes longer than a millisecond.
     here.server.run({"CONFIG", "SET", "slowlog-log-slower-than", "1000"});
     here.server.run({"SLOWLOG", "RESET"});
@@ -230,6 +255,8 @@ void in_place(const site& here, report& out, const options& o)
 {
     if (o.wants("compare"))
         compare(here, out, o);
+    if (o.wants("afar"))
+        from_afar(here, out, o);
     if (o.wants("many") && here.where.client != here.where.server)
         many(here, out, o);
 }
@@ -243,7 +270,7 @@ int main(int argc, char** argv)
     bench::options o;
     std::vector<std::string> peers;
     CLI::App app("Compares job queues over Redis.", "bench_jobs");
-    o.add_to(app, {"compare", "many"});
+    o.add_to(app, {"compare", "afar", "many"});
     app.add_option("--repetitions", o.repetitions, "Number of turns of each program")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
