@@ -84,13 +84,14 @@ public:
     /**
      * @brief Lets the waiters of one session hand the lock over without the server.
      *
-     * By default they do not. With a cohort, a lock that the server has granted passes to the next waiter of
-     * the same session without a command: up to @p hand_overs times, and until a quarter of the lease is
-     * over. Then the session returns the lock to the server. Meanwhile at most one waiter of the session is
-     * in the server's queue, for all mutexes of the session with this name and the same options.
+     * By default, each release goes to the server. With a cohort, a lock that the server has granted passes
+     * to the next waiter of the same session without a command: up to @p hand_overs times, and only during
+     * the first quarter of the lease. Then the session releases the lock at the server. All mutexes of the
+     * session with the same name and options share a cohort, and at most one of their waiters is in the
+     * server's queue.
      *
-     * So sessions take turns: waiters are served first in, first out within a session, and so are the
-     * sessions at the server. The first waiter in the server's queue waits for at most @p hand_overs further
+     * So sessions take turns. The server serves the sessions first in, first out, and so does each session
+     * with its waiters. The first waiter in the server's queue waits for at most @p hand_overs further
      * critical sections, whose length is not limited. If leases are not renewed, the lease covers the whole
      * turn, so that each critical section has at least three quarters of it.
      *
@@ -140,7 +141,7 @@ public:
     /// The number of replicas that have to acknowledge a grant.
     [[nodiscard]] int replicas() const noexcept { return replicas_; }
 
-    /// The time that the replicas have for it.
+    /// The time within which the replicas have to acknowledge it.
     [[nodiscard]] std::chrono::milliseconds replica_timeout() const noexcept
     {
         return replica_timeout_;
@@ -236,8 +237,9 @@ public:
     /// The name that was given to the constructor.
     [[nodiscard]] const std::string& name() const noexcept;
 
-    /// The position of the mutex in the order of @ref turnstile::async_lock_all: the same in all processes
-    /// that use the same URL, and for all objects with one name. Valid as long as the mutex.
+    /// The position of the mutex in the order of @ref turnstile::async_lock_all: the same in all
+    /// processes that use the same URL, and for all objects with one name. The result is valid as long as
+    /// the mutex exists.
     [[nodiscard]] std::string_view order_key() const noexcept;
 
     /**
@@ -277,8 +279,8 @@ public:
      * @code void(error_code, std::optional<lock_guard<async_mutex>>) @endcode
      * The optional is empty if the lock is held.
      * @par Errors
-     * As with @ref async_lock; if the session cannot connect, `errc::unreachable` or the cause. While the
-     * session connects or reconnects, the operation waits for that attempt.
+     * As with @ref async_lock. If the session cannot connect, `errc::unreachable` or a more specific error.
+     * While the session connects or reconnects, the operation waits for that attempt.
      * @par Per-Operation Cancellation, Immediate completion
      * As with @ref async_lock.
      * @par Round trips
@@ -302,8 +304,8 @@ public:
      * @code void(error_code, std::optional<lock_guard<async_mutex>>) @endcode
      * The optional is empty after a time-out; that is not an error.
      * @par Errors
-     * As with @ref async_lock; if the session is not connected at the time-out, `errc::unreachable` or
-     * the cause.
+     * As with @ref async_lock. If the session is not connected at the time-out, `errc::unreachable` or a more
+     * specific error.
      * @par Per-Operation Cancellation, Immediate completion
      * As with @ref async_lock.
      * @par Round trips
@@ -364,8 +366,8 @@ public:
      * @par Errors
      * `turnstile::errc::not_owner` if the token does not hold the lock; nothing changes then.
      * `turnstile::errc::lost` if the lease had expired. `errc::unknown_outcome` if the server could not be
-     * reached until the lease expired. A hand-over within the session happens only if the lease has not
-     * expired.
+     * reached until the lease expired. If the lock is handed over within the session, success means that the
+     * lease had not expired.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
@@ -389,9 +391,10 @@ public:
      * @par Completion Signature
      * @code void(error_code, lock_status) @endcode
      * @par Errors
-     * The cause if the first attempt to connect failed, see session::async_ready(). `errc::unknown_outcome`
-     * if the connection broke before the answer came. `errc::session_closed`, `errc::wrong_type`,
-     * `errc::foreign_layout`, `errc::missing_permission`, `errc::server_error`.
+     * If the session is not connected and its attempt to connect fails, the error of that attempt,
+     * see session::async_ready(). `errc::unknown_outcome` if the connection broke before the answer
+     * came. `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
+     * `errc::missing_permission`, `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
@@ -417,8 +420,8 @@ public:
      * lock. The next waiter gets the lock at once. A former holder that is stopped or disconnected may still
      * be at work; only fencing tokens protect against its writes.
      *
-     * The server announces each loss on the channel `PREFIX:DATABASE:broken`, as the key and the token. A
-     * user without the permission to publish there cannot break a lock.
+     * For each grant that it ends, the server publishes the key and the fencing token on the channel
+     * `PREFIX:DATABASE:broken`. A user without the permission to publish there cannot break a lock.
      *
      * @par Completion Signature
      * @code void(error_code, std::size_t) @endcode
@@ -440,7 +443,7 @@ public:
             detail::initiate_break(lock_), token, std::optional<std::uint64_t>());
     }
 
-    /// Like @ref async_break, but removes only the holder with this fencing token, as in lock_status. A later
+    /// Like @ref async_break, but removes only the holder with this lock_holder::fencing_token. A later
     /// holder keeps the lock. Completion signature `void(error_code, std::size_t)`; same errors.
     template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
                   boost::asio::deferred_t>

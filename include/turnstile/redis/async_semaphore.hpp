@@ -28,7 +28,7 @@
 
 namespace turnstile::redis {
 
-/// Units of a semaphore are leased as a lock is.
+/// The options of a semaphore, which are those of a lock.
 using semaphore_options = mutex_options;
 
 /**
@@ -144,13 +144,12 @@ public:
      * @par Completion Signature
      * @code void(error_code, permit<async_semaphore>) @endcode
      * @par Errors
-     * `turnstile::errc::invalid_count` unless @p units is 1 to the capacity, also if the capacity is reduced
-     * while the operation waits. `errc::capacity_mismatch` if the server has another capacity than the
-     * constructor's. `boost::asio::error::operation_aborted` if cancelled, or if the semaphore or its session
-     * is destroyed. `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
-     * `errc::missing_permission`, `errc::server_error`. While the server is unreachable, the operation waits;
-     * the try and timed forms fail with `errc::unreachable`, as those of @ref async_mutex. A wrong
-     * configuration is an error, see @ref session.
+     * `turnstile::errc::invalid_count` unless @p units is 1 to the capacity, also if the capacity is reduced while
+     * the operation waits. `errc::capacity_mismatch` if the server's capacity differs from the constructor's.
+     * `boost::asio::error::operation_aborted` if cancelled, or if the semaphore or its session is destroyed.
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::missing_permission`,
+     * `errc::server_error`. While the server is unreachable, the operation waits; the try and timed forms fail with
+     * `errc::unreachable`, as those of @ref async_mutex. A wrong configuration is an error, see @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once and leaves the queue in the background. If
      * the grant was faster, the operation succeeds.
@@ -323,9 +322,9 @@ public:
     /**
      * @brief Sets the capacity of the semaphore for all sessions.
      *
-     * Units in use stay in use. If they exceed the new capacity, released units are removed until the
-     * capacity is reached. Additional units go to waiters, in order. Waiters for more units than the new
-     * capacity complete with `turnstile::errc::invalid_count`.
+     * Units in use stay in use. If they exceed the new capacity, released units are removed until the capacity is
+     * reached. Additional units go to waiters, in order. Waiters for more units than the new capacity complete with
+     * `turnstile::errc::invalid_count`: those among the first 512 at once, others when their turn comes.
      *
      * Sessions that already use the semaphore continue with the new capacity. A session that opens the
      * semaphore later may name the new capacity or the one with which it was created. From then on, the
@@ -346,7 +345,7 @@ public:
      * @par Round trips
      * One command.
      * @par Complexity
-     * Linear in the number of waiters.
+     * Linear in the number of waiters, up to 512.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -406,9 +405,10 @@ public:
      * @par Completion Signature
      * @code void(error_code, lock_status) @endcode
      * @par Errors
-     * The cause if the first attempt to connect failed, see session::async_ready(). `errc::unknown_outcome`
-     * if the connection broke before the answer came. `errc::session_closed`, `errc::wrong_type`,
-     * `errc::foreign_layout`, `errc::missing_permission`, `errc::server_error`.
+     * If the session is not connected and its attempt to connect fails, the error of that attempt,
+     * see session::async_ready(). `errc::unknown_outcome` if the connection broke before the answer
+     * came. `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
+     * `errc::missing_permission`, `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
@@ -434,8 +434,8 @@ public:
      * reclaim its units. The next waiters get the units at once. A former holder that is stopped or
      * disconnected may still be at work; only fencing tokens protect against its writes.
      *
-     * The server announces each loss on the channel `PREFIX:DATABASE:broken`, as the key and the token. A
-     * user without the permission to publish there cannot break a lock.
+     * For each grant that it ends, the server publishes the key and the fencing token on the channel
+     * `PREFIX:DATABASE:broken`. A user without the permission to publish there cannot break a lock.
      *
      * @par Completion Signature
      * @code void(error_code, std::size_t) @endcode
@@ -458,8 +458,8 @@ public:
             detail::initiate_break(pool_), token, std::optional<std::uint64_t>());
     }
 
-    /// Like @ref async_break, but removes only the holder with this fencing token, as in lock_status. Later
-    /// holders keep their units. Completion signature `void(error_code, std::size_t)`; same errors.
+    /// Like @ref async_break, but removes only the holder with this lock_holder::fencing_token. Later holders keep
+    /// their units. Completion signature `void(error_code, std::size_t)`; same errors.
     template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})

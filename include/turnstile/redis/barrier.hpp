@@ -31,25 +31,25 @@ namespace turnstile::redis {
  * @endcode
  *
  * It offers the same interface as @ref turnstile::barrier, but has no completion step. Such a step would run
- * in one of the processes. If that process crashed or was cut off meanwhile, the others could neither
- * continue nor know whether the step was done. Meet twice instead, and let one process do the step in
- * between.
+ * in one of the processes. If that process crashed or was disconnected meanwhile, the others could neither
+ * continue nor know whether the step was done. Instead, let the processes meet twice, and let one of them do
+ * the step in between.
  *
  * @par Arrivals
  * An arrival is a lease, as a lock is: the session renews it while the operation waits. If the process
- * crashes or is cut off while it waits, its arrival counts until the lease expires. Then a replacement has to
- * arrive anew. A process that is only slow loses nothing: when the server hears of it again, its arrival
- * counts again, in the current round.
+ * crashes or is disconnected while it waits, its arrival counts until the lease expires. Then a replacement
+ * has to arrive. A process that was only slow loses nothing: when its session sends the next command, its
+ * arrival counts again, in the current round.
  *
  * @par Number of participants
- * The first user of a name sets it. A barrier that is not used for the idle time of the session is deleted;
- * the next user creates it anew. A barrier with a dropped participant (@ref async_arrive_and_drop) is deleted
- * one day after its last use (@ref memory).
+ * The first user of a name decides it. A barrier that is not used for the idle time of the session is
+ * deleted; the next user creates it anew. A barrier with a dropped participant (@ref async_arrive_and_drop)
+ * is deleted one day after its last use (@ref memory).
  *
  * @par What is exact
  * An arrival counts once, in one round, whatever happens to messages and connections. If the *server* loses
  * its memory, waiting participants arrive anew, and dropped participants count again. A participant whose
- * round was complete, and which had not received the message, waits for another round.
+ * round was complete, but which had not received the message, waits for another round.
  *
  * @par Lifetime
  * As with @ref async_mutex.

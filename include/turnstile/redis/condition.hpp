@@ -134,9 +134,9 @@ private:
  * @par Notifications
  * A notification moves the first connected waiter to the end of the mutex's queue. Notifications are never
  * lost: if the notified waiter crashes, is cancelled or loses the lock before its critical section has ended,
- * the next waiter is notified instead. A notification may be delivered twice if the connection breaks while
- * it is sent, and a waiter that the server has forgotten returns without one. So check again what you waited
- * for.
+ * the next waiter is notified instead. If the connection breaks while a notification is sent, it may notify
+ * two waiters. A waiter that the server has forgotten returns without a notification. So check again what you
+ * waited for.
  *
  * @par Leases
  * A wait releases the lock and reacquires it, so its guard then has a new grant with a new `fencing_token()`.
@@ -145,8 +145,8 @@ private:
  *
  * @par Cancellation
  * Any cancellation type ends a wait. The operation then reacquires the lock, which cannot be cancelled, and
- * completes with `operation_aborted`, holding the lock. A wait that was already notified is not cancelled. If
- * the mutex or the session is destroyed or closed, the guard comes back empty.
+ * completes with `operation_aborted`, holding the lock. A wait that was notified before succeeds. If the
+ * mutex is destroyed, or the session is closed or destroyed, the guard is empty afterwards.
  *
  * @par Lifetime
  * The condition may be destroyed before or after its mutex. Waits that were started on this object then

@@ -117,8 +117,8 @@ struct config
      */
     [[nodiscard]] static config from_url(std::string_view url);
 
-    /// Reads the URL in the environment variable `TURNSTILE_REDIS_URL`. If the variable is not set: the
-    /// defaults, and a @ref notice that each session logs together with its address. Throws like
+    /// Reads the URL in the environment variable `TURNSTILE_REDIS_URL`. If the variable is not set, returns the
+    /// defaults with a @ref notice, which each session logs together with the server's address. Throws like
     /// @ref from_url.
     [[nodiscard]] static config from_environment();
 
@@ -171,8 +171,8 @@ struct config
     std::string username;
     /// The password; without user and password the session does not authenticate.
     std::string password;
-    /// Replaces the two members above with user and password for each attempt to connect: for passwords that
-    /// change while the program runs. Existing connections are not affected. May be empty.
+    /// Supplies user and password for each attempt to connect, in place of the two members above. Use it for
+    /// passwords that change while the program runs. Existing connections are not affected. May be empty.
     credentials_type credentials;
     /// The number of the database, at least 0.
     int database = 0;
@@ -191,11 +191,12 @@ struct config
     std::chrono::milliseconds idle_time{60'000};
     /// The fraction of a lease after which it is renewed; between 0.05 and 0.9.
     double renew_fraction = 1.0 / 3;
-    /// How long before the end of its lease a holder learns of the loss; less than half of the claim lease.
+    /// The time before the end of its lease at which a holder learns of a loss; less than half of the
+    /// claim lease.
     std::chrono::milliseconds loss_margin{50};
-    /// After a server starts or takes over, it grants no lock or unit that it knows only from before, for
-    /// this time. Meanwhile, holders that the server does not know reconnect and keep their locks. 0 turns
-    /// this off. Set it to at least the longest lease, and to the same value in all sessions.
+    /// The time after a server's start or takeover in which it grants no lock or unit that another client may
+    /// hold without its knowledge. Meanwhile, holders that the server does not know reconnect and keep their
+    /// locks. 0 turns this off. Set it to at least the longest lease, and to the same value in all sessions.
     std::chrono::milliseconds grace{0};
     /// The largest relative difference between the speeds of the client's and the server's clocks; between
     /// 0.0001 and 0.5. A holder relies on its lease for a time that is shorter by this fraction. The default
@@ -203,21 +204,21 @@ struct config
     /// or follow ntpd, which slews by 1/2000.
     double clock_drift = 0.1;
     /// The time without any traffic after which the session checks the connection. The session detects a broken
-    /// connection after one to two of these times. It must exceed half of the server's longest pause, and be
-    /// at most a third of the lease. If not set: 500 ms, or a quarter of the lease if that is shorter.
+    /// connection after one to two of these times. The value must exceed half of the server's longest pause,
+    /// and be at most a third of the lease. If not set: 500 ms, or a quarter of the lease if that is shorter.
     std::optional<std::chrono::milliseconds> health_check;
     /// The limit of each step of an attempt to connect: resolving the name, connecting the socket, the TLS
-    /// handshake, and with sentinels each query. A server that accepts the connection and does not answer is
-    /// given up after two @ref health_check. The session repeats the attempt, so this limits
-    /// session::async_close(), but no other operation. To limit an operation, use its timed form, such as
-    /// `async_try_lock_for`.
+    /// handshake, and with sentinels each query. If a server accepts the connection but does not answer,
+    /// the attempt fails after two @ref health_check. The session repeats attempts, so the only operation
+    /// that this value limits is session::async_close(). To limit an operation, use its timed form, such
+    /// as `async_try_lock_for`.
     std::chrono::milliseconds connect_timeout{1'000};
     /// The longest pause between two attempts to connect. A session keeps trying even if the server rejects
     /// it, because an operator may repair the server.
     std::chrono::milliseconds max_backoff{1'000};
 
-    /// Receives the log. A problem is logged once, not once per attempt, and the same failure of an operation once a minute
-    /// at most. By default, @ref log_to_stderr; if empty, nothing is logged.
+    /// Receives the log. The session logs a problem once, not once per attempt, and the same failure of an
+    /// operation at most once a minute. By default, @ref log_to_stderr; if empty, nothing is logged.
     logger_type logger = &log_to_stderr;
 
     /// A warning that each session logs at its start, before the server's address; may be empty.

@@ -28,7 +28,7 @@ enum class errc
     invalid_config = 1,
     /// The server cannot be reached, does not answer, or is not ready yet; the session tries again.
     unreachable = 2,
-    /// The server rejects user and password, or requires some and got none.
+    /// The server rejects user and password, or requires them and received none.
     wrong_credentials = 3,
     /// The server's ACL denies the user a command or a channel that the session needs.
     missing_permission = 4,
@@ -38,7 +38,7 @@ enum class errc
     foreign_layout = 6,
     /// The name of an object is empty or too long.
     invalid_name = 7,
-    /// The server granted with a lower fencing token than before, so it has lost its memory.
+    /// The server granted a lock with a lower fencing token than before, so it has lost its memory.
     fence_regressed = 8,
     /// The server is older than Redis 7.0, lacks a feature, or is a Redis Cluster.
     unsupported_server = 9,

@@ -36,13 +36,13 @@ namespace turnstile::redis {
  * accumulate.
  *
  * @par Initial state
- * The first user of a name sets it. All users have to name the same @ref event_reset; otherwise operations
+ * The first user of a name decides it. All users have to name the same @ref event_reset; otherwise operations
  * fail with `errc::foreign_layout`. The server deletes an event in its initial state that is not used for the
  * idle time of the session, and the next user creates it anew. Any other event is kept forever.
  *
  * @par What is exact
- * If messages, connections or clients are lost, no waiter misses a set, and a set or a reset happens once. If
- * the receiver of an automatic event's signal crashes before it confirms the signal, the signal goes to the
+ * If messages, connections or clients are lost, no waiter misses a set, and a set or a reset happens once.
+ * If a waiter that an automatic event has released crashes before it confirms that, the event releases the
  * next waiter. If the *server* loses its memory, the event is in its initial state, and waiters wait for the
  * next set.
  *

@@ -56,9 +56,9 @@ namespace turnstile::redis {
  * reason, and the worker continues to wait.
  *
  * @par What is exact
- * No crash of a process loses a job that was pushed. A waiting worker is granted its job by a message, so
- * nobody polls. If the server loses its memory, it loses the jobs that it had stored there; with an append-only
- * file, it keeps them. The keys of a queue do not expire.
+ * No crash of a process loses a job that was pushed. A message grants a waiting worker its job, so no worker
+ * polls. If the server loses its memory, it loses the jobs that it had stored there; with an append-only file, it
+ * keeps them. The keys of a queue do not expire.
  *
  * @par Lifetime
  * As with @ref async_mutex. A job may outlive its queue, and counts as long as the session exists.
@@ -137,7 +137,7 @@ public:
      * @param options delay, attempts, priority and so on.
      * @par Completion Signature
      * @code void(error_code, job_id) @endcode
-     * The number of the job; with @ref push_options::deduplicate, perhaps that of another one.
+     * The number of the job; with @ref push_options::deduplicate, perhaps that of an existing job.
      * @par Errors
      * `turnstile::errc::invalid_payload` if the payload is empty or too large; those of
      * @ref push_options::check; `errc::bad_state` if a string of the payload is not UTF-8. Nothing is added then.
@@ -198,9 +198,10 @@ public:
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command, and one message if the operation has to wait. A payload above 4 KB costs another command
-     * then. While jobs are active or delayed, up to four sessions with waiting workers send a command when the
-     * next job is due, or the next lease ends. Otherwise a waiting worker sends nothing.
+     * One command, and one message if the operation has to wait. A payload above 4 KB costs another command then.
+     * While jobs are active or delayed, the sessions of some waiting workers send a command when the next delay
+     * or lease ends: those whose workers learned that time when they began to wait, and up to four that learn of
+     * an earlier time by a message. Otherwise a waiting worker sends nothing.
      * @par Complexity
      * Logarithmic in the number of attempts or waiting workers.
      */
@@ -300,7 +301,7 @@ public:
     /**
      * @brief Makes a dead letter wait again, with all of its attempts.
      *
-     * It does not get its deduplication id back.
+     * The job has no deduplication id from then on.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode

@@ -22,7 +22,7 @@
 namespace turnstile::redis {
 
 /**
- * @brief A counter that opens when all have arrived, shared by all processes that use the same name on the
+ * @brief A counter that opens when enough have arrived, shared by all processes that use the same name on the
  * same server.
  *
  * @code
@@ -36,8 +36,8 @@ namespace turnstile::redis {
  * its own name.
  *
  * @par Count
- * The first user of a name sets it. The server deletes a latch without arrivals that is not used for the idle
- * time of the session. It deletes any other latch a day after its last use (@ref memory); a later user
+ * The first user of a name decides it. The server deletes a latch without arrivals that is not used for the
+ * idle time of the session. It deletes any other latch a day after its last use (@ref memory); a later user
  * creates a new one.
  *
  * @par What is exact
@@ -168,8 +168,8 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `turnstile::errc::invalid_count` if @p arrivals is less than 1. `turnstile::errc::over_release` if
-     * fewer are missing; then nothing changes. `errc::unknown_outcome` if the session is closed meanwhile, or
-     * if the connection breaks and the server refuses the repetition. `errc::session_closed`,
+     * fewer arrivals are missing; then nothing changes. `errc::unknown_outcome` if the session is closed
+     * meanwhile, or if the connection breaks and the server refuses the repetition. `errc::session_closed`,
      * `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.

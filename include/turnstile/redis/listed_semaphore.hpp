@@ -25,7 +25,7 @@ enum class directory_status
     exists,
     /// Too few units are available, or there are waiters.
     busy,
-    /// The semaphore would have more units than possible.
+    /// The semaphore would have more than async_semaphore::max_capacity units.
     excess,
     /// The semaphore has no such permit, or no longer.
     unheld,
@@ -98,7 +98,7 @@ struct listed_permit
     std::uint64_t fencing_token = 0;
     /// The time since the grant.
     std::chrono::milliseconds held_for{0};
-    /// The rest of the lease, and how long a lease is.
+    /// The remaining lease, and the lease from one renewal to the next.
     std::chrono::milliseconds lease_left{0};
     std::chrono::milliseconds lease{0};
 };

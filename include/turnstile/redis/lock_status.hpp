@@ -18,7 +18,7 @@ namespace turnstile::redis {
  * @brief The data with which a session identifies itself when it connects.
  *
  * All members are empty if the server does not know the session: the server lost its memory, the session
- * ended some time ago, or the server's ACL keeps the session from writing its data.
+ * ended some time ago, or the server's ACL does not let the session write its data.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Unsafe.
@@ -90,15 +90,15 @@ struct lock_status
     /// Whether the lock, or a unit of it, is held.
     [[nodiscard]] bool is_held() const noexcept { return holder_count != 0; }
 
-    /// The holders, ordered by fencing token. If there are more than @ref max_listed, those whose leases
+    /// The holders, ordered by fencing token. If there are more than @ref max_listed, only those whose leases
     /// expire first.
     std::vector<lock_holder> holders;
     /// The number of holders.
     std::size_t holder_count = 0;
     /// The first waiters, in the order of the queue.
     std::vector<lock_waiter> waiters;
-    /// The number of waiters. The server does not know waiters that a cohort keeps in its process, and
-    /// waiters of a condition do not count.
+    /// The number of waiters in the server's queue. The other waiters of a cohort and the waiters of a
+    /// condition are not included.
     std::size_t waiter_count = 0;
     /// The highest fencing token so far; 0 if the server does not know the lock.
     std::uint64_t fencing_token = 0;

@@ -115,7 +115,7 @@ struct session_metrics
     std::size_t attempts = 0;
     /// From a command to its answer.
     latency_histogram round_trip;
-    /// From the start of an acquisition to its grant; granted ones only.
+    /// From the start of an acquisition to its grant; successful acquisitions only.
     latency_histogram lock_wait;
     /// From the message of a grant to the call of the handler: the delay of the program's own threads.
     latency_histogram grant_delivery;

@@ -115,17 +115,17 @@ private:
  * constructor differs. All monitors with the same name on the same server are one monitor.
  *
  * @par The state
- * The state is a hash with a field for each member; `redis-cli HGETALL` shows it, and @ref state_key returns
- * its key. The grant delivers it. The end of a section writes the changed fields, sends the notifications and
+ * The state is a hash with a field for each member; `redis-cli HGETALL` shows it, and @ref state_key returns its
+ * key. It arrives with the grant. The end of a section writes the changed fields, sends the notifications and
  * hands the lock over, in one step and only if the lock is still held. So a holder that has lost its lease
  * writes nothing, and no client sees half of a section. Fields that T does not have stay. The state does not
  * expire: it exists until its key is deleted.
  *
  * @par A section is all or nothing
- * If the body throws, also because of a cancellation, or the lock is lost, the changes since the last grant
- * are dropped, and so are the notifications. (In @ref turnstile::monitor, changes take effect at once.)
- * Changes that a wait has committed stay. If the section of a notified waiter is dropped, the notification
- * passes to the next waiter.
+ * If the lock is lost or the body throws, also because of a cancellation, the changes since the last grant are
+ * dropped, and so are the notifications. (In @ref turnstile::monitor, changes take effect at once.) Changes
+ * that a wait has committed stay. If the section of a notified waiter is dropped, the notification passes to
+ * the next waiter.
  *
  * @par Contributions
  * A section may add an amount to the state that has to be subtracted later, such as a reader in a room. If
@@ -174,8 +174,8 @@ public:
     /**
      * @brief A named condition of one monitor. Made by @ref make_condition.
      *
-     * Its destruction completes the waits that were started on this object with `operation_aborted`, holding
-     * the lock.
+     * When it is destroyed, the waits that were started on this object reacquire the lock, and complete
+     * with `operation_aborted`.
      *
      * @par Thread safety
      * Distinct objects: Safe. Shared objects: Safe, except for destruction.
@@ -255,19 +255,19 @@ public:
          * @code void(error_code) @endcode
          * @par Errors
          * `turnstile::errc::wrong_object` if the condition belongs to another monitor,
-         * `turnstile::errc::empty_guard` if the section no longer holds the lock; then nothing
-         * changes. `turnstile::errc::lost` if the lock was lost before: nothing was written, and the section
-         * can only end. `errc::unknown_outcome` if the server or its memory was lost meanwhile.
-         * `errc::server_error` if the server refused to write. `errc::bad_state` if a value cannot be
-         * written, or the new state cannot be read; then the section commits nothing more.
-         * `turnstile::errc::predicate_threw`. `operation_aborted` if cancelled, holding the lock, or if the
-         * monitor is destroyed.
+         * `turnstile::errc::empty_guard` if the section no longer holds the lock; then nothing changes.
+         * `turnstile::errc::lost` if the lock was lost before: nothing was written, and the section can only
+         * end. `errc::unknown_outcome` if the server or its memory was lost meanwhile. `errc::server_error` if
+         * the server refused to write. `errc::bad_state` if a value cannot be written, or the new state cannot
+         * be read; then the section commits nothing more. `turnstile::errc::predicate_threw`.
+         * `operation_aborted` if cancelled, and then the section holds the lock; or if the monitor is destroyed.
          * @par Per-Operation Cancellation
          * Any type ends the wait; see @ref redis::condition.
          * @par Immediate completion
          * If the predicate already holds.
          * @par Round trips
-         * One command for each wait; a message and another command to get the lock and the state again.
+         * One command for each wait, and one message with the next grant, which usually contains the state.
+         * Otherwise, for example if the state is larger than 4 KiB, one more command reads it.
          */
         template <class Predicate, boost::asio::completion_token_for<void(error_code)>
                                        CompletionToken = boost::asio::deferred_t>
@@ -333,8 +333,8 @@ public:
          * to count.
          *
          * If the process crashes, or cannot reach the server for a lease, the server subtracts the amount and
-         * notifies all waiters of the condition. It does so when the lease expires if a client waits for a
-         * condition of the monitor or for its lock, and otherwise when the next client comes.
+         * notifies all waiters of the condition. If a client waits for the lock or for a condition of the
+         * monitor, the server does so when the lease expires; otherwise, when the next client uses the monitor.
          *
          * @code
          * auto mine = section.contribute(&room::readers, 1, ok_to_write);
@@ -392,13 +392,13 @@ public:
                 return false;
             if (!detail::is_of(*handle, *origin_->lock))
                 boost::throw_exception(system_error(turnstile::errc::wrong_object));
-            // One that has not been committed yet is unknown to the server.
+            // The server does not know a contribution before its commit.
             if (std::erase(contributed_, handle) != 0)
                 mine = contribution_type();
             else if (contains(withdrawn_, handle))
                 return false;
-            // If it is valid after the state has arrived, the server has not undone it before, and will not
-            // do so while the lock is held.
+            // If the contribution is valid after the state has arrived, that state contains its amount. The
+            // server does not undo it while the lock is held.
             else if (detail::is_valid(*handle))
                 withdrawn_.push_back(handle);
             else
@@ -423,7 +423,7 @@ public:
         template <class, class>
         friend class detail::waking_handler;
 
-        /// Parses the state that the grant has delivered.
+        /// Parses the state that arrived with the grant.
         void load()
         {
             const detail::fields& stored = owned_->current().state();
@@ -648,8 +648,9 @@ public:
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command to acquire the lock and the state; after a wait, also a message and a command that reads
-     * the state. One command at the end, however much was changed.
+     * One command to acquire the lock and the state. After a wait, a message grants the lock, and usually
+     * contains the state. Otherwise, for example if the state is larger than 4 KiB, one more command reads it.
+     * One command at the end, however much was changed.
      * @par Complexity
      * Copies the state, and formats it as text twice.
      */
@@ -705,7 +706,7 @@ public:
      * Never.
      * @par Round trips
      * One command, and one message if the transaction waits. If the server cannot evaluate it, those of
-     * @ref async_with. If the connection breaks, two more. The transaction is executed at most once.
+     * @ref async_with. If the connection breaks, two more commands. The transaction is executed at most once.
      * @par Complexity
      * On the server, linear in the steps and the fields, and logarithmic in the waiters for each notified
      * one. A script that releases the lock also executes up to 64 waiting transactions.
@@ -734,9 +735,10 @@ public:
      * @par Completion Signature
      * @code void(error_code, lock_status) @endcode
      * @par Errors
-     * The cause if the first attempt to connect failed, see session::async_ready(). `errc::unknown_outcome`
-     * if the connection broke before the answer came. `errc::session_closed`, `errc::wrong_type`,
-     * `errc::foreign_layout`, `errc::missing_permission`, `errc::server_error`.
+     * If the session is not connected and its attempt to connect fails, the error of that attempt,
+     * see session::async_ready(). `errc::unknown_outcome` if the connection broke before the answer
+     * came. `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
+     * `errc::missing_permission`, `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
@@ -755,15 +757,16 @@ public:
     }
 
     /**
-     * @brief Breaks the lock of the monitor: removes its holder. For operators that cannot wait until the lease expires.
+     * @brief Breaks the lock of the monitor: removes its holder. For operators that cannot wait until the
+     * lease expires.
      *
      * The holder loses the lock as it does when its lease expires, and the log of its session says that an
      * operator broke it. The fencing token rises, so a former holder that was disconnected cannot reclaim the
      * lock. The next waiter gets the lock at once. A former holder that is stopped or disconnected may still
      * be at work; only fencing tokens protect against its writes.
      *
-     * The server announces each loss on the channel `PREFIX:DATABASE:broken`, as the key and the token. A
-     * user without the permission to publish there cannot break a lock.
+     * For each grant that it ends, the server publishes the key and the fencing token on the channel
+     * `PREFIX:DATABASE:broken`. A user without the permission to publish there cannot break a lock.
      *
      * @par Completion Signature
      * @code void(error_code, std::size_t) @endcode
@@ -786,8 +789,8 @@ public:
             detail::initiate_break(origin_->lock), token, std::optional<std::uint64_t>());
     }
 
-    /// Like @ref async_break, but removes only the holder with this fencing token, as in lock_status. A later
-    /// holder keeps the lock. Completion signature `void(error_code, std::size_t)`; same errors.
+    /// Like @ref async_break, but removes only the holder with this lock_holder::fencing_token. A later holder
+    /// keeps the lock. Completion signature `void(error_code, std::size_t)`; same errors.
     template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})

@@ -37,34 +37,49 @@ namespace turnstile::redis {
  *     co_await other_process.async_renew("laser", taken.permit, std::nullopt);
  * @endcode
  *
- * For services that hold units in the name of others. A permit of @ref async_semaphore is renewed by its session, and
- * ends with it. A permit of a directory has a lease of its own: it survives the process that took it, and each process
- * that knows its id can renew or release it. The id is a secret.
+ * For services that hold units in the name of their clients. A session renews the permits of its @ref async_semaphore,
+ * and they end with the session. A permit of a directory has a lease of its own. It survives the process that took it,
+ * and each process that knows its id can renew or release it. The id is a secret.
  *
- * A semaphore exists from @ref async_create until @ref async_remove. The server does not delete it when it is unused. It
- * has up to async_semaphore::max_capacity units, available ones and those of permits.
+ * A semaphore exists from @ref async_create until @ref async_remove. The server does not delete it when it is unused.
+ * Its available units and those of its permits are together at most async_semaphore::max_capacity.
  *
  * @par Waiting
- * @ref async_take does not wait. Wait for units with @ref find, and then keep them with @ref async_keep.
+ * @ref async_take does not wait. To wait for units, acquire them from the result of @ref find, and then keep them with
+ * @ref async_keep.
+ *
+ * @par Crashes
+ * The lease of a permit does not depend on any process. When it ends, the units become available with the next command
+ * for the semaphore, such as that of a waiter, which asks at the end of the first lease. If a process crashes between
+ * @ref find and @ref async_keep, its units become available when the lease of its session's permit ends.
  *
  * @par What is exact
- * A call is executed once, even if its answer is lost and it has to be sent again. After errc::unknown_outcome, it may or
- * may not have been executed. If the *server* loses its memory, the semaphores are as in its last saved state.
+ * A call is executed once, even if its answer is lost and the session has to send it again. After
+ * `errc::unknown_outcome`, it may or may not have been executed. If the *server* loses its memory, the semaphores are
+ * as in its last saved state.
  *
  * @par Fairness
  * First in, first out, as with @ref async_semaphore. @ref async_take fails while there are waiters.
  *
- * @par Errors
- * Expected results are a @ref directory_status. Errors of all operations: `errc::unreachable` after a failed attempt to
- * connect, or its more specific error; `errc::unknown_outcome`, `errc::session_closed`, `errc::wrong_type`,
- * `errc::foreign_layout`, `errc::missing_permission`, `errc::server_error`, `errc::bad_state`. `errc::invalid_name` if
- * the name of a semaphore is empty or too long.
+ * @par Results and errors
+ * Expected results are a @ref directory_status. An operation on a name that the directory does not contain yields
+ * directory_status::missing. The errors of all operations are:
+ *   - `errc::invalid_name` if the name of the semaphore is empty or too long;
+ *   - if the session is not connected and its attempt to connect fails, the error of that attempt, see
+ *     session::async_ready();
+ *   - `errc::unknown_outcome` if the connection broke before the answer came, in each of five attempts;
+ *   - `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
+ *     `errc::missing_permission`, `errc::server_error`.
  *
  * @par Round trips
- * One command for each operation, unless stated otherwise.
+ * One command for each operation, unless stated otherwise. If the units go to more than 64 waiters, the session sends
+ * further commands in the background.
  *
- * @par Immediate completion, Per-Operation Cancellation
- * Never; none.
+ * @par Immediate completion
+ * Never.
+ *
+ * @par Per-Operation Cancellation
+ * None: a command that was sent cannot be recalled. The waits of @ref find can be cancelled.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction.
@@ -96,11 +111,15 @@ public:
     /**
      * @brief Creates a semaphore.
      *
-     * directory_status::exists if there is one with that name, which does not change. directory_status::excess unless
-     * @p value is 0 to async_semaphore::max_capacity.
-     *
+     * @param name  the name of the semaphore, 1 to 65,536 arbitrary bytes.
+     * @param value the number of available units, from 0 to async_semaphore::max_capacity.
+     * @param token the completion token.
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
+     * directory_status::exists if there is a semaphore with that name, which does not change. directory_status::excess
+     * if @p value is out of range.
+     * @par Errors, Per-Operation Cancellation
+     * See the class.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
                   CompletionToken = boost::asio::deferred_t>
@@ -112,10 +131,12 @@ public:
     }
 
     /**
-     * @brief Removes a semaphore and its permits. Its waiters fail with errc::no_such_object.
+     * @brief Removes a semaphore and its permits. Its waiters fail with `errc::no_such_object`.
      *
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
+     * @par Errors, Per-Operation Cancellation
+     * See the class.
      * @par Complexity
      * Linear in the number of waiters.
      */
@@ -127,7 +148,14 @@ public:
                                        std::forward<CompletionToken>(token));
     }
 
-    /// Reads the state of a semaphore. Completion signature `void(error_code, semaphore_answer)`.
+    /**
+     * @brief Reads the numbers of a semaphore.
+     *
+     * @par Completion Signature
+     * @code void(error_code, semaphore_answer) @endcode
+     * @par Errors, Per-Operation Cancellation
+     * See the class.
+     */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
                   CompletionToken = boost::asio::deferred_t>
     auto async_read(std::string_view name, CompletionToken&& token = {})
@@ -139,11 +167,17 @@ public:
     /**
      * @brief Adds units, and grants them to waiters in their order.
      *
-     * directory_status::excess if the semaphore would have more than async_semaphore::max_capacity units, those of permits
-     * included; then nothing changes.
-     *
+     * @param name  the name of the semaphore.
+     * @param units how many, at least 1.
+     * @param token the completion token.
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
+     * directory_status::excess if the semaphore would have more than async_semaphore::max_capacity units, including
+     * those of permits; then nothing changes.
+     * @par Errors
+     * See the class; also `turnstile::errc::invalid_count` if @p units is less than 1.
+     * @par Per-Operation Cancellation
+     * See the class.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
                   CompletionToken = boost::asio::deferred_t>
@@ -154,15 +188,20 @@ public:
     }
 
     /**
-     * @brief Takes units if enough are available and nobody waits; directory_status::busy otherwise.
+     * @brief Takes units if enough are available and nobody waits.
      *
      * @param name  the name of the semaphore.
-     * @param units how many.
+     * @param units how many, at least 1.
      * @param terms the permit that holds the units; without a lease, they are taken for good.
      * @param token the completion token.
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
-     * The answer contains the id of the permit and its fencing token.
+     * The answer contains the id of the permit and its fencing token. directory_status::busy if too few units are
+     * available, or if there are waiters; then nothing changes.
+     * @par Errors
+     * See the class; also `turnstile::errc::invalid_count` if @p units is less than 1.
+     * @par Per-Operation Cancellation
+     * See the class.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
                   CompletionToken = boost::asio::deferred_t>
@@ -175,28 +214,37 @@ public:
     }
 
     /**
-     * @brief The semaphore, for waiting.
+     * @brief Returns the semaphore with this name, for waiting. Does not talk to the server.
      *
-     * Its operations fail with errc::no_such_object if the directory does not contain it, or no longer. All callers share
-     * one object as long as one of them has it.
+     * Its operations fail with `errc::no_such_object` if the directory does not contain the semaphore, or no longer.
+     * All callers in this object share one semaphore object for a name, which exists as long as one of them keeps it.
+     * The destruction of that object completes its waits with `operation_aborted`.
      *
      * @throws system_error with `errc::invalid_name`.
      */
     [[nodiscard]] std::shared_ptr<async_semaphore> find(std::string_view name);
 
     /**
-     * @brief Keeps units that were granted through @ref find: for a permit of the directory, or for good.
+     * @brief Keeps units that were granted through @ref find: passes them to a permit of the directory, or takes them
+     * for good.
      *
      * The fencing token stays that of the grant.
      *
      * @param name  the name of the semaphore.
-     * @param units the permit of the session, which must not have been split. It is empty afterwards.
+     * @param units the session's permit, with all units of one grant. It is empty afterwards.
      * @param terms as for @ref async_take.
      * @param token the completion token.
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
      * @par Errors
-     * Also `turnstile::errc::lost` if the units were lost before, and `turnstile::errc::empty_guard`.
+     * See the class. `turnstile::errc::lost` if the units were lost before; `turnstile::errc::empty_guard` if @p units
+     * is empty, or contains units of several grants; `turnstile::errc::invalid_count` if it contains only a part of a
+     * grant. `errc::unknown_outcome` also if the semaphore was removed, or if the server could not be reached until
+     * the lease of the session's permit expired. The first command keeps the units, and the second one reads the
+     * numbers of the semaphore: if only the second one fails, the units are kept, and the answer still contains the id
+     * of the permit.
+     * @par Per-Operation Cancellation
+     * See the class.
      * @par Round trips
      * Two commands.
      */
@@ -213,11 +261,17 @@ public:
     }
 
     /**
-     * @brief Lets a permit last for @p lease from now on, or for as long as at first. directory_status::unheld if the
-     * semaphore has no such permit.
+     * @brief Renews the lease of a permit.
      *
+     * @param name   the name of the semaphore.
+     * @param permit the id of the permit.
+     * @param lease  the new lease, from now on; if empty or 0, the permit's former one.
+     * @param token  the completion token.
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
+     * directory_status::unheld if the semaphore has no such permit, or no longer.
+     * @par Errors, Per-Operation Cancellation
+     * See the class.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
                   CompletionToken = boost::asio::deferred_t>
@@ -230,8 +284,15 @@ public:
             std::forward<CompletionToken>(token));
     }
 
-    /// Releases a permit; directory_status::unheld if the semaphore has no such permit. Completion signature
-    /// `void(error_code, semaphore_answer)`.
+    /**
+     * @brief Releases a permit, and grants its units to waiters in their order.
+     *
+     * @par Completion Signature
+     * @code void(error_code, semaphore_answer) @endcode
+     * directory_status::unheld if the semaphore has no such permit, or no longer.
+     * @par Errors, Per-Operation Cancellation
+     * See the class.
+     */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
                   CompletionToken = boost::asio::deferred_t>
     auto async_release(std::string_view name, std::string_view permit, CompletionToken&& token = {})
@@ -241,7 +302,15 @@ public:
             std::forward<CompletionToken>(token));
     }
 
-    /// Releases the permit with a fencing token, for operators; otherwise like @ref async_release.
+    /**
+     * @brief Releases the permit with a fencing token, for operators, who do not know its id.
+     *
+     * @par Completion Signature
+     * @code void(error_code, semaphore_answer) @endcode
+     * directory_status::unheld if the semaphore has no such permit, or no longer.
+     * @par Errors, Per-Operation Cancellation
+     * See the class.
+     */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
                   CompletionToken = boost::asio::deferred_t>
     auto async_free(std::string_view name, std::uint64_t fencing_token,
@@ -255,10 +324,14 @@ public:
     /**
      * @brief Lists up to @p limit semaphores whose names are greater than @p after, in the order of their bytes.
      *
+     * An empty @p after lists from the first name on. Semaphores whose keys are damaged are left out.
+     *
      * @par Completion Signature
      * @code void(error_code, semaphore_page) @endcode
+     * @par Errors, Per-Operation Cancellation
+     * See the class.
      * @par Round trips
-     * Two commands.
+     * One command for the names, and one more for each 100 listed semaphores.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_page)> CompletionToken =
                   boost::asio::deferred_t>
@@ -269,8 +342,14 @@ public:
                                      std::forward<CompletionToken>(token));
     }
 
-    /// Lists up to @p limit permits, by their fencing tokens, and waiters, in their order. Completion signature
-    /// `void(error_code, semaphore_detail)`.
+    /**
+     * @brief Lists up to @p limit permits, ordered by fencing token, and up to @p limit waiters, in their order.
+     *
+     * @par Completion Signature
+     * @code void(error_code, semaphore_detail) @endcode
+     * @par Errors, Per-Operation Cancellation
+     * See the class.
+     */
     template <boost::asio::completion_token_for<void(error_code, semaphore_detail)>
                   CompletionToken = boost::asio::deferred_t>
     auto async_detail(std::string_view name, std::size_t limit, CompletionToken&& token = {})

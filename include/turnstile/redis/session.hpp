@@ -44,7 +44,7 @@ enum class session_thread
 };
 
 /**
- * @brief A connection to a server that renews the leases of this process.
+ * @brief Connects a process to the server, and renews the leases of the process.
  *
  * @code
  * turnstile::redis::session session{executor, turnstile::redis::config::from_environment()};
@@ -65,9 +65,9 @@ enum class session_thread
  * The session keeps trying, and operations work again once an attempt succeeds.
  *
  * @par Lifetime
- * When the session is destroyed, operations complete with `operation_aborted`, and held locks are abandoned
- * until their leases expire. Call @ref async_close before, to release them. Guards and mutexes may outlive
- * the session; the guards are then invalid.
+ * When the session is destroyed, operations complete with `operation_aborted`, and locks stay held until
+ * their leases expire. To release them, call @ref async_close before. Guards and mutexes may outlive the
+ * session; the guards are then invalid.
  *
  * @par Fork
  * A forked process cannot use the session of its parent: operations complete with `errc::session_closed`.

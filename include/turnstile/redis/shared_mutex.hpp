@@ -47,7 +47,7 @@ namespace turnstile::redis {
  * readers in the queue are granted together.
  *
  * @par Fencing
- * `guard.fencing_token()` rises with every grant of the mutex, of whatever mode.
+ * `guard.fencing_token()` rises with every grant of the mutex, in every mode.
  *
  * @par Lifetime, Thread safety
  * As with @ref async_mutex.
@@ -302,9 +302,10 @@ public:
      * @par Completion Signature
      * @code void(error_code, lock_status) @endcode
      * @par Errors
-     * The cause if the first attempt to connect failed, see session::async_ready(). `errc::unknown_outcome`
-     * if the connection broke before the answer came. `errc::session_closed`, `errc::wrong_type`,
-     * `errc::foreign_layout`, `errc::missing_permission`, `errc::server_error`.
+     * If the session is not connected and its attempt to connect fails, the error of that attempt,
+     * see session::async_ready(). `errc::unknown_outcome` if the connection broke before the answer
+     * came. `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
+     * `errc::missing_permission`, `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
@@ -330,8 +331,8 @@ public:
      * the mutex. The next waiters get it at once. A former holder that is stopped or disconnected may still
      * be at work; only fencing tokens protect against its writes.
      *
-     * The server announces each loss on the channel `PREFIX:DATABASE:broken`, as the key and the token. A
-     * user without the permission to publish there cannot break a lock.
+     * For each grant that it ends, the server publishes the key and the fencing token on the channel
+     * `PREFIX:DATABASE:broken`. A user without the permission to publish there cannot break a lock.
      *
      * @par Completion Signature
      * @code void(error_code, std::size_t) @endcode
@@ -354,8 +355,8 @@ public:
             detail::initiate_break(pool_), token, std::optional<std::uint64_t>());
     }
 
-    /// Like @ref async_break, but removes only the holder with this fencing token, as in lock_status. Later
-    /// holders keep it. Completion signature `void(error_code, std::size_t)`; same errors.
+    /// Like @ref async_break, but removes only the holder with this lock_holder::fencing_token. Later holders
+    /// keep the mutex. Completion signature `void(error_code, std::size_t)`; same errors.
     template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
@@ -365,7 +366,7 @@ public:
     }
 
 private:
-    // The units of the mutex's pool that each kind of holder has; see shared_mutex.cpp.
+    // The units that a holder has in the mutex's pool, by its mode; see shared_mutex.cpp.
     static constexpr std::int64_t reader = 1;
     static constexpr std::int64_t upgrader = (std::int64_t(1) << 30U) + 1;
     static constexpr std::int64_t writer = (std::int64_t(1) << 30U) + max_readers;

@@ -45,7 +45,7 @@
 // optional is empty, because an empty optional has no other representation.
 //
 // An optional struct in fields needs a member that always has a field, to distinguish it from an empty
-// optional. In JSON text, any struct will do. No text depends on the locale.
+// optional. In JSON text, every struct is distinct from it. No text depends on the locale.
 
 namespace turnstile::redis::detail {
 
@@ -60,7 +60,7 @@ concept boolean = std::same_as<T, bool>;
 template <class T>
 concept whole_number = std::integral<T> && !boolean<T> && sizeof(T) <= sizeof(std::int64_t);
 
-/// Without long double, whose format depends on the machine.
+/// Excludes long double, because its format depends on the machine.
 template <class T>
 concept real_number = std::same_as<T, float> || std::same_as<T, double>;
 
@@ -106,7 +106,7 @@ inline constexpr bool is_array<std::array<T, n>> = true;
 template <class T>
 concept array = is_array<T>;
 
-/// Such as std::vector, but no string.
+/// A container such as std::vector. Strings are excluded.
 template <class T>
 concept sequence = !structure<T> && !requires { typename T::traits_type; } &&
                    requires(T& t, const T& c, typename T::value_type element) {
@@ -115,7 +115,7 @@ concept sequence = !structure<T> && !requires { typename T::traits_type; } &&
                        c.begin() != c.end();
                    };
 
-/// Such as std::map with strings as keys; ordered, so that equal maps have equal texts.
+/// A container such as std::map with strings as keys. Its order gives equal maps equal texts.
 template <class T>
 concept string_map = !structure<T> && requires { typename T::key_compare; } &&
                      std::same_as<typename T::key_type, std::string> &&

@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-// Gates: events, latches and barriers. Operations wait for them, and nobody holds them.
+// Gates: events, latches and barriers. They have waiters, but no holders.
 
 namespace turnstile::redis::detail {
 
@@ -41,8 +41,8 @@ enum class gate_call
     drop,
 };
 
-/// Starts an operation on a gate. Its result is 1 if the gate is open at the end, and 0 if not, after a
-/// time-out or a read.
+/// Starts an operation on a gate. Its result is 1 if the gate is open at the end. After a time-out or a
+/// read, it may also be 0.
 void start_gate_call(const std::shared_ptr<gate_handle>& gate, gate_call what,
                      std::int64_t arrivals, time_limit limit, count_handler handler);
 

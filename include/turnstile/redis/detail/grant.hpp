@@ -59,7 +59,7 @@ public:
     /// Whether the wait that led to this grant ended without a notification.
     [[nodiscard]] bool is_unnotified() const noexcept;
 
-    /// For a monitor, the fields of the state that the grant delivered.
+    /// For a monitor, the fields of the state that arrived with the grant.
     [[nodiscard]] const std::map<std::string, std::string>& state() const noexcept;
 
     /// Reports that the grant has reached its handler.

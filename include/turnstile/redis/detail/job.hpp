@@ -179,7 +179,7 @@ struct to_job_list
             }
             catch (const system_error&)
             {
-                // What is stored is not a payload.
+                // The stored text is no payload of type T.
                 added.payload.reset();
             }
         }

@@ -50,8 +50,9 @@ public:
     /// Detaches the units from the permit, as if they were taken permanently, in the background.
     void forget() noexcept;
 
-    /// Detaches the units: the permit of a directory that is described as for the server receives them, or if the text is
-    /// empty, they are taken permanently. They have to be all units of one grant.
+    /// Passes the units to a permit of a directory, which @p heir describes as `ID LEASE CLIENT`.
+    /// If @p heir is empty, the units are taken permanently. The units have to be all those of
+    /// one grant.
     static void start_keep(permit_grant owned, std::string heir,
                            erased_handler<void(error_code)> handler);
 

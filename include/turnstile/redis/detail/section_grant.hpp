@@ -69,7 +69,7 @@ public:
 
     [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(granted_); }
 
-    /// Whether the lock is held. If it once reported a loss, the section commits nothing, because the body
+    /// Whether the lock is held. Once it has returned false, the section commits nothing, because the body
     /// may rely on that.
     [[nodiscard]] bool valid() noexcept
     {
