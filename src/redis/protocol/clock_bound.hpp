@@ -53,7 +53,7 @@ public:
             reset();
     }
 
-    /// Forgets the samples, because another clock follows.
+    /// Forgets the samples, because they come from another clock.
     void reset() noexcept { known_ = false; }
 
     /// Whether there is a sample.
@@ -65,8 +65,8 @@ public:
         return now_ + elapsed(at - sent_);
     }
 
-    /// The earliest time that the clock may show, too high by at most one round trip. Wrong if the clock was
-    /// set back.
+    /// The earliest time that the clock may show. The result may be too high by one round trip, and is wrong
+    /// if the clock was set back.
     [[nodiscard]] server_time earliest(local_time at) const noexcept
     {
         const local_time span = at - sent_;

@@ -14,7 +14,7 @@
 namespace turnstile::redis::detail {
 
 /// The commands that a sans-io client has sent over the present connection, and whose answers are outstanding. Commands
-/// have consecutive numbers. `Flight` is what the client needs to know when the answer arrives.
+/// have consecutive numbers. A `Flight` contains the data that the client needs when the answer arrives.
 template <class Flight>
 class flight_list
 {
@@ -33,7 +33,7 @@ public:
         return found == flights_.end() ? nullptr : &found->second;
     }
 
-    /// Removes a command whose answer has arrived; likewise.
+    /// Removes and returns the command with a number; nothing if its answer is not outstanding.
     std::optional<Flight> take(std::uint64_t number)
     {
         const auto found = position(number);

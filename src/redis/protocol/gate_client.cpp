@@ -131,7 +131,7 @@ void gate_client::withdraw(request_entry& entry)
     send_call(entry);
 }
 
-/// Completes a request as cancelled before the server knows.
+/// Completes a request as cancelled, before the server has confirmed that.
 void gate_client::end_cancelled(request_entry& entry)
 {
     if (std::exchange(entry.second.awaited, false))
@@ -348,7 +348,7 @@ void gate_client::on_ask(gate_id id, std::uint64_t number, const gate_answer& an
         timers_.set(timer::gate, id, still->second.due, now_ + still->second.options.lease);
 }
 
-/// The gate was closed when the server looked; @p generation is its generation at that time.
+/// Lets a request wait. The gate was closed when the script ran, and had this generation.
 void gate_client::wait_on(request_entry& entry, std::int64_t generation)
 {
     request& each = entry.second;

@@ -105,11 +105,11 @@ struct gate_ended
 using gate_action = std::variant<gate_command, gate_ended>;
 
 /**
- * The sans-io client of events, latches and barriers: decides everything and performs nothing. Driven like
- * @ref protocol_client.
+ * The sans-io client of events, latches and barriers. It makes all decisions and performs no input or output.
+ * Driven like @ref protocol_client.
  *
  * A gate has no holder, so no grant can be lost with a message or a client: a waiter that missed an opening
- * asks again. Only calls have to take effect exactly once: each call has a name, by which the server
+ * asks again. Only calls have to take effect exactly once. So each call has a name, by which the server
  * recognizes a repetition.
  *
  * A request goes through these phases:

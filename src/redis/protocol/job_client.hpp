@@ -21,7 +21,7 @@
 
 namespace turnstile::redis::detail {
 
-/// The client's names of a queue, a worker that asks for a job, an attempt, and a call; never 0.
+/// The client's names of a queue, a request for a job, an attempt, and a call; never 0.
 using job_queue_id = std::uint64_t;
 using job_request_id = std::uint64_t;
 using job_attempt_id = std::uint64_t;
@@ -66,7 +66,7 @@ struct job_command
 enum class job_result
 {
     ok,
-    /// The attempt did not count any more.
+    /// The attempt no longer counted.
     lost,
     /// The server may or may not have executed the command.
     unknown,
@@ -111,7 +111,7 @@ struct job_answered
     std::vector<std::string> answer;
 };
 
-/// An attempt does not count any more.
+/// An attempt no longer counts.
 struct job_lost
 {
     job_attempt_id attempt = 0;
@@ -129,11 +129,13 @@ using job_action =
     std::variant<job_command, job_granted, job_refused, job_answered, job_lost, job_renewed>;
 
 /**
- * The sans-io client of job queues: decides everything and performs nothing. Driven like @ref protocol_client.
+ * The sans-io client of job queues. It makes all decisions and performs no input or output. Driven like
+ * @ref protocol_client.
  *
- * A request asks for a job: it is sent, and is granted a job by the answer or, if it has to wait, by a message.
- * After a reconnect, the server first tells which requests were granted (resync); the others ask again with their
- * tickets. A cancelled request is kept until no grant can arrive for it any more; such a grant is returned.
+ * A request asks for a job. The answer grants it a job; or the request waits, and a message grants it a job later.
+ * After a reconnect, the server first reports which requests were granted a job (resync). The others ask again with
+ * their tickets. The client keeps a cancelled request until no grant can arrive for it, and returns the job of such
+ * a grant.
  *
  * An attempt is a job that was granted. Its lease is renewed, together with those of the other attempts of its queue.
  */
@@ -165,7 +167,7 @@ public:
     job_call_id call(local_time now, job_queue_id queue, job_operation op,
                      std::vector<std::string> arguments, bool is_harmless);
 
-    /// Ends a call without an action. Returns whether the server cannot know it.
+    /// Ends a call without an action. Returns whether the server certainly has not received it.
     bool abandon_call(job_call_id id);
 
     [[nodiscard]] bool holds(job_attempt_id id) const { return attempts_.contains(id); }
@@ -192,10 +194,10 @@ private:
         job_queue_options options;
         clock_bound clock;
         std::set<job_attempt_id> attempts;
-        /// When something has to be done for the queue at the latest.
+        /// The time of the next timer of the queue.
         local_time due = never;
         local_time renew_at = never;
-        /// When the client asks what has become due.
+        /// The time at which the client asks the server to do what is due.
         local_time ask_at = never;
         bool renewing = false;
         bool has_progress = false;
@@ -245,7 +247,7 @@ private:
         bool is_harmless = false;
         bool awaited = true;
         bool sent = false;
-        /// For the end of an attempt: see there.
+        /// For the end of an attempt: see attempt::in_doubt.
         bool in_doubt = false;
     };
 
@@ -295,7 +297,7 @@ private:
     std::map<job_attempt_id, attempt> attempts_;
     std::map<job_call_id, call_state> calls_;
     std::map<std::uint64_t, flight> flights_;
-    // Commands that the server has refused for a moment.
+    // Commands that the server has refused temporarily, by the time at which they are sent again.
     std::multimap<local_time, flight> delayed_;
     std::vector<job_action> actions_;
 };

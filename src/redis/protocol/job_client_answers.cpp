@@ -62,7 +62,7 @@ void job_client::answered(local_time now, std::uint64_t number,
     case job_operation::resync:
         return on_resync(flown, answer);
     case job_operation::cancel:
-        // A grant would have arrived before.
+        // A message with a grant would have arrived before this answer.
         if (const auto each = requests_.find(flown.whose); each != requests_.end())
             if (each->second.fetched.empty())
                 requests_.erase(each);
@@ -85,7 +85,7 @@ void job_client::on_take(const flight& flown, const std::vector<std::string>& an
     if (found == requests_.end())
         return;
     request& each = found->second;
-    // A message may have granted a job before this answer, which was then made a dead letter.
+    // Before this answer, a message may have granted a job, which the client has made a dead letter since.
     if (flown.op == job_operation::take && flown.number != each.asked)
         return;
     const std::string_view status = job_word(answer[0], 0);

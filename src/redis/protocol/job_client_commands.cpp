@@ -14,7 +14,7 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-/// The most attempts that one command renews.
+/// The largest number of attempts that one command renews.
 constexpr std::size_t max_batch = 512;
 
 }  // namespace
@@ -81,7 +81,7 @@ void job_client::send_renewal(job_queue_id id)
     queue.renew_at = queue.attempts.empty() ? never : now_ + local_time(queue.options.lease) / 3;
     std::vector<std::string> arguments{std::to_string(queue.options.lease.count())};
     std::vector<std::uint64_t> others;
-    // If there are too many for one command, those that expire first.
+    // If there are too many for one command, it renews those that expire first.
     std::vector<job_attempt_id> all(queue.attempts.begin(), queue.attempts.end());
     if (all.size() > max_batch)
     {

@@ -102,7 +102,7 @@ void job_client::received(local_time now, std::string_view text)
             return lose(id);
 }
 
-/// The end of the lease, the attempt, and the record unless that is large.
+/// Processes the rest of a grant message: the end of the lease, the attempt, and the record unless it is large.
 void job_client::on_grant(server_time shown, std::string_view text)
 {
     const server_time end = job_number(take_job_word(text));
@@ -117,7 +117,8 @@ void job_client::on_grant(server_time shown, std::string_view text)
     const std::string started(whole.data(), worker.data() + worker.size());
     queue_state& queue = queues_.at(found->second.queue);
     queue.clock.reached(shown, now_);
-    // After hours, or if the server's clock was set, the bound of the clock is useless. A fetch renews it.
+    // After a wait of hours, or if the server's clock was set, the bound of the clock is useless. The answer to a fetch
+    // gives a new one.
     const bool clock_is_known =
         expiry(queue, end) >= now_ + local_time(std::max<std::int64_t>(end - shown, 0)) / 2;
     if (!text.empty() && clock_is_known)
@@ -153,7 +154,7 @@ void job_client::tick(local_time now)
             if (held.limit <= now)
             {
                 renews = true;
-                // Asks again if the server's clock is slower.
+                // The server's clock may be slower, so the client asks again soon.
                 held.limit = now + std::chrono::milliseconds(10);
             }
             next = std::min({next, held.expires, held.limit});
@@ -165,7 +166,7 @@ void job_client::tick(local_time now)
     }
 }
 
-/// Asks the server when something is due there.
+/// Schedules a renewal for the time at which something is due at the server.
 void job_client::ask_at(queue_state& queue, server_time shown, server_time due)
 {
     const auto left = local_time(std::max<std::int64_t>(due - shown, 0));

@@ -35,7 +35,7 @@ std::string_view take_job_word(std::string_view& text) noexcept;
 /// A word of a text, from 0.
 [[nodiscard]] std::string_view job_word(std::string_view text, std::size_t which) noexcept;
 
-/// The number that a word is; 0 if it is none.
+/// The number in a word; 0 if the word is not a number.
 [[nodiscard]] std::int64_t job_number(std::string_view word) noexcept;
 
 }  // namespace turnstile::redis::detail

@@ -31,7 +31,7 @@ struct named_call
 class call_names
 {
 public:
-    /// Names the call with a number, and lets the server forget an earlier one with it.
+    /// Gives the call a name, and makes it name an answered call that the server may forget.
     void begin(named_call& call, std::uint64_t nonce, std::uint64_t number)
     {
         call.name = wake_name(nonce, 0) + '+' + std::to_string(number);
@@ -49,7 +49,7 @@ public:
     }
 
 private:
-    // Those that the server may forget.
+    // The names of answered calls, which the server may forget.
     std::vector<std::string> answered_;
 };
 

@@ -127,7 +127,8 @@ std::string directory_key(std::string_view prefix, std::string_view name)
 
 std::string listed_key(std::string_view directory, std::string_view name)
 {
-    // A percent sign in a name stands before digits, so no directory has the key of another one's pool.
+    // In an encoded name, hexadecimal digits follow each percent sign. So no directory has the same key
+    // as a pool of another one.
     return std::string(directory) + "%/" + encode(name);
 }
 

@@ -31,15 +31,15 @@ using lock_keys = std::vector<std::string>;
 /// The key of a mutex. All keys of an object share one of 64 hash tags, and so one slot of a cluster.
 [[nodiscard]] lock_keys mutex_keys(std::string_view prefix, std::string_view name);
 
-/// The keys of a monitor: the lock and its state; likewise.
+/// The keys of a monitor, which also share a hash tag: the lock and its state.
 [[nodiscard]] lock_keys monitor_keys(std::string_view prefix, std::string_view name);
 
 /// The declared key of a pool, which implements semaphores and shared mutexes.
 [[nodiscard]] lock_keys pool_keys(std::string_view prefix, std::string_view kind,
                                   std::string_view name);
 
-/// The keys of a gate; likewise: the state, the waiting connections, the executed calls; for a barrier also
-/// the arrivals.
+/// The keys of a gate, which also share a hash tag: the state, the waiting connections, the executed calls; for a
+/// barrier also the arrivals.
 [[nodiscard]] lock_keys gate_keys(std::string_view prefix, std::string_view kind,
                                   std::string_view name);
 
@@ -55,7 +55,7 @@ using lock_keys = std::vector<std::string>;
 /// The common prefix of the wake channels of a database.
 [[nodiscard]] std::string wake_prefix(std::string_view prefix, int database);
 
-/// The channel that announces locks which an operator has broken.
+/// The channel on which scripts publish the locks that an operator has broken.
 [[nodiscard]] std::string broken_channel(std::string_view prefix, int database);
 
 /// The id of an attempt: the session, its connection, and the attempt's number.

@@ -113,7 +113,7 @@ public:
     void end_wait(local_time now, attempt_id id);
 
     /// Reduces the units that an attempt holds, and sets the total number of units left outside: they have no holder,
-    /// but were not released. An `extended` reports that the server has confirmed the change. Returns the number of
+    /// but were not released. A `lease_renewed` reports that the server has confirmed the change. Returns the number of
     /// changes; 0 if the attempt does not hold units any longer.
     std::uint64_t shrink(local_time now, attempt_id id, std::int64_t units, std::int64_t outside);
 
@@ -132,8 +132,8 @@ public:
     /// Notifies one waiter of a condition, or all waiters. Ends with `called`.
     call_id notify(local_time now, lock_id lock, std::string condition, bool all);
 
-    /// Names a contribution. The commit of a critical section makes it, see @ref commit_request. From then on, the client
-    /// renews its lease. The contribution ends with `unbound`.
+    /// Names a contribution. The commit of a critical section makes it, see @ref commit_request. From then on, the
+    /// client renews its lease. The contribution ends with `contribution_ended`.
     [[nodiscard]] contribution_name contribute(lock_id lock, const contribution_terms& what);
 
     /// Requests that the server undo a contribution as soon as it has been made. No further action concerns it.
@@ -333,7 +333,7 @@ private:
     // Counts the servers to which the client has connected.
     std::uint64_t server_ = 0;
     // The time at which the server started or took over, by its clock: its memory of earlier events may be outdated.
-    // And the end of its grace; 0 without a grace.
+    // Then the end of its grace. Both are 0 without a grace.
     server_time begun_ = 0;
     server_time grace_ends_ = 0;
     // The highest fencing token of any lock that this client knows.

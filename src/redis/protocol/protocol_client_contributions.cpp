@@ -10,9 +10,9 @@
 // How a client manages contributions to the states of monitors.
 //
 // A critical section makes or withdraws a contribution with its commit. In between, the contribution has a lease, like
-// a lock. The client relies on a contribution only while the server certainly has not undone it. If it still does so
-// after it has read the state, the state contains the contribution, so a critical section can withdraw it without
-// subtracting it twice.
+// a lock. The client relies on a contribution only while the server certainly has not undone it. If the client still
+// relies on it after it has read the state, the state contains the contribution. So a critical section can withdraw it
+// without subtracting it twice.
 
 namespace turnstile::redis::detail {
 
@@ -55,7 +55,7 @@ void protocol_client::settle_contributions(const commit_request& what, release_r
         }
         const local_time lease = locks_.at(each.lock).options.lease;
         each.is_made = true;
-        // The answer to a repeated command does not show when the contribution was made, but it was not before the
+        // The answer to a repeated command does not show when the contribution was made. It was not made before the
         // first request.
         set_contribution_expiry(
             id, each.asked + lease - lease / (options_.drift + 1) - margin_of(lease), lease);
@@ -189,7 +189,8 @@ void protocol_client::on_refused_contributions(const flight& flown, std::string_
         if (found == contributions_.end())
             continue;
         found->second.flight = 0;
-        // A contribution that is to end expires by itself. The lease of any other one runs on meanwhile.
+        // A contribution that has to end expires by itself. For any other one, the client tries again while the lease
+        // runs on.
         if (found->second.ends && !is_transient(text))
             forget_contribution(id);
         else

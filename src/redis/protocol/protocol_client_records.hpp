@@ -25,7 +25,7 @@
 
 namespace turnstile::redis::detail {
 
-/// What @ref protocol_client knows about attempts, locks, calls, contributions and commands.
+/// The data of a @ref protocol_client about attempts, locks, calls, contributions and commands.
 struct protocol_client_records
 {
     enum class phase
