@@ -30,8 +30,8 @@ protected:
 };
 
 /**
- * Tells whether a context still lives. An executor must not outlive its context, but guards, sessions and
- * handlers of other contexts may: they check here before they use the executor.
+ * Shows whether a context still exists. An executor must not be used after the end of its context, but guards,
+ * sessions and handlers of other contexts may outlive that. So they check here before they use the executor.
  */
 class context_life
 {

@@ -139,7 +139,7 @@ public:
     const local_time received_at;
     /// Whether the wait that led to this grant ended without a notification.
     const bool unnotified;
-    /// For a monitor, the state that the grant delivered.
+    /// For a monitor, the state that arrived with the grant.
     const field_map state;
 
     [[nodiscard]] bool valid() const noexcept
@@ -153,8 +153,8 @@ public:
         return local_time(expires_.load(std::memory_order_relaxed));
     }
 
-    /// The time until which the lock is certainly held without a renewal; in the past if it is not held any
-    /// more.
+    /// The time until which the lock is certainly held without a further renewal; in the past if it is no
+    /// longer held.
     [[nodiscard]] lease_clock::time_point expires_at() const noexcept
     {
         if (is_over_.load(std::memory_order_acquire))

@@ -91,7 +91,7 @@ public:
         expires_.store(expires.count(), std::memory_order_relaxed);
     }
 
-    /// Marks the attempt as not held any more.
+    /// Marks the attempt as no longer held.
     void end() noexcept { is_over_.store(true, std::memory_order_release); }
 
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
@@ -189,7 +189,7 @@ public:
     void disconnected();
     void received(std::string_view message);
 
-    /// Fails all operations, since the server cannot be used for long.
+    /// Fails all operations, because the configuration has to be changed before the server can be used.
     void fail_hopeless(error_code obstacle);
 
     /// Ends all operations: waits with one error, and operations with an unknown outcome with the other. Returns the

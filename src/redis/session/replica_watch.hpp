@@ -22,10 +22,10 @@ namespace turnstile::redis::detail {
  * Finds out when replicas have acknowledged grants. Has its own connection, because WAIT blocks the
  * connection.
  *
- * WAIT covers the writes of its own connection. So each round publishes a meaningless message after the
- * grants, and waits until replicas have acknowledged it. A round covers all grants that were added before it
- * began. Rounds are short, so that the connection is not taken for a broken one, and a grant that needs few
- * replicas does not wait for grants that need more.
+ * WAIT covers the writes of its own connection. So each round publishes a message to its own channel after
+ * the grants, and waits until replicas have acknowledged it. A round covers all grants that were added
+ * before it began. Rounds are short for two reasons: the connection does not look broken, and a grant that
+ * needs few replicas does not wait for grants that need more.
  *
  * All calls and callbacks run on the strand of the session.
  */
@@ -36,14 +36,14 @@ public:
     class observer
     {
     public:
-        /// Whether a grant is, as far as is known, in the memory of the server with this run id. Then the
-        /// acknowledgements of that server's replicas count.
+        /// Whether the server with this run id has the grant in its memory, as far as the observer knows.
+        /// Then the acknowledgements of that server's replicas count.
         [[nodiscard]] virtual bool stands(attempt_id grant, std::string_view run_id) const = 0;
 
         /// Enough replicas have acknowledged a grant.
         virtual void acknowledged(attempt_id grant) = 0;
 
-        /// The server cannot report it, for this reason.
+        /// The server cannot report acknowledgements, for this reason.
         virtual void unacknowledged(attempt_id grant, std::string_view why) = 0;
 
         /// Keeps the observer alive while an operation is in progress.

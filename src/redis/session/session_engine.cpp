@@ -19,7 +19,7 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-/// An unguessable number: with it, another client could forge messages.
+/// An unguessable number: another client that knows it could forge messages.
 std::uint64_t make_nonce()
 {
     std::random_device device;
@@ -206,7 +206,7 @@ void session_engine::bequeath(const std::shared_ptr<held_lock>& held, const std:
     release(held, done);
 }
 
-/// Converts the changes of a section to the names that the client uses.
+/// Converts the changes of a section to a request to the client.
 commit_request session_engine::commit_of(lock_id lock, std::string condition,
                                          section_changes changes)
 {
@@ -247,9 +247,9 @@ void session_engine::abandon_contributions()
 
 void session_engine::shrink(const std::shared_ptr<held_lock>& held, const listener& done)
 {
-    // The current numbers: the holder may have shrunk the grant again since.
+    // The present numbers, because the holder may have released more units since the call.
     const held_lock::tally left = held->count();
-    // Everything was released meanwhile; the release reports the result.
+    // All units were released meanwhile, and that release reports the result.
     if (left.held == 0)
         return complete(done, {});
     const std::uint64_t change =

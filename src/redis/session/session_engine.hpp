@@ -113,7 +113,7 @@ public:
     /// Releases a lock. Commits the changes only if the lock was held until then.
     void release(const std::shared_ptr<held_lock>& held, const listener& done,
                  section_changes changes = {});
-    /// Releases units to a permit, which is described as for the client.
+    /// Passes units to a permit of a directory, see protocol_client::bequeath().
     void bequeath(const std::shared_ptr<held_lock>& held, const std::string& permit,
                   const listener& done);
     /// Sends the server the number of units that are still held.
