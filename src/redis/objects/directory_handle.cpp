@@ -15,7 +15,7 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-/// How often a call is sent.
+/// The largest number of times that a call is sent.
 constexpr int most_attempts = 5;
 
 }  // namespace
@@ -114,7 +114,7 @@ std::shared_ptr<async_semaphore> directory_handle::find(
     return made;
 }
 
-/// Sends a script until there is an answer.
+/// Sends a command until there is an answer, a few times at most.
 void directory_handle::send(session_engine& engine, message what, done_handler done)
 {
     ++what.attempts;

@@ -21,14 +21,14 @@
 
 namespace turnstile::redis::detail {
 
-/// Digits that cannot be guessed: @p words times 32 bits.
+/// Random digits that cannot be guessed, of @p words times 32 bits.
 [[nodiscard]] std::string random_text(int words);
 
 /**
- * A directory of a session. It sends the scripts.
+ * A directory of a session. It sends the commands.
  *
- * A call is one script. If the connection breaks before the answer, it is sent again under the same name, and the script
- * does not repeat what it has done.
+ * A call is one command. If the connection breaks before the answer, the directory sends the call
+ * again under the same name, and the script does not repeat its effect.
  */
 class directory_handle : public std::enable_shared_from_this<directory_handle>
 {
@@ -45,18 +45,18 @@ public:
     /// The arguments that all scripts of a directory have.
     [[nodiscard]] std::vector<std::string> common_arguments() const;
 
-    /// Runs a script that changes nothing but what is due anyway.
+    /// Runs a script that only reads. Like all scripts, it also ends expired grants and serves waiters.
     void look(session_engine& engine, std::string_view script, std::vector<std::string> keys,
               std::vector<std::string> arguments, done_handler done);
 
-    /// Runs a script that changes a semaphore, once even if it has to be sent several times.
+    /// Runs a script that changes a semaphore. It takes effect once, even if it has to be sent several times.
     void change(session_engine& engine, std::string_view script, const std::string& name,
                 const std::vector<std::string>& more, done_handler done);
 
     /// Lets the server serve the waiters that its last script has not reached.
     void go_on(session_engine& engine, const std::string& key);
 
-    /// The semaphore that somebody waits for, or a new one.
+    /// Returns the object of a semaphore that a caller keeps, or makes a new one.
     [[nodiscard]] std::shared_ptr<async_semaphore> find(
         std::string_view name, const std::function<async_semaphore*()>& make);
 
@@ -78,7 +78,7 @@ private:
     std::uint64_t calls_ = 0;
     std::vector<std::string> last_calls_;
     std::vector<std::size_t> free_slots_;
-    // Guards the semaphores that somebody waits for.
+    // Guards the semaphore objects that callers keep.
     std::mutex mutex_;
     std::unordered_map<std::string, std::weak_ptr<async_semaphore>> waited_for_;
 };

@@ -20,7 +20,7 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-/// The numbers of an answer behind its first word.
+/// The number in a word of an answer's first text, by its position; 0 if there is none.
 std::uint64_t number_at(const std::vector<std::string>& answer, std::size_t which) noexcept
 {
     std::uint64_t number = 0;

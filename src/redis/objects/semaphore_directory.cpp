@@ -109,7 +109,8 @@ struct page_in_progress
     std::size_t read = 0;
 };
 
-/// Adds the numbers of the next semaphores of a page. Those that were removed since are left out, and so are damaged ones.
+/// Adds the numbers of the next semaphores of a page. Leaves out semaphores that were removed
+/// since, and damaged ones.
 void add_numbers(page_in_progress& what, const std::vector<std::string>& leaves)
 {
     for (const std::string& leaf : leaves)
@@ -125,7 +126,8 @@ void add_numbers(page_in_progress& what, const std::vector<std::string>& leaves)
     }
 }
 
-/// Reads the numbers of the semaphores of a page, a few at a time: a script must not keep the server from its other work.
+/// Reads the numbers of the semaphores of a page, a hundred at a time, because a script must not
+/// keep the server from its other work.
 void read_page(const std::shared_ptr<directory_handle>& directory, session_engine& engine,
                page_in_progress what, const page_completion& done)
 {

@@ -148,7 +148,7 @@ session::~session()
         kept->emplace_back(std::move(thread_));
         return;
     }
-    // Stops the thread from the engine's strand, so that earlier posts run first.
+    // Stops the thread from the engine's strand, so that functions that were posted earlier run first.
     core_->stop(thread_ ? [thread = thread_.get()] { thread->stop(); } : std::function<void()>());
 }
 
