@@ -155,7 +155,7 @@ private:
         }
         catch (const std::exception& error)
         {
-            // Their source may be unreachable for the moment.
+            // The source of the credentials may be unreachable for the moment.
             failure_ =
                 diagnosis{errc::unreachable,
                           fmt::format("the credentials are not available: {}", error.what())};

@@ -38,19 +38,18 @@ struct server_info
 /**
  * @brief A connection to a server that reconnects when it breaks. Independent of locks.
  *
- * Each attempt to connect has a number, its incarnation, and its own wake channel. It is reported as
- * connected only after a test: the server is new enough, the scripts are loaded, and a message to its own
- * wake channel has arrived.
+ * Each attempt to connect has a number, its incarnation, and its own wake channel. The observer learns of the
+ * connection only after a test: the server is new enough, the scripts are loaded, and a message to its own wake channel
+ * has arrived.
  *
  * All calls and callbacks run on the executor given at construction, which has to be a strand or a single
  * thread. After start(), the context may be destroyed before or after the connection; remaining handlers are
  * then destroyed without being called. A connection that is destroyed without close() ends in the background,
  * without notifying the observer.
  *
- * Replies and messages are delivered in the order in which the server sent them. When the link breaks, first
- * disconnected() is called, and then all commands in flight get reply::status::unknown, in order. Handlers of
- * replies run inside the connection; they may call any of its functions, but must not throw. No handler runs
- * inside the call that received it.
+ * Replies and messages arrive in the order in which the server sent them. When the link breaks, the observer learns
+ * that first; then all commands in flight get reply::status::unknown, in order. Handlers of replies run inside the
+ * connection; they may call any of its functions, but must not throw. No handler runs inside the call that received it.
  *
  * @par Fork
  * In a forked process, a connection sends nothing: every command gets reply::status::unknown, and there are

@@ -64,7 +64,7 @@ public:
         result_.nodes.push_back(convert(from));
     }
 
-    /// Whether the server has answered, for the first time, that it does not know the script.
+    /// Whether the server has answered that it does not know the script, which has not been loaded again since.
     [[nodiscard]] bool has_forgotten_script() const
     {
         return source != nullptr && result_.result == reply::status::error &&

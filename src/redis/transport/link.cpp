@@ -24,11 +24,11 @@
 #include "redis/transport/boost_redis_config.hpp"
 #include "redis/transport/execution.hpp"
 
-// The life of a link. A link has these operations of Boost.Redis in progress: the run, which connects, reads
-// and writes until the link breaks; the receive, which only keeps the counter of pushes from filling up (the
-// parser delivers the messages themselves); and the executions. The link ends when all of them have
-// completed, because Boost.Redis must not be destroyed before. Each of their handlers shares the ownership of
-// the link, so that the link lives as long as any of them, and is destroyed with the context.
+// The life of a link. A link has these operations of Boost.Redis in progress: the run, which connects, reads and
+// writes until the link breaks; the receive, which only keeps the counter of pushes from filling up (the parser
+// forwards the messages); and the executions. The link ends when all of them have completed, because Boost.Redis
+// must not be destroyed before. Each of their handlers shares the ownership of the link, so that the link lives as
+// long as any of them, and is destroyed with the context.
 
 namespace turnstile::redis::detail {
 

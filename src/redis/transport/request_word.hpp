@@ -21,8 +21,8 @@ struct request_word
     std::size_t encoded = 0;
 };
 
-/// For Boost.Redis: appends a word to a request. Its own function for texts appends each part for itself, which takes
-/// several times as long for a short word.
+/// For Boost.Redis: appends a word to a request. The function of Boost.Redis for texts appends each part separately,
+/// which takes several times as long for a short word.
 inline void boost_redis_to_bulk(std::string& payload, const request_word& word)
 {
     if (word.encoded != 0)

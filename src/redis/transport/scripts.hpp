@@ -10,7 +10,7 @@
 
 namespace turnstile::redis::detail {
 
-/// A script of src/redis/lua, as the server gets it.
+/// A script of src/redis/lua, in the form in which it is sent to the server.
 struct script
 {
     /// The name of its file, without .lua: pool_acquire is that of pool/acquire.lua.

@@ -90,7 +90,7 @@ void self_test::give_up_waiting()
 
 bool self_test::is_done(const reply& r, std::string_view command)
 {
-    // Without an answer the link has broken, and reports the reason itself.
+    // If there is no answer, the link has broken, and reports the reason itself.
     if (r.result == reply::status::error)
         fail(diagnose(r.error, command, *settings_));
     return r.result == reply::status::ok;
@@ -148,7 +148,7 @@ void self_test::meet_server()
 void self_test::take_memory(const std::string& info)
 {
     const std::string policy = info_field(info, "maxmemory_policy");
-    // All our keys have a time to live, so the volatile policies evict them, too.
+    // The keys of locks have a time to live, so the volatile policies evict them, too.
     if (!policy.empty() && policy != "noeviction")
         warn(fmt::format("maxmemory-policy is {}, so the server may evict locks; set it to "
                          "noeviction",

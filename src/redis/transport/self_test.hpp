@@ -24,7 +24,7 @@ namespace turnstile::redis::detail {
  *   INFO memory     does it evict keys?
  *   EVALSHA         may the user run scripts, and the commands in them?
  *   PUBLISH         to the own channel: is it allowed, and does the message arrive?
- *   EVALSHA         with a grace: since when has this server been in charge?
+ *   EVALSHA         with a grace: when did this server start or take over?
  *
  * All but the last are sent in the same write as the set-up. So an attempt takes one round trip after those
  * of the socket; with a grace, two.
