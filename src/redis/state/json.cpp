@@ -16,7 +16,7 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-/// The deepest nesting of arrays and objects. A limit, so that a hostile text cannot exhaust the stack.
+/// The deepest nesting of arrays and objects. The limit keeps a hostile text from exhausting the stack.
 constexpr std::size_t deepest = 64;
 
 /// The beginning of a text for an error, without characters that could garble a log.
@@ -112,7 +112,7 @@ private:
     /// The parts of a key, string or number that have been parsed so far.
     std::string text_;
     std::string key_;
-    /// Its only element is the value of the whole text.
+    /// The only element of this value is the value of the whole text.
     json_value outermost_;
     /// The path to the innermost open value. Values are only added there, so the others do not move.
     std::vector<json_value*> path_{&outermost_};
@@ -176,7 +176,7 @@ std::string json_string(const excerpt& from)
 std::string json_scalar(const excerpt& from)
 {
     const std::string_view text = from.text;
-    // Names begin with a letter, but -inf begins like a number.
+    // Names begin with a letter. But -inf begins like a number.
     const bool is_number =
         text.find_first_of("-0123456789") == 0 && text.find('n') == std::string_view::npos;
     return is_number || text == "true" || text == "false" ? std::string(text) : json_string(from);
