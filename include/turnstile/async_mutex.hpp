@@ -54,12 +54,12 @@ namespace turnstile {
  * fallback for handlers without an executor. The context of the mutex need not run.
  *
  * @par The Executor parameter
- * For this and all other class templates of the library, it is the type of the fallback executor, a
- * @ref fallback_executor. Coroutines and handlers with executors of any type can wait. The default
- * is `any_io_executor`, which the aliases without `basic_` use. Name a concrete type, for example
- * `basic_async_mutex<io_context::executor_type>`, only to save the type erasure for handlers that
- * use the fallback. A coroutine saves more if it is an `awaitable<T, io_context::executor_type>`
- * itself.
+ * In this and all other class templates of the library, `Executor` is the type of the fallback
+ * executor, a @ref fallback_executor. Coroutines and handlers with executors of any type can wait.
+ * The default is `any_io_executor`, which the aliases without `basic_` use. Name a concrete type,
+ * for example `basic_async_mutex<io_context::executor_type>`, only to save the type erasure for
+ * handlers that use the fallback. A coroutine saves more if it is an
+ * `awaitable<T, io_context::executor_type>` itself.
  *
  * @par Default completion tokens
  * Without a token, an asynchronous function starts nothing. It returns an operation, which is
@@ -226,8 +226,8 @@ public:
      * @par Immediate completion
      * If the lock is free, through the associated immediate executor.
      * @par Complexity
-     * Constant, besides arming a timer. Allocates once, and what the timer needs, if it has to
-     * wait.
+     * Constant, besides arming a timer. If it has to wait, allocates once, and the memory of
+     * the timer.
      */
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>

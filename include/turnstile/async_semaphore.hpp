@@ -205,7 +205,7 @@ public:
      * @param units the number of units, from 1 to @ref capacity.
      * @par Completion Signature
      * @code void(error_code, std::optional<permit<basic_async_semaphore>>) @endcode
-     * The optional is empty if this is not possible.
+     * The optional is empty if the units were not acquired.
      * @par Errors
      * @ref errc::invalid_count, @ref errc::closed.
      * @par Per-Operation Cancellation
@@ -236,7 +236,7 @@ public:
      * @code void(error_code, std::optional<permit<basic_async_semaphore>>) @endcode
      * The optional is empty after a time-out, which is not an error.
      * @par Errors, Per-Operation Cancellation, Fairness, Immediate completion, Complexity
-     * As with @ref async_acquire, besides arming a timer if it has to wait.
+     * As with @ref async_acquire; arms a timer if it has to wait.
      */
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<permit_type>)>
@@ -271,7 +271,8 @@ public:
     }
 
     /**
-     * @brief Adds units that no permit holds (the V of P/V), from anywhere, at any time.
+     * @brief Adds units that no permit holds (the V of P/V). May be called from anywhere, at
+     * any time.
      *
      * The form of @ref release that exists on every backend.
      *
@@ -324,7 +325,7 @@ public:
     /**
      * @brief Acquires units if they are available and there are no waiters. Local semaphores only.
      *
-     * @return The permit, or nothing if this is not possible.
+     * @return The permit, or nothing if the units were not acquired.
      * @throws system_error with @ref errc::invalid_count or @ref errc::closed.
      * @par Complexity
      * Constant; does not allocate.

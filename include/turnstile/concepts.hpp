@@ -20,13 +20,13 @@
 //
 // - Fairness: waiters are granted in the order in which they began to wait. A newcomer never
 //   overtakes.
-// - A release grants to the next waiter in one step. It runs no code of the waiter: the completion
-//   is posted to the waiter's associated executor.
+// - A release grants the lock or the units to the next waiter in the same step. It runs no code of
+//   the waiter: the completion is posted to the waiter's associated executor.
 // - Every waiting operation accepts all cancellation types. It completes with operation_aborted, or
 //   succeeds if it has been granted already. No grant is lost or made twice.
 // - An object that is destroyed completes its waiters with operation_aborted.
-// - The destructor of a guard or permit releases it, without blocking or throwing. After a release,
-//   the next waiter can be granted.
+// - The destructor of a guard or permit releases the lock or the units, without blocking or
+//   throwing. After a release, the next waiter can be granted.
 // - A lock of a type with can_be_lost may be lost before it is released; this triggers
 //   guard.lost().
 

@@ -48,7 +48,7 @@ enum class errc
     lost = 7,
     /// All participants have dropped out of the barrier.
     no_participants = 8,
-    /// The same object was given more than once.
+    /// The same object was passed more than once.
     duplicate = 9,
     /// The predicate of a wait threw an exception.
     predicate_threw = 10,

@@ -10,9 +10,9 @@ namespace turnstile {
 /// Selects whether an event stays set or is reset by a waiter.
 enum class event_reset
 {
-    /// Only a call of reset().
+    /// Only reset() resets the event.
     manual,
-    /// A passage also resets the event.
+    /// A waiter that passes also resets the event.
     automatic,
 };
 

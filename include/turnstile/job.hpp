@@ -29,7 +29,7 @@ enum class job_state
     waiting,
     /// It waits for its delay or back-off.
     delayed,
-    /// A worker has it.
+    /// A worker does it.
     active,
     /// It has failed for the last time.
     dead,
@@ -56,7 +56,7 @@ struct job_info
     job_id id = 0;
     /// Where the job is.
     job_state state = job_state::waiting;
-    /// The payload; empty if what is stored is not one.
+    /// The payload; empty if the stored text cannot be parsed as one.
     std::optional<T> payload;
     /// The level of the job.
     job_priority priority = job_priority::normal;

@@ -52,10 +52,10 @@ namespace turnstile {
  *
  * @par Fairness
  * Workers get jobs in the order in which they began to wait. Jobs of one priority that are not
- * delayed and never retried start in the order in which they were pushed. A job that its worker
- * gave up returns to the head of its level, a job after its delay or back-off goes to the end. Of
- * 16 starts, the level @ref job_priority::low has precedence in one, @ref job_priority::normal in
- * three, and @ref job_priority::high in the others. So each level advances.
+ * delayed and never retried start in the order in which they were pushed. A job that its worker gave
+ * up returns to the head of its level. A job after its delay or back-off goes to the end. Of 16
+ * starts, the level @ref job_priority::low has precedence in one, @ref job_priority::normal in three,
+ * and @ref job_priority::high in the others. So each level advances.
  *
  * @par Executors
  * Handlers without an executor run on that of the queue. Delays, back-offs and the rate limit need
@@ -191,8 +191,8 @@ public:
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the queue is destroyed.
      * @par Per-Operation Cancellation
-     * All types. No job is lost: a worker that is cancelled after it was granted a job gives its
-     * grant to the next worker.
+     * All types. No job is lost: if a worker is cancelled after it was granted a job, the next worker
+     * receives the grant.
      * @par Fairness
      * First in, first out.
      */
@@ -285,9 +285,9 @@ public:
     }
 
     /**
-     * @brief Makes a dead letter wait again, with all of its attempts.
+     * @brief Makes a dead letter a waiting job again, with all of its attempts.
      *
-     * It does not get its deduplication id back.
+     * Its former deduplication id is not restored.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode

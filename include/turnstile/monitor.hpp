@@ -96,7 +96,7 @@ public:
         using other = basic_monitor<T, OtherExecutor, Synchronization>;
     };
 
-    /// Whether a critical section has a time limit. A local one has none.
+    /// Whether the lock is a lease, which can expire. A local lock is not.
     static constexpr bool is_leased = false;
 
     /// Whether the lock can be lost in a critical section. A local lock cannot.
@@ -482,7 +482,8 @@ public:
      * @param what the transaction. Its conditions must exist until the operation has completed.
      * @par Completion Signature
      * @code void(std::exception_ptr, bool) @endcode
-     * Whether it was executed. It was not if a requirement does not hold and it names no condition.
+     * Whether the transaction was executed. Without a condition, it is not executed if a requirement
+     * does not hold.
      * @par Errors
      * A `system_error` with `boost::system::errc::result_out_of_range` if a sum is not a value of
      * its member's type: nothing was changed; the text names the member, the values and the limits.
@@ -512,12 +513,12 @@ private:
         }
 
         T value;
-        // For contributions that their destructor withdraws. Only the monitor keeps the mutex
-        // alive.
+        // Used when the destructor of a contribution withdraws it. Weak, because only the monitor keeps
+        // the mutex alive.
         std::weak_ptr<mutex_type> mutex;
     };
 
-    /// What a contribution needs for its withdrawal.
+    /// The data with which a contribution is withdrawn.
     struct contribution_record
     {
         void end(T& value) const
@@ -532,8 +533,8 @@ private:
         std::function<void(T&)> undo;
     };
 
-    /// Keeps the section during the body. It is a plain member because g++ 12 at -O3 wrongly warns
-    /// that the value of an empty std::optional is read.
+    /// Keeps the section during the body. The section is a plain member: with a std::optional, g++ 12 at
+    /// -O3 wrongly warns that the value of an empty one is read.
     template <class Body>
     class section_body
     {

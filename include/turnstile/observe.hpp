@@ -168,7 +168,7 @@ public:
     /**
      * @brief The mutexes that have waiters and have been held for longer than @p limit.
      *
-     * The snapshots tell where the operations of the holders and waiters were started. Two such
+     * The snapshots say where the operations of the holders and waiters were started. Two such
      * snapshots usually show the cycle of a deadlock. This is a hint, not a proof.
      *
      * @par Complexity

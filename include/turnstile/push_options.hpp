@@ -30,7 +30,8 @@ enum class job_priority
  * turnstile::push_options().delay(5s).attempts(5).deduplicate("a.png")
  * @endcode
  *
- * The functions accept each value; `async_push()` checks them. No duration may exceed @ref longest.
+ * The functions accept any value; `async_push()` checks the values. No duration may exceed
+ * @ref longest.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Unsafe.
@@ -62,9 +63,9 @@ public:
      * @brief How long a job waits after an attempt that failed or timed out.
      *
      * The delay is @p first after the first attempt and doubles with each attempt, up to @p most. A
-     * random part of up to a half is subtracted, so that jobs that failed together do not come back
-     * together. By default from 1 second to 1 minute. Both are at least 0, and @p most is not less
-     * than @p first.
+     * random part of up to a half is subtracted, so that jobs that failed together do not start
+     * again together. By default from 1 second to 1 minute. @p first is at least 0, and @p most is
+     * at least @p first.
      */
     push_options& backoff(duration first, duration most)
     {
@@ -79,8 +80,9 @@ public:
     /**
      * @brief Pushes the job only if no other job has this id.
      *
-     * A job has its id until it is finished or a dead letter, and at least for @p window after its
-     * push. Otherwise `async_push()` returns the number of the other job, and adds none.
+     * If another job has the id, `async_push()` returns the number of that job, and adds none. A
+     * job has its id until it is finished or becomes a dead letter, and at least for @p window
+     * after its push.
      */
     push_options& deduplicate(std::string id, duration window = duration(0))
     {
@@ -96,7 +98,8 @@ public:
         return *this;
     }
 
-    /// The longest time of one attempt, after which it is lost; unlimited by default, above 0.
+    /// The time limit of one attempt, which is lost when the limit expires; above 0, unlimited
+    /// by default.
     push_options& timeout(duration value)
     {
         timeout_ = value;

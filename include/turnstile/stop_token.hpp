@@ -26,8 +26,8 @@ namespace turnstile {
 
 namespace detail {
 
-/// Connects a stop token with a cancellation signal while an operation runs. All of it happens on
-/// the executor of the handler, except the callback of the token.
+/// Connects a stop token with a cancellation signal while an operation runs. Everything runs on the
+/// executor of the handler, except the callback of the token.
 template <class Executor>
 class stop_link : public std::enable_shared_from_this<stop_link<Executor>>
 {
@@ -47,7 +47,7 @@ public:
             signal_.emit(type);
     }
 
-    /// The operation has ended.
+    /// Called when the operation has ended.
     void stop() noexcept
     {
         ended_ = true;
@@ -143,9 +143,9 @@ public:
             std::make_shared<stop_link<handler_executor>>(boost::asio::get_associated_executor(
                 handler,
                 boost::asio::get_associated_executor(initiation_, boost::asio::system_executor())));
-        // The operation's own cancellation is forwarded in the same way. The slot must not keep the
-        // link alive: it may outlive the context of the handler, to which a stop request would then
-        // still post.
+        // The operation's own cancellation is forwarded in the same way. The slot may outlive the
+        // context of the handler. So it must not keep the link alive: a stop request would then
+        // still post to that context.
         if (auto slot = boost::asio::get_associated_cancellation_slot(handler); slot.is_connected())
             slot.assign(
                 [weak = std::weak_ptr(link)](boost::asio::cancellation_type_t type)

@@ -37,7 +37,7 @@ namespace turnstile::redis {
 class mutex_options
 {
 public:
-    /// Takes all options from the session.
+    /// Uses the options of the session.
     mutex_options() noexcept = default;
 
     /// The time from the last renewal to the end of the lease; at least 100 ms. A crashed holder is replaced
@@ -92,8 +92,8 @@ public:
      *
      * So sessions take turns. The server serves the sessions first in, first out, and so does each session
      * with its waiters. The first waiter in the server's queue waits for at most @p hand_overs further
-     * critical sections, whose length is not limited. If leases are not renewed, the lease covers the whole
-     * turn, so that each critical section has at least three quarters of it.
+     * critical sections, whose length is not limited. If leases are not renewed, one lease covers the whole
+     * turn, and each critical section has at least three quarters of it.
      *
      * For mutexes only; at most max_cohort. It cannot be combined with @ref durability, because no replica is
      * asked between two critical sections.
@@ -280,7 +280,7 @@ public:
      * The optional is empty if the lock is held.
      * @par Errors
      * As with @ref async_lock. If the session cannot connect, `errc::unreachable` or a more specific error.
-     * While the session connects or reconnects, the operation waits for that attempt.
+     * While the session connects or reconnects, the operation waits for the result.
      * @par Per-Operation Cancellation, Immediate completion
      * As with @ref async_lock.
      * @par Round trips

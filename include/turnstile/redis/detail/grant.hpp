@@ -62,7 +62,7 @@ public:
     /// For a monitor, the fields of the state that arrived with the grant.
     [[nodiscard]] const std::map<std::string, std::string>& state() const noexcept;
 
-    /// Reports that the grant has reached its handler.
+    /// Records the delay from the message of the grant to its handler.
     void arrive() const noexcept;
 
     /// Releases the lock in the background.
@@ -188,14 +188,14 @@ void start_upgrade(const std::shared_ptr<lock_handle>& pool, grant& guard, std::
 /// The reason why a grant cannot wait on a condition; no error if it holds the condition's lock.
 [[nodiscard]] error_code check_wait(const condition_handle& condition, const grant& guard) noexcept;
 
-/// The changes that a section of a monitor commits when it ends or waits.
+/// The changes that a critical section of a monitor commits when it ends or waits.
 struct section_changes
 {
     /// The notified conditions, by the server's names, and whether all of their waiters are notified.
     std::vector<std::pair<std::string, bool>> notifications;
     /// The changed fields of the state; one without a value is removed.
     std::vector<std::pair<std::string, std::optional<std::string>>> fields;
-    /// The contributions that the section has made and withdrawn.
+    /// The contributions that the critical section has made and withdrawn.
     std::vector<std::shared_ptr<contribution_handle>> contributed;
     std::vector<std::shared_ptr<contribution_handle>> withdrawn;
 };
