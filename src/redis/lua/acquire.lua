@@ -2,8 +2,8 @@
 --
 -- KEYS       lock (and the state, of a monitor)
 -- ARGV       prefix, id, ticket (hint, 0: none; or try: does not queue), lease ms, claim ms, idle ms, seen fence
--- returns    own | queued | busy | foreign | wrongtype. The extra is the position of a new waiter; or, for the holder of
---            a monitor, the state, see contents()
+-- returns    own | queued | busy | foreign | wrongtype. The extra is the position of a new waiter; or, for the holder
+--            of a monitor, the state, see contents()
 -- repeated   answers as the first call did, with the same grant or the same position
 -- wakes      the first waiter of the queue, if the lock was free
 -- complexity O(log waiters + fields)

@@ -4,7 +4,7 @@
 -- ARGV       prefix, fence (of the holder; empty for any holder), channel (on which the break is published), lease ms,
 --            claim ms, idle ms
 -- returns    ok | foreign | wrongtype; the extra is 1 if a grant was ended
--- repeated   with a fence, does nothing; without one, ends the next grant
+-- repeated   with a fence, does nothing; without one, ends the grant that followed
 -- wakes      the first waiter of the queue, if the lock is free now
 -- complexity O(log waiters)
 -- flags: allow-oom

@@ -2,9 +2,9 @@
 -- notifies the next waiter of the condition instead.
 --
 -- KEYS       lock
--- ARGV       prefix, ids (all by which the server may know the waiter, separated by commas), lease ms, claim ms,
---            idle ms, condition (on which the waiter may wait; may be empty. For a transaction also slot and seen fence,
---            as for transact)
+-- ARGV       prefix, ids (all by which the server may know the waiter, separated by commas), lease ms, claim ms, idle
+--            ms, condition (on which the waiter may wait; may be empty. For a transaction also slot and seen fence, as
+--            for transact)
 -- returns    cancelled | released (the transaction was executed; the extra is its fence) | foreign | wrongtype
 -- repeated   does nothing
 -- wakes      the first waiter of the queue, if the lock is free now

@@ -2,10 +2,11 @@
 -- over.
 --
 -- KEYS       lock (and the state, of a monitor)
--- ARGV       prefix, id, fence, slot, lease ms, claim ms, idle ms, waiter (the id of the attempt that waits then; may be
---            empty), condition (on which it waits), count (of the pairs that follow: a condition, and one or all; or the
---            record of a contribution, and contribute or withdraw. Then for each changed field of the state: name; '='
---            and value, or empty to remove it. Instead of fields, the last fence, if a cohort has handed the lock over)
+-- ARGV       prefix, id, fence, slot, lease ms, claim ms, idle ms, waiter (the id of the attempt that waits then; may
+--            be empty), condition (on which it waits), count (of the pairs that follow: a condition, and one or all;
+--            or the record of a contribution, and contribute or withdraw. Then for each changed field of the state:
+--            name; '=' and value, or empty to remove it. Instead of fields, the last fence, if a cohort has handed the
+--            lock over)
 -- returns    released | lost | unknown | foreign | wrongtype; the extra is the ticket on the condition
 -- repeated   answers as the first call did, until the slot is used for another release
 -- wakes      the notified waiters; the first waiter of the queue
@@ -44,7 +45,7 @@ s.state = state
 if writes then redis.call('HLEN', state) end
 -- A holder that reclaimed a forgotten lock has read a state that may differ from the present one.
 if writes and s.reclaimed then stands = false end
--- If a contribution to withdraw was already undone, the commit would subtract it twice. So it writes nothing.
+-- If the server has undone a contribution to withdraw, the commit would subtract it twice. So it writes nothing.
 for i = 11, fields - 1, 2 do
   if ARGV[i + 1] == 'withdraw' and not redis.call('ZSCORE', s.key .. '{bound}', ARGV[i]) then stands = false end
 end

@@ -115,7 +115,7 @@ local function new_ticket(s, hint)
   return format('%d', ticket)
 end
 
--- Remembers the name of a call, and forgets the name of an earlier one that will not be repeated.
+-- Remembers the name of a call, and forgets the name of an earlier call that will not be repeated.
 local function remember_call(done, now, name, before)
   if before ~= '' then redis.call('ZREM', done, before) end
   redis.call('ZREMRANGEBYSCORE', done, '-inf', text(now - memory))

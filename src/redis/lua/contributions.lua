@@ -1,8 +1,8 @@
 -- Renews the leases of contributions to the states of monitors, or ends them.
 --
 -- KEYS       lock; for each contribution
--- ARGV       prefix; for each contribution: record, span ms (the new lease; 0 ends the contribution), lease ms, claim ms,
---            idle ms
+-- ARGV       prefix; for each contribution: record, span ms (the new lease; 0 ends the contribution), lease ms, claim
+--            ms, idle ms
 -- returns    {own | lost | foreign | wrongtype | damaged, …}; the deadline is that of the contribution
 -- repeated   renews again
 -- wakes      the waiters of its condition, if it ends and the lock is free; the first waiter of the queue

@@ -3,8 +3,9 @@
 -- KEYS       lock
 -- ARGV       prefix, sessions (the key, see self/announce.lua), limit (the maximum number of waiters to list)
 -- returns    {summary, entry, …} | foreign | wrongtype. The summary is 'now fence holders waiters listed capacity
---            available'. The first `listed` entries are holders, the others waiters. An entry is two texts: 'units since
---            deadline connected', where since is a fence or a ticket; and the announced identity of the session, or empty
+--            available'. The first `listed` entries are holders, the others waiters. An entry is two texts: 'units
+--            since deadline connected', where since is a fence or a ticket; and the announced identity of the session,
+--            or empty
 -- repeated   reads again
 -- wakes      nobody
 -- complexity O(listed)

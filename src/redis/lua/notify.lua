@@ -1,7 +1,8 @@
 -- Notifies waiters of a condition. The caller need not hold the lock.
 --
 -- KEYS       lock (and the state, of a monitor)
--- ARGV       prefix, condition, one | all, lease ms, claim ms, idle ms, newest (a ticket, see notify_waiters(); or empty)
+-- ARGV       prefix, condition, one | all, lease ms, claim ms, idle ms, newest (a ticket, see notify_waiters();
+--            or empty)
 -- returns    ok | foreign | wrongtype; if the notification is not complete, the ticket is the newest one
 -- repeated   notifies again
 -- wakes      the first waiter of the queue, if the lock is free

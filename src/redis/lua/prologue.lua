@@ -1,10 +1,10 @@
 -- The functions for the scripts of locks. This text stands behind common.lua.
 --
--- A lock declares one key, the hash of its state. The names of its other keys begin with that name and lie in the same
--- slot: KEY{queue}, a sorted set (waiters by ticket), and KEY{done}, a sorted set (the fence of the last release, by
--- slot).
--- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds. Invariant after
--- each script: the lock has a holder, or there are no waiters, or the answer reports that there is more to do.
+-- A lock declares one key, the hash of its state. The names of its other keys begin with that name, so they lie in the
+-- same slot: KEY{queue}, a sorted set (waiters by ticket), and KEY{done}, a sorted set (the fence of the last release,
+-- by slot).
+-- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds. Invariant
+-- after each script: the lock has a holder, or there are no waiters, or the answer reports that there is more to do.
 --
 -- The field `state` of the hash is `2 HOLDER FENCE CLOCK DEADLINE UNTIL CLAIM SKEW FLAGS TICKET`, see docs/protocol.md.
 -- The scripts of the ordinary path read and write it with one command each, without this prologue.
@@ -18,9 +18,9 @@
 -- contains its plan. So a script that frees the lock can execute the transaction, if the state is among its keys.
 --
 -- The sorted set KEY{bound} contains pending records. The record of a contribution is 'ID AMOUNT FIELD CONDITION
--- STATE', by the end of its lease: a script that undoes it adds the amount to the field of the state, and notifies all
--- waiters of the condition. If AMOUNT is `rest` or `one`, the record is a deferred notification: of all waiters with
--- tickets up to FIELD, or of one of them. As long as there are contributions, the lock does not expire.
+-- STATE', and its score is the end of the lease. A script that undoes it adds the amount to the field of the state, and
+-- notifies all waiters of the condition. If AMOUNT is `rest` or `one`, the record is a deferred notification: of all
+-- waiters with tickets up to FIELD, or of one of them. As long as there are contributions, the lock does not expire.
 --
 -- The server runs all of this for each call. The most expensive parts are reading and writing fields, creating
 -- functions, and converting between numbers and text. So numbers of the state remain text until they are needed; `+ 0`
@@ -211,7 +211,7 @@ local function notify_or_defer(s, condition, all, newest)
   s.newest, s.more = resumes, true
 end
 
--- Passes the notification of a waiter to the next waiter, because the critical section of the first has failed or will
+-- Passes the notification of a waiter to the next waiter, because the critical section of the former has failed or will
 -- not take place.
 local function renotify(s, id)
   local condition = s.conditions and redis.call('HGET', s.key, mark(id))
@@ -220,8 +220,8 @@ local function renotify(s, id)
   notify_or_defer(s, condition, false)
 end
 
--- Ends the grant of the holder, if its lease has expired or at once, and informs the holder. The message may contain a
--- reason.
+-- Ends the grant of the holder and informs it, if its lease has expired, or in any case with `at_once`. The message may
+-- contain a reason.
 local function reap(s, at_once, reason)
   if s.holder == '' then return end
   if s.deadline + 0 > s.now and not at_once then return end
@@ -232,8 +232,9 @@ local function reap(s, at_once, reason)
   s.holder, s.deadline = '', '0'
 end
 
--- Continues deferred notifications, and undoes expired contributions, up to 64 records. While the lock is held, no
--- contribution is undone, because the holder's commit could overwrite that; during a grace, only ended ones are undone.
+-- Continues deferred notifications, and undoes expired contributions, up to 64 records. While the lock is held, it
+-- undoes no contribution, because the holder's commit could overwrite that. During a grace, it undoes only
+-- contributions that their processes have ended.
 local function process_pending(s)
   local last = s.holder ~= '' and '1' or s.grace and '2' or s.stamp
   local over = redis.call('ZRANGEBYSCORE', s.pending, '-inf', last, 'LIMIT', 0, 64)

@@ -13,7 +13,7 @@ local s, why = open(KEYS[1], ARGV[5])
 if not s then return why end
 reap(s)
 mark_responsive(s, id)
--- A waiter that a deferred notification concerns has not timed out.
+-- A waiter that a deferred notification has yet to reach has not timed out.
 if s.pending then process_pending(s) end
 local waited
 for old in string.gmatch(ARGV[2], '[^,]+') do

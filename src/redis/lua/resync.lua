@@ -1,8 +1,8 @@
 -- Transfers waiters and holders from a broken connection to the next one.
 --
 -- KEYS       lock; for each of them
--- ARGV       prefix; for each of them: ids (all by which the server may know it, separated by commas), new id, fence (of
---            a holder; 0 for a waiter), lease ms, claim ms, idle ms, condition (on which it may wait; may be empty)
+-- ARGV       prefix; for each of them: ids (all by which the server may know it, separated by commas), new id, fence
+--            (of a holder; 0 for a waiter), lease ms, claim ms, idle ms, condition (on which it may wait; may be empty)
 -- returns    {own | queued | asleep | gone, or for a holder own | lost | unknown, or foreign | wrongtype | damaged, …}
 -- repeated   answers the same, if the ids of the first call are among those of the second
 -- wakes      the first waiter of a queue, if its lock is free

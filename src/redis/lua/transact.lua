@@ -3,13 +3,13 @@
 -- grants the lock to the client, which executes the transaction itself.
 --
 -- KEYS       lock, state
--- ARGV       prefix, id, tries (the number of earlier copies), lease ms, claim ms, idle ms, since (the time at which the
---            transaction was first sent, or last known to wait; 0: do not execute it), ticket (as for acquire), slot, seen
---            fence (when it was first sent), condition (to wait on if a requirement does not hold; may be empty), count of
---            notifications (which follow, as for commit. Then for each step: a comparison, add or set; the field;
---            '=' and the value, or empty for none; the same for the value of a missing field; and two bounds: the least
---            and the greatest value of a number, or two texts that certainly differ from the value, or both empty if any
---            other text differs)
+-- ARGV       prefix, id, tries (the number of earlier copies), lease ms, claim ms, idle ms, since (the time at which
+--            the transaction was first sent, or last known to wait; 0: do not execute it), ticket (as for acquire),
+--            slot, seen fence (when it was first sent), condition (to wait on if a requirement does not hold; may be
+--            empty), count of notifications (which follow, as for commit. Then for each step: a comparison, add or set;
+--            the field; '=' and the value, or empty for none; the same for the value of a missing field; and two
+--            bounds: the least and the greatest value of a number, or two texts that certainly differ from the value,
+--            or both empty if any other text differs)
 -- returns    released (the extra is its fence) | unmet | asleep (the extra is its ticket) | unknown (nothing was done
 --            now), or like acquire. A message reports the outcome of a waiting transaction
 -- repeated   answers released if it was executed, as long as the slot is remembered

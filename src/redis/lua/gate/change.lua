@@ -1,9 +1,9 @@
 -- Sets or resets an event, counts arrivals at a latch, or reads the state of either.
 --
 -- KEYS       gate, waiters, done
--- ARGV       prefix, what (set, reset, arrive, read), arrivals (for arrive), name (of the call; empty for read), name of a
---            call that will not be repeated (may be empty), channel (of a connection that waits afterwards; may be empty),
---            number (of a new gate), lease ms, idle ms, keep ms (for which a changed state is kept; 0 for ever)
+-- ARGV       prefix, what (set, reset, arrive, read), arrivals (for arrive), name (of the call; empty for read), name
+--            of a call that will not be repeated (may be empty), channel (of a connection that waits afterwards; may be
+--            empty), number (of a new gate), lease ms, idle ms, keep ms (for which a changed state is kept; 0 for ever)
 -- returns    open | closed (the state afterwards) | excess | foreign | wrongtype; and the generation
 -- repeated   within an hour, changes nothing and answers with the present state
 -- wakes      all waiters, if the gate opens

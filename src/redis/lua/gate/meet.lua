@@ -1,9 +1,9 @@
 -- Arrives at a barrier, withdraws an arrival, or drops out of the barrier.
 --
 -- KEYS       gate, waiters, done, arrivals
--- ARGV       prefix, what (arrive, withdraw, drop), name (of the call; for withdraw, that of the arrival), name of a call
---            that will not be repeated (may be empty), channel (of the connection, without the prefix), number (of a new
---            gate), lease ms, idle ms, keep ms (for which a changed state is kept; 0 for ever)
+-- ARGV       prefix, what (arrive, withdraw, drop), name (of the call; for withdraw, that of the arrival), name of a
+--            call that will not be repeated (may be empty), channel (of the connection, without the prefix), number (of
+--            a new gate), lease ms, idle ms, keep ms (for which a changed state is kept; 0 for ever)
 -- returns    open (the round of the call is complete; or drop is done) | closed | withdrawn | empty (there are no
 --            participants) | foreign | wrongtype; and the generation
 -- repeated   answers with the present state; an arrival counts for a lease from its last repetition
@@ -18,7 +18,7 @@ local result = 'closed'
 if redis.call('ZSCORE', KEYS[3], name) then
   result = 'open'
 elseif what == 'withdraw' or redis.call('ZSCORE', KEYS[3], name .. ' withdrawn') then
-  -- The withdrawal is remembered, because the arrival may be delivered later, over a connection that broke.
+  -- The withdrawal is remembered, because the arrival may still come, over a connection that broke.
   redis.call('ZREM', KEYS[4], name)
   remember(s, name .. ' withdrawn', ARGV[4])
   return answer(s, 'withdrawn')

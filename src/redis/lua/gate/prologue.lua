@@ -42,7 +42,7 @@ local function save(s, lease, idle, keep)
   for _, key in ipairs({KEYS[2], KEYS[4]}) do extend_ttl(key, ttl) end
 end
 
--- Registers a connection for the message that its waiters are released.
+-- Registers a connection for the message that releases its waiters.
 local function register(s, channel, lease)
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(s.now))
   redis.call('ZADD', KEYS[2], text(s.now + 3000 * lease), channel)

@@ -1,8 +1,9 @@
--- Takes a worker out of the list of those that wait.
+-- Removes a worker from the waiting workers.
 --
 -- KEYS       queue
 -- ARGV       prefix, worker
--- returns    ok NOW NUMBER: 1 if the worker was waiting; otherwise a message has granted it a job, or will never | foreign
+-- returns    ok NOW NUMBER | foreign. NUMBER is 1 if the worker was waiting, otherwise 0: then a message has granted it
+--            a job, or none ever will
 -- repeated   harmless
 -- wakes      waiting workers, if jobs are due
 -- complexity O(log workers)

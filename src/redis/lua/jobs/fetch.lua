@@ -1,4 +1,4 @@
--- Reads the record of an attempt that a message granted without it.
+-- Reads the record of an attempt that was granted by a message without the record.
 --
 -- KEYS       queue
 -- ARGV       prefix, attempt

@@ -2,8 +2,8 @@
 --
 -- KEYS       queue
 -- ARGV       prefix, what (counts, waiting, delayed, active, dead), offset, number
--- returns    ok NOW PAUSED and the numbers of waiting, delayed, active and dead jobs | ok NOW 0; for each job: the entry
---            or the attempt, the record, the progress and the error text, which may be empty | foreign
+-- returns    ok NOW PAUSED and the numbers of waiting, delayed, active and dead jobs | ok NOW 0; for each job: the
+--            entry or the attempt, the record, the progress and the error text, which may be empty | foreign
 -- repeated   reads again
 -- wakes      waiting workers, if jobs are due
 -- complexity O(log jobs + number), O(attempts) for active jobs

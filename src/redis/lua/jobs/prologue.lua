@@ -1,6 +1,6 @@
--- What every script of a job queue begins with, behind common.lua.
+-- The functions for the scripts of job queues. This text stands behind common.lua.
 --
--- A queue is one declared key, and keys whose names are that of the first one and a suffix:
+-- A queue declares one key. The names of its other keys are that name and a suffix:
 --   (none)      hash: `state`, see below
 --   {jobs}      hash: the record of each job, by its id
 --   {ready}N    list: the entries of the jobs of level N that can be started; 1 is the highest level
@@ -8,24 +8,25 @@
 --   {active}    sorted set: the attempts, by the ends of their leases
 --   {dead}      sorted set: the entries of the dead letters, by their ids
 --   {idle}      sorted set: the workers that wait, by ticket
---   {names}     hash: `ID END` of the job that has a deduplication id, and ` done` behind it when the job is
+--   {names}     hash: `ID END` of the job with a deduplication id, by that id; ` done` follows when the job is done
 --   {windows}   sorted set: the deduplication ids of jobs that are done, by the ends of their windows
 --   {notes}     hash: the last error text of a job, by its id; its progress, by `p` and its id
 --   {lost}      sorted set: `ID TOKEN` of attempts that were lost, by the time of the loss
 --
--- state    1 LAST SKEW TURN HIGH NORMAL LOW PARKED DUE TOLD LIMITS. LAST is the newest id, token or ticket, and the
---          clock never shows less; it is ahead of the server's by SKEW. TURN counts starts, up to 16. Then the numbers
---          of ready jobs and of waiting workers. Nothing is due before DUE; 0: nothing at all. Some waiting workers ask
---          again at TOLD. LIMITS is `-`, or PAUSED,STARTS,PERIOD ms,STARTED,END of the period.
--- entry    ID, and for a job that was started before: ID ATTEMPTS FAILURE (f failed, a abandoned, t timed out)
+-- state    1 LAST SKEW TURN HIGH NORMAL LOW PARKED DUE TOLD LIMITS. LAST is the newest id, token or ticket. The queue's
+--          clock never shows less, and is ahead of the server's by SKEW. TURN counts starts, up to 16. HIGH, NORMAL and
+--          LOW are the numbers of ready jobs, and PARKED that of waiting workers. Nothing is due before DUE; 0: nothing
+--          at all. Sessions of some waiting workers were informed of the time TOLD, and ask then. LIMITS is `-`, or
+--          PAUSED,STARTS,PERIOD ms,STARTED,END of the period.
+-- entry    ID; or for a job that was started before, ID ATTEMPTS FAILURE (f failed, a abandoned, t timed out)
 -- record   LEVEL, or LEVEL,ATTEMPTS,FIRST,MOST,TIMEOUT,SIZE (ms; bytes); then a space, the deduplication id of that
 --          size, and the payload
 -- attempt  ID TOKEN ATTEMPT FLAGS LIMIT WORKER. FLAGS are the failure before, or `-`, and `n` if there is a
 --          deduplication id, or `-`. LIMIT is the end of the time limit, or 0.
 -- worker   nonce#incarnation.sequence/LEASE ms
 --
--- ARGV[1] is the prefix of the wake channels. Times are microseconds, spans in ARGV milliseconds. Invariant after each
--- script: no worker waits if a job can be started, unless DUE is in the past; then the next script continues.
+-- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds. Invariant
+-- after each script: no worker waits if a job can be started, unless DUE has passed; then the next script continues.
 local key = KEYS[1]
 local looks_at = 64  -- how many elements of each kind a call looks at
 local small = 4096  -- the largest record that a message contains
@@ -49,7 +50,7 @@ local function save()
     ready[3], parked, due, told, limits))
 end
 
--- A number that is higher than all before it.
+-- Returns a number that is higher than all before it.
 local function new_number()
   last = now > last and now or last + 1
   return last
@@ -70,14 +71,15 @@ local function can_start()
   return false
 end
 
--- The options of a record: level, attempts, back-off, time limit, deduplication id.
+-- Returns the options of a record: level, attempts, first and longest back-off, time limit, deduplication id.
 local function options_of(record)
   local level, most, first, cap, timeout, size, at = string.match(record, '^(%d),(%d+),(%d+),(%d+),(%d+),(%d+) ()')
   if not level then return string.sub(record, 1, 1), 5, 1000, 60000, 0, '' end
   return level, most + 0, first + 0, cap + 0, timeout + 0, string.sub(record, at, at + size - 1)
 end
 
--- Takes the next entry from the lists. Of 16 starts, one prefers the lowest level and three the middle one.
+-- Removes the next entry from the lists, and returns it. Of 16 starts, one prefers the lowest level and three the
+-- middle one.
 local function take_entry()
   for _ = 1, 3 do
     local level = turn == 15 and 3 or turn % 4 == 3 and 2 or 1
@@ -93,7 +95,7 @@ local function take_entry()
 end
 
 -- Starts the next job for a worker. Returns the attempt, the end of its lease, and the record; nothing if the lists
--- contain no job, which only other programs can bring about.
+-- contain no job, which happens only if another program has changed them.
 local function start(worker)
   for _ = 1, looks_at do
     local entry = take_entry()
@@ -124,7 +126,7 @@ local function start(worker)
   end
 end
 
--- The job is finished, dead or removed: another one may have its deduplication id when the window has ended.
+-- Frees the deduplication id of a job that is finished, dead or removed, as soon as its window has ended.
 local function forget_name(id, name)
   local whose = name ~= '' and redis.call('HGET', key .. '{names}', name)
   if not whose then return end
@@ -172,7 +174,8 @@ local function give_back(member, why, told_error)
     forget_name(id, name)
     return
   end
-  -- From a half of the back-off to all of it. The seed of math.random is the same in each call.
+  -- The job waits for a half of its back-off to all of it. The time decides, because math.random has the same seed in
+  -- each call.
   local wait = math.min(cap, first * 2 ^ math.min(attempt - 1, 64)) * (1 - now % 1000003 * 7919 % 1000 / 2000)
   if why ~= 'a' and wait > 0 then
     local till = now + math.ceil(1000 * wait)
@@ -184,8 +187,9 @@ local function give_back(member, why, told_error)
   ready[level + 0] = ready[level + 0] + 1
 end
 
--- What became of an attempt that is not active, for a command that is sent the first time, again, or again to a server
--- that may have lost its memory.
+-- Returns the result of a command for an attempt that is not active: ok (an earlier copy has finished it), lost or
+-- unknown. `how` states whether the command is sent for the first time, again, or again to a server that may have lost
+-- its memory (first, again, unsure).
 local function fate(member, how, finishes)
   local attempt, id = string.match(member, '^((%d+) %d+)')
   if how == 'first' or redis.call('ZSCORE', key .. '{lost}', attempt) then return 'lost' end
@@ -193,7 +197,7 @@ local function fate(member, how, finishes)
   return how == 'again' and 'ok' or 'unknown'
 end
 
--- Ends the attempts whose leases have ended, and moves the jobs whose delays have ended.
+-- Ends the attempts whose leases have expired, and moves the jobs whose delays have ended.
 local function settle()
   if due == 0 or due > now then return end
   local moved = redis.call('ZRANGEBYSCORE', key .. '{delayed}', '-inf', text(now), 'LIMIT', 0, looks_at)
@@ -204,7 +208,7 @@ local function settle()
     ready[level + 0] = ready[level + 0] + 1
   end
   local over = redis.call('ZRANGEBYSCORE', key .. '{active}', '-inf', text(now), 'LIMIT', 0, looks_at)
-  -- From the last one on, so that the first one is at the head afterwards.
+  -- Begins with the last one, so that the first one is at the head afterwards.
   for i = #over, 1, -1 do
     local attempt, token, limit, worker = string.match(over[i], '^(%d+ (%d+)) %d+ .. (%d+) (.*)$')
     redis.call('ZREM', key .. '{active}', over[i])
@@ -222,8 +226,8 @@ local function settle()
   can_start()
 end
 
--- Starts jobs for workers that wait, and tells the remaining ones when something is due. Every script that may make a
--- job ready calls it, and saves the state afterwards.
+-- Starts jobs for waiting workers. If some continue to wait, informs sessions of the time at which something is due.
+-- Every script that may make a job ready calls this, and saves the state afterwards.
 local function serve()
   local left = looks_at
   while parked > 0 and can_start() do
@@ -248,7 +252,8 @@ local function serve()
   end
   if parked == 0 or due == 0 or told > now and told <= due then return end
   told = due
-  -- Four connections learn it. All workers of one process may be gone before.
+  -- Four connections are informed, because all workers of one process may be gone by then. If all four are gone, the
+  -- next script does what is due.
   local heard, left_to_tell = {}, 4
   for _, worker in ipairs(redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)) do
     local whose = channel(worker)
@@ -261,7 +266,7 @@ local function serve()
   end
 end
 
--- The first words of an answer.
+-- Returns the first words of an answer.
 local function answer(status, number)
   return format('%s %d %d', status, now, number)
 end

@@ -1,4 +1,4 @@
--- Adds a job, and starts it for a worker that waits.
+-- Adds a job, and starts it for a waiting worker if there is one.
 --
 -- KEYS       queue
 -- ARGV       prefix, record, level, delay ms, deduplication id (may be empty), window ms (of that id)
@@ -9,9 +9,9 @@
 -- flags: none
 local key, record, level, delay, name, window = KEYS[1], ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5], ARGV[6]
 
--- The ordinary path needs no function of the prologue: there is neither a delay nor a deduplication id, the queue is not
--- limited, nothing is due, and the clock has not gone back. Either nobody waits, or the first waiting worker starts the
--- job, and the others need not learn of an earlier time at which something is due.
+-- The ordinary path needs no function of the prologue: there is neither a delay nor a deduplication id, the queue is
+-- not limited, nothing is due, and the clock has not gone back. Either no worker waits; or the first waiting worker
+-- starts the job, and no session has to be informed of an earlier time at which something is due.
 local last, turn, high, normal, low, parked, due, told = string.match(redis.call('HGET', key, 'state') or '',
   '^1 (%d+) 0 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %-$')
 if last and delay == 0 and name == '' then

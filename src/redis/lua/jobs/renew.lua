@@ -1,8 +1,9 @@
--- Renews the leases of attempts; without attempts, it only does what is due.
+-- Renews the leases of attempts. Without attempts, it only does what is due.
 --
 -- KEYS       queue
 -- ARGV       prefix, lease ms; for each attempt: attempt, progress (may be empty)
--- returns    ok NOW DUE, at which the caller asks again (0: it need not); for each attempt 1, or 0 if it was lost | foreign
+-- returns    ok NOW DUE (the time at which the caller has to ask again; 0: it need not), and for each attempt 1, or 0
+--            if it was lost | foreign
 -- repeated   harmless
 -- wakes      waiting workers, if jobs are due
 -- complexity O(n log attempts)

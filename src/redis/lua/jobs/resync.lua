@@ -1,5 +1,5 @@
--- Tells a session that has reconnected which of its requests were granted, and takes the others out of the list of
--- those that wait; they ask again with their tickets.
+-- Reports to a reconnected session which of its requests were granted, and removes the others from the waiting workers.
+-- These ask again with their tickets.
 --
 -- KEYS       queue
 -- ARGV       prefix, nonce; for each request: sequence, worker (as it may wait; may be empty)

@@ -1,4 +1,4 @@
--- Starts the next job for a worker, or lets the worker wait. Finishes the worker's last job before.
+-- Finishes the last job of a worker if there is one. Then starts the next job for it, or lets it wait.
 --
 -- KEYS       queue
 -- ARGV       prefix, worker, ticket (of a worker that waited before; otherwise 0), attempt (to finish; empty: none),
@@ -6,15 +6,15 @@
 --            attempt is a dead letter; empty: it is finished)
 -- returns    job NOW END, the attempt and the record | parked NOW DUE TICKET | lost, unknown (for the attempt to
 --            finish: no job was started then) | foreign
--- repeated   starts another job or waits twice, so a client asks before by resync
+-- repeated   starts another job, or lets the worker wait twice. So a client sends resync before
 -- wakes      waiting workers, if jobs are due
 -- complexity O(log attempts), O(log workers) if it waits
 -- flags: allow-oom
 local key, worker, ticket, attempt, reason = KEYS[1], ARGV[2], ARGV[3] + 0, ARGV[4], ARGV[7]
 
 -- The ordinary path needs no function of the prologue: the job to finish has no deduplication id, the queue is not
--- limited, nothing is due, and the clock has not gone back. Either nobody waits and there is a job, or there is none, and
--- the worker waits.
+-- limited, nothing is due, and the clock has not gone back. Either there is a job and no other worker waits; or there
+-- is no job, and the worker waits.
 local last, turn, high, normal, low, parked, due, told = string.match(redis.call('HGET', key, 'state') or '',
   '^1 (%d+) 0 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %-$')
 local done, flag = string.match(attempt, '^(%d+) %d+ %d+ .(.)')
@@ -29,7 +29,7 @@ if last and (done and flag ~= 'n' or attempt == '') and reason == '' then
   if is_ordinary and (not done or redis.call('ZREM', key .. '{active}', attempt) == 1) then
     if done then redis.call('HDEL', key .. '{jobs}', done) end
     if done and ARGV[5] == '1' then redis.call('HDEL', key .. '{notes}', done, 'p' .. done) end
-    -- What remains has nothing to finish.
+    -- The rest of the script has nothing to finish.
     attempt = ''
     if jobs == 0 then
       if ticket == 0 then ticket, last = now, string.format('%d', now) end
@@ -98,7 +98,7 @@ end
 if ticket == 0 then ticket = new_number() end
 redis.call('ZADD', key .. '{idle}', text(ticket), worker)
 parked = parked + 1
--- The answer tells this worker when to ask.
+-- The answer informs this worker's session.
 if parked == 1 then told = due end
 serve()
 save()

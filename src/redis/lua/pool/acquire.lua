@@ -2,10 +2,10 @@
 --
 -- KEYS       pool
 -- ARGV       prefix, id, mode (queue, try), ticket (hint; 0 for none), lease ms, claim ms, idle ms, capacity, units
---            outside (both for a new pool), seen fence, units, whether the client accepts another capacity (adopt, agreed,
---            or empty)
--- returns    own | queued | busy | impossible | mismatch | foreign | missing | wrongtype. The extra is the position of a
---            new waiter; or for a mismatch, the capacity of the pool
+--            outside (both for a new pool), seen fence, units, whether the client accepts another capacity (adopt,
+--            agreed, or empty)
+-- returns    own | queued | busy | impossible | mismatch | foreign | missing | wrongtype. The extra is the position of
+--            a new waiter; or for a mismatch, the capacity of the pool
 -- repeated   answers as the first call did, with the same grant or the same position
 -- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
@@ -15,8 +15,9 @@ local wall = time[1] * 1000000 + time[2]
 local key, id, lease, units = KEYS[1], ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[11])
 local state = redis.pcall('HGET', key, 'state')
 
--- The ordinary path needs no function of the prologue: the units are available, no waiter and no silent connection is
--- known, no grace is in force, no lease has expired, the clock has not gone back, and the keys live long enough.
+-- The ordinary path needs no function of the prologue: the units are available, no waiter and no unresponsive
+-- connection is known, no grace is in force, no lease has expired, the clock has not gone back, and the keys live
+-- long enough.
 local held, fence, clock, rest, outside, expiry, claim, skew, capacity, origin = string.match(
   type(state) == 'string' and state or '',
   '^2 (%d+) (%d+) %d+ (%d+) ((%d+) (%d+) (%d+) (%d+) 0 %- (%d+) (%-?%d+) .*)$')
@@ -56,7 +57,7 @@ if s.head and ARGV[3] == 'try' then grant_next(s, id) end
 
 local position
 if known then
-  -- It is queued already, or has its units.
+  -- The attempt is queued already, or has its units.
 elseif not s.head and fits(s, units) then
   grant_to(s, id, units, tonumber(ARGV[10]))
 elseif ARGV[3] == 'try' then

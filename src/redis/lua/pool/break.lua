@@ -1,4 +1,4 @@
--- Ends the grant of one holder or of all, for an operator, and grants the units to waiters.
+-- Ends the grant of one holder or of all holders, for an operator, and grants the units to waiters.
 --
 -- KEYS       pool
 -- ARGV       prefix, fence (of the holder; empty for all holders), channel (on which the break is published), lease ms,

@@ -1,8 +1,8 @@
 -- Removes a waiter from the queue; if it holds units already, releases them.
 --
 -- KEYS       pool
--- ARGV       prefix, ids (all by which the server may know the waiter, separated by commas), lease ms, claim ms, idle ms,
---            capacity, units outside
+-- ARGV       prefix, ids (all by which the server may know the waiter, separated by commas), lease ms, claim ms, idle
+--            ms, capacity, units outside
 -- returns    cancelled | foreign | missing | wrongtype
 -- repeated   does nothing
 -- wakes      waiters of the queue, as long as the first one fits

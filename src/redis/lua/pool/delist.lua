@@ -1,4 +1,4 @@
--- Removes a pool of a directory, with its permits. Tells its waiters.
+-- Removes a pool of a directory with its permits, and informs its waiters.
 --
 -- KEYS       pool, index (of the directory)
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
@@ -14,7 +14,7 @@ if repeated or not s then return repeated and 'ok' or why end
 for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, -1)) do
   redis.pcall('PUBLISH', channel(id), 'missing ' .. id .. ' 0 ' .. text(s.now))
 end
--- The slots of the sessions stay remembered.
+-- KEY{done} stays, because it remembers the releases of sessions.
 for _, key in ipairs({s.key, s.queue, s.holders, s.permits}) do redis.call('PEXPIRE', key, 0) end
 redis.call('ZREM', KEYS[2], ARGV[8])
 note_call(s)

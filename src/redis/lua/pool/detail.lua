@@ -3,10 +3,10 @@
 -- KEYS       pool
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity, sessions (the key, see self/announce.lua), limit (how many
 --            permits and how many waiters are listed)
--- returns    {ok (see conclude()), time and number of listed permits, entry, …} | missing | foreign | wrongtype; of a
---            permit, the entry is its units, its fence, the end of its lease, its lease ms, and its client; of a
---            waiter, its units and its ticket, and then as another entry its session
--- repeated   looks again
+-- returns    {ok (see conclude()), time and number of listed permits, entry, …} | missing | foreign | wrongtype. The
+--            entry of a permit is its units, its fence, the end of its lease, its lease ms, and its client. A waiter
+--            has two entries: its units and its ticket, and its session
+-- repeated   reads again
 -- wakes      the first of the queue, as long as it fits
 -- complexity O(listed log holders)
 -- flags: allow-oom

@@ -12,7 +12,7 @@ local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], text(ARGV[5] - ARGV
 if not s then return why end
 local status = 'ok'
 if s.fresh then
-  -- Like a pool whose capacity was set, see save().
+  -- A negative origin keeps the pool for ever, as if its capacity had been set, see save().
   s.origin = -s.capacity
   redis.call('ZADD', KEYS[2], 0, ARGV[8])
   note_call(s)

@@ -1,8 +1,8 @@
 -- Lists holders and waiters of a pool. Changes nothing.
 --
 -- KEYS       pool
--- ARGV       prefix, sessions (the key, see self/announce.lua), limit (the maximum number of holders, and of waiters, to
---            list), capacity, units outside
+-- ARGV       prefix, sessions (the key, see self/announce.lua), limit (the maximum number of holders, and of waiters,
+--            to list), capacity, units outside
 -- returns    {summary, entry, …} | foreign | wrongtype; see inspect.lua of a lock
 -- repeated   reads again
 -- wakes      nobody

@@ -3,7 +3,7 @@
 -- KEYS       index (of the directory)
 -- ARGV       name (the names after it are listed; empty: all), limit (how many are listed)
 -- returns    {number of all pools, name, …}
--- repeated   looks again
+-- repeated   reads again
 -- wakes      nobody
 -- complexity O(log pools + listed)
 -- flags: allow-oom

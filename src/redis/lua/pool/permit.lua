@@ -1,9 +1,11 @@
 -- Renews or ends a permit of a pool of a directory.
 --
 -- KEYS       pool, index (of the directory)
--- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
---            what (renew, release, free), id of the permit (of free: its fence), its new lease ms (empty: the former one)
--- returns    ok | unheld | missing | foreign | wrongtype; see conclude(), the fence and the units are those of the permit
+-- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its
+--            slot, what (renew, release, free), id of the permit (of free: its fence), its new lease ms (empty: the
+--            former one)
+-- returns    ok | unheld | missing | foreign | wrongtype; see conclude(), the fence and the units are those of
+--            the permit
 -- repeated   renews again; ends nothing, and answers ok, as long as the slot has not changed anything else
 -- wakes      the first of the queue, as long as it fits
 -- complexity O(log waiters + log holders)

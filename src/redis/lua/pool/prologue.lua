@@ -1,14 +1,14 @@
 -- The functions for the scripts of pools. This text stands behind common.lua.
 --
--- A pool has units, which holders have under leases. It declares one key, a hash. The names of the other keys begin
--- with that name, so they lie in the same slot:
+-- A pool has units, and a holder has its units under a lease. The pool declares one key, a hash. The names of the other
+-- keys begin with that name, so they lie in the same slot:
 --
---   KEY           `layout`: 2; `state`, see below; `h ID`: the grant of a holder, 'UNITS FENCE OUTSIDE'; `w ID`: the number
---                 of units that a waiter requests; `silent`: see is_unresponsive()
+--   KEY           `layout`: 2; `state`, see below; `h ID`: the grant of a holder, 'UNITS FENCE OUTSIDE'; `w ID`: the
+--                 number of units that a waiter requests; `silent`: see is_unresponsive()
 --   KEY{queue}    sorted set, the waiters by ticket
 --   KEY{holders}  sorted set, the holders by the end of the lease
 --   KEY{permits}  sorted set, the ids of the permits by their fences, see issue()
---   KEY{done}     sorted set, the released fences by slot, and when calls were executed by their names
+--   KEY{done}     sorted set, the released fences by slot, and the times of executed calls by their names
 --
 -- The state is text: 2 HELD FENCE GIVEN CLOCK OUTSIDE UNTIL CLAIM SKEW GRACE FLAGS CAPACITY ORIGIN BORN TICKET. Further
 -- words are preserved. GRACE is 0 if there is none. FLAGS contains w if there may be waiters, and s if there are
@@ -25,8 +25,8 @@ local signals = 2 ^ 28  -- the capacity of an automatic event, which no semaphor
 local at_once = 64  -- the maximum number of grants that one script starts or ends in one pool
 
 -- Returns the units of a holder, its fence, the number of units that it leaves outside, and the end of its lease; for a
--- permit, also its lease in ms and its client. An id that is in only one of the two keys is not a holder, because somebody
--- has deleted the other key.
+-- permit, also its lease in ms and its client. If an id is in only one of the two keys, somebody has deleted the other
+-- key, and the id is not a holder.
 local function holding(s, id)
   local deadline = redis.call('ZSCORE', s.holders, id)
   local entry = deadline and redis.call('HGET', s.key, 'h ' .. id)
@@ -42,9 +42,9 @@ local function wanted(s, id)
 end
 
 -- Reads a pool; returns nil and the reason if the keys are foreign. The script may have read the state already. A new
--- pool has the capacity and the units outside that the caller states; with -1 units, it is not created. During a grace, `claim` contains two times more,
--- as for a lock. While the state may be outdated, the pool grants no units and no lease expires, so that unknown
--- holders can reconnect.
+-- pool has the capacity and the units outside that the caller states; with -1 units, it is not created. During a grace,
+-- `claim` contains two more times, as for a lock. While the state may be outdated, the pool grants no units and no
+-- lease expires, so that unknown holders can reconnect.
 local function open(key, wall, claim, capacity, outside, state)
   local s = {key = key, queue = key .. '{queue}', holders = key .. '{holders}', done = key .. '{done}',
     permits = key .. '{permits}', new = {}, more = 0, deadline = 0}
@@ -157,8 +157,8 @@ local function drop(s, id, units)
   s.held = s.held - units
 end
 
--- Ends expired grants and informs their holders, within the limits of this call; but at least `least` of them, because
--- a holder that reclaims units may need theirs.
+-- Ends expired grants and informs their holders. The limits of this call apply, but at least `least` grants end,
+-- because a holder that reclaims units may need theirs.
 local function reap(s, least)
   if s.grace then return end
   local most = math.max(math.min(at_once, looks), least or 0)
@@ -221,8 +221,9 @@ local function issue(s, id, units, fence, lease, client)
   redis.call('ZADD', s.permits, text(fence), id)
 end
 
--- For the calls of a directory: their ARGV begin with prefix, lease ms, claim ms, idle ms, capacity, name of the call, and
--- name of the call before it in its slot. KEYS[2] is the index of the directory.
+-- Whether a call of a directory has been executed before. The ARGV of such a call begin with prefix, lease ms,
+-- claim ms, idle ms, capacity, name of the call, and name of the call before it in its slot. KEYS[2] is the index
+-- of the directory.
 local function is_repeated()
   return redis.call('ZSCORE', KEYS[2] .. '{calls}', ARGV[6])
 end

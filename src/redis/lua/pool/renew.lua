@@ -1,4 +1,4 @@
--- Renews leases, which also confirms grants; releases a part of the units of a holder.
+-- Renews leases, which also confirms grants. Also releases a part of the units of a holder.
 --
 -- KEYS       pool; for each lease
 -- ARGV       prefix; for each lease: id, fence, units that are still held, units that the holder leaves

@@ -1,9 +1,9 @@
 -- Transfers waiters and holders from a broken connection to the next one.
 --
 -- KEYS       pool; for each of them
--- ARGV       prefix; for each of them: ids (all by which the server may know it, separated by commas), new id, fence (of
---            a holder; 0 for a waiter), units that are held, units that the holder leaves outside, lease ms, claim ms,
---            idle ms, capacity, units outside
+-- ARGV       prefix; for each of them: ids (all by which the server may know it, separated by commas), new id, fence
+--            (of a holder; 0 for a waiter), units that are held, units that the holder leaves outside, lease ms, claim
+--            ms, idle ms, capacity, units outside
 -- returns    {own | queued | gone, or for a holder own | lost | unknown, or foreign | missing | wrongtype | damaged, …}
 -- repeated   answers the same, if the ids of the first call are among those of the second
 -- wakes      waiters of a queue, as long as the first one fits
@@ -44,7 +44,7 @@ return each(function(key, i)
   if not s then
     return why
   else
-    -- Renaming the only element may have recreated these keys without a time to live.
+    -- A key whose only element was renamed may have been recreated without a time to live.
     s.new = {s.queue, s.holders}
     reap(s, fence > 0 and at_once or 0)
     mark_responsive(s, id)

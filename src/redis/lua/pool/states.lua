@@ -1,9 +1,9 @@
--- Says how the pools of a directory stand.
+-- Reports the numbers of pools of a directory.
 --
 -- KEYS       pool; for each of them
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity
 -- returns    {ok | missing | foreign | wrongtype | damaged, …}; see conclude()
--- repeated   looks again
+-- repeated   reads again
 -- wakes      the first of a queue, as long as it fits
 -- complexity O(pools (log waiters + log holders))
 -- flags: allow-oom

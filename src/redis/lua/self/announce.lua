@@ -1,10 +1,10 @@
--- Stores the identity of a session, for inspections of the locks that it holds or waits for. The nonce is a secret of the
--- session, so it is not part of the name of a key.
+-- Stores the identity of a session, for inspections of the locks that it holds or waits for. The nonce is a secret of
+-- the session, so it is not part of the name of a key.
 --
 -- KEYS       sessions (the identity of each session, by nonce), ends (the time until which each is remembered)
 -- ARGV       nonce, text, span ms (for which the identity is remembered)
 -- returns    OK
--- repeated   extends the time
+-- repeated   starts the time again
 -- wakes      nobody
 -- complexity O(log sessions)
 -- flags: none

@@ -1,9 +1,10 @@
--- Records when a client first connected to a server, so that every client learns when the server restarted or took over.
+-- Records when a client first connected to a server, so that every client learns when the server restarted or
+-- took over.
 --
 -- KEYS       record
 -- ARGV       run id
--- returns    the time in microseconds at which the first client connected to the server with this run id; 0 if the record
---            knows no earlier server
+-- returns    the time in microseconds at which the first client connected to the server with this run id; 0 if the
+--            record knows no earlier server
 -- repeated   answers the same
 -- wakes      nobody
 -- complexity O(1)

@@ -1,5 +1,5 @@
--- Checks whether the user may run the commands that the scripts call, without executing them. PUBLISH is not checked here,
--- because it may be allowed for the wake channels only; the client tries it.
+-- Checks whether the user may run the commands that the scripts call, without executing them. PUBLISH is not checked
+-- here, because it may be allowed for the wake channels only; the client tries it.
 --
 -- KEYS       none, because the server refuses to run a script with keys that the user may not use
 -- ARGV       key (of the form that locks have)
