@@ -54,18 +54,18 @@ inline std::string_view sentence(activity what)
     return "does something strange";
 }
 
-/// The order in which a philosopher takes the two forks.
+/// The order in which a philosopher acquires the two forks.
 enum class fork_order
 {
     /// The fork with the lower number first. This prevents deadlock: the philosopher that holds the
-    /// fork with the highest number waits for no other fork, so there is no circle of waiters.
+    /// fork with the highest number waits for no other fork, so there is no cycle of waiters.
     by_number,
     /// The left fork first. This deadlocks as soon as each philosopher holds one fork.
     left_first,
 };
 
-/// The numbers of the two forks of a seat, in the order in which they are taken. Fork i lies to the
-/// left of seat i, and the next fork to its right.
+/// The numbers of the two forks of a seat, in the order in which they are acquired. Fork i lies to
+/// the left of seat i, and the next fork to its right.
 inline std::pair<std::size_t, std::size_t> forks_of(std::size_t seat, std::size_t seats,
                                                     fork_order order)
 {
@@ -90,8 +90,8 @@ auto take(Fork& fork)
     return fork.async_lock();
 }
 
-/// Releases the fork that take() acquired. The error is ignored: it means that the lease expired, or
-/// may have expired because the connection broke, and then the fork becomes free without this call.
+/// Releases the fork that take() acquired. An error means that the lease expired, or may have expired
+/// because the connection broke. It is ignored, because the fork then becomes free without this call.
 template <class Held>
 boost::asio::awaitable<void> put_back(Held& held)
 {

@@ -25,8 +25,8 @@ namespace examples::scheduler {
 /// Records what happens to each job. The record is in memory that forked processes share, so it survives a process that
 /// is killed, and costs no command.
 ///
-/// A worker records that it reports a job as finished, and then the answer of the queue. If it is killed or disconnected
-/// in between, only the queue knows the answer: the job was finished if it is not in the queue at the end.
+/// A worker records that it is going to report a job as finished, and then the answer of the queue. If it is killed or
+/// disconnected in between, only the queue knows the answer: the job was finished if it is not in the queue at the end.
 class ledger
 {
 public:

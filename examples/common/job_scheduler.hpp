@@ -31,8 +31,8 @@
 // A generator pushes jobs, workers do them, and a dispatcher may stand in between. The code works for every kind of
 // job queue. Generator, dispatcher and workers may be crashed at any time, and replaced.
 //
-// Without a dispatcher, all workers share one queue. It gives each job to the worker that waits for the longest time,
-// so nobody needs to match jobs and workers.
+// Without a dispatcher, all workers share one queue. It gives each job to the worker that has waited longest, so nobody
+// needs to match jobs and workers.
 //
 // A dispatcher decides more than a queue can. Here each job needs a capability that not each worker has. So there is
 // a queue for each capability, and the dispatcher moves each job from the first queue to the one that fits. It also
@@ -49,14 +49,14 @@ namespace examples::scheduler {
 struct task
 {
     int number = 0;
-    /// Which workers can do it.
+    /// The capability that a worker needs for it.
     int capability = 0;
     /// When it was generated, in nanoseconds of the clock that all processes of a machine share.
     std::int64_t generated = 0;
 };
 BOOST_DESCRIBE_STRUCT(task, (), (number, capability, generated))
 
-/// What is to be done, and by how many participants.
+/// The work to be done, and the number of participants.
 struct plan
 {
     int jobs = 1000;
@@ -68,9 +68,9 @@ struct plan
     bool has_dispatcher = false;
     /// The number of capabilities, with a dispatcher.
     int capabilities = 3;
-    /// The dispatcher pauses the workers after each such number of jobs; 0: never.
+    /// The dispatcher pauses the workers whenever it has moved this number of jobs; 0: never.
     int pause_every = 0;
-    /// A worker is killed and replaced each time after this many ms; 0: never.
+    /// A worker is killed and replaced whenever this many ms have passed; 0: never.
     int kill_every = 0;
 
     void add_to(CLI::App& app)
@@ -141,8 +141,8 @@ inline void rethrow_unless_cancelled(const std::exception_ptr& error)
     }
 }
 
-/// How each job is pushed. A job whose worker crashes uses up an attempt, so there are plenty. The deduplication id is
-/// remembered for longer than a crashed generator or dispatcher needs to be replaced.
+/// How each job is pushed. A job whose worker crashes uses up an attempt, so a job has plenty of them. The
+/// deduplication id is remembered for longer than a crashed generator or dispatcher needs to be replaced.
 inline turnstile::push_options options_for(const task& what)
 {
     return turnstile::push_options().attempts(1000).deduplicate(std::to_string(what.number),
@@ -187,7 +187,8 @@ boost::asio::awaitable<void> do_jobs(Queue& queue, Body body, After after)
         auto result = co_await job.async_finish_and_next(boost::asio::as_tuple);
         auto& [error, next] = result;
         const bool was_rejected = error == turnstile::errc::lost;
-        // If the wait for the next job was cancelled, the finish was accepted. After other errors, nobody knows.
+        // If the wait for the next job was cancelled, the finish was accepted. After other errors, the outcome
+        // is unknown.
         if (was_rejected || !error || error == boost::asio::error::operation_aborted)
             after(what, !was_rejected);
         if (was_rejected)

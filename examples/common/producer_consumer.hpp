@@ -88,8 +88,7 @@ inline std::vector<std::string> staff_list(int producers, int consumers)
 
 /// Produces the given number of items.
 ///
-/// @param shelf its `async_put()` returns an awaitable that tells whether there was
-///              room for the item.
+/// @param shelf its `async_put()` returns an awaitable of whether there was room for the item.
 /// @param random decides how long each activity takes.
 /// @param report a function `void(activity)`, called at each step.
 template <turnstile::awaitable_semaphore Semaphore, class Shelf, class Clock, class Report>

@@ -16,8 +16,7 @@
 namespace examples {
 
 /// Accepts whole numbers from @p least to @p most. The error names the rejected text, the
-/// limits and
-/// @p reason, which explains limits that are not obvious.
+/// limits, and @p reason, which explains limits that are not obvious.
 inline CLI::Validator whole_number(int least, int most, std::string_view reason = {})
 {
     const auto rule = fmt::format("a whole number from {} to {}{}{}", least, most,

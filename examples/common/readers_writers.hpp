@@ -23,11 +23,11 @@
 // Neither side starves the other: while a writer waits, new readers wait too. When a writer leaves, the
 // readers that have waited meanwhile enter before the next writer.
 //
-// Each participant that is inside or waits is counted by a *contribution* to the state. So the count drops
-// when a waiter is cancelled and, over Redis, when a process is killed. The participants of one condition
-// watch each number, and a withdrawn contribution notifies them. A writer contributes to two numbers,
-// `inside` and `writers`, because the server may undo one contribution before the other: a participant that
-// is notified by one number must not depend on the other.
+// Each participant that is inside or waits makes a *contribution* to a number in the state. So the number
+// drops when a waiter is cancelled and, over Redis, when a process is killed. The waiters of one condition
+// depend on each number, and a withdrawn contribution notifies them. A writer contributes to two numbers,
+// `inside` and `writers`, because the server may undo one contribution before the other: a waiter that is
+// notified because of one number must not depend on the other.
 
 namespace examples::library {
 
@@ -35,9 +35,9 @@ namespace examples::library {
 /// its members.
 struct rw_state
 {
-    /// Number of readers and writers inside. Writers watch it.
+    /// Number of readers and writers inside. Writers wait until it is 0.
     int inside = 0;
-    /// Number of writers inside. Readers watch it, and `waiting_writers`.
+    /// Number of writers inside. Readers wait until it is 0, and depend on `waiting_writers`, too.
     int writers = 0;
     int waiting_readers = 0;
     int waiting_writers = 0;
@@ -237,7 +237,7 @@ class watch
 {
 public:
     static constexpr std::string_view unit = "turns";
-    static constexpr std::string_view promise = "who wrote was alone";
+    static constexpr std::string_view promise = "each writer was alone";
     static constexpr std::string_view legend = ". is away   - waits   r reads   W writes";
 
     explicit watch(const std::vector<std::string>& names)

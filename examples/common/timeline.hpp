@@ -103,7 +103,7 @@ private:
     };
 
     /// Repeats the row's last symbol up to @p tick. A symbol that was noted at @p tick itself
-    /// lasted no time and is replaced.
+    /// lasted for no time, and is replaced.
     static void extend(std::string& symbols, int tick)
     {
         const char last = symbols.empty() ? ' ' : symbols.back();

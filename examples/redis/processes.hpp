@@ -121,7 +121,7 @@ private:
     std::vector<pid_t> children_;
 };
 
-/// Which of several processes are killed, and when.
+/// When a process of the group is killed.
 struct killing
 {
     int processes;
@@ -169,8 +169,7 @@ int run_and_kill(const killing& rule, Work work, Progress progress)
         done = now_done;
         const auto& children = group.children();
         if (!children.empty() && clock::now() - last_progress > rule.patience)
-            throw std::runtime_error(
-                fmt::format("nobody has got on for {} ms", rule.patience.count()));
+            throw std::runtime_error(fmt::format("no progress for {} ms", rule.patience.count()));
         if (rule.every == 0 || children.empty() || done < (killed + 1) * rule.every)
             continue;
         const int last = static_cast<int>(children.size()) - 1;

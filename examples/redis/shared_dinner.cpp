@@ -27,7 +27,7 @@ namespace examples::dinner {
 
 namespace {
 
-/// What all processes share.
+/// The settings of all processes.
 struct plan
 {
     turnstile::redis::config settings;
@@ -187,7 +187,7 @@ std::vector<std::size_t> missing_forks(const plan& plan)
 int give_shared_dinner(const sharing& table, const std::vector<std::string>& names,
                        const simulation_options& options)
 {
-    // A process without philosophers would never exit: the last one ends it.
+    // A process ends with its last philosopher, so a process without philosophers would never exit.
     const int processes = std::min(table.processes, static_cast<int>(names.size()));
     const plan plan{table.settings(), names, options, processes};
     lay_table(plan);

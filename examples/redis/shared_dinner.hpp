@@ -14,10 +14,10 @@ namespace examples::dinner {
 
 /// Runs the dinner with philosophers in several processes. From time to time one process is killed and
 /// replaced. Each fork is a mutex over Redis. A meal counts only if the fencing tokens of both forks are the
-/// latest, so a killed philosopher, or one whose lease has expired, cannot count one.
+/// latest, so a killed philosopher, or one whose lease has expired, cannot count a meal.
 ///
-/// Each philosopher takes the fork with the lower number first. At the end each has eaten the given number of
-/// meals, and all forks are free.
+/// Each philosopher acquires the fork with the lower number first. At the end each has eaten the given number
+/// of meals, and all forks are free.
 /// @return The exit status for main().
 int give_shared_dinner(const sharing& table, const std::vector<std::string>& names,
                        const simulation_options& options);

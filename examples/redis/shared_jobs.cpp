@@ -273,7 +273,7 @@ private:
     steady_clock::time_point last_progress_ = steady_clock::now();
 };
 
-/// Removes the queues of a run: what the server remembers of a queue does not expire.
+/// Removes the queues of a run, because the keys of a queue do not expire.
 void forget(const site& where)
 {
     constexpr const char* script = R"(

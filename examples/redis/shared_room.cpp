@@ -39,7 +39,7 @@ using monitor_type = turnstile::redis::monitor<rw_state>;
 
 constexpr const char* monitor_name = "reading room";
 
-/// What all processes share.
+/// The settings of all processes.
 struct plan
 {
     turnstile::redis::config settings;
@@ -65,7 +65,7 @@ struct plan
 constexpr const char* book_key = "room:book";
 /// Name of each participant inside → its current visit. Both texts begin with the role.
 constexpr const char* list_key = "room:list";
-/// Pairs of visits that were on the list together although one was a writer's.
+/// Pairs of visits that were on the list together although one of them was that of a writer.
 constexpr const char* meetings_key = "room:meetings";
 /// The visits that ended before their lease expired.
 constexpr const char* visits_key = "room:visits";
@@ -342,9 +342,9 @@ totals read_book(const plan& plan)
     return result;
 }
 
-/// The longest acceptable wait. For each killed process, its participants stay inside for a lease, and one that was
-/// entering keeps the lock for a claim lease. All others may enter first, for some ticks each. The rest allows for a
-/// busy machine.
+/// The longest acceptable wait. The participants of each killed process stay inside for a lease, and a participant
+/// that was entering keeps the lock for a claim lease. All others may enter first, for some ticks each. The rest
+/// allows for a busy machine.
 milliseconds longest_allowed(const plan& plan, int killed)
 {
     constexpr int ticks_of_a_turn = 6;
@@ -425,7 +425,7 @@ std::vector<std::string> show(const plan& plan, const totals& seen, int killed)
                 fmt::format("{} should have had {} turns", plan.name_of(who), plan.options.rounds));
     }
     fmt::print("turns that were repeated, as the place in the room had been lost: {}\n", seen.lost);
-    fmt::print("processes killed: {}, with {} who read and {} who wrote\n", killed,
+    fmt::print("processes killed: {}, with {} readers and {} writers inside\n", killed,
                seen.killed_readers, seen.killed_writers);
     fmt::print("turns: {}, most readers at once: {}, longest wait: {} ms, of {} ms that the leases "
                "allow\n",
@@ -448,7 +448,7 @@ std::vector<std::string> show(const plan& plan, const totals& seen, int killed)
 int open_shared_library(const sharing& how, int readers, int writers,
                         const simulation_options& options)
 {
-    // A process without participants would never exit: the last one ends it.
+    // A process ends with its last participant, so a process without participants would never exit.
     const int processes = std::min(how.processes, readers + writers);
     const plan plan{how.settings(), options, visitor_list(readers, writers), readers, processes};
     begin_book(plan);
@@ -461,7 +461,7 @@ int open_shared_library(const sharing& how, int readers, int writers,
     for (const auto& complaint : complaints)
         fmt::print("WRONG: {}\n", complaint);
     if (complaints.empty())
-        fmt::print("Everybody had {} turns, who wrote was alone, and the room is empty.\n",
+        fmt::print("Everybody had {} turns, each writer was alone, and the room is empty.\n",
                    options.rounds);
     return complaints.empty() ? 0 : 1;
 }

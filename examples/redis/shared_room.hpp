@@ -10,11 +10,11 @@
 
 // A room for readers and writers in several processes, some of which are killed. Three questions and their answers:
 //
-// What if a process is killed while one of its readers is inside? The lock of the monitor expires, but a reader
-// does not hold that lock: a number in the state excludes writers. So each such number is a contribution, see
-// common/readers_writers.hpp. The numbers of waiters are, too: a waiting writer keeps new readers out, and a killed
-// one would do so for ever. When the lease of the process has expired, the server undoes its contributions and
-// notifies those that watch the numbers.
+// What if a process is killed while one of its readers is inside? The lock of the monitor expires, but a reader does
+// not hold that lock: a number in the state excludes writers. So each such number consists of contributions, see
+// common/readers_writers.hpp. So do the numbers of waiters: a waiting writer keeps new readers out, and a killed one
+// would do so for ever. When the lease of the process has expired, the server undoes its contributions and notifies
+// the waiters that depend on the numbers.
 //
 // In which order does the server undo them? In any order. Each contribution expires by itself, and critical sections
 // may run in between. A notified participant checks the state and waits again if another contribution has not

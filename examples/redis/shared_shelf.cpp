@@ -32,7 +32,7 @@ namespace examples::shop {
 
 namespace {
 
-/// What all processes share.
+/// The settings of all processes.
 struct plan
 {
     turnstile::redis::config settings;
@@ -150,8 +150,8 @@ private:
     std::string name_;
 };
 
-/// The two semaphores. Their capacity exceeds the number of slots, because a surplus unit must be
-/// accepted; the process that acquires it discards it.
+/// The two semaphores. Their capacity exceeds the number of slots, because a surplus unit must be accepted.
+/// The process that acquires a surplus unit discards it.
 struct counters
 {
     counters(turnstile::redis::session& session, const plan& plan)
@@ -354,7 +354,7 @@ bool all_slots_came_back(const plan& plan)
 int open_shared_shop(const sharing& how, int producers, int consumers, int slots,
                      const simulation_options& options)
 {
-    // A process without producers and consumers would never exit: the last one ends it.
+    // A process ends with its last producer or consumer, so a process without them would never exit.
     const int processes = std::min(how.processes, producers + consumers);
     const auto settings = how.settings();
     const plan plan{settings, options,   producers,           consumers,

@@ -20,9 +20,9 @@
 // What if a process is killed between moving the item and moving the unit? No lock and no semaphore makes two
 // commands one. So the steps are ordered such that a kill leaves a unit too many, never one too few:
 //   - Killed after the move and before the permit is forgotten: the lease expires, and the unit comes back.
-//   - Killed after the move, and before or after the V: nobody knows which. The replacement of the
-//     killed process does the V once more.
-// A missing unit would block a waiter for ever. A surplus unit only wakes a waiter, which finds the shelf
+//   - Killed after the move: nobody knows whether before or after the V. The replacement of the killed
+//     process does the V once more.
+// A missing unit would block a waiter for ever. A surplus unit only resumes a waiter, which finds the shelf
 // full, or empty, and discards the unit.
 //
 // What makes the result exact, then? The shelf itself. Each move is one script that also updates the

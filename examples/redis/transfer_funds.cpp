@@ -5,9 +5,9 @@
 // Several processes move money between accounts in Redis. Each reads the balance, decides, and writes, under
 // the locks of both accounts. So no account is ever overdrawn, and the total never changes.
 //
-// Meanwhile some processes are killed, and others are stopped for longer than a lease, so that they
-// continue in the belief that they still hold their locks. Killed processes are replaced within a lease.
-// Resumed ones write with an outdated fencing token, and the accounts reject it.
+// Meanwhile some processes are killed, and others are stopped for longer than a lease, so that they continue
+// in the belief that they still hold their locks. Killed processes are replaced within a lease. A stopped
+// process that continues writes with an outdated fencing token, and the accounts reject it.
 
 #include "common/dice.hpp"
 #include "common/program.hpp"
@@ -261,7 +261,7 @@ bool report(const plan& plan, const trouble_maker& trouble)
         }
     };
     with_store(plan, look);
-    fmt::print("processes killed: {}, frozen for two leases: {}\n", trouble.killed(),
+    fmt::print("processes killed: {}, stopped for two leases: {}\n", trouble.killed(),
                trouble.frozen());
     const int expected = start_money * plan.accounts;
     fmt::print("total: {} of {}, lowest balance: {}\n", total, expected, least);

@@ -36,7 +36,7 @@ expect_writers_alone() {
 
 run readers_writers
 expect_status 0
-expect_text 'reader 5      5 ' 'writer 2      5 ' 'Everybody had 5 turns in ' 'who wrote was alone.' \
+expect_text 'reader 5      5 ' 'writer 2      5 ' 'Everybody had 5 turns in ' 'each writer was alone.' \
   'At most 5 read at once.'
 expect_writers_alone
 default_output=$output

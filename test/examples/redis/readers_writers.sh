@@ -16,7 +16,7 @@ expect_good_end() {
   expect_status 0
   expect_text "turns: $2, most readers at once: " \
     'in the end: 0 inside, 0 write, 0 wait to read, 0 wait to write' \
-    "Everybody had $1 turns, who wrote was alone, and the room is empty."
+    "Everybody had $1 turns, each writer was alone, and the room is empty."
   [[ $(cli hget room:book turns) == "$2" && $(cli hlen room:list) == 0 ]] ||
     complain "$command_line: the book says $(cli hgetall room:book), the list $(cli hgetall room:list)"
   local state field
@@ -39,7 +39,7 @@ expect_kills() {
 run readers_writers --redis "$redis_url" --rounds 10 --lease 60000
 expect_good_end 10 70
 expect_text 'reader 1      10 turns' 'reader 5      10 turns' 'writer 2      10 turns' \
-  'processes killed: 0, with 0 who read and 0 who wrote'
+  'processes killed: 0, with 0 readers and 0 writers inside'
 # Only the state of the monitor has no TTL.
 while IFS= read -r key; do
   [[ $(cli ttl "$key") != -1 || $key == *monitor.state:* ]] || complain "$command_line left $key for ever"

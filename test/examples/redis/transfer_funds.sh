@@ -13,7 +13,7 @@ expect_text 'total: 10000 of 10000' 'transfers done: ' 'processes killed: '
 
 run transfer_funds --redis "$redis_url" --seconds 1 --kill-every 0 --freeze-every 0 --accounts 2
 expect_status 0
-expect_text 'processes killed: 0, frozen for two leases: 0' 'total: 2000 of 2000'
+expect_text 'processes killed: 0, stopped for two leases: 0' 'total: 2000 of 2000'
 
 expect_help transfer_funds --redis --processes --accounts --seconds --kill-every --freeze-every --lease
 expect_refusal "--accounts: '1' is not a whole number from 2 to 10000" transfer_funds --accounts 1
