@@ -18,7 +18,7 @@ namespace {
 /// Longer names would not fit into the request line of a `DELETE`.
 constexpr std::size_t longest_name = 4096;
 
-/// The type without parameters such as the character set.
+/// A content type without its parameters, such as the character set.
 std::string media_type(std::string_view content_type)
 {
     std::string type(content_type.substr(0, content_type.find(';')));

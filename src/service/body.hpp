@@ -20,19 +20,19 @@ namespace turnstile::service {
 
 [[nodiscard]] fields decode_body(const request& message);
 
-/// The fields of the part of a target behind its question mark.
+/// Decodes the query of a target: the part behind its question mark.
 [[nodiscard]] fields decode_query(std::string_view target);
 
 [[nodiscard]] const std::string& name_in(const fields& body);
 
-/// A number that a client need not send.
+/// An optional number.
 [[nodiscard]] std::optional<double> number_in(const fields& body, std::string_view name,
                                               double least, double most);
 
 /// The field `n`; 1 without it.
 [[nodiscard]] std::int64_t units_in(const fields& body);
 
-/// The field `permit`, which a client need not send.
+/// The optional field `permit`.
 [[nodiscard]] std::optional<std::string> permit_in(const fields& body);
 
 /// A number of seconds, rounded up.

@@ -26,7 +26,7 @@ int hex_digit(char c) noexcept
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/// The number of bytes of the character that begins with @p lead; 0 if none does.
+/// The number of bytes of the character that begins with @p lead; 0 if no character does.
 std::size_t utf8_length(unsigned char lead) noexcept
 {
     if (lead < 0x80)

@@ -37,8 +37,8 @@ private:
     std::vector<std::pair<std::string, field>> list_;
 };
 
-/// Decodes `%41`, and `+` as a space if @p plus_is_space. Nothing if the encoding is broken, or if the result
-/// is not UTF-8.
+/// Decodes `%41`, and with @p plus_is_space also `+`, which becomes a space. Returns nothing if the encoding
+/// is broken, or if the result is not UTF-8.
 [[nodiscard]] std::optional<std::string> decode_percent(std::string_view text,
                                                         bool plus_is_space = false);
 

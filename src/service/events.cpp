@@ -24,7 +24,8 @@ namespace {
 /// Proxies often close a connection after a minute without a byte.
 constexpr std::chrono::seconds heart_beat(15);
 
-/// How often a shared store is compared with what its readers know, and a page that was not available is read again.
+/// The time between two comparisons of a shared store with the state that its readers know, and before another attempt
+/// to read a page that was not available.
 constexpr std::chrono::seconds refresh_interval(1);
 
 /// About the largest size of one write to a reader.
@@ -88,7 +89,7 @@ struct events::reader
 
     std::shared_ptr<const int> counted;
     events::timer timer;
-    /// Whether the list of sleeping readers contains it.
+    /// Whether the list of waiting readers contains it.
     bool listed = false;
     /// The id of the last event that was sent, or that the sent part of the state includes.
     std::uint64_t seen;
@@ -203,7 +204,7 @@ awaitable<std::string> events::page(reader& from)
     std::size_t count = 0;
     while (count != found.semaphores.size() && list.size() < part_size)
         list += (list.empty() ? "" : ",") + to_text(found.semaphores[count++]) + '}';
-    // A reader knows what its pages contain; one that knows something newer receives it again.
+    // The reader knows the contents of its pages now. Readers that know a newer state will receive that again.
     for (std::size_t i = 0; store_.is_shared() && i != count; ++i)
         known_.emplace(found.semaphores[i].name, known{found.semaphores[i], id});
     const bool is_cut = count != found.semaphores.size();
@@ -269,8 +270,8 @@ awaitable<void> events::follow_others()
     follows_ = false;
 }
 
-/// Compares the whole list with what the readers know; the first time, it only notes the list. False if the list is not
-/// available.
+/// Compares the whole list with the state that the readers know. The first time, only notes the list. Returns false if
+/// the list is not available.
 awaitable<bool> events::compare(bool is_first)
 {
     constexpr std::size_t most = 1000;
@@ -297,7 +298,7 @@ awaitable<bool> events::compare(bool is_first)
     co_return true;
 }
 
-/// Compares a semaphore with what the readers know. An event after the request for the list may be newer.
+/// Compares a semaphore with the state that the readers know. An event after the request for the list may be newer.
 void events::compare(const listed& found, std::uint64_t asked, bool is_first)
 {
     const auto entry = known_.find(found.name);

@@ -25,11 +25,12 @@ namespace turnstile::service {
 /**
  * @brief The server-sent events of a @ref store.
  *
- * A reader first receives the state in pages, and then the events. All readers share the last events. A reader
- * that is slower than they are dropped receives the state again. So the memory does not grow with the delay of a reader.
+ * A reader first receives the state in pages, and then the events. All readers share the texts of the last
+ * events. A reader that is so slow that it misses dropped events receives the state again. So the memory does not
+ * grow with the delay of a reader.
  *
- * If the store is shared, the changes of other processes are found by comparing its list with the last one, once a second
- * while there are readers.
+ * If the store is shared, this class finds the changes of other processes: while there are readers, it compares
+ * the list of the store with the last one, once a second.
  *
  * @par Thread safety
  * Unsafe: everything runs on the context.

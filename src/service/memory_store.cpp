@@ -73,7 +73,7 @@ awaitable<result> memory_store::create(std::string_view name, std::int64_t value
     co_return answer;
 }
 
-/// False if the name exists.
+/// Returns false if the name exists.
 bool memory_store::add_semaphore(std::string_view name, std::int64_t value)
 {
     if (semaphores_.contains(name))
@@ -314,7 +314,7 @@ void memory_store::restore(const change& stored)
     add_semaphore(stored.name, stored.value.value_or(0));
     if (stored.permit.empty())
         return;
-    // The lease went on while no server ran. If the clock was set back, it does not get longer.
+    // The lease continued while no server ran. If the clock was set back, the lease does not get longer.
     const auto rest = std::min<std::chrono::system_clock::duration>(
         stored.until - std::chrono::system_clock::now(), stored.lease);
     add_permit(std::string(stored.permit), find(stored.name), stored.units, stored.lease,
@@ -339,7 +339,7 @@ memory_store::leases::iterator memory_store::find_permit(const std::shared_ptr<e
     return found != leases_.end() && found->second.semaphore == semaphore ? found : leases_.end();
 }
 
-/// The units have been taken from the semaphore.
+/// Makes the grant of a client. The units have been taken from the semaphore.
 grant memory_store::granted(const std::shared_ptr<entry>& semaphore, const demand& wanted,
                             std::chrono::milliseconds waited)
 {

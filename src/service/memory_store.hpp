@@ -24,7 +24,7 @@
 
 namespace turnstile::service {
 
-/// A change of a semaphore, and perhaps of a permit. It replaces earlier changes of the same ones.
+/// A change of a semaphore, and perhaps of a permit. It replaces earlier changes of the same semaphore and permit.
 struct change
 {
     std::string_view name;

@@ -46,12 +46,12 @@ struct response
     /// Further header lines, each with its CRLF.
     std::string headers;
 
-    /// If set, the answer takes time: the connection awaits it, and cancels it if the client hangs up. The
-    /// other members have no meaning then.
+    /// If set, the answer takes time: the connection awaits the result of this call as its answer, and cancels
+    /// the call if the client hangs up. The other members have no meaning then.
     std::function<awaitable<response>()> later;
 
-    /// If set, the answer has more parts: the connection sends the body of each response that this returns, until
-    /// one is empty, and closes. It cancels the call if the client hangs up.
+    /// If set, the answer has more parts: the connection calls this again and again, and sends the body of each
+    /// result until one is empty. Then it closes. It cancels the call if the client hangs up.
     std::function<awaitable<response>()> next;
 
     /// Whether the client may have hung up since its request.

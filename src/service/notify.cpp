@@ -100,7 +100,7 @@ std::string sign(std::string_view secret, std::string_view text)
     return result;
 }
 
-/// What a delivery waits for at present.
+/// The operations that a call-back may wait for, so that close() can cancel them.
 struct notifier::delivery
 {
     explicit delivery(notifier& notifier)

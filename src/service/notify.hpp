@@ -22,17 +22,18 @@ namespace turnstile::service {
 /// The settings of call-backs.
 struct notify_settings
 {
-    /// The receivers that clients may name, as `host` (port 80 for http, 443 for https) or `host:port`. Without any, there
-    /// are no call-backs.
+    /// The receivers that clients may name, as `host` (port 80 for http, 443 for https) or `host:port`. Without any,
+    /// there are no call-backs.
     std::vector<std::string> hosts;
     /// The key of the signatures.
     std::string secret;
-    /// The file with the certificates of the authorities that receivers with https are checked with. If it is empty,
-    /// those of the system.
+    /// The file with the certificates of the authorities that check receivers with https. If empty, the authorities of
+    /// the system check them.
     std::string authorities;
-    /// The largest number of call-backs that wait or are being delivered.
+    /// The largest number of call-backs that wait or are being sent.
     std::size_t most = 1000;
-    /// How often a call is tried, and the first delay between two attempts. The delay doubles each time.
+    /// The number of attempts for each call-back, and the first delay between two attempts. The delay doubles
+    /// each time.
     int attempts = 5;
     std::chrono::milliseconds first_delay{500};
     /// The longest duration of one attempt.
@@ -73,10 +74,10 @@ public:
     [[nodiscard]] bool allows(const notify_target& target) const;
 
     /// Posts @p body until the receiver answers with a status 2xx. It follows no redirects. A receiver with https needs
-    /// a valid certificate for its name. False if all attempts failed, or after @ref close.
+    /// a valid certificate for its name. Returns false if all attempts failed, or after @ref close.
     awaitable<bool> deliver(notify_target target, std::string body);
 
-    /// Ends the deliveries.
+    /// Ends all attempts.
     void close();
 
 private:

@@ -37,7 +37,7 @@ redis::config settings_of(const std::string& url)
     auto settings = redis::config::from_url(url);
     settings.logger = [](redis::log_level level, std::string_view text)
     {
-        // Each attempt to connect is an information.
+        // The session logs each attempt to connect at the level information.
         log(level == redis::log_level::error     ? log_level::error
             : level == redis::log_level::warning ? log_level::warning
                                                  : log_level::debug,
@@ -247,7 +247,7 @@ void redis_store::leave(std::string_view name)
         queues_.erase(left);
 }
 
-/// Turns units of the session into those of the client.
+/// Passes units that the session was granted to the client.
 awaitable<grant> redis_store::keep(std::string_view name, const demand& wanted,
                                    redis::async_semaphore::permit_type units,
                                    std::chrono::milliseconds waited)
@@ -314,7 +314,7 @@ result redis_store::finished(error_code error, const semaphore_answer& answer) c
     return ended;
 }
 
-/// The same for a change, which is reported.
+/// Converts the answer to a change, and reports the change to readers of the events.
 result redis_store::finished(error_code error, const semaphore_answer& answer, happening what,
                              std::string_view reason) const
 {

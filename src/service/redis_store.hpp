@@ -26,7 +26,8 @@ namespace turnstile::service {
 /**
  * @brief The semaphores of all servers that use one Redis server: a @ref redis::semaphore_directory.
  *
- * Permits survive this process. A waiter belongs to this process, and so does its grant until the answer is due.
+ * Permits survive this process. A waiter belongs to this process, and so does its grant until it becomes a
+ * permit or is taken for good.
  *
  * @par Thread safety
  * Unsafe: everything runs on the context. The session has its own thread, so a busy context loses no grant.

@@ -36,7 +36,7 @@ awaitable<response> service::create(const request& message, const std::string&)
         const result ended = co_await store_->create(name, static_cast<std::int64_t>(*number));
         co_return to_response(ended, name, store_->largest());
     }
-    // The name counts before the value.
+    // An error of the name takes precedence over one of the value.
     const result found = co_await store_->value(name);
     if (found.what == outcome::done)
         co_return plain(303, "semaphore exists");
@@ -98,7 +98,7 @@ awaitable<response> service::down(const request& message, const std::string&)
 }
 
 /// The client of a request, and the units, the waiting time and the lease in its body. @p wait is the waiting time in
-/// seconds if there is none.
+/// seconds if the body contains none.
 demand service::demand_in(const request& message, const fields& body, double wait) const
 {
     const auto most_wait = static_cast<double>(settings_.max_wait.count());

@@ -103,7 +103,7 @@ protected:
     ~connection() = default;
 };
 
-/// A client behind one kind of stream. It lives as long as its coroutine.
+/// A client with one kind of stream, plain or TLS. It exists as long as its coroutine.
 template <class Stream>
 class connection_over final : public connection
 {
@@ -262,7 +262,7 @@ private:
                 co_return failed;
             if (!begun)
             {
-                // From its first byte on, a request has a time limit as a whole.
+                // The time limit of a whole request begins with its first byte.
                 begun = true;
                 transport().expires_after(owner_.settings_.request_timeout);
             }
@@ -285,8 +285,8 @@ private:
         co_await write(answer, new_request_id(), false, false, false);
     }
 
-    /// Awaits an answer, and cancels it if the client hangs up. What the client sends meanwhile belongs to its
-    /// next requests.
+    /// Awaits an answer, and cancels it if the client hangs up. Data that the client sends meanwhile belong to
+    /// its next requests.
     awaitable<response> await_answer(const std::function<awaitable<response>()>& later)
     {
         response answer;
@@ -309,7 +309,7 @@ private:
         {
             auto [error, size] = co_await stream_.async_read_some(buffer_.prepare(4096), as_result);
             buffer_.commit(size);
-            // A client that sends that much without an answer is not one to wait for.
+            // A client that sends more than a whole body before the answer is treated as one that has hung up.
             hung_up_ = (error && !done) || buffer_.size() > owner_.settings_.max_body;
         }
         if (!done)
@@ -323,7 +323,7 @@ private:
         co_return answer;
     }
 
-    /// Whether the client has closed the connection. A grant may be faster than the notification of that.
+    /// Whether the client has closed the connection. A grant may come before the event loop reports the end.
     bool has_hung_up()
     {
         pollfd state{transport().socket().native_handle(), POLLRDHUP, 0};

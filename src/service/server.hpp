@@ -28,7 +28,7 @@ class connection_over;
 struct server_settings
 {
     std::string address = "127.0.0.1";
-    /// A free one if it is 0.
+    /// The port to listen on; 0 selects a free one.
     std::uint16_t port = 1880;
     /// The largest body of a request, in bytes.
     std::size_t max_body = std::size_t(64) * 1024;
@@ -53,7 +53,8 @@ struct server_settings
 class server
 {
 public:
-    /// Opens the port. Throws an exception if that is not possible, or if a file of TLS cannot be used.
+    /// Opens the port. Throws an exception if that is impossible, or if a certificate or key cannot
+    /// be used.
     server(boost::asio::io_context& context, service& handler, server_settings settings);
 
     /// The port that the server listens on.

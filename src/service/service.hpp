@@ -36,8 +36,8 @@ enum class role
 /// The settings of the service itself; those of connections are in @ref server_settings.
 struct service_settings
 {
-    /// The bearer token of each role from role::read on; a role without a token cannot be had. If all are
-    /// empty, every client is an administrator.
+    /// The bearer token of each role from role::read on. If a role has no token, no client has that role.
+    /// If all tokens are empty, every client is an administrator.
     std::array<std::string, 3> tokens;
     /// The longest time that a `down` may wait.
     std::chrono::seconds max_wait{3600};

@@ -271,7 +271,7 @@ void snapshot::append(const change& made)
     append_line(line, encode(made));
     if (!write_all(file_, line))
     {
-        // The change is not stored, so no answer may say that it was made. All that was answered is stored.
+        // The change is not stored, so no answer may confirm it. All answered changes are stored.
         log(log_level::error, "cannot write the snapshot",
             {{"snapshot", path_}, {"error", reason()}});
         std::_Exit(1);
@@ -285,7 +285,7 @@ void snapshot::append(const change& made)
     }
     catch (const std::runtime_error& error)
     {
-        // The present file is complete. The next attempt comes after as much history again.
+        // The present file is complete. The next attempt follows after the same amount of further history.
         log(log_level::warning, error.what());
         appended_ = 0;
     }

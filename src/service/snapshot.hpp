@@ -18,9 +18,9 @@ namespace turnstile::service {
  * @brief The file that keeps the semaphores and permits of a @ref memory_store while no server runs.
  *
  * Each line is a checksum (CRC-32, 8 hexadecimal digits), a space and a JSON object. The first one names the version
- * of the format and the number of lines that were written at once. The others are @ref change "changes". The
- * file begins with one change for each semaphore and permit. Later changes are appended, each before its request is
- * answered. When they are many, the file is replaced.
+ * of the format and the number of lines that were written at once. The others are @ref change "changes". The file
+ * begins with one change for each semaphore and permit. Later changes are appended, each before its request is
+ * answered. When the history is long, the file is replaced.
  *
  * A process that is killed may leave an incomplete last line, which is ignored. Any other damage is an error.
  *

@@ -27,7 +27,7 @@ enum class outcome
     unknown,
     /// There is a semaphore with that name already.
     exists,
-    /// Not enough units.
+    /// Too few units are available, or there are waiters.
     locked,
     /// The permit does not exist, has expired, or belongs to another semaphore.
     foreign,
@@ -50,7 +50,7 @@ struct result
     std::string reason{};
 };
 
-/// What a `down` received.
+/// The result of a `down`.
 struct grant : result
 {
     /// The id of the permit; empty if the units have no holder.
@@ -61,7 +61,7 @@ struct grant : result
     std::function<void()> undo{};
 };
 
-/// What a `down` wants.
+/// The request of a `down`.
 struct demand
 {
     /// The address of the client, for operators.
@@ -135,9 +135,10 @@ struct participant
     /// The address of the client; empty for a permit of a snapshot. Of a waiter over Redis, the name of its server.
     std::string client;
     std::int64_t units = 0;
-    /// Since when the client waits, or how long ago the permit was granted. After a restart, since the last renewal.
+    /// The time since the client began to wait, or since the permit was granted. After a restart, the time since the
+    /// permit's last renewal.
     std::chrono::milliseconds age{0};
-    /// How long the permit still lasts, and how long a lease is.
+    /// The remaining lease of the permit, and its lease from one renewal to the next.
     std::chrono::milliseconds rest{0};
     std::chrono::milliseconds lease{0};
     /// The fencing token of the permit.
@@ -153,7 +154,7 @@ struct detailed : result
     std::vector<participant> permits{};
 };
 
-/// Numbers for the metrics. Some are missing if they are not known.
+/// Numbers for the metrics. A store leaves out those that it does not know.
 struct store_metrics
 {
     std::optional<std::size_t> semaphores;
@@ -190,7 +191,7 @@ public:
     /// Whether other processes change the semaphores, too, and operations take time.
     [[nodiscard]] virtual bool is_shared() const = 0;
 
-    /// outcome::exists and no change if the name exists.
+    /// Creates a semaphore. If the name exists, the outcome is outcome::exists, and nothing changes.
     virtual awaitable<result> create(std::string_view name, std::int64_t value) = 0;
 
     /// Removes a semaphore and its permits. Its waiters complete with outcome::unknown.
@@ -204,11 +205,11 @@ public:
     /// Releases the units of a permit.
     virtual awaitable<result> release(std::string_view name, const std::string& permit) = 0;
 
-    /// Lets a permit last for @p lease from now on, or for as long as at first.
+    /// Renews a permit for @p lease, or without one for its former lease.
     virtual awaitable<result> renew(std::string_view name, const std::string& permit,
                                     std::optional<std::chrono::milliseconds> lease) = 0;
 
-    /// Releases the permit with that fencing token, as an operator does whose client is stuck.
+    /// Releases the permit with that fencing token, for an operator whose client is stuck.
     virtual awaitable<result> free(std::string_view name, std::uint64_t token) = 0;
 
     /// Takes units if they are available and there are no waiters. Ignores demand::wait.

@@ -42,7 +42,7 @@ const refusals = {
   403: 'your token does not permit this',
 };
 
-// Asks for a change. Returns the answer, or nothing after a message about what went wrong.
+// Requests a change. Returns the answer; or shows a message about the failure, and returns nothing.
 async function change(name, method, path, body, signal) {
   try {
     const answer = await request(method, path, body, signal);
@@ -189,12 +189,12 @@ function handle(kind, data) {
   if (name === opened) stale_details = true;
 }
 
-// A connection that is broken without an end shows itself by missing comments of the server.
+// If the server's comments are missing, the connection is broken, although it has not ended.
 setInterval(() => {
   if (stream && !retry_at && performance.now() - last_byte > 40000) stream.abort();
 }, 5000);
 
-// A tab that nobody sees leaves its connection to others.
+// A hidden tab closes its connection, because browsers open only a few to one server.
 let pause = 0;
 document.addEventListener('visibilitychange', () => {
   clearTimeout(pause);
@@ -257,7 +257,7 @@ function draw(svg, values, to_text) {
 
 function draw_charts() {
   advance_charts();
-  // The present second is not over.
+  // The present second is incomplete.
   const last = grants[seconds_shown - 2];
   $('grants-now').textContent = number(last);
   draw($('grants'), grants, (n) => `${number(n)}/s`);
@@ -421,7 +421,7 @@ function new_details(name) {
   return { element, data: null, at: 0, holders: new Map() };
 }
 
-// A `down` with all its options. The page shows its wait, and can give it up.
+// A `down` with all its options. The page shows its wait, and can cancel it.
 async function take(name, n, wait, lease) {
   if (wait > 0 && pending.size >= most_waits) {
     say(`This page waits for at most ${most_waits} grants at a time.`, true);
@@ -561,7 +561,7 @@ function show_participants() {
   show_rest(queue, data.waiting.length, data.waiters, 'Nobody waits.');
 }
 
-// The line below a list, which is not longer than the server's answer.
+// The line below a list, for the entries that the server's answer leaves out.
 function show_rest(list, shown, all, none) {
   const line = list.nextElementSibling;
   line.hidden = shown === all && all !== 0;
