@@ -86,7 +86,7 @@ struct scene
 
 // --- locking ----------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(all_locks_are_taken)
+TURNSTILE_TEST_BOTH_PATHS(all_locks_are_acquired)
 {
     scene t(how);
     both a;
@@ -98,7 +98,7 @@ TURNSTILE_TEST_BOTH_PATHS(all_locks_are_taken)
     BOOST_TEST(t.is_free());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(the_guards_stand_in_the_order_of_the_arguments)
+TURNSTILE_TEST_BOTH_PATHS(the_guards_are_in_the_order_of_the_arguments)
 {
     scene t(how);
     for (const bool turned : {false, true})
@@ -116,7 +116,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_guards_stand_in_the_order_of_the_arguments)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(one_lock_will_do)
+TURNSTILE_TEST_BOTH_PATHS(one_mutex_is_enough)
 {
     scene t(how);
     attempt<std::tuple<guard_type>> a, b;
@@ -177,7 +177,8 @@ TURNSTILE_TEST_BOTH_PATHS(an_operation_waits_for_a_held_lock)
 
 TURNSTILE_TEST_BOTH_PATHS(the_order_of_the_arguments_does_not_matter)
 {
-    // Both begin with the same mutex, so the second one holds no lock that the first one could wait for.
+    // Both operations begin with the same mutex. So the second one holds no lock for which the first
+    // one waits.
     scene t(how);
     guard_type held_first = *t.first.try_lock();
     guard_type held_second = *t.second.try_lock();
@@ -240,7 +241,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_mutex_that_is_named_twice_is_an_error)
     BOOST_TEST(b.is_told());
     BOOST_TEST(b.error() == errc::duplicate);
     BOOST_TEST(t.is_free());
-    // Without waiting, too.
+    // The same without a wait.
     const guard_type held = *t.first.try_lock();
     both c;
     t.lock(c, t.first, t.first);
@@ -432,7 +433,7 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
     BOOST_CHECK_THROW(wrong.get(), system_error);
 }
 
-BOOST_AUTO_TEST_CASE(a_token_stands_behind_any_number_of_mutexes)
+BOOST_AUTO_TEST_CASE(a_token_follows_any_number_of_mutexes)
 {
     asio::io_context context;
     async_mutex a(context), b(context), d(context);

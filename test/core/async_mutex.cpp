@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_mutex_has_a_name_and_an_executor)
 
 // --- order ------------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_free_lock_is_taken_at_once)
+TURNSTILE_TEST_BOTH_PATHS(a_free_lock_is_granted_at_once)
 {
     scene s(how);
     locking a;
@@ -120,7 +120,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_are_served_in_the_order_of_their_arrival)
     BOOST_TEST(s.told == "cadb");
 }
 
-BOOST_AUTO_TEST_CASE(all_kinds_of_waiters_stand_in_one_queue)
+BOOST_AUTO_TEST_CASE(all_kinds_of_waiters_share_one_queue)
 {
     scene handlers(path::handler);
     auto holder = handlers.hold();
@@ -190,7 +190,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_release_grants_the_lock_to_the_waiter_in_the_same_st
     BOOST_TEST(s.mutex.try_lock().has_value());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(trying_takes_a_free_lock)
+TURNSTILE_TEST_BOTH_PATHS(trying_acquires_a_free_lock)
 {
     scene s(how);
     locking a;
@@ -395,7 +395,7 @@ BOOST_AUTO_TEST_CASE(a_coroutine_resumes_on_its_own_executor)
     BOOST_TEST(ran_on == std::vector<int>(3, 2));
 }
 
-BOOST_AUTO_TEST_CASE(no_handler_runs_inside_its_cause)
+BOOST_AUTO_TEST_CASE(no_handler_runs_inside_the_call_that_completes_it)
 {
     scene s;
     int told = 0;
@@ -430,7 +430,7 @@ BOOST_AUTO_TEST_CASE(no_handler_runs_inside_its_cause)
     BOOST_TEST(told == 8);
 }
 
-BOOST_AUTO_TEST_CASE(no_manner_of_giving_back_runs_a_handler)
+BOOST_AUTO_TEST_CASE(no_way_to_release_the_lock_runs_a_handler)
 {
     using manner = std::function<void(async_mutex&, guard_type)>;
     const manner manners[] = {

@@ -369,7 +369,7 @@ BOOST_AUTO_TEST_CASE(a_slot_is_free_again_when_the_handler_runs)
     BOOST_TEST(told == 3);
 }
 
-BOOST_AUTO_TEST_CASE(a_coroutine_that_was_cancelled_before_does_not_take_a_free_lock)
+BOOST_AUTO_TEST_CASE(a_coroutine_that_was_cancelled_before_does_not_acquire_a_free_lock)
 {
     scene s;
     asio::cancellation_signal signal;
@@ -455,7 +455,7 @@ asio::awaitable<std::string> lock_or_time_out(async_mutex& mutex, manual_timer& 
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_lock_or_a_timer_the_lock_wins)
+BOOST_AUTO_TEST_CASE(a_lock_wins_against_a_later_timer)
 {
     scene s;
     auto holder = s.hold();
@@ -474,7 +474,7 @@ BOOST_AUTO_TEST_CASE(a_lock_or_a_timer_the_lock_wins)
     BOOST_TEST(!s.mutex.is_locked());
 }
 
-BOOST_AUTO_TEST_CASE(a_lock_or_a_timer_the_timer_wins)
+BOOST_AUTO_TEST_CASE(a_timer_wins_against_a_later_lock)
 {
     scene s;
     auto holder = s.hold();
@@ -495,7 +495,7 @@ BOOST_AUTO_TEST_CASE(a_lock_or_a_timer_the_timer_wins)
     BOOST_TEST(next.state() == "done");
 }
 
-BOOST_AUTO_TEST_CASE(one_lock_or_another)
+BOOST_AUTO_TEST_CASE(a_free_lock_wins_against_a_held_one)
 {
     scene s;
     async_mutex other(s.context);
@@ -513,7 +513,7 @@ BOOST_AUTO_TEST_CASE(one_lock_or_another)
     BOOST_TEST(!other.is_locked());
 }
 
-BOOST_AUTO_TEST_CASE(two_locks_both)
+BOOST_AUTO_TEST_CASE(two_locks_can_be_awaited_together)
 {
     scene s;
     async_mutex other(s.context);
@@ -593,7 +593,7 @@ BOOST_AUTO_TEST_CASE(cancel_after_uses_the_context_of_the_mutex_unless_it_gets_a
 
 // --- time limits ------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_takes_a_free_lock_whatever_the_limit)
+TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_acquires_a_free_lock_whatever_the_limit)
 {
     for (const manual_clock::time_point deadline :
          {manual_clock::now() + 5s, manual_clock::now() - 5s, never})
@@ -671,7 +671,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_grant_that_was_faster_than_the_time_limit_counts)
     BOOST_TEST(a.value().valid());
 }
 
-BOOST_AUTO_TEST_CASE(a_limit_in_the_past_does_not_tell_inside_of_the_call)
+BOOST_AUTO_TEST_CASE(a_limit_in_the_past_does_not_complete_inside_the_call)
 {
     scene s;
     const auto holder = s.hold();

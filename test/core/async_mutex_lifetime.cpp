@@ -40,7 +40,7 @@ world::id start_in(world& w, attempt_plan how, int context)
     return w.start(how);
 }
 
-/// Three waiters, alternating between two contexts.
+/// Starts three waiters, alternating between two contexts.
 void queue_three(world& w, const attempt_plan& how)
 {
     for (const int context : {0, 1, 0})
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(any_order_while_an_immediate_grant_is_undelivered)
         });
 }
 
-BOOST_AUTO_TEST_CASE(any_order_while_an_abortion_is_undelivered)
+BOOST_AUTO_TEST_CASE(any_order_while_an_abort_is_undelivered)
 {
     destroy_in_every_order(
         [](world& w, const attempt_plan& how)

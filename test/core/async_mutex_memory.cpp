@@ -171,7 +171,8 @@ BOOST_AUTO_TEST_CASE(waiting_for_an_unsynchronized_mutex_does_not_allocate,
     BOOST_TEST(allocations_of_turns(context, mutex, context.get_executor()) == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(taking_a_free_lock_does_not_allocate, *boost::unit_test::enable_if<counts>())
+BOOST_AUTO_TEST_CASE(acquiring_a_free_lock_does_not_allocate,
+                     *boost::unit_test::enable_if<counts>())
 {
     scene s;
     std::size_t allocations = 1;
@@ -197,7 +198,7 @@ BOOST_AUTO_TEST_CASE(taking_a_free_lock_does_not_allocate, *boost::unit_test::en
 
 namespace {
 
-/// Acquires a free lock in many ways, and returns the number of allocations.
+/// Acquires a free lock with several token adapters, and returns the number of allocations.
 asio::awaitable<std::size_t> take_with_adapters(scene& s)
 {
     error_code error;
@@ -227,7 +228,7 @@ asio::awaitable<std::size_t> take_with_adapters(scene& s)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(taking_a_free_lock_with_a_token_adapter_does_neither_suspend_nor_allocate,
+BOOST_AUTO_TEST_CASE(acquiring_a_free_lock_with_a_token_adapter_does_neither_suspend_nor_allocate,
                      *boost::unit_test::enable_if<has_await_fast_path>())
 {
     scene s;
@@ -244,7 +245,7 @@ BOOST_AUTO_TEST_CASE(taking_a_free_lock_with_a_token_adapter_does_neither_suspen
         BOOST_TEST(allocations == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(taking_a_free_lock_with_use_awaitable_does_not_suspend,
+BOOST_AUTO_TEST_CASE(acquiring_a_free_lock_with_use_awaitable_does_not_suspend,
                      *boost::unit_test::enable_if<has_await_fast_path>())
 {
     scene s;

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Tests endings that async_mutex_lifetime.cpp does not generate: a mutex that its users own, strands that
-// shut down before the library does, destruction inside handlers, pools of threads.
+// Tests orders of destruction that async_mutex_lifetime.cpp does not generate: a mutex that its users own,
+// strands that shut down before the library does, destruction inside handlers, pools of threads.
 
 #include <algorithm>
 #include <array>
@@ -64,7 +64,7 @@ asio::awaitable<void> share(shared_mutex_ptr mutex, int& grants)
     co_await timer.async_wait(asio::deferred);
 }
 
-/// The same, with a guard that is released after the last use of the mutex.
+/// The same, but the guard is destroyed after the pointer to the mutex.
 asio::awaitable<void> share_late(shared_mutex_ptr mutex, int& grants)
 {
     async_mutex::guard_type guard;
@@ -628,12 +628,12 @@ BOOST_AUTO_TEST_CASE(any_order_while_a_coroutine_waits_on_a_pool)
     destroy_pool_in_every_order(true, false);
 }
 
-BOOST_AUTO_TEST_CASE(any_order_while_a_grant_for_a_handler_is_on_its_way_to_a_pool)
+BOOST_AUTO_TEST_CASE(any_order_while_a_grant_for_a_handler_on_a_pool_is_undelivered)
 {
     destroy_pool_in_every_order(false, true);
 }
 
-BOOST_AUTO_TEST_CASE(any_order_while_a_grant_for_a_coroutine_is_on_its_way_to_a_pool)
+BOOST_AUTO_TEST_CASE(any_order_while_a_grant_for_a_coroutine_on_a_pool_is_undelivered)
 {
     destroy_pool_in_every_order(true, true);
 }

@@ -89,7 +89,7 @@ private:
     std::vector<std::thread> threads_;
 };
 
-/// Waits until everything has run that was posted to an executor before.
+/// Waits until an executor has run everything that was posted to it before.
 template <class Executor>
 void settle(const Executor& executor)
 {
@@ -172,7 +172,7 @@ constexpr int times = 600;
 
 // --- exclusion --------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(several_threads_of_one_context)
+BOOST_AUTO_TEST_CASE(threads_of_one_context_exclude_each_other)
 {
     running_context context(3);
     async_mutex mutex(context.get_executor());
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(several_threads_of_one_context)
     BOOST_TEST(!mutex.is_locked());
 }
 
-BOOST_AUTO_TEST_CASE(several_contexts)
+BOOST_AUTO_TEST_CASE(contexts_exclude_each_other)
 {
     running_context contexts[]{running_context(1), running_context(1), running_context(1)};
     async_mutex mutex(contexts[0].get_executor());
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(several_contexts)
     BOOST_TEST(!mutex.is_locked());
 }
 
-BOOST_AUTO_TEST_CASE(strands_and_pools)
+BOOST_AUTO_TEST_CASE(strands_and_pools_exclude_each_other)
 {
     asio::thread_pool pool(2);
     running_context context(2);
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(strands_and_pools)
     check(t, 2 * users * times);
 }
 
-BOOST_AUTO_TEST_CASE(threads_without_a_context)
+BOOST_AUTO_TEST_CASE(threads_without_a_context_exclude_each_other)
 {
     asio::io_context context;
     async_mutex mutex(context);
@@ -368,7 +368,7 @@ struct contender
 const int rounds = static_cast<int>(
     std::min<std::uint64_t>(test::number_from("TURNSTILE_RANDOM_RUNS", 500), 20'000));
 
-/// Starts a contender on a strand and waits until it waits.
+/// Starts a contender on a strand, and returns when the contender waits.
 template <class Strand>
 std::unique_ptr<contender> start_contender(async_mutex& mutex, const Strand& strand,
                                            contender::kind how, std::chrono::nanoseconds patience)
@@ -382,7 +382,7 @@ std::unique_ptr<contender> start_contender(async_mutex& mutex, const Strand& str
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_cancellation_on_the_strand_against_a_grant_of_another_thread)
+BOOST_AUTO_TEST_CASE(a_cancellation_on_the_strand_races_a_grant_of_another_thread)
 {
     running_context context(2);
     async_mutex mutex(context.get_executor());
@@ -408,7 +408,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_on_the_strand_against_a_grant_of_another_thr
         }
 }
 
-BOOST_AUTO_TEST_CASE(a_time_out_against_a_cancellation_and_a_grant)
+BOOST_AUTO_TEST_CASE(a_time_out_races_a_cancellation_and_a_grant)
 {
     running_context context(2);
     async_mutex mutex(context.get_executor());
@@ -437,7 +437,7 @@ BOOST_AUTO_TEST_CASE(a_time_out_against_a_cancellation_and_a_grant)
         }
 }
 
-BOOST_AUTO_TEST_CASE(several_cancellations_while_the_lock_goes_from_one_to_the_next)
+BOOST_AUTO_TEST_CASE(several_cancellations_race_hand_overs)
 {
     running_context context(3);
     async_mutex mutex(context.get_executor());

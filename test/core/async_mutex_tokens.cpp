@@ -545,7 +545,7 @@ BOOST_AUTO_TEST_CASE(a_handler_with_an_inline_executor)
     s.mutex.async_try_lock_for(1h, asio::bind_executor(asio::inline_executor(), count));
     s.run_contended();
     s.mutex.async_lock(asio::bind_executor(asio::inline_executor(), count));
-    // Not inside the initiating function.
+    // The last handler does not run inside the initiating function.
     BOOST_TEST(told == 2);
     drain(s.context);
     BOOST_TEST(told == 3);

@@ -112,7 +112,7 @@ public:
     {
     }
 
-    /// @pre Called first for all granted roles and then for all others: grants go to the head of the queue.
+    /// @pre The function is called for all granted roles first, because grants go to the head of the queue.
     void prepare(std::size_t context, role r)
     {
         context_ = context;
@@ -317,7 +317,7 @@ TURNSTILE_TEST_BOTH_PATHS(an_undelivered_grant_of_a_destroyed_context_goes_to_th
     BOOST_TEST(t.semaphore->available() == 0);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_grant_that_races_a_cancellation_in_a_dying_context_is_returned)
+TURNSTILE_TEST_BOTH_PATHS(a_grant_that_races_a_cancellation_in_a_destroyed_context_is_released)
 {
     scene t(how);
     acquisition a, b;
@@ -426,7 +426,7 @@ TURNSTILE_TEST_BOTH_PATHS(operations_of_a_context_after_a_destroyed_one_can_wait
     BOOST_TEST(last.state() == "done");
 }
 
-BOOST_AUTO_TEST_CASE(a_permit_in_a_completion_that_is_never_run_is_returned)
+BOOST_AUTO_TEST_CASE(a_permit_in_a_completion_that_never_runs_is_released)
 {
     scene t(path::handler);
     t.permit.reset();
@@ -530,7 +530,7 @@ BOOST_AUTO_TEST_CASE(an_immediate_grant_of_a_destroyed_semaphore_is_delivered)
     BOOST_TEST(!granted.value().valid());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_failure_on_its_way_outlives_the_semaphore)
+TURNSTILE_TEST_BOTH_PATHS(an_undelivered_failure_outlives_the_semaphore)
 {
     scene t(how);
     acquisition impossible, closed, cancelled;

@@ -145,7 +145,7 @@ private:
         const unsigned what = random_.below(16);
         const bool asynchronously = random_.coin();
         if (what < 8)
-            // Does not add units that a permit holds.
+            // Releases only units that no permit holds.
             world_.release(random_.below(static_cast<unsigned>(model.taken() - model.held()) + 1),
                            asynchronously);
         else if (what < 11)
@@ -203,12 +203,12 @@ private:
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(random_schedules_do_as_the_model)
+BOOST_AUTO_TEST_CASE(random_schedules_agree_with_the_model)
 {
     run_seeds(3000, [](std::uint64_t seed) { schedule<async_semaphore>(seed).run(); });
 }
 
-BOOST_AUTO_TEST_CASE(random_schedules_of_an_unsynchronized_semaphore_do_as_the_model)
+BOOST_AUTO_TEST_CASE(random_schedules_of_an_unsynchronized_semaphore_agree_with_the_model)
 {
     run_seeds(1000,
               [](std::uint64_t seed) { schedule<unsynchronized_async_semaphore>(seed).run(); });
@@ -291,7 +291,7 @@ asio::awaitable<void> use(async_semaphore& s, meter& m, std::ptrdiff_t units, in
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(threads_never_use_more_than_there_is)
+BOOST_AUTO_TEST_CASE(threads_never_use_more_units_than_there_are)
 {
     worker workers[3];
     async_semaphore s(workers[0].context, 4);
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(threads_never_use_more_than_there_is)
     BOOST_TEST(s.available() == 4);
 }
 
-BOOST_AUTO_TEST_CASE(threads_that_add_and_threads_that_take_units_agree)
+BOOST_AUTO_TEST_CASE(threads_that_add_and_threads_that_acquire_units_agree)
 {
     constexpr int units = 3000;
     std::atomic<int> taken{0};

@@ -245,7 +245,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_completion_step_runs_before_any_participant_contin
     BOOST_TEST(story[4] == '|');
 }
 
-TURNSTILE_TEST_BOTH_PATHS(the_completion_step_runs_in_the_function_in_which_the_last_one_arrives)
+TURNSTILE_TEST_BOTH_PATHS(the_completion_step_runs_inside_the_last_arrival)
 {
     scene t(how, 2);
     arrival a;
@@ -378,7 +378,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_arrival_is_withdrawn)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(cancelling_twice_takes_one_arrival_back)
+TURNSTILE_TEST_BOTH_PATHS(cancelling_twice_withdraws_one_arrival)
 {
     scene t(how, 3);
     arrival a, b, c, d;
@@ -509,7 +509,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_are_aborted_when_the_barrier_is_destroyed)
     BOOST_TEST(rounds == 0);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_round_before_the_end_counts)
+TURNSTILE_TEST_BOTH_PATHS(a_round_before_the_destruction_counts)
 {
     asio::io_context context;
     std::optional<barrier> meeting(std::in_place, context, 2);

@@ -172,17 +172,17 @@ private:
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(random_schedules_do_as_the_model)
+BOOST_AUTO_TEST_CASE(random_schedules_agree_with_the_model)
 {
     run_seeds(1500, [](std::uint64_t seed) { schedule<async_mutex>(seed, false).run(); });
 }
 
-BOOST_AUTO_TEST_CASE(random_schedules_with_deaths_do_as_the_model)
+BOOST_AUTO_TEST_CASE(random_schedules_with_destroyed_objects_agree_with_the_model)
 {
     run_seeds(2500, [](std::uint64_t seed) { schedule<async_mutex>(seed, true).run(); });
 }
 
-BOOST_AUTO_TEST_CASE(random_schedules_of_an_unsynchronized_mutex_do_as_the_model)
+BOOST_AUTO_TEST_CASE(random_schedules_of_an_unsynchronized_mutex_agree_with_the_model)
 {
     run_seeds(1000,
               [](std::uint64_t seed) { schedule<unsynchronized_async_mutex>(seed, true).run(); });
@@ -375,7 +375,7 @@ BOOST_AUTO_TEST_CASE(a_time_out_that_races_a_notification_loses_none)
 
 namespace {
 
-/// Waiters half of which are cancelled on their own context while another thread notifies.
+/// Some waiters. Half of them are cancelled on their own context while another thread notifies.
 class race
 {
 public:
@@ -425,7 +425,7 @@ private:
     void tell(bool cancelled, bool failed)
     {
         ++(failed ? aborted_ : done_);
-        // After the other count, because the test ends when both counts are complete.
+        // This count is increased last, because the test ends when both counts are complete.
         if (cancelled)
             ++ended_of_cancelled_;
     }

@@ -463,7 +463,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_are_aborted_when_the_event_is_destroyed)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_passage_before_the_end_counts)
+TURNSTILE_TEST_BOTH_PATHS(a_passage_before_the_destruction_counts)
 {
     for (const event_reset reset : each_reset)
     {

@@ -45,7 +45,7 @@ asio::awaitable<void> sleep_for_ever()
     co_await timer.async_wait(asio::deferred);
 }
 
-/// Lets a coroutine begin before anything else runs, because it needs the object for that.
+/// Lets a coroutine begin before anything else runs, because its beginning needs the object.
 template <class World>
 void begin(World& w, int c)
 {
@@ -53,7 +53,7 @@ void begin(World& w, int c)
         w.step(c);
 }
 
-/// Cancels, and lets a coroutine receive the signal. The result is still undelivered.
+/// Cancels an attempt, and lets a coroutine receive the signal. The result is still undelivered.
 template <class World, class T>
 void cancel(World& w, int c, attempt<T>& a)
 {
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_shared_mutex_that_a_writer_waits_for)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_shared_mutex_with_shared_grants_on_their_way)
+BOOST_AUTO_TEST_CASE(a_shared_mutex_with_undelivered_shared_grants)
 {
     destroy_shared_mutex(
         [](shared_world& w)
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_shared_mutex_with_shared_grants_on_their_way)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_shared_mutex_with_shared_grants_half_delivered)
+BOOST_AUTO_TEST_CASE(a_shared_mutex_with_half_delivered_shared_grants)
 {
     // A timed attempt completes after two handlers.
     destroy_shared_mutex(
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_shared_mutex_with_shared_grants_half_delivered)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_shared_mutex_with_an_exclusive_grant_on_its_way)
+BOOST_AUTO_TEST_CASE(a_shared_mutex_with_an_undelivered_exclusive_grant)
 {
     destroy_shared_mutex(
         [](shared_world& w)
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(a_shared_mutex_with_an_exclusive_grant_on_its_way)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_shared_mutex_with_immediate_grants_on_their_way)
+BOOST_AUTO_TEST_CASE(a_shared_mutex_with_undelivered_immediate_grants)
 {
     destroy_shared_mutex(
         [](shared_world& w)
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(a_shared_mutex_with_immediate_grants_on_their_way)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_shared_mutex_with_abortions_on_their_way)
+BOOST_AUTO_TEST_CASE(a_shared_mutex_with_undelivered_aborts)
 {
     destroy_shared_mutex(
         [](shared_world& w)
@@ -291,7 +291,7 @@ BOOST_AUTO_TEST_CASE(a_shared_mutex_that_is_being_upgraded_in_a_frame)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_shared_mutex_with_an_upgrade_on_its_way)
+BOOST_AUTO_TEST_CASE(a_shared_mutex_with_an_undelivered_upgrade)
 {
     const auto guard = std::make_unique<upgrade_guard>();
     destroy_shared_mutex(
@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(a_shared_mutex_with_an_upgrade_on_its_way)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_shared_mutex_with_an_upgrade_on_its_way_into_a_frame)
+BOOST_AUTO_TEST_CASE(a_shared_mutex_with_an_undelivered_upgrade_in_a_frame)
 {
     destroy_shared_mutex(
         [](shared_world& w)
@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE(a_shared_mutex_with_an_upgrade_on_its_way_into_a_frame)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_shared_mutex_with_a_cancelled_upgrade_on_its_way)
+BOOST_AUTO_TEST_CASE(a_shared_mutex_with_an_undelivered_cancelled_upgrade)
 {
     const auto guard = std::make_unique<upgrade_guard>();
     destroy_shared_mutex(
@@ -405,7 +405,7 @@ BOOST_AUTO_TEST_CASE(an_event_that_is_waited_for)
     destroy_event(wait);
 }
 
-BOOST_AUTO_TEST_CASE(an_event_with_passages_on_their_way)
+BOOST_AUTO_TEST_CASE(an_event_with_undelivered_passages)
 {
     destroy_event(
         [](event_world& w)
@@ -417,7 +417,7 @@ BOOST_AUTO_TEST_CASE(an_event_with_passages_on_their_way)
         });
 }
 
-BOOST_AUTO_TEST_CASE(an_event_with_passages_half_delivered)
+BOOST_AUTO_TEST_CASE(an_event_with_half_delivered_passages)
 {
     destroy_event(
         [](event_world& w)
@@ -433,7 +433,7 @@ BOOST_AUTO_TEST_CASE(an_event_with_passages_half_delivered)
         });
 }
 
-BOOST_AUTO_TEST_CASE(an_event_with_immediate_passages_on_their_way)
+BOOST_AUTO_TEST_CASE(an_event_with_undelivered_immediate_passages)
 {
     destroy_event(
         [](event_world& w)
@@ -447,7 +447,7 @@ BOOST_AUTO_TEST_CASE(an_event_with_immediate_passages_on_their_way)
         true);
 }
 
-BOOST_AUTO_TEST_CASE(an_event_with_abortions_on_their_way)
+BOOST_AUTO_TEST_CASE(an_event_with_undelivered_aborts)
 {
     destroy_event(
         [](event_world& w)
@@ -519,7 +519,7 @@ BOOST_AUTO_TEST_CASE(a_latch_that_is_waited_for)
     destroy_latch([](latch_world& w) { wait(w); });
 }
 
-BOOST_AUTO_TEST_CASE(a_latch_with_passages_on_their_way)
+BOOST_AUTO_TEST_CASE(a_latch_with_undelivered_passages)
 {
     destroy_latch(
         [](latch_world& w)
@@ -529,7 +529,7 @@ BOOST_AUTO_TEST_CASE(a_latch_with_passages_on_their_way)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_latch_with_passages_half_delivered)
+BOOST_AUTO_TEST_CASE(a_latch_with_half_delivered_passages)
 {
     destroy_latch(
         [](latch_world& w)
@@ -544,7 +544,7 @@ BOOST_AUTO_TEST_CASE(a_latch_with_passages_half_delivered)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_latch_with_immediate_passages_on_their_way)
+BOOST_AUTO_TEST_CASE(a_latch_with_undelivered_immediate_passages)
 {
     destroy_latch(
         [](latch_world& w)
@@ -558,7 +558,7 @@ BOOST_AUTO_TEST_CASE(a_latch_with_immediate_passages_on_their_way)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_latch_with_abortions_on_their_way)
+BOOST_AUTO_TEST_CASE(a_latch_with_undelivered_aborts)
 {
     destroy_latch(
         [](latch_world& w)
@@ -618,7 +618,7 @@ BOOST_AUTO_TEST_CASE(a_barrier_at_which_some_have_arrived)
     destroy_barrier(arrive_all_but_one);
 }
 
-BOOST_AUTO_TEST_CASE(a_barrier_with_a_round_on_its_way)
+BOOST_AUTO_TEST_CASE(a_barrier_with_an_undelivered_round)
 {
     destroy_barrier(
         [](barrier_world& w)
@@ -629,7 +629,7 @@ BOOST_AUTO_TEST_CASE(a_barrier_with_a_round_on_its_way)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_barrier_with_a_round_on_its_way_and_early_birds)
+BOOST_AUTO_TEST_CASE(a_barrier_with_an_undelivered_round_and_early_arrivals)
 {
     destroy_barrier(
         [](barrier_world& w)
@@ -644,7 +644,7 @@ BOOST_AUTO_TEST_CASE(a_barrier_with_a_round_on_its_way_and_early_birds)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_barrier_with_abortions_on_their_way)
+BOOST_AUTO_TEST_CASE(a_barrier_with_undelivered_aborts)
 {
     destroy_barrier(
         [](barrier_world& w)
@@ -664,8 +664,8 @@ BOOST_AUTO_TEST_CASE(a_barrier_with_abortions_on_their_way)
 
 namespace {
 
-/// A wait with a handler is let through, and cancelled before its delivery, when the object is already
-/// destroyed. The canceller is still in the slot, and has to find out that it is too late.
+/// A waiter with a handler passes. The object is destroyed, and the waiter is cancelled before its
+/// delivery. The canceller, which is still in the slot, has to find out that it is too late.
 template <class T = void, class Make, class Wait, class Open>
 void cancel_on_the_way(Make make, Wait wait, Open open)
 {
@@ -690,7 +690,7 @@ void cancel_on_the_way(Make make, Wait wait, Open open)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_passage_through_an_event_is_cancelled_when_the_event_is_gone)
+BOOST_AUTO_TEST_CASE(a_passage_is_cancelled_after_its_event_was_destroyed)
 {
     for (const event_reset reset : {event_reset::manual, event_reset::automatic})
     {
@@ -703,7 +703,7 @@ BOOST_AUTO_TEST_CASE(a_passage_through_an_event_is_cancelled_when_the_event_is_g
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_passage_through_a_latch_is_cancelled_when_the_latch_is_gone)
+BOOST_AUTO_TEST_CASE(a_passage_is_cancelled_after_its_latch_was_destroyed)
 {
     const auto make = [](asio::io_context& context) { return std::make_unique<latch>(context, 2); };
     const auto open = [](latch& l)
@@ -716,7 +716,7 @@ BOOST_AUTO_TEST_CASE(a_passage_through_a_latch_is_cancelled_when_the_latch_is_go
     cancel_on_the_way<std::cv_status>(make, [](latch& l) { return l.async_wait_for(1h); }, open);
 }
 
-BOOST_AUTO_TEST_CASE(a_passage_through_a_barrier_is_cancelled_when_the_barrier_is_gone)
+BOOST_AUTO_TEST_CASE(a_passage_is_cancelled_after_its_barrier_was_destroyed)
 {
     cancel_on_the_way([](asio::io_context& context)
                       { return std::make_unique<barrier>(context, 2); },
@@ -751,7 +751,7 @@ void cancel_what_has_failed(Make make, Wait wait)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_wait_that_has_failed_is_cancelled_when_the_object_is_gone)
+BOOST_AUTO_TEST_CASE(a_failed_wait_is_cancelled_after_its_object_was_destroyed)
 {
     cancel_what_has_failed([](asio::io_context& context)
                            { return std::make_unique<event>(context); },
@@ -915,7 +915,7 @@ BOOST_AUTO_TEST_CASE(a_monitor_with_sections_that_were_not_begun)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_monitor_with_abortions_on_their_way)
+BOOST_AUTO_TEST_CASE(a_monitor_with_undelivered_aborts)
 {
     destroy_monitor(
         [](monitor_world& w, const condition_pointer& condition)
@@ -934,7 +934,7 @@ BOOST_AUTO_TEST_CASE(a_monitor_with_abortions_on_their_way)
         });
 }
 
-BOOST_AUTO_TEST_CASE(a_monitor_with_notifications_on_their_way)
+BOOST_AUTO_TEST_CASE(a_monitor_with_undelivered_notifications)
 {
     destroy_monitor(
         [](monitor_world& w, const condition_pointer& condition)

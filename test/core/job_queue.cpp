@@ -62,7 +62,7 @@ struct worker
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_worker_that_is_cancelled_after_its_grant_passes_it_on)
+BOOST_AUTO_TEST_CASE(a_worker_that_is_cancelled_after_its_grant_gives_it_to_the_next)
 {
     asio::io_context context;
     asio::io_context other;
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_cancelled_after_its_grant_passes_it_on)
     BOOST_TEST(second.job.attempt() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_grant_that_is_given_back_during_a_pause_starts_no_job)
+BOOST_AUTO_TEST_CASE(a_grant_that_is_released_during_a_pause_starts_no_job)
 {
     asio::io_context context;
     queue_type queue(context);

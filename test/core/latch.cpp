@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_latch_is_closed_until_all_have_arrived)
     BOOST_TEST(t.gate.try_wait());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_latch_of_none_is_open)
+TURNSTILE_TEST_BOTH_PATHS(a_latch_of_zero_arrivals_is_open)
 {
     scene t(how, 0);
     BOOST_TEST(t.gate.try_wait());
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_latch_has_a_name_and_an_executor)
     static_assert(!std::is_move_constructible_v<latch>);
 }
 
-BOOST_AUTO_TEST_CASE(a_count_that_cannot_be_is_refused)
+BOOST_AUTO_TEST_CASE(an_impossible_count_is_rejected)
 {
     asio::io_context context;
     for (const std::ptrdiff_t count :
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(the_largest_count_can_be_used)
 
 // --- counting ---------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(several_can_arrive_at_once)
+BOOST_AUTO_TEST_CASE(several_arrivals_can_be_counted_at_once)
 {
     scene t(path::handler, 10);
     t.gate.count_down(4);
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(several_can_arrive_at_once)
     BOOST_TEST(t.gate.try_wait());
 }
 
-BOOST_AUTO_TEST_CASE(less_than_one_can_not_arrive)
+BOOST_AUTO_TEST_CASE(less_than_one_arrival_is_rejected)
 {
     scene t(path::handler, 2);
     for (const std::ptrdiff_t n : {smallest, std::ptrdiff_t{-3}, std::ptrdiff_t{0}})
@@ -198,11 +198,11 @@ BOOST_AUTO_TEST_CASE(less_than_one_can_not_arrive)
         BOOST_TEST(contains(text, "count_down by " + std::to_string(n)));
     }
     BOOST_TEST(missing(t.gate) == 2);
-    // Nor if the latch is open.
+    // The same if the latch is open.
     text_of(errc::invalid_count, [&] { t.gate.count_down(0); });
 }
 
-BOOST_AUTO_TEST_CASE(more_than_are_missing_can_not_arrive)
+BOOST_AUTO_TEST_CASE(more_arrivals_than_are_missing_are_rejected)
 {
     scene t(path::handler, 2);
     for (const std::ptrdiff_t n :
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(more_than_are_missing_can_not_arrive)
     BOOST_TEST(t.gate.try_wait());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(counting_is_an_operation_too)
+TURNSTILE_TEST_BOTH_PATHS(counting_down_is_an_operation_too)
 {
     scene t(how, 3);
     passage waiter, some, none, many, rest, late;
@@ -235,7 +235,7 @@ TURNSTILE_TEST_BOTH_PATHS(counting_is_an_operation_too)
     BOOST_TEST(late.state() == "over release");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_refused_arrival_does_not_open_the_latch)
+TURNSTILE_TEST_BOTH_PATHS(a_rejected_arrival_does_not_open_the_latch)
 {
     scene t(how, 1);
     passage a;
@@ -536,7 +536,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_are_aborted_when_the_latch_is_destroyed)
     BOOST_TEST(fate_of(timed) == "aborted");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(an_opening_before_the_end_counts)
+TURNSTILE_TEST_BOTH_PATHS(an_opening_before_the_destruction_counts)
 {
     asio::io_context context;
     std::optional<latch> gate(std::in_place, context, 1);

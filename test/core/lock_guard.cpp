@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(a_local_lock_is_never_lost)
 
 // --- guard and token --------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_guard_can_return_its_lock_as_a_token)
+BOOST_AUTO_TEST_CASE(release_moves_the_lock_to_a_token)
 {
     scene s;
     owner_token token;
@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(a_guard_can_return_its_lock_as_a_token)
     BOOST_TEST(!s.mutex.is_locked());
 }
 
-BOOST_AUTO_TEST_CASE(a_guard_can_return_a_token_while_others_wait)
+BOOST_AUTO_TEST_CASE(release_moves_the_lock_to_a_token_while_others_wait)
 {
     scene s;
     guard_type guard = s.hold();

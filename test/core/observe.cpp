@@ -35,8 +35,8 @@ namespace {
 using guard_type = async_mutex::guard_type;
 using permit_type = async_semaphore::permit_type;
 
-/// Records the calls of the hooks: "orders +1" for a grant with the number 1, "?" for a wait, "-" for
-/// a release.
+/// Records the calls of the hooks: "orders +1" for a grant with the number 1, "?" for a wait, and "-"
+/// for a release.
 struct recorder
 {
     lock_hooks hooks() { return {hook('?'), hook('+'), hook('-')}; }
@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE(a_watch_receives_synchronous_operations)
     BOOST_TEST((counts(*t.watch) == numbers{1, 0, 1}));
 }
 
-TURNSTILE_TEST_BOTH_PATHS(the_time_that_was_waited_is_added_up)
+TURNSTILE_TEST_BOTH_PATHS(waiting_times_are_added_up)
 {
     scene t(how);
     std::chrono::nanoseconds passed{};
@@ -303,7 +303,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_time_that_was_waited_is_added_up)
     BOOST_TEST((t.watch->counters().waited == t.record.waited));
 }
 
-BOOST_AUTO_TEST_CASE(a_release_tells_how_long_and_where_the_lock_was_held)
+BOOST_AUTO_TEST_CASE(a_release_reports_how_long_and_where_the_lock_was_held)
 {
     scene t(path::handler);
     const auto line = std::source_location::current().line() + 1;
@@ -402,7 +402,7 @@ TURNSTILE_TEST_BOTH_PATHS(an_upgrade_destroyed_with_its_context_holds_nothing)
     reader.reset();
     record.told();
 
-    // The next one that upgrades releases its own hold.
+    // The next upgrade releases its own upgradable lock, not the dropped one.
     auto next = m.try_lock_upgrade();
     start(how, context, upgraded, [&] { return m.async_upgrade(*next); });
     BOOST_TEST(record.told() == "room +3\nroom -3\nroom +4\n");
@@ -452,7 +452,7 @@ TURNSTILE_TEST_BOTH_PATHS(hooks_run_outside_of_every_lock)
 
 // --- reports ----------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_report_has_locks_that_are_held_too_long_and_have_waiters)
+TURNSTILE_TEST_BOTH_PATHS(a_report_lists_locks_that_are_held_too_long_and_have_waiters)
 {
     scene t(how);
     async_mutex idle(t.context, "idle", t.watch), free(t.context, "free", t.watch);
@@ -467,7 +467,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_report_has_locks_that_are_held_too_long_and_have_wai
     BOOST_TEST(names(t.watch->deadlock_report(1h)) == "");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_report_has_readers_that_hold_a_mutex_for_too_long)
+TURNSTILE_TEST_BOTH_PATHS(a_report_lists_readers_that_hold_a_mutex_for_too_long)
 {
     scene t(how);
     shared_mutex m(t.context, "room", t.watch);
@@ -480,7 +480,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_report_has_readers_that_hold_a_mutex_for_too_long)
     BOOST_TEST(names(t.watch->deadlock_report(1h)) == "");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_report_shows_a_circle)
+TURNSTILE_TEST_BOTH_PATHS(a_report_shows_a_cycle)
 {
     scene t(how);
     async_mutex stock(t.context, "stock", t.watch);

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Tests owner tokens: async_enter() returns one, and leave() takes it back.
+// Tests owner tokens: async_enter() returns one, and leave() releases its grant.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -136,7 +136,7 @@ TURNSTILE_TEST_BOTH_PATHS(attempts_that_fail_are_not_counted)
     BOOST_TEST(second.value() == owner_token(2));
 }
 
-TURNSTILE_TEST_BOTH_PATHS(leaving_serves_the_next_one)
+TURNSTILE_TEST_BOTH_PATHS(leave_grants_the_lock_to_the_next_waiter)
 {
     owned_scene s(how);
     entering next;
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_token_cannot_release_the_lock)
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_stranger_cannot_leave_and_finds_it_in_the_error_code)
+BOOST_AUTO_TEST_CASE(a_wrong_token_sets_the_error_code_of_leave)
 {
     for (const std::uint64_t stranger : strangers)
     {
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_token_cannot_release_a_lock_without_waiters)
     }
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_stranger_cannot_leave_asynchronously)
+TURNSTILE_TEST_BOTH_PATHS(a_wrong_token_cannot_release_the_lock_asynchronously)
 {
     for (const std::uint64_t stranger : strangers)
     {
@@ -216,7 +216,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_stranger_cannot_leave_asynchronously)
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_stranger_cannot_adopt)
+BOOST_AUTO_TEST_CASE(a_wrong_token_cannot_be_adopted)
 {
     for (const std::uint64_t stranger : strangers)
     {
@@ -305,7 +305,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_token_of_one_mutex_means_nothing_to_another)
     BOOST_TEST(s.mutex.is_locked());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(leaving_asynchronously_does_the_same)
+TURNSTILE_TEST_BOTH_PATHS(async_leave_does_the_same)
 {
     owned_scene s(how);
     locking waiter;
@@ -318,7 +318,7 @@ TURNSTILE_TEST_BOTH_PATHS(leaving_asynchronously_does_the_same)
     BOOST_TEST(waiter.state() == "done");
 }
 
-BOOST_AUTO_TEST_CASE(a_leave_that_worked_clears_the_error)
+BOOST_AUTO_TEST_CASE(a_successful_leave_clears_the_error)
 {
     owned_scene s;
     error_code error = errc::closed;

@@ -56,7 +56,7 @@ struct scene
 
 }  // namespace
 
-// --- owning -----------------------------------------------------------------------------------
+// --- holding ----------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(an_empty_permit_has_no_units)
 {
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_permit_knows_its_units)
     BOOST_TEST(!p.lost().is_connected());
 }
 
-BOOST_AUTO_TEST_CASE(the_destructor_returns_the_units)
+BOOST_AUTO_TEST_CASE(the_destructor_releases_the_units)
 {
     scene t;
     {
@@ -138,9 +138,9 @@ BOOST_AUTO_TEST_CASE(permits_can_be_exchanged)
     BOOST_TEST(t.available() == 3);
 }
 
-// --- returning --------------------------------------------------------------------------------
+// --- releasing --------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(release_returns_the_units_at_once_and_once)
+BOOST_AUTO_TEST_CASE(release_releases_the_units_at_once_and_only_once)
 {
     scene t;
     permit_type p = t.take(3);
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(release_returns_the_units_at_once_and_once)
     BOOST_TEST(t.available() == 10);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(async_release_returns_the_units)
+TURNSTILE_TEST_BOTH_PATHS(async_release_releases_the_units)
 {
     scene t;
     permit_type p = t.take(3);

@@ -104,7 +104,7 @@ struct scene
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(sums_have_to_be_values_of_their_member)
+BOOST_AUTO_TEST_CASE(a_sum_that_its_member_cannot_represent_changes_nothing)
 {
     scene<numbers> s;
     const auto out_of = [](const std::string& text, const std::string& what)
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(sums_have_to_be_values_of_their_member)
     BOOST_TEST(s.look().letter == 'c');
 }
 
-BOOST_AUTO_TEST_CASE(all_is_changed_or_nothing)
+BOOST_AUTO_TEST_CASE(a_transaction_changes_everything_or_nothing)
 {
     scene<numbers> s;
     const auto what = change()
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(an_error_names_the_member_if_that_is_described)
     BOOST_TEST(text.starts_with("member 'number': -2147483648 - 1 is not between"), text);
 }
 
-BOOST_AUTO_TEST_CASE(anything_can_be_compared)
+BOOST_AUTO_TEST_CASE(members_of_any_type_can_be_compared)
 {
     scene<numbers> s;
     BOOST_TEST(s.transact(change().require(&numbers::names, std::equal_to(), {})) == "done");
