@@ -70,7 +70,7 @@ struct condition_test : backend_test<Provider>
         };
     }
 
-    /// As sleep(), but waits until the number is at least @p least.
+    /// Like sleep(), but waits until the number is at least @p least.
     auto sleep_until(char name, int least)
     {
         return [this, name, least]() -> task
@@ -420,7 +420,7 @@ TURNSTILE_CONDITION_TEST(a_wait_can_have_a_time_limit)
         });
 }
 
-TURNSTILE_CONDITION_TEST(a_limit_that_is_not_reached)
+TURNSTILE_CONDITION_TEST(a_limit_that_is_not_reached_has_no_effect)
 {
     turnstile::test::condition_test<Provider> t;
     const auto notify = [&]() -> typename decltype(t)::task

@@ -64,7 +64,7 @@ struct job_queue_test : backend_test<Provider>
             co_await queue.async_push(std::string(1, each), options);
     }
 
-    /// Gets a job, finishes it and appends its payload to the journal, as many times.
+    /// Gets jobs, finishes each, and appends its payload to the journal.
     task work(int times)
     {
         for (; times > 0; --times)
@@ -323,7 +323,7 @@ TURNSTILE_JOB_TEST(a_job_becomes_a_dead_letter_after_its_last_attempt)
         });
 }
 
-TURNSTILE_JOB_TEST(a_job_that_is_given_up_on_its_last_attempt_is_dead)
+TURNSTILE_JOB_TEST(a_job_that_is_given_up_on_its_last_attempt_becomes_a_dead_letter)
 {
     turnstile::test::job_queue_test<Provider> t;
     t.run(
@@ -401,7 +401,7 @@ TURNSTILE_JOB_TEST(a_delayed_job_can_be_overtaken_by_a_later_one_with_a_shorter_
             co_await t.push_all("b", turnstile::push_options().delay(10ms));
             auto worker = [&]() -> typename decltype(t)::task
             {
-                // Behind the first worker, so it gets the next job.
+                // This worker waits behind the first one, so it gets the next job.
                 const auto job = co_await t.queue.async_next();
                 BOOST_TEST(t.told == "w");
                 BOOST_TEST(job.payload() == "c");
@@ -428,7 +428,7 @@ TURNSTILE_JOB_TEST(higher_levels_start_first_and_each_level_advances)
             co_await t.work(40);
         });
     BOOST_TEST(t.told.substr(0, 3) == "hhh");
-    // Of 16 starts, one was low and three were normal.
+    // Of 16 starts, one was a start of the level low, and three of the level normal.
     for (const std::size_t from : {std::size_t(0), std::size_t(16)})
     {
         const std::string part = t.told.substr(from, 16);
@@ -730,7 +730,7 @@ TURNSTILE_JOB_TEST(destroying_the_queue_aborts_its_workers)
     BOOST_TEST(t.told == "A");
 }
 
-TURNSTILE_JOB_TEST(bad_input_is_refused_with_an_error)
+TURNSTILE_JOB_TEST(invalid_input_is_rejected)
 {
     using namespace std::chrono_literals;
     using turnstile::errc;
@@ -767,7 +767,7 @@ TURNSTILE_JOB_TEST(bad_input_is_refused_with_an_error)
                     std::get<0>(co_await t.queue.async_limit_rate(1, period, asio::as_tuple)) ==
                     make_error_code(errc::invalid_duration));
             BOOST_TEST(co_await t.counts() == "0000");
-            // What is just allowed.
+            // The largest values that are allowed.
             const push_options widest = push_options().attempts(1).timeout(push_options::longest);
             co_await t.queue.async_push(std::string(16, 'a'), widest);
             co_await t.work(1);

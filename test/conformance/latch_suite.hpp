@@ -91,7 +91,7 @@ TURNSTILE_LATCH_TEST(the_last_arrival_opens_the_latch)
         });
 }
 
-TURNSTILE_LATCH_TEST(several_can_arrive_at_once)
+TURNSTILE_LATCH_TEST(several_arrivals_can_be_counted_at_once)
 {
     turnstile::test::latch_test<Provider> t(10);
     t.run(
@@ -106,7 +106,7 @@ TURNSTILE_LATCH_TEST(several_can_arrive_at_once)
     BOOST_TEST(t.told == "a");
 }
 
-TURNSTILE_LATCH_TEST(a_latch_of_none_is_open)
+TURNSTILE_LATCH_TEST(a_latch_of_zero_arrivals_is_open)
 {
     turnstile::test::latch_test<Provider> t(0);
     t.run([&]() -> typename decltype(t)::task { co_await t.gate.async_wait(); });

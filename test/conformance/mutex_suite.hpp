@@ -69,7 +69,7 @@ struct mutex_test : backend_test<Provider>
         co_await guard.async_unlock();
     }
 
-    /// Waits for the lock, and records the name; in capitals if the lock was granted.
+    /// Waits for the lock, and records the name, as a capital letter if the lock was granted.
     task wait(char name)
     {
         error_code error;
@@ -217,7 +217,7 @@ TURNSTILE_MUTEX_TEST(a_newcomer_does_not_overtake)
     BOOST_TEST(t.told.front() == 'a');
 }
 
-TURNSTILE_MUTEX_TEST(one_at_a_time)
+TURNSTILE_MUTEX_TEST(one_holder_at_a_time)
 {
     turnstile::test::mutex_test<Provider> t;
     int inside = 0;
@@ -336,7 +336,7 @@ TURNSTILE_MUTEX_TEST(a_limited_attempt_is_served_in_its_turn)
     BOOST_TEST(t.told == "alb");
 }
 
-TURNSTILE_MUTEX_TEST(a_negative_limit_is_one_of_zero)
+TURNSTILE_MUTEX_TEST(a_negative_limit_acts_as_zero)
 {
     turnstile::test::mutex_test<Provider> t;
     t.run(

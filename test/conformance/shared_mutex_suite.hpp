@@ -123,7 +123,7 @@ private:
 
 // --- compatible modes -------------------------------------------------------------------------
 
-TURNSTILE_SHARED_MUTEX_TEST(readers_are_together)
+TURNSTILE_SHARED_MUTEX_TEST(readers_hold_the_lock_together)
 {
     turnstile::test::shared_mutex_test<Provider> t;
     t.run(
@@ -234,7 +234,7 @@ TURNSTILE_SHARED_MUTEX_TEST(a_reader_does_not_overtake_a_writer)
     BOOST_TEST(t.told == "wr");
 }
 
-TURNSTILE_SHARED_MUTEX_TEST(neighbouring_readers_are_let_in_together)
+TURNSTILE_SHARED_MUTEX_TEST(adjacent_readers_are_granted_together)
 {
     turnstile::test::shared_mutex_test<Provider> t;
     using guard_type = typename Provider::shared_mutex_type::shared_guard_type;
@@ -335,7 +335,7 @@ TURNSTILE_SHARED_MUTEX_TEST(waiting_can_be_limited_in_time)
 
 // --- upgrade ----------------------------------------------------------------------------------
 
-TURNSTILE_SHARED_MUTEX_TEST(an_upgrade_waits_for_the_readers_and_lets_no_new_one_in)
+TURNSTILE_SHARED_MUTEX_TEST(an_upgrade_waits_for_the_readers_and_admits_no_new_one)
 {
     turnstile::test::shared_mutex_test<Provider> t;
     t.run(

@@ -185,7 +185,8 @@ TURNSTILE_MONITOR_TEST(transactions_and_sections_are_served_in_their_order)
             };
             co_await t.guarded.async_with(body);
         });
-    // Each saw the state that the earlier ones left. The order of their completions is not specified.
+    // Each transaction saw the state that the earlier ones left. The order of their completions is
+    // not specified.
     std::ranges::sort(t.told);
     BOOST_TEST(t.told == "abc");
 }
@@ -227,7 +228,7 @@ TURNSTILE_MONITOR_TEST(a_sum_that_its_member_cannot_represent_changes_nothing)
     BOOST_TEST(t.told == "a");
 }
 
-TURNSTILE_MONITOR_TEST(a_transaction_can_not_wait_on_a_condition_of_another_monitor)
+TURNSTILE_MONITOR_TEST(a_transaction_cannot_wait_on_a_condition_of_another_monitor)
 {
     using turnstile::test::account;
     turnstile::test::monitor_test<Provider> t;
