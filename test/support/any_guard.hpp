@@ -28,7 +28,7 @@ public:
 
     any_guard() = default;
 
-    /// Takes a guard, bare or in an optional.
+    /// Accepts a guard, bare or in an optional.
     template <class Guard>
     explicit any_guard(Guard guard)
         : guard_(std::move(guard))

@@ -82,7 +82,7 @@ public:
     [[nodiscard]] value_type& value() { return value_; }
     [[nodiscard]] const value_type& value() const { return value_; }
 
-    /// Emits the signal; a coroutine receives it when its context runs.
+    /// Emits the signal. A coroutine receives it when its context runs.
     void cancel(boost::asio::cancellation_type type = boost::asio::cancellation_type::total)
     {
         signal_.emit(type);

@@ -130,7 +130,7 @@ public:
         }
     }
 
-    /// Tries to take the lock without an operation.
+    /// Tries to acquire the lock without an operation.
     void try_lock(id who)
     {
         auto taken = mutex_->try_lock();
@@ -313,7 +313,7 @@ private:
             return std::visit(f, it);
         }
 
-        /// As attempt::state(), but "timed out" also if the result means that.
+        /// Like attempt::state(), but also "timed out" if the result means that.
         [[nodiscard]] std::string state() const
         {
             std::string s = visit([](const auto& a) { return a.state(); });

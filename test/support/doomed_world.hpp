@@ -149,7 +149,7 @@ public:
 
     void destroy_object() { object.reset(); }
 
-    /// Each attempt has completed at most once.
+    /// Checks that each attempt has completed at most once.
     void check() const
     {
         for (const record& each : attempts_)
@@ -157,7 +157,7 @@ public:
                 BOOST_ERROR("an operation completed twice");
     }
 
-    /// When all contexts have run and the object is destroyed, no attempt waits.
+    /// Checks that no attempt waits, when all contexts have run and the object is destroyed.
     void check_settled() const
     {
         if (object)
@@ -190,7 +190,7 @@ private:
         std::function<void()> forget;
     };
 
-    /// The attempts of a destroyed context have completed or were dropped.
+    /// Checks that each attempt of a destroyed context has completed or was dropped.
     void check_those_of(int c) const
     {
         for (const record& each : attempts_)

@@ -52,7 +52,7 @@ public:
 private:
     using number = std::uint32_t;
     static constexpr number none = ~number(0);
-    // Value of `next`.
+    // The value of `next` if all attempts have ended.
     static constexpr number over = none - 1;
 
     struct node

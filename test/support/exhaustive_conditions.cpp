@@ -56,7 +56,7 @@ void exhaustive_world::put_take_or_sleep(exhaustive_state& at, std::size_t index
         section_changes.notifications.emplace_back(exhaustive_condition, false);
         who.deeds.push_back({id, 1});
     }
-    // A waiter whose time was up was not notified, and does not check for items.
+    // A waiter whose time limit expired was not notified, and does not check for items.
     else if (!find_section(who, id)->unnotified)
     {
         if (at.past.items == 0)
@@ -189,7 +189,7 @@ void exhaustive_world::note_woken(exhaustive_state& at)
                 at.clients[i].edit().sections[k].slept = 0;
 }
 
-/// A notification was sent. It must go to the connected waiter that has waited longest. A cancelled waiter may be
+/// A notification was sent. It must reach the connected waiter that has waited longest. A cancelled waiter may be
 /// notified until the server knows of the cancellation. The order of waiters is known only while the server has
 /// forgotten nothing.
 void exhaustive_world::check_signal(const exhaustive_state& at, const redis_store& before)
@@ -256,7 +256,7 @@ bool exhaustive_world::sleeps_for_good(const exhaustive_state& at, const process
                                {
                                    const waiter_id id{who.machine->nonce(), who.line->incarnation,
                                                       each.attempt};
-                                   // A waiter whose time is up does not wait any longer.
+                                   // A waiter whose time limit has expired does not wait any longer.
                                    return is_asleep(*who.machine, each.attempt) && !each.roused &&
                                           std::ranges::find(asleep, to_string(id)) != asleep.end();
                                });

@@ -248,8 +248,8 @@ void exhaustive_world::step_clock(exhaustive_state& at, std::int64_t by)
     at.past.back |= by < 0;
     if (by < 0)
         return;
-    // Two clients may believe to hold the lock until both have learned of it: a waiter polls within
-    // a lease, and a grant lasts one.
+    // Two clients may believe that they hold the lock until both have learned of the step: a waiter asks
+    // the server within a lease, and a grant lasts one lease.
     at.past.forgetful = true;
     at.past.excused_until = at.now + local_time(by) + steps(2 * options_.lease + 1);
 }

@@ -14,8 +14,8 @@
 
 #include "redis/protocol/protocol_client.hpp"
 
-// Two states are equal if the same histories follow. Their names and times may differ: the comparison
-// uses which of them are equal, their order, and the remaining time.
+// Two states are equal if the same histories follow. Their names and times may differ: the comparison uses
+// only which of them are equal, their order, and the remaining times.
 
 namespace turnstile::test {
 
@@ -56,8 +56,8 @@ public:
         moment,
         /// A time of the server.
         server,
-        /// A time in the server's future. A past one counts as past, unless the clock may be set
-        /// back before it.
+        /// A time in the server's future. Past times are equal if the clock can no longer be set back
+        /// before them.
         ahead,
         /// The difference between the server's and the clients' clocks.
         distance,

@@ -106,8 +106,8 @@ struct exhaustive_section
 
     redis::detail::attempt_id attempt = 0;
     stage at = stage::waiting;
-    // Whether it began with a wait on the condition, whether its time is up, and whether that ended
-    // the wait.
+    // Whether it began with a wait on the condition, whether the time limit of that wait has expired,
+    // and whether this ended the wait.
     bool on_condition = false;
     bool roused = false;
     bool unnotified = false;
@@ -117,7 +117,7 @@ struct exhaustive_section
     // The tokens of the server's newest grant, and of the last released one.
     std::int64_t granted = 0;
     std::int64_t given_back = 0;
-    // Whether the server has lost its memory since this began.
+    // Whether the server has lost its memory since this use began.
     bool forgotten = false;
     // Its first position at the server; 0 if it has none yet.
     std::uint64_t first = 0;
@@ -181,7 +181,7 @@ struct exhaustive_past
     // Whether the server lost its memory, and whether its clock was set back.
     bool forgetful = false;
     bool back = false;
-    // Until then, two clients may believe to hold the lock.
+    // Until then, two clients may believe that they hold the lock.
     redis::detail::local_time excused_until{};
 };
 

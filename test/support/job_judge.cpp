@@ -148,7 +148,7 @@ void job_judge::note_push(const executed& script, const job_contents& after)
     if (!name.empty())
     {
         auto& owner = ledger_.names[name];
-        // A clock that was set back shows the time of a window again that has ended.
+        // After the clock was set back, its time may lie in a window that has ended.
         const bool has_window = owner.until > script.shown && (!went_back_ || id == owner.id);
         if (!owner.id.empty() && (!owner.done || has_window))
         {
@@ -350,7 +350,7 @@ void job_judge::check_order(const std::string& id, const job_contents& after)
     }
 }
 
-/// A job is started for a worker that listens, and for the one that waits longest.
+/// A job is started for the listening worker that has waited longest.
 void job_judge::check_worker(const executed& script, const std::string& text,
                              const job_contents& after, const redis_store& store)
 {

@@ -78,7 +78,7 @@ public:
                       const std::vector<std::string>& arguments,
                       const std::vector<std::string>& answer, time now);
 
-    /// A client believes to have an attempt until a time.
+    /// A client believes that it has an attempt until this time.
     void believes(std::uint64_t id, std::uint64_t token, time until);
     void ends_belief(std::uint64_t token) { beliefs_.erase(token); }
 
@@ -97,10 +97,10 @@ public:
 
     /// Whether each job has its end.
     [[nodiscard]] bool all_ended() const;
-    /// Checks the keys when nothing is under way. @p waiting are the workers that wait as their clients know.
+    /// Checks the keys when nothing is under way. @p waiting are the workers that wait according to their clients.
     void check_rest(const redis_store& store, const std::vector<std::string>& waiting);
 
-    /// A worker that listens waits, and a job could be started for it.
+    /// Whether a listening worker waits although a job could be started for it.
     [[nodiscard]] bool is_left_waiting(const redis_store& store) const;
 
     struct sums

@@ -16,12 +16,13 @@
 #include "script_engine.hpp"
 #include "simulation.hpp"
 
-// Histories of producers, workers, operators, a network and a server with one job queue, each determined by one seed;
-// as simulation.hpp does it with locks.
+// Histories of producers, workers, operators, a network and a server with one job queue, each determined by one seed.
+// simulation.hpp does the same with locks.
 
 namespace turnstile::test {
 
-/// All faults but two. A connection that stays loses no message. If keys are deleted by hand, their jobs are gone.
+/// All faults but lost messages and deletions: a connection that does not break loses no message, and deleted keys
+/// lose their jobs.
 [[nodiscard]] fault_set job_faults() noexcept;
 
 struct job_simulation_options

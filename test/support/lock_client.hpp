@@ -23,7 +23,7 @@ class mutex_options;
 
 namespace turnstile::test {
 
-/// Polls until the condition holds, and returns whether it does. The time limit is so long that it passes
+/// Polls until the condition holds, and returns whether it does. The time limit is so long that it expires
 /// only if something is broken.
 bool until(const std::function<bool()>& condition);
 

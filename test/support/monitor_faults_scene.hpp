@@ -90,7 +90,8 @@ struct monitor_faults_scene : coroutine_scene
         co_await ours.async_transact(more);
     }
 
-    /// Waits until the proxy has dropped a reply of the server, and the number of visits is this.
+    /// Waits until the proxy has dropped a reply of the server, and the number of visits is
+    /// @p number.
     [[nodiscard]] task until_done_in_silence(const char* number)
     {
         co_await until_so([this, number] { return proxy.swallowed() > 0 && visits() == number; });

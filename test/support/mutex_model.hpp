@@ -45,7 +45,8 @@ class mutex_model
 public:
     using id = std::size_t;
 
-    /// A new attempt. It belongs to a context until it completes, or as long as it stays there.
+    /// Adds an attempt. It belongs to a context until it completes, or as long as its guard
+    /// stays there.
     id add(int context)
     {
         attempts_.push_back({context});

@@ -28,7 +28,7 @@ inline std::size_t packed_index(const std::string& word)
     return index;
 }
 
-/// A word of the field `state`, by its name; empty if there is none, or if it stands for none.
+/// A word of the field `state`, by its name; empty if the word is absent or is `-`.
 inline std::string packed_word(const std::string& state, const std::string& name)
 {
     std::istringstream words(state);
@@ -39,7 +39,7 @@ inline std::string packed_word(const std::string& state, const std::string& name
     return word == "-" ? "" : word;
 }
 
-/// The field `state` with another word in the place of one; an empty one leaves it out.
+/// The field `state` with one word replaced by @p value, or removed if that is empty.
 inline std::string with_packed_word(const std::string& state, const std::string& name,
                                     const std::string& value)
 {

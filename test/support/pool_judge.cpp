@@ -101,7 +101,7 @@ void pool_judge::before_script(const redis_store& store, std::size_t index)
         open_account(each);
 }
 
-/// Starts to count with the units that exist now.
+/// Starts the account with the units that exist now.
 void pool_judge::open_account(pool& each)
 {
     each.open = true;
@@ -328,8 +328,8 @@ void pool_judge::clock_stepped(std::int64_t by, time now)
 {
     back_ = back_ || by < 0;
     if (by > 0)
-        // Clients may exceed the capacity until all have learned of it: a waiter polls within a lease, and
-        // a grant lasts one.
+        // Clients may exceed the capacity until all have learned of the step: a waiter asks the server
+        // within a lease, and a grant lasts one lease.
         for (pool& each : pools_)
             each.excused_until = std::max(each.excused_until, now + by + 2 * lease_ + lease_ / 5);
 }
@@ -342,7 +342,7 @@ void pool_judge::begun(std::size_t index, attempt_name who,
     pools_[index].wishes[who] = {wants, now};
 }
 
-/// The clients together never believe to hold more units than exist.
+/// The clients together never believe that they hold more units than exist.
 void pool_judge::check_beliefs(const pool& each, time now)
 {
     if (now <= each.excused_until)

@@ -23,9 +23,9 @@ inline constexpr std::int64_t special_unit = std::int64_t(1) << 30U;
 /**
  * The judge of pools.
  *
- * It counts units three times: as the clients believe to hold them, as the server records them for each
- * holder, and as the server's sum. A separate account has the units that were taken for good or added; each
- * attempt and each call is entered there once.
+ * It counts units three times: those that the clients believe they hold, those that the server records for
+ * each holder, and the server's sum. A separate account contains the units that were taken for good or
+ * added. Each attempt and each call is entered there once.
  */
 class pool_judge final : public history_judge
 {
@@ -127,7 +127,7 @@ private:
         // No promise holds from the first time to the second.
         time forgot_at = -1;
         time excused_until = -1;
-        // Until then, the server need not know all holders.
+        // Until then, the server may not know all holders.
         time unknown_until = -1;
         bool forgetful = false;
         bool damaged = false;

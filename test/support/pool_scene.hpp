@@ -118,7 +118,7 @@ public:
 
     std::int64_t capacity = 3;
     std::int64_t outside = 0;
-    /// Whether another capacity is accepted: "adopt", "agreed", or not.
+    /// Whether another capacity is accepted: "adopt", "agreed", or empty for no.
     std::string accepts;
 
 private:

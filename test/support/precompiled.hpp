@@ -5,9 +5,9 @@
 #ifndef TURNSTILE_TEST_SUPPORT_PRECOMPILED_HPP
 #define TURNSTILE_TEST_SUPPORT_PRECOMPILED_HPP
 
-// Headers of others that nearly every test includes, precompiled, see CMakeLists.txt. None of Turnstile,
-// whose headers change, and depend on macros of some tests. Each test also includes what it needs, because
-// clang-tidy and scripts/nightly compile without this header.
+// The headers of other libraries that nearly every test includes, precompiled, see CMakeLists.txt. Headers
+// of Turnstile are not among them, because they change, and depend on macros of some tests. Each test also
+// includes what it needs, because clang-tidy and scripts/nightly compile without this header.
 
 #include <algorithm>
 #include <array>

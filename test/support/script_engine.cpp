@@ -235,7 +235,7 @@ struct script_engine::interpreter
     redis_store* store = nullptr;
     std::vector<std::string> words;
     std::string unknown;
-    // Of the current script.
+    // The effort of the current script.
     std::size_t effort = 0;
 };
 

@@ -203,7 +203,7 @@ void simulation_world::act(std::size_t index, const action& what)
         each.state = got->state;
         if (options_.states)
             check_grant(index, *got);
-        // An attempt whose time was up no longer waits for an item.
+        // An attempt whose time limit expired no longer waits for an item.
         if (got->unnotified)
             each.role = task::plain;
         ++result_.granted;
@@ -401,7 +401,7 @@ void simulation_world::write(std::size_t index, attempt_id id)
     const attempt_name name{who.nonce, id};
     if (chance(60))
         return judge_->writes(each.lock, name, each.fence, now_, true);
-    // The write is delayed for long: the register has to know newer tokens by then.
+    // The write is delayed for a long time: by then, the register has to know newer tokens.
     after(span(0, 2 * lease_), [this, lock = each.lock, name, fence = each.fence]
           { judge_->writes(lock, name, fence, now_, false); });
 }

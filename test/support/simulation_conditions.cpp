@@ -82,7 +82,7 @@ void simulation_world::sleep(std::size_t index, attempt_id id)
         do_later(index, follower, span(0, lease_), &simulation_world::end_wait);
 }
 
-/// The time of a waiter is up. If it was notified before, it continues as if its time were not.
+/// The time limit of a waiter expires. If the waiter was notified before, this has no effect.
 void simulation_world::end_wait(std::size_t index, attempt_id id)
 {
     client& who = clients_[index];

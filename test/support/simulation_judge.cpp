@@ -87,8 +87,8 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
         else if (arrived.claim == 0)
             arrived.claim = ++arrivals_;
     };
-    // If one script notifies several waiters, the first may be granted the lock at once. A holder does not wait
-    // any more. If it waits again, because its grant has not reached it, it is behind the waiters at that time.
+    // If one script notifies several waiters, the first may be granted the lock at once. A holder does not wait.
+    // If it waits again, because its grant has not reached it, it is behind the waiters of that time.
     if (!owner.empty() && fence != each.fence)
         arrives(owner);
     else if (!owner.empty())
@@ -132,7 +132,7 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
     if (each.fence != 0 && !each.owner.empty() && (fence != each.fence || owner.empty()) &&
         releases)
     {
-        // The messages tell whether the release or the end of the lease freed the lock.
+        // The messages show whether the release or the end of the lease ended the grant.
         const std::string lost = "lost " + each.owner + ' ';
         if (std::ranges::none_of(store.published, [&](const auto& message)
                                  { return message.second.starts_with(lost); }))
@@ -231,8 +231,8 @@ void simulation_judge::clock_stepped(std::int64_t by, time now)
     back_ = back_ || by < 0;
     set_back_ -= std::min<std::int64_t>(by, 0);
     if (by > 0)
-        // Two clients may believe to hold a lock until both have learned of it: a waiter polls within a
-        // lease, and a grant lasts one.
+        // Two clients may believe that they hold a lock until both have learned of the step: a waiter asks the
+        // server within a lease, and a grant lasts one lease.
         for (lock& each : locks_)
         {
             each.forgetful = true;

@@ -77,7 +77,8 @@ proposal simulation_world::random_proposal()
     return result;
 }
 
-/// A client that is granted the lock sees the server's state if it is still the holder there.
+/// Checks that a client that is granted the lock sees the server's state, if the client is still the
+/// holder there.
 void simulation_world::check_grant(std::size_t index, const granted& got)
 {
     const section& each = clients_[index].sections.at(got.attempt);

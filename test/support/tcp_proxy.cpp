@@ -221,8 +221,8 @@ void tcp_proxy::run(F change)
 
 void tcp_proxy::swallow(direction which)
 {
-    // Also keeps swallowing what it swallowed before: a stream with a gap that continues is impossible
-    // with TCP.
+    // Continues to drop the data of the directions that it dropped before, since TCP never delivers data
+    // after a gap.
     run([&] { swallow_ = which == none ? none : swallow_ | which; });
 }
 

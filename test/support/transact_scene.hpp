@@ -109,7 +109,7 @@ inline script_scene::words add(const std::string& field, const std::string& amou
     return number("add", field, amount);
 }
 
-/// Steps with texts. The last two arguments tell which texts are certainly different.
+/// Steps with texts. The last two arguments say which texts are certainly different.
 inline script_scene::words text(const std::string& what, const std::string& field,
                                 const std::string& operand, const std::string& otherwise = "=",
                                 const std::string& one = "", const std::string& other = "")
