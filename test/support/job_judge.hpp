@@ -57,7 +57,7 @@ struct job_contents
  * The judge of a job queue.
  *
  * It keeps a ledger of jobs: each is waiting, active, a dead letter, finished or removed, and changes only for a reason
- * that the ledger knows. In addition, it knows which attempts the clients believe to have.
+ * that the ledger knows. In addition, it knows which attempts the clients believe that they have.
  */
 class job_judge
 {
