@@ -13,7 +13,7 @@
 #include "support/pool_scene.hpp"
 #include "support/transact_scene.hpp"
 
-// No script looks at more than some hundred elements, however many there are; the next ones continue.
+// A script looks at some hundred elements at most, however many there are; the next scripts continue.
 
 namespace turnstile::test {
 namespace {
@@ -47,7 +47,7 @@ struct bounded : Scene
         this->commit(section, this->fence(), waiter);
     }
 
-    /// Notes what the last script cost.
+    /// Records the cost of the last script, if it is the highest so far.
     void look() { highest = std::max(highest, this->engine.effort()); }
 
     /// Continues for as long as an answer says that there is more, and returns the number of scripts.
@@ -308,7 +308,7 @@ BOOST_FIXTURE_TEST_CASE(many_contributions_of_an_outdated_state_last_until_the_g
     look();
     BOOST_TEST(told[3] == std::to_string(store.clock + 60'000'000) + ',' +
                               std::to_string(store.clock + 60'000'000));
-    // Its holder comes back and releases the lock long before the grace ends.
+    // The holder of the lock reconnects, and releases the lock long before the grace ends.
     keys = {"lock"};
     resync("c#0.1", "c#1.1", fence() + 1);
     pass(20s);
@@ -316,7 +316,7 @@ BOOST_FIXTURE_TEST_CASE(many_contributions_of_an_outdated_state_last_until_the_g
     look();
     BOOST_TEST(owner() == "b#1.1");
     BOOST_TEST(value("n").value() == "64");
-    // A lease may have been extended before.
+    // A lease may have been renewed before.
     BOOST_TEST(renew_contribution("a/0 -1 n c state", "15000")[0] == "own");
     // A contribution that its client has abandoned does not keep the others waiting.
     renew("b#1.1", fence());
@@ -401,7 +401,7 @@ BOOST_FIXTURE_TEST_CASE(a_batch_of_pools_looks_at_no_more_than_one_pool, bounded
     keys = all;
     run("pool_renew", renewals);
     look();
-    // Each pool is read and written, whatever is found there.
+    // Each pool is read and written, whatever it contains.
     allowed += 10 * all.size();
     for (const std::string& each : all)
     {
@@ -434,7 +434,7 @@ BOOST_FIXTURE_TEST_CASE(a_new_capacity_rejects_the_first_waiters_at_once_and_oth
         BOOST_TEST(holder.back() % 2 == 1);
         release(holder, fence(), "d");
         look();
-        // Each served attempt is followed by one of the others.
+        // One of the other attempts follows each served one.
         rejected += impossible();
     }
     BOOST_TEST(rejected == 44);

@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(clocks_that_differ_by_a_tenth)
     BOOST_TEST(bound.latest(20s) == 16'000'000);
 }
 
-BOOST_AUTO_TEST_CASE(another_clock)
+BOOST_AUTO_TEST_CASE(a_reset_forgets_the_former_clock)
 {
     clock_bound bound;
     bound.sample(10s, 5'000'000);

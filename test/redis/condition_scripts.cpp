@@ -10,7 +10,7 @@
 
 #include "support/script_scene.hpp"
 
-// What the scripts do about conditions.
+// The scripts and conditions: commits, notifications, and the lifetimes of keys.
 
 using turnstile::test::script_scene;
 using namespace std::chrono_literals;
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(commit_releases_the_lock_and_waits)
     BOOST_TEST(told[6] != "");
     BOOST_TEST(owner() == "a#1.3");
     TEST_WORDS(condition_waiters(), "a#1.2", "b#1.2", "c#1.2", "d#1.2");
-    // Again, it changes nothing.
+    // A repeated commit changes nothing.
     BOOST_TEST(commit("d#1.1", mine, "d#1.2")[0] == "released");
     BOOST_TEST(condition_waiters().size() == 4U);
     BOOST_TEST(owner() == "a#1.3");
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(the_mark_ends_with_the_next_wait)
     TEST_WORDS(condition_waiters(), "b#1.2", "c#1.2", "a#1.3");
 }
 
-// If the receiver of a notification crashes, the next waiter gets it, at whatever step.
+// If the receiver of a notification crashes, the next waiter is notified, whatever step the receiver has reached.
 BOOST_AUTO_TEST_CASE(the_notification_of_a_disconnected_waiter_passes_to_the_next)
 {
     notify();
@@ -314,7 +314,7 @@ BOOST_AUTO_TEST_CASE(end_wait_is_granted_a_free_lock)
     const words told = requeue("b#1.2", "b#1.2");
     BOOST_TEST(told[0] == "own");
     BOOST_TEST(told[6] == "1");
-    // The answer says it.
+    // Only the answer reports the grant.
     TEST_WORDS(this->told());
 }
 

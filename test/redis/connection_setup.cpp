@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_does_not_know_the_first_line_of_scripts)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_says_that_it_is_old)
+BOOST_AUTO_TEST_CASE(a_server_of_an_old_version_is_unsupported)
 {
     const fake_server server([](const std::vector<std::string>& words)
                              { return answer_of(words, "6.2.6"); });
@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(the_client_waits_for_a_server_that_loads_its_data)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_is_none)
+BOOST_AUTO_TEST_CASE(a_server_of_another_protocol_is_unreachable)
 {
     const fake_server server([](const std::vector<std::string>&)
                              { return "HTTP/1.1 400 Bad Request\r\n\r\n"; });
@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_is_none)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_says_nothing)
+BOOST_AUTO_TEST_CASE(a_server_that_does_not_answer_is_unreachable)
 {
     const fake_server server([](const std::vector<std::string>&) { return ""; });
     connection_scene scene(config::from_url(server.url() + "?health_check=50ms"));
@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_says_nothing)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(a_session_connects_once_the_server_is_there)
+BOOST_AUTO_TEST_CASE(a_connection_succeeds_as_soon_as_the_server_runs)
 {
     redis_server server;
     server.stop();

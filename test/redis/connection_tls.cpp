@@ -41,7 +41,7 @@ struct secure_server
     }
 
     tls_files files{"DNS:localhost"};
-    /// Whether clients need a certificate that is signed by the server's own. Redis requires one by default.
+    /// Whether clients need a certificate that is signed by that of the server. Redis requires one by default.
     std::string asks = "no";
     std::string port = std::to_string(free_port());
     redis_server server{{"--tls-port", port, "--tls-cert-file", files.certificate(),

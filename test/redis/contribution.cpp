@@ -363,8 +363,8 @@ BOOST_AUTO_TEST_CASE(a_contribution_that_expired_is_not_withdrawn_twice)
     BOOST_TEST(readers() == "0");
     BOOST_TEST(bound() == "0");
 }
-// The test above fails without the check of the client's clock in withdraw(). As a second safeguard, the script leave
-// checks that a withdrawn contribution still exists.
+// The test above fails without the check of the client's clock in withdraw(). As a second safeguard, the script
+// `commit` checks that a withdrawn contribution still exists.
 
 BOOST_AUTO_TEST_CASE(a_reader_continues_over_the_next_connection)
 {

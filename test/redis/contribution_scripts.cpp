@@ -10,7 +10,7 @@
 
 #include "support/script_scene.hpp"
 
-// What the scripts do about contributions to the state of a monitor.
+// The scripts and contributions to the state of a monitor.
 
 using turnstile::test::script_scene;
 using namespace std::chrono_literals;
@@ -18,7 +18,7 @@ using words = script_scene::words;
 
 namespace {
 
-/// A monitor with a number, to which some contribute.
+/// A monitor with a number, to which clients contribute.
 struct contribution_scene : script_scene
 {
     contribution_scene()
@@ -27,14 +27,14 @@ struct contribution_scene : script_scene
         store.run(words{"HSET", "state", "n", "0"});
     }
 
-    /// A section of one that writes the number and contributes to it.
+    /// The critical section of a client that writes the number and contributes to it.
     words contribute(const std::string& id, const std::string& record, const std::string& number)
     {
         acquire(id);
         return commit(id, fence(), "", {record, "contribute"}, {"n", '=' + number});
     }
 
-    /// A section of one that writes the number and takes a contribution back.
+    /// The critical section of a client that writes the number and withdraws a contribution.
     words take_back(const std::string& id, const std::string& record, const std::string& number)
     {
         acquire(id);
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_undone_while_the_lock_is_held)
     nudge_one("c#1.1");
     acquire("b#1.1");
     BOOST_TEST(number() == "1");
-    // Its commit counts, and comes first.
+    // The commit of the holder counts, and precedes the undoing.
     commit("b#1.1", fence_of_it, "", {}, {"n", "=6"});
     BOOST_TEST(number() == "5");
     BOOST_TEST(fetch("c#1.1", fence())[6] == "1:n1:5");
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(an_undone_contribution_cannot_be_withdrawn)
     pass(16s);
     BOOST_TEST(acquire("a#1.2")[6] == "1:n1:0");
     const std::int64_t fence_of_it = fence();
-    // It believes otherwise. Nothing of its section counts, however often it asks.
+    // The client wrongly relies on its contribution. Nothing of its section counts, however often it sends the commit.
     for (int i = 0; i < 2; ++i)
         BOOST_TEST(commit("a#1.2", fence_of_it, "", {mine, "withdraw", "c", "all"},
                           {"n", "=-1"})[0] == "lost");
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(renew_contributions_renews_a_contribution)
     acquire("b#1.2");
     renew("b#1.2", fence());
     pass(2s);
-    // Too late, although it is not undone yet: the current critical section has read the state.
+    // The renewal is too late, although the contribution is not undone yet: the current holder has read the state.
     BOOST_TEST(keep_one(mine)[0] == "lost");
     BOOST_TEST(number() == "1");
     BOOST_TEST(keep_one("a/2 -1 n c state")[0] == "lost");
@@ -385,7 +385,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_until_it_can_be_u
         BOOST_TEST(scene.acquire("b#1.2")[0] == (is_hash ? "own" : "wrongtype"));
         scene.release("b#1.2", scene.fence(), "b");
         BOOST_TEST(scene.nudge_one("c#1.1")[3].find(",n") == std::string::npos);
-        // Once in a minute, however often it fails.
+        // The server tries again once in a minute, however often that fails.
         for (int i = 0; i < 3; ++i)
         {
             for (int j = 0; j < 2; ++j)
@@ -398,7 +398,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_until_it_can_be_u
             BOOST_TEST(again[3].substr(again[3].rfind(',')) == (is_hash ? ",n" : ",m"));
             BOOST_TEST(scene.lapses_in(again) == 60'000'000);
         }
-        // An operator repairs it.
+        // An operator repairs the field.
         if (!is_hash)
             scene.store.run(words{"DEL", "state"});
         scene.store.run(words{"HSET", "state", "n", "7"});
@@ -467,7 +467,7 @@ BOOST_AUTO_TEST_CASE(an_expired_contribution_notifies_any_number_of_waiters)
         sleep("d#1.1", "d#1." + std::to_string(10 + i));
     pass(16s);
     BOOST_TEST(nudge_one("d#1.5")[5] == "1");
-    // The record counts, too.
+    // The record counts as one of the 512 elements, too.
     BOOST_TEST(condition_waiters().size() == 600U - 511U);
     // The rest follows when the lock is free again.
     release(owner(), fence(), "d");
@@ -482,7 +482,7 @@ BOOST_AUTO_TEST_CASE(an_incomplete_notification_does_not_keep_the_lock)
     contribute("a#1.1", mine, "1");
     for (int i = 0; i < 600; ++i)
         sleep("d#1.1", "d#1." + std::to_string(10 + i));
-    // The queue has a waiter already, so the notification creates no key but that of its record.
+    // The queue has a waiter already, so the notification creates only the key of its record.
     acquire("e#1.1");
     acquire("d#1.2");
     pass(16s);

@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_grant_waits_for_a_replica_that_is_late)
     BOOST_TEST(never_within(600ms, [&] { return first->is_told(); }));
     d.replica.resume();
     BOOST_TEST(first->result() == "held");
-    // A lock that is handed over to a waiter is treated alike.
+    // The same applies to a lock that is handed over to a waiter.
     const auto second = client.lock("a");
     BOOST_TEST(first->unlock() == error_code());
     BOOST_TEST(second->result() == "held");

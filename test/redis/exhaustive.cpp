@@ -207,7 +207,7 @@ BOOST_DATA_TEST_CASE(no_history_breaks_a_promise, worlds())
 struct safeguard
 {
     const char* name;
-    /// Switches the safeguard off, in the client or in the scripts.
+    /// Disables the safeguard, in the client or in the scripts.
     bool safeguards::* client = nullptr;
     std::vector<script_patch> scripts;
     exhaustive_options options;

@@ -55,7 +55,7 @@ enum class failure
     power_loss,
     /// A replica that has missed the last commands takes over.
     failover,
-    /// As failover, but a grant is delivered only when the replica has it (mutex_options::durability).
+    /// As failover, but an acquisition completes only when the replica has the grant (mutex_options::durability).
     failover_after_wait,
 };
 

@@ -155,4 +155,4 @@ BOOST_AUTO_TEST_CASE(clock_jumps_ahead_until_the_keys_expire_and_back)
     BOOST_TEST(next->fence() > highest);
     BOOST_TEST(next->unlock() == error_code());
 }
-// The test above fails if an acquire does not carry the session's highest token.
+// The test above fails if an acquire does not state the session's highest token.

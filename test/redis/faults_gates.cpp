@@ -57,7 +57,7 @@ using turnstile::test::redis_server;
 using turnstile::test::tcp_proxy;
 using turnstile::test::until;
 
-/// A session with its own thread. For the server, it is a process.
+/// A session with its own thread. To the server, it looks like a process.
 class party
 {
 public:
@@ -252,7 +252,7 @@ private:
     pid_t pid_;
 };
 
-/// Leases and time limits so long that none ends during a test, however slow the machine is.
+/// Leases and time limits that outlast a test, however slow the machine is.
 config named(const std::string& url, const std::string& name)
 {
     config settings(

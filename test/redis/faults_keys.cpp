@@ -59,7 +59,7 @@ std::string text_of(errc e)
     return make_error_code(e).message();
 }
 
-/// A user with access to the keys of some patterns, and with no other right than those that docs/redis.md lists.
+/// A user with access to the keys of some patterns, and with only the permissions that docs/redis.md lists.
 config confined_user(const redis_server& server, const std::vector<std::string>& patterns)
 {
     std::vector<std::string> rules{"ACL", "SETUSER", "app", "on", ">secret"};

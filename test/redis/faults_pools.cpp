@@ -99,8 +99,8 @@ BOOST_AUTO_TEST_CASE(permit_holder_sigstopped_past_its_lease)
     BOOST_TEST(small->unlock() == error_code());
     BOOST_TEST(client.value("a") == 3);
 }
-// The test above fails if the client does not end its lease by its own clock, and if a release does not carry
-// its fencing token.
+// The test above fails if the client does not end its lease by its own clock, and if a release does not state its
+// fencing token.
 
 BOOST_AUTO_TEST_CASE(waiters_sigkilled_at_the_head)
 {
@@ -169,8 +169,8 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
     BOOST_TEST(std::stoull(stopped.hear("held a")) > next->fence());
     BOOST_TEST(view.adds_up());
 }
-// The test above fails without the clock bound. Because of it, a client confirms a grant that may be late before
-// it delivers it.
+// The test above fails without the clock bound. Because of it, a client first confirms a grant that may be late, and
+// enters it afterwards.
 
 // --- connections --------------------------------------------------------------------------------
 

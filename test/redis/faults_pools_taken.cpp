@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Units that are taken and added for good (P and V). After any failure, the available, the held and the outside units
-// add up to the capacity, and each client that has received an outcome knows which units it has taken.
+// Units that are taken and added for good (P and V). After each failure, the available units, the held units and the
+// units outside add up to the capacity, and each client that has received an outcome knows which units it has taken.
 
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
@@ -384,8 +384,7 @@ public:
             takes_[i].who->cancel();
     }
 
-    /// Records completed operations, and adds the taken units again. Returns whether no operation is in
-    /// progress any more.
+    /// Records completed operations, and adds the taken units again. Returns whether all operations have completed.
     bool go_on()
     {
         std::erase_if(takes_,

@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(holder_sigstopped_for_two_leases_then_continued)
     BOOST_TEST(write_register(server, "a", waiter->fence()));
     BOOST_TEST(until([&] { return server_time(server) > stopped + 12'000'000; }));
     BOOST_TEST(!holder.has_said("lost"));
-    // The process writes before it does anything else after it has continued.
+    // When the process continues, it writes first.
     holder.tell("write a");
     holder.go_on();
     BOOST_TEST(holder.hear("refused") == "a");
@@ -131,8 +131,8 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
     BOOST_TEST(next->unlock() == error_code());
     BOOST_TEST(std::stoull(stopped.hear("held a")) > next->fence());
 }
-// The test above fails without the clock bound. Because of it, a client confirms a grant that may be late before
-// it delivers it.
+// The test above fails without the clock bound. Because of it, a client first confirms a grant that may be late, and
+// enters it afterwards.
 
 BOOST_AUTO_TEST_CASE(waiter_sigkilled_at_the_head)
 {

@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_gate_ends_the_wait)
     BOOST_TEST(ended() == "1:damaged");
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_cannot_answer_now_is_asked_again)
+BOOST_AUTO_TEST_CASE(a_temporarily_refused_question_is_repeated)
 {
     for (const char* text : {"LOADING ...", "READONLY ...", "BUSY ..."})
     {
@@ -324,7 +324,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_wait_does_not_withdraw_an_arrival_at_a_latch)
     BOOST_TEST(!machine.is_idle());
     connect(2);
     BOOST_TEST(sent() == "arrive");
-    // The arrival has no waiter any more.
+    // The arrival no longer has a waiter.
     BOOST_TEST(commands[0].arguments[5] == "");
     answer("closed 0");
     BOOST_TEST(ended() == "");
@@ -353,7 +353,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_wait_after_an_arrival_that_is_refused_is_u
     BOOST_TEST(ended() == "1:unknown");
 }
 
-BOOST_AUTO_TEST_CASE(a_call_that_is_refused_for_the_moment_is_repeated)
+BOOST_AUTO_TEST_CASE(a_temporarily_refused_call_is_repeated)
 {
     begin(gate_call::set);
     refuse("READONLY ...");
@@ -457,7 +457,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_arrival_is_withdrawn)
     BOOST_TEST(ended() == "");
     BOOST_TEST(sent() == "withdraw");
     BOOST_TEST(commands[0].arguments[2] == "abc#0+1");
-    // The arrival is not repeated any more.
+    // The arrival is no longer repeated.
     pass(20s);
     cancel(1);
     BOOST_TEST(sent() == "withdraw");

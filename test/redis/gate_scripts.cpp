@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(a_set_publishes_one_message_per_connection)
     TEST_WORDS(members(1));
 }
 
-BOOST_AUTO_TEST_CASE(a_reset_leaves_the_generation)
+BOOST_AUTO_TEST_CASE(a_reset_does_not_change_the_generation)
 {
     wait("a#1");
     BOOST_TEST(generation == 0);
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_reset_leaves_the_generation)
     BOOST_TEST(reset("x+2") == "closed");
     BOOST_TEST(wait("a#1") == "closed");
     BOOST_TEST(generation == first);
-    // Also if the server's clock went back.
+    // That also holds if the server's clock was set back.
     store.clock -= 1'000'000;
     set("x+3");
     BOOST_TEST(generation == first + 1);
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(an_event_that_was_changed_is_kept)
     reset("x+2");
     pass(48h);
     BOOST_TEST(store.key_count() == 0U);
-    // And one that is set at the beginning.
+    // The same holds for an event that is initially set.
     number = 0;
     BOOST_TEST(wait("a#1") == "open");
     BOOST_TEST(read() == "open");
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(an_event_that_was_changed_is_kept)
     BOOST_TEST(wait("a#1") == "closed");
 }
 
-BOOST_AUTO_TEST_CASE(the_first_one_decides)
+BOOST_AUTO_TEST_CASE(the_first_user_decides_the_initial_state)
 {
     wait("a#1");
     number = 0;
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(unresponsive_connections_are_forgotten)
 
 // --- latches ------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(the_last_arrival_opens)
+BOOST_AUTO_TEST_CASE(the_last_arrival_opens_a_latch)
 {
     number = 3;
     wait("a#1");
@@ -191,8 +191,8 @@ BOOST_AUTO_TEST_CASE(the_last_arrival_releases_all_participants)
     meet_here(2);
     BOOST_TEST(arrive("a+1", "a#1") == "closed");
     BOOST_TEST(arrive("b+1", "b#1") == "open");
-    // The one that completes the round learns it from the answer, and its connection all the same, since
-    // others may wait behind it.
+    // The last participant learns from the answer that the round is complete. Its connection receives
+    // the message as well, because other participants may use the same connection.
     TEST_WORDS(told(), "w:a#1 open gate", "w:b#1 open gate");
     BOOST_TEST(arrive("a+2", "a#1") == "closed");
 }
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(the_clock_of_a_gate_continues_after_the_clock_was_set_back)
     arrive("x+1", "x#1");
     arrive("a+2", "a#1");
     pass(15s);
-    // A lease is no longer for that.
+    // The lease is not longer because of that.
     arrive("c+1", "c#1");
     TEST_WORDS(members(3), "c+1");
 }
@@ -311,7 +311,7 @@ BOOST_AUTO_TEST_CASE(foreign_keys_are_refused)
     }
     store.run(words{"HSET", "gate", "layout", "9"});
     each_says("foreign");
-    // What an automatic event of the same name has.
+    // The field that an automatic event of the same name has.
     store.run(words{"HSET", "gate", "layout", "1"});
     each_says("foreign");
 }

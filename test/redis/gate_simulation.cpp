@@ -20,8 +20,8 @@
 #include "support/script_engine.hpp"
 #include "support/sent_command.hpp"
 
-// Random histories of clients and one gate: connections break, and commands in flight are lost or
-// comes late, and people give up. TURNSTILE_RANDOM_RUNS says how many there are of each kind.
+// Random histories of clients and one gate: connections break, commands in flight are lost or
+// arrive late, and users cancel. TURNSTILE_RANDOM_RUNS is the number of histories of each kind.
 
 namespace turnstile::test {
 namespace {
@@ -44,7 +44,7 @@ struct wish
     bool is_cancelled = false;
     bool is_over = false;
     gate_result result = gate_result::open;
-    /// Cancelled before the server could say whether it was too late.
+    /// Whether it was cancelled while the server could not answer whether that was in time.
     bool is_uncertain = false;
 };
 
@@ -93,7 +93,7 @@ public:
             peers_.emplace_back(i, options_);
     }
 
-    /// Lets something happen: one of the users' calls, or anything else.
+    /// Takes a random step: a call of a user, a fault, or progress of a message.
     void step(const std::vector<gate_call>& calls)
     {
         ++step_;
@@ -127,7 +127,7 @@ public:
         }
     }
 
-    /// Nothing goes wrong any more, and all that is under way arrives.
+    /// Ends the faults, and lets everything in transit arrive.
     void settle()
     {
         while (!late_.empty())
@@ -157,14 +157,14 @@ public:
         return state != nullptr ? std::stoll(state->at("number")) : options_.number;
     }
 
-    /// How many have arrived at a barrier.
+    /// The number of arrivals at a barrier.
     [[nodiscard]] std::size_t arrivals() const
     {
         const auto* const set = store_.zset(options_.keys[3]);
         return set != nullptr ? set->order.size() : 0;
     }
 
-    /// How many wishes there are of a kind.
+    /// The number of requests that fulfil a predicate.
     template <class Predicate>
     [[nodiscard]] std::int64_t count(Predicate which) const
     {
@@ -175,7 +175,7 @@ public:
         return result;
     }
 
-    /// How often the waiters were released.
+    /// The number of times that the waiters were released.
     std::int64_t openings = 0;
     /// The last step at which the gate was open.
     std::size_t last_open = 0;
@@ -183,7 +183,7 @@ public:
 private:
     void begin(peer& who, gate_call what)
     {
-        // As in a program: one that waits at a barrier does nothing else there.
+        // As in a program, a participant that waits at a barrier does nothing else there.
         if (what == gate_call::meet && !who.wishes.empty() && !who.wishes.rbegin()->second.is_over)
             return;
         const auto id = who.client.begin(now_, who.gate, what);
@@ -305,7 +305,7 @@ private:
             BOOST_TEST(!wanted.is_over);
             wanted.is_over = true;
             wanted.result = end.result;
-            // Not open without having been so since it began.
+            // A wait may only end as open if the gate was open since it began.
             if (end.result == gate_result::open && wanted.what == gate_call::wait)
                 BOOST_TEST(last_open >= wanted.begun);
             BOOST_TEST((end.result != gate_result::cancelled || wanted.is_cancelled));
@@ -341,7 +341,7 @@ BOOST_AUTO_TEST_CASE(a_set_event_releases_all_waiters)
                   for (int i = 0; i < steps && all_is_well(); ++i)
                       w.step({gate_call::wait, gate_call::wait, gate_call::set, gate_call::reset});
                   w.settle();
-                  // At rest, only an event that is not set has waiters.
+                  // When everything has arrived, only an event that is not set has waiters.
                   const auto waits =
                       w.count([](const wish& each)
                               { return !each.is_over && each.what == gate_call::wait; });

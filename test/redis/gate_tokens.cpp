@@ -54,7 +54,7 @@ error_code error_of(Future&& future)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(futures)
+BOOST_AUTO_TEST_CASE(operations_complete_futures)
 {
     world w;
     for (const auto reset : {event_reset::manual, event_reset::automatic})
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(futures)
                turnstile::errc::no_participants);
 }
 
-BOOST_AUTO_TEST_CASE(cancelled_after_a_while)
+BOOST_AUTO_TEST_CASE(operations_can_be_limited_in_time)
 {
     world w;
     const auto limited = [&](auto start)
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(cancelled_after_a_while)
                asio::error::operation_aborted);
 }
 
-BOOST_AUTO_TEST_CASE(who_they_are)
+BOOST_AUTO_TEST_CASE(objects_report_their_name_and_executor)
 {
     world w;
     turnstile::redis::event manual(w.session, "e");

@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_new_server_waits_for_a_grace_and_no_longer)
     BOOST_TEST((std::chrono::microseconds(holder->fence()) >= before + 300ms));
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_has_been_there_for_long_does_not_wait)
+BOOST_AUTO_TEST_CASE(a_server_that_has_run_longer_than_the_grace_does_not_wait)
 {
     shifted_clock clock;
     clock.set_ahead(2h);

@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What the scripts and the client keep, after a start or takeover, for holders that the server does not know.
+// How scripts and client protect the locks of holders that a server does not know after its start or takeover.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -24,7 +24,7 @@ std::string text(std::int64_t number)
     return std::to_string(number);
 }
 
-/// What a client says of the grace of its server, behind the claim lease.
+/// The argument in which a client states the claim lease and the grace of its server.
 std::string asked_grace(driven_client& client)
 {
     client.want();
@@ -73,7 +73,7 @@ BOOST_FIXTURE_TEST_CASE(a_grace_that_is_over_does_not_matter, script_scene)
     pass(10s);
     BOOST_TEST(acquire("a#1.1")[0] == "own");
     release("a#1.1", fence());
-    // Nor does one that began before the lock was used.
+    // A grace that began before the lock was used does not matter either.
     begin_grace(20s, start);
     BOOST_TEST(acquire("a#1.2")[0] == "own");
     release("a#1.2", fence());
@@ -102,13 +102,13 @@ BOOST_FIXTURE_TEST_CASE(a_free_lock_of_an_outdated_state_is_not_granted_during_t
     BOOST_TEST(acquire("b#1.1")[0] == "queued");
     BOOST_TEST(acquire("b#1.2", "try")[0] == "busy");
     BOOST_TEST(owner() == "?");
-    // A holder whose grant is missing in the state.
+    // A holder whose grant is missing in the state reconnects.
     BOOST_TEST(resync("c#0.1", "c#1.1", known + 500'000)[0] == "own");
     BOOST_TEST(release("c#1.1", known + 500'000)[0] == "released");
     BOOST_TEST(owner() == "b#1.1");
 }
 
-// The lock was granted with a lease of 4 s, which the state knows, and was renewed, which it does not.
+// The state contains the lease of 4 s with which the lock was granted, but not its renewal.
 BOOST_FIXTURE_TEST_CASE(an_outdated_lease_does_not_end_before_the_grace, script_scene)
 {
     acquire("a#1.1");
@@ -120,14 +120,14 @@ BOOST_FIXTURE_TEST_CASE(an_outdated_lease_does_not_end_before_the_grace, script_
     BOOST_TEST(nudge("b#1.1")[0] == "queued");
     const words back = resync("a#1.1", "a#2.1", held);
     BOOST_TEST(back[0] == "own");
-    // With its usual lease, and not until the grace ends.
+    // The holder gets its usual lease, and not one until the grace ends.
     BOOST_TEST(back[3] == text(store.clock + 15'000'000));
     BOOST_TEST(owner() == "a#2.1");
     release("a#2.1", held);
     BOOST_TEST(owner() == "b#1.1");
 }
 
-// The state is older than the holder's last connection but one.
+// The state is older than the holder's previous connection.
 BOOST_FIXTURE_TEST_CASE(a_holder_is_recognised_by_its_token_during_the_grace, script_scene)
 {
     acquire("a#1.1");
@@ -150,7 +150,7 @@ BOOST_FIXTURE_TEST_CASE(an_outdated_holder_that_does_not_return_keeps_the_lock_u
     BOOST_TEST(nudge("b#1.1")[0] == "own");
 }
 
-// The server may have forgotten its first release, and another client holds the lock.
+// The server may have forgotten the first release, and another client may hold the lock.
 BOOST_FIXTURE_TEST_CASE(a_release_by_an_outdated_holder_does_not_free_the_lock, script_scene)
 {
     acquire("a#1.1");
@@ -179,7 +179,8 @@ BOOST_FIXTURE_TEST_CASE(a_release_by_an_outdated_cohort_does_not_free_the_lock, 
     BOOST_TEST(nudge("b#1.1")[0] == "own");
 }
 
-// When the server started is known to the second, so a lock may have been acquired just after it.
+// The time of the server's start is known to the second, so a lock may have been acquired between the start and the
+// known time.
 BOOST_FIXTURE_TEST_CASE(a_holder_in_doubt_renews_its_lease, script_scene)
 {
     acquire("a#1.1");
@@ -195,7 +196,7 @@ BOOST_FIXTURE_TEST_CASE(a_holder_in_doubt_renews_its_lease, script_scene)
     BOOST_TEST(owner() == "a#1.1");
 }
 
-// Its grant may have ended before the message arrived, and another client holds the lock.
+// The grant may have ended before the message arrived, and another client may hold the lock.
 BOOST_FIXTURE_TEST_CASE(an_outdated_holder_that_has_not_entered_waits_again, script_scene)
 {
     acquire("a#1.1");
@@ -223,7 +224,7 @@ BOOST_FIXTURE_TEST_CASE(a_second_start_during_a_grace_begins_another_one, script
     BOOST_TEST(nudge("b#1.1")[0] == "own");
 }
 
-// The age of the state is unknown then.
+// The clock was set back, so the age of the state is unknown.
 BOOST_FIXTURE_TEST_CASE(a_state_of_a_clock_that_was_ahead_counts_as_outdated, script_scene)
 {
     acquire("a#1.1");
@@ -251,7 +252,7 @@ BOOST_FIXTURE_TEST_CASE(contributions_of_an_outdated_state_expire_after_the_grac
     begin_grace(60s);
     acquire("b#1.1");
     pass(50s);
-    // Extensions of its lease are missing.
+    // The state may lack renewals of its lease.
     BOOST_TEST(renew_contribution("a#0/1 -1 n c state", "15000")[0] == "own");
     pass(10s);
     nudge("b#1.1");
@@ -289,7 +290,7 @@ BOOST_FIXTURE_TEST_CASE(units_of_an_outdated_pool_are_not_granted_during_the_gra
     pass(1s);
     begin_grace(60s);
     BOOST_TEST(acquire("b#1.1", 1)[0] == "queued");
-    // Nor does a lease end, whose extensions may be missing.
+    // No lease expires either, because the state may lack its renewals.
     pass(50s);
     nudge("b#1.1");
     BOOST_TEST(held() == 1);
@@ -316,7 +317,8 @@ BOOST_FIXTURE_TEST_CASE(a_holder_of_units_is_recognised_by_its_token_during_the_
     BOOST_TEST(members("pool{holders}") == words{"a#3.1"}, boost::test_tools::per_element());
 }
 
-// The client does not know of its grant. So the server may have granted the units to others, and forgotten that.
+// The client does not know of its grant. So the server may have granted the units to another client, and
+// forgotten that.
 BOOST_FIXTURE_TEST_CASE(a_waiter_with_units_in_an_outdated_pool_waits_again, pool_scene)
 {
     acquire("a#1.1", 3);
@@ -347,7 +349,7 @@ BOOST_FIXTURE_TEST_CASE(a_pool_that_was_used_since_the_start_is_not_outdated, po
     acquire("a#1.1", 1);
     begin_grace(60s, start);
     BOOST_TEST(acquire("b#1.1", 1)[0] == "own");
-    // A state of a clock that was ahead may be.
+    // A state of a clock that was ahead may be outdated.
     pass(-5s);
     BOOST_TEST(acquire("c#1.1", 1)[0] == "queued");
 }
@@ -375,7 +377,7 @@ BOOST_AUTO_TEST_CASE(the_first_server_has_forgotten_when_it_was_started)
     const std::string first = "4000 " + text(started) + ' ' + text(started + 10'000'000);
     client.machine.connected(client.now, 1, {"run", client.server_now(), started});
     BOOST_TEST(asked_grace(client) == first);
-    // The connection was interrupted, and no more.
+    // Only the connection was interrupted.
     client.disconnect();
     client.pass(1s);
     client.machine.connected(client.now, 2, {"run", client.server_now(), started});

@@ -68,7 +68,8 @@ BOOST_AUTO_TEST_CASE(a_waiting_worker_is_granted_a_job_by_message)
     BOOST_TEST(granted.size() == 2U);
 }
 
-// A bound of the server's clock that is some hours old allows for so much drift that a lease would count as expired.
+// A bound of the server's clock that is some hours old has to allow for much drift, so a lease would seem to
+// have expired.
 BOOST_AUTO_TEST_CASE(a_worker_that_has_waited_for_hours_keeps_its_job)
 {
     connect();
@@ -102,8 +103,8 @@ BOOST_AUTO_TEST_CASE(a_worker_keeps_its_job_if_the_clock_was_set)
     }
 }
 
-// A worker that only asked for a job does not learn of the loss of one that it never had.
-BOOST_AUTO_TEST_CASE(a_dead_letter_that_was_lost_before_costs_no_request)
+// The worker has only asked for a job, so it does not learn that a job was lost which it never received.
+BOOST_AUTO_TEST_CASE(a_job_that_is_lost_before_it_becomes_a_dead_letter_ends_no_request)
 {
     connect();
     for (const char* const result : {"lost ", "unknown "})
@@ -121,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_dead_letter_that_was_lost_before_costs_no_request)
     }
 }
 
-BOOST_AUTO_TEST_CASE(an_answer_that_comes_behind_its_grant_does_not_undo_a_dead_letter)
+BOOST_AUTO_TEST_CASE(an_answer_that_follows_its_grant_does_not_undo_a_dead_letter)
 {
     connect();
     const job_request_id request = take();
@@ -153,7 +154,7 @@ BOOST_AUTO_TEST_CASE(a_grant_of_a_cancelled_request_is_returned)
     BOOST_TEST(commands[0].arguments.at(2) == "r");
     answer({"ok 1 0"});
     BOOST_TEST(machine.is_idle());
-    // Also a grant that crosses the cancellation.
+    // A grant that crosses the cancellation is returned, too.
     const job_request_id waits = take();
     answer({"parked " + clock() + " 0 42"});
     cancel(waits);
@@ -209,7 +210,7 @@ BOOST_AUTO_TEST_CASE(a_reconnect_asks_for_grants_that_got_lost)
     BOOST_TEST(commands[0].arguments.at(2) == "43");
 }
 
-BOOST_AUTO_TEST_CASE(a_finish_is_repeated_and_says_so)
+BOOST_AUTO_TEST_CASE(a_repeated_finish_states_that_it_is_repeated)
 {
     connect();
     const job_call_id call = finish(start());
@@ -225,8 +226,8 @@ BOOST_AUTO_TEST_CASE(a_finish_is_repeated_and_says_so)
     BOOST_CHECK(answered.at(0).result == job_result::unknown);
 }
 
-// A server that has lost its memory denies the finish. If its answer is lost, the same server would take the missing job
-// for a finished one.
+// A server that has lost its memory rejects the finish. If that answer is lost, the same server takes the
+// missing job for a finished one.
 BOOST_AUTO_TEST_CASE(a_finish_of_an_attempt_that_began_at_another_server_is_in_doubt)
 {
     connect();
@@ -255,7 +256,7 @@ BOOST_AUTO_TEST_CASE(a_push_is_not_repeated)
     push();
     disconnect();
     BOOST_CHECK(answered.at(0).result == job_result::unknown);
-    // One that was not sent waits for the connection.
+    // A push that was not sent waits for the connection.
     push();
     connect(2);
     BOOST_TEST(sent() == "push");
@@ -277,7 +278,7 @@ BOOST_AUTO_TEST_CASE(a_session_asks_when_something_is_due)
     BOOST_TEST(sent() == "renew");
 }
 
-BOOST_AUTO_TEST_CASE(errors_are_told_apart)
+BOOST_AUTO_TEST_CASE(errors_are_distinguished)
 {
     connect();
     for (const auto& [text, result] :

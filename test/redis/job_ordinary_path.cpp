@@ -11,16 +11,16 @@
 #include "support/job_scene.hpp"
 #include "support/random_runs.hpp"
 
-// The ordinary paths of a job queue's scripts do what the scripts do in full: the same random calls, with and without
-// these paths, have the same answers and messages, and leave the same contents. TURNSTILE_RANDOM_RUNS says how many
-// sequences of calls are compared.
+// The ordinary paths of a job queue's scripts have the same effects as the full scripts: the same random calls, with
+// and without these paths, have the same answers and messages, and leave the same contents. TURNSTILE_RANDOM_RUNS is
+// the number of sequences of calls that are compared.
 
 namespace turnstile::test {
 namespace {
 
 using words = job_scene::words;
 
-/// Scripts that count how often they go on in full.
+/// Scripts that count how often they continue behind the ordinary path.
 std::vector<script_patch> counting()
 {
     const std::string mark = "-- the prologue stands here\n";
@@ -110,7 +110,7 @@ public:
         pass();
         if (is_rare())
             return disturb();
-        // Mostly jobs or mostly workers wait.
+        // In each sequence, mostly jobs or mostly workers wait.
         switch (choice_.below(6))
         {
         case 0:
@@ -177,7 +177,7 @@ private:
         attempts_.push_back(granted);
     }
 
-    /// One that was started. Sometimes it is used again later.
+    /// An attempt that was started. Sometimes it is used again later.
     std::string attempt()
     {
         for (const auto& [channel, text] : queues_.look().store.published)
@@ -191,7 +191,7 @@ private:
         return result;
     }
 
-    /// What else happens to a server, and other calls.
+    /// A random disturbance: a fault of the server, or an unusual call.
     void disturb()
     {
         switch (choice_.below(7))
@@ -253,7 +253,7 @@ private:
 
 BOOST_AUTO_TEST_SUITE(redis_job_ordinary_path)
 
-BOOST_AUTO_TEST_CASE(pool_calls_have_the_same_effects_with_and_without_the_ordinary_path)
+BOOST_AUTO_TEST_CASE(job_calls_have_the_same_effects_with_and_without_the_ordinary_path)
 {
     int ordinary = 0;
     int in_full = 0;
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(pool_calls_have_the_same_effects_with_and_without_the_ordin
                   ordinary += queues.ordinary();
                   in_full += queues.in_full();
               });
-    // Otherwise it would show nothing.
+    // Otherwise, the comparison would show nothing.
     BOOST_TEST(ordinary > 0);
     BOOST_TEST(in_full > 0);
     BOOST_TEST_MESSAGE(ordinary << " calls were ordinary, " << in_full << " went on in full");

@@ -20,7 +20,7 @@
 #include "support/lock_client.hpp"
 #include "support/redis_server.hpp"
 
-// What only a job queue over Redis can do: payloads that are structs, and failures of servers, keys and sessions.
+// Properties of a job queue over Redis alone: payloads that are structs, and failures of servers, keys and sessions.
 
 namespace turnstile::test {
 namespace {
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(the_jobs_of_a_session_that_ends_go_to_a_waiting_worker)
     auto lost = other.async_next(use_future).get();
     auto waiting = queue.async_next(use_future);
     session->async_ping(use_future).get();
-    // As if its process had crashed: it tells the server nothing.
+    // As if its process had crashed: the session sends the server nothing.
     doomed.reset();
     BOOST_TEST(!lost.valid());
     auto job = waiting.get();
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(the_jobs_of_a_session_that_ends_go_to_a_waiting_worker)
     job.async_finish(use_future).get();
 }
 
-BOOST_AUTO_TEST_CASE(a_renewed_lease_outlasts_itself)
+BOOST_AUTO_TEST_CASE(a_renewed_lease_lasts_longer_than_the_first_one)
 {
     const auto quick = connect(600ms);
     redis::job_queue<std::string> other(*quick, "q");
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(keys_of_other_programs_are_refused)
     queue.async_push("a", use_future).get();
 }
 
-BOOST_AUTO_TEST_CASE(a_user_without_the_keys_is_told)
+BOOST_AUTO_TEST_CASE(a_missing_permission_for_the_keys_is_reported)
 {
     server.run({"ACL", "SETUSER", "app", "on", ">secret", "+@all", "&*", "~turnstile:*mutex*",
                 "~turnstile:{0}*", "~turnstile:{sessions}*"});

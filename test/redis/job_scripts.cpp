@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(waiting_workers_are_granted_jobs_by_message_in_order)
     BOOST_TEST(counts() == "0020");
 }
 
-BOOST_AUTO_TEST_CASE(workers_without_a_connection_are_passed_over)
+BOOST_AUTO_TEST_CASE(disconnected_workers_are_skipped)
 {
     take("x#1.1");
     take("a#1.1");
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_large_record_is_not_part_of_the_message)
     BOOST_TEST(fetch(member) == "lost");
 }
 
-BOOST_AUTO_TEST_CASE(a_cancelled_worker_gets_nothing)
+BOOST_AUTO_TEST_CASE(a_cancelled_worker_is_granted_no_job)
 {
     take("a#1.1");
     BOOST_TEST(cancel("a#1.1") == "1");
@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_worker_learns_when_a_job_is_due)
     pass(1ms);
     renew({});
     TEST_WORDS(heard(), "w:a#1 grant 2 z");
-    // There is no waiting worker any more.
+    // No worker waits now.
     BOOST_TEST(due == 0);
 }
 
@@ -352,7 +352,7 @@ BOOST_AUTO_TEST_CASE(a_crashed_worker_is_noticed_by_a_waiting_one)
     TEST_WORDS(heard(), "w:a#1 lost", "w:b#1 grant 2 x");
 }
 
-BOOST_AUTO_TEST_CASE(many_due_jobs_are_moved_in_steps)
+BOOST_AUTO_TEST_CASE(many_due_jobs_are_moved_in_several_steps)
 {
     for (int i = 0; i < 100; ++i)
         push("x", '2', 1);
@@ -361,7 +361,7 @@ BOOST_AUTO_TEST_CASE(many_due_jobs_are_moved_in_steps)
     BOOST_TEST(counts() == "100000");
 }
 
-BOOST_AUTO_TEST_CASE(a_clock_that_is_set_back_stops_nothing)
+BOOST_AUTO_TEST_CASE(leases_and_delays_end_although_the_clock_was_set_back)
 {
     push("x");
     take("a#1.1");
@@ -691,12 +691,12 @@ BOOST_AUTO_TEST_CASE(a_session_that_reconnects_learns_of_its_grants)
     BOOST_TEST_REQUIRE(grants.size() == 3U);
     BOOST_TEST(word(grants[0], 5) == "a#1.1/15000");
     BOOST_TEST(grants[2] == "2 x");
-    // The second request does not wait any more, until it asks again.
+    // The second request does not wait until it asks again.
     push("y");
     TEST_WORDS(heard(), "w:b#1 grant 2 y");
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_keeps_its_place_when_it_reconnects)
+BOOST_AUTO_TEST_CASE(a_worker_keeps_its_position_when_it_reconnects)
 {
     const std::string ticket =
         word(call("take", {"w:", "a#1.1/15000", "0", "", "", "first", ""})[0], 3);
@@ -707,7 +707,7 @@ BOOST_AUTO_TEST_CASE(a_worker_keeps_its_place_when_it_reconnects)
     TEST_WORDS(heard(), "w:c#1 grant 2 x", "w:b#1 due");
 }
 
-BOOST_AUTO_TEST_CASE(a_queue_of_another_layout_is_left_alone)
+BOOST_AUTO_TEST_CASE(a_queue_of_another_layout_is_not_changed)
 {
     push("x");
     store.run(words{"HSET", "jobs", "state", "2 x"});

@@ -16,8 +16,8 @@
 #include "support/random_runs.hpp"
 #include "support/script_engine.hpp"
 
-// Random histories of a job queue, and the safeguards without which one of them breaks a promise.
-// TURNSTILE_SEED=N TURNSTILE_RANDOM_RUNS=1 runs one again.
+// Random histories of a job queue; and for each safeguard, a history that breaks a promise without it.
+// TURNSTILE_SEED=N TURNSTILE_RANDOM_RUNS=1 runs one history again.
 
 namespace turnstile::test {
 namespace {
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(histories)
 struct safeguard
 {
     const char* name;
-    /// Switches it off in the scripts, or in the commands of the clients.
+    /// Disables the safeguard in the scripts, or in the commands of the clients.
     std::vector<script_patch> scripts;
     std::function<void(job_command&)> spoil;
     /// The faults of the simulation.
@@ -95,7 +95,7 @@ std::vector<script_patch> in_full(std::vector<script_patch> patches)
     return patches;
 }
 
-/// A client that changes what it says about earlier executions of the same command.
+/// A client that changes its statement about earlier executions of the same command.
 std::function<void(job_command&)> saying(const char* said, const char* instead)
 {
     return [said, instead](job_command& what)
@@ -107,14 +107,14 @@ std::function<void(job_command&)> saying(const char* said, const char* instead)
     };
 }
 
-/// A client that does not tell its position when it waits again.
+/// A client that does not state its ticket when it waits again.
 void forget_position(job_command& what)
 {
     if (what.op == job_operation::take)
         what.arguments.at(2) = "0";
 }
 
-/// A client whose connections are not told apart.
+/// A client whose connections all have the same incarnation.
 void forget_incarnation(job_command& what)
 {
     if (what.op != job_operation::take)

@@ -40,7 +40,7 @@ bool is_whole(const latency_histogram& times)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_bucket_counts_what_is_between_two_bounds)
+BOOST_AUTO_TEST_CASE(a_bucket_counts_the_durations_between_two_bounds)
 {
     constexpr std::size_t last = latency_histogram::bucket_count - 1;
     BOOST_TEST((latency_histogram::bound(0) == 1us));

@@ -93,7 +93,7 @@ struct monitor_scene : coroutine_scene
         return server.cli({"ZCARD", keys[0] + "{sleepers}changed"}) == "1";
     }
 
-    /// Takes the lock away from its holder, as if its lease had expired.
+    /// Ends the grant of the holder, as if its lease had expired.
     void take_away() const
     {
         std::string state = server.cli({"HGET", keys[0], "state"});
@@ -525,7 +525,7 @@ BOOST_AUTO_TEST_CASE(a_wait_commits_and_returns_with_the_current_state)
         });
     BOOST_TEST(state().contains("at.number=5"));
     BOOST_TEST(second > first);
-    // The messages that granted the lock carried the state.
+    // The messages that granted the lock contained the state.
     BOOST_TEST(session.metrics().granted_by_message == 2U);
     BOOST_TEST(session.metrics().fetches == 0U);
 }

@@ -10,7 +10,7 @@
 
 #include "support/script_scene.hpp"
 
-// What the scripts do about the state of a monitor. That leave writes it is tested with the conditions.
+// The scripts and the state of a monitor. condition_scripts.cpp tests that `commit` writes it.
 
 using turnstile::test::script_scene;
 using namespace std::chrono_literals;
@@ -27,10 +27,10 @@ struct monitor_scene : script_scene
         store.run(words{"HSET", "state", "n", "12"});
     }
 
-    /// The state is no state any more.
+    /// Gives the key of the state another type.
     void spoil() { store.run(words{"SET", "state", "x"}); }
 
-    /// The state that the last message of the last script carries, and a sign before it.
+    /// The state in the last message of the last script, with the sign before it.
     [[nodiscard]] std::string carried() const
     {
         BOOST_TEST_REQUIRE(!store.published.empty());
@@ -39,7 +39,7 @@ struct monitor_scene : script_scene
         return at == std::string::npos ? "" : text.substr(at);
     }
 
-    /// What a script says that cannot be run to its end.
+    /// The error of a script that cannot be run to its end.
     std::string error_of(const std::string& script, const words& arguments)
     {
         const auto reply = engine.run(store, script, keys, arguments);
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(an_immediate_grant_contains_the_state)
     const words told = acquire("a#1.1");
     BOOST_TEST(told[0] == "own");
     BOOST_TEST(told[6] == "1:n2:12");
-    // And again, if the answer was lost.
+    // A repetition is answered in the same way, because the answer may have been lost.
     BOOST_TEST(acquire("a#1.1")[6] == "1:n2:12");
     release("a#1.1", fence(), "s");
     BOOST_TEST(acquire("b#1.1", "try")[6] == "1:n2:12");
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_state_can_be_empty_or_contain_any_bytes)
     BOOST_TEST(acquire("a#1.2")[6] == "0:300:" + bytes + "3:a b4: 1:\n1:e0:");
 }
 
-BOOST_AUTO_TEST_CASE(a_message_carries_the_state_as_it_is_then)
+BOOST_AUTO_TEST_CASE(a_message_contains_the_state_at_the_time_of_the_grant)
 {
     acquire("a#1.1");
     for (const char* each : {"b#1.1", "c#1.1", "d#1.1", "b#1.2"})
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_message_carries_the_state_as_it_is_then)
     BOOST_TEST(carried() == "=1:n2:13");
 }
 
-BOOST_AUTO_TEST_CASE(a_message_carries_an_empty_state_too)
+BOOST_AUTO_TEST_CASE(a_message_contains_an_empty_state_too)
 {
     store.run(words{"DEL", "state"});
     acquire("a#1.1");
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_lock_is_handed_over_although_its_state_is_damaged)
     BOOST_TEST(owner() == "b#1.1");
     BOOST_TEST(told() == words{"w:b#1 grant b#1.1"});
     BOOST_TEST(carried() == "");
-    // Nor does a notification alone need the state.
+    // A notification alone does not need the state either.
     store.run(words{"DEL", "state"});
     acquire("c#1.1");
     spoil();
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(fetch_returns_the_state_after_a_message)
     BOOST_TEST(told[0] == "own");
     BOOST_TEST(told[2] == std::to_string(fence()));
     BOOST_TEST(told[6] == "1:n2:13");
-    // The lease is a whole one then.
+    // The fetch has started a whole lease.
     BOOST_TEST(left() == 15'000'000);
     BOOST_TEST(std::stoll(told[3]) == store.clock + 15'000'000);
     lease = "5000";
@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(a_holder_that_reclaims_a_forgotten_lock_cannot_commit)
     for (int i = 0; i < 2; ++i)
         BOOST_TEST(commit("a#2.1", former, "", {}, {"n", "=13"})[0] == "unknown");
     BOOST_TEST((store.hash("state") == nullptr));
-    // Nor does it keep the lock.
+    // The client does not keep the lock either.
     BOOST_TEST(acquire("b#1.1")[0] == "own");
 }
 
@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(a_holder_that_reclaims_its_lock_from_another_server_cannot_
     for (const bool is_behind : {false, true})
     {
         store = replica;
-        // Its clock may be behind the grant.
+        // The replica's clock may be behind the grant.
         store.clock = clock + (is_behind ? -500'000 : 1'000'000);
         keys.pop_back();
         BOOST_TEST(resync("a#1.1", "a#2.1", mine)[0] == "own");

@@ -15,15 +15,15 @@
 #include "support/script_scene.hpp"
 #include "support/weakened_scripts.hpp"
 
-// The scripts of the ordinary path do what the same scripts do without it: random sequences of calls get the same
-// answers, send the same messages and leave the same keys. TURNSTILE_RANDOM_RUNS says how many sequences there are.
+// Scripts with an ordinary path have the same effects as without it: random sequences of calls get the same
+// answers, send the same messages and leave the same keys. TURNSTILE_RANDOM_RUNS is the number of sequences.
 
 namespace turnstile::test {
 namespace {
 
 using words = script_scene::words;
 
-/// The scripts end with an error where their ordinary path ends.
+/// Patches with which the scripts end with an error where their ordinary path ends.
 without::patches nothing_but_ordinary_paths()
 {
     without::patches result;
@@ -32,7 +32,7 @@ without::patches nothing_but_ordinary_paths()
     return result;
 }
 
-/// Calls as clients make them, and a few that they do not make.
+/// Random calls: those that clients make, and a few that they do not make.
 class calls
 {
 public:
@@ -66,13 +66,13 @@ public:
             const std::string& key = dice_.one_of(keys);
             store.run(words{"DEL", key});
             queue_was_deleted_ = queue_was_deleted_ || key == "lock{queue}";
-            // The ordinary path does not look at a queue in which nobody waits.
+            // If the flag shows no waiter, the ordinary path does not look at the queue.
             if (key != "lock{queue}" && dice_.coin())
                 store.run(words{"SET", key, "x"});
         }
     }
 
-    /// If somebody has deleted the queue, the flag that says that there are waiters may be wrong for a while.
+    /// If somebody has deleted the queue, the flag for waiters may be wrong for a while.
     [[nodiscard]] redis_store without_stale_flag(redis_store store) const
     {
         if (queue_was_deleted_ && !store.exists("lock{queue}") &&
@@ -163,7 +163,7 @@ private:
         return with(std::move(result), {}, last);
     }
 
-    /// Of a waiter, which may have had another connection before, or of the last transaction.
+    /// The cancellation of a waiter, which may have had another connection before, or of the last transaction.
     call cancel(const words& options, bool is_transaction)
     {
         const std::string condition = is_rare() ? "c" : "";
@@ -173,7 +173,7 @@ private:
         return with({"cancel", {"w:", is_rare() ? id() + ',' + id() : id()}}, options, {condition});
     }
 
-    /// A new transaction, one that is sent again, or the first copy of that one, which comes late.
+    /// A new transaction, a repeated one, or the first copy of a repeated one, which comes late.
     call transact(const redis_store& store, const words& options)
     {
         if (!delayed_.arguments.empty() && is_rare())
@@ -235,7 +235,7 @@ private:
     call waiting_;
 };
 
-/// What a test that fails shows.
+/// The contents of a store, for the report of a failed test.
 std::string contents(redis_store store)
 {
     std::ostringstream text;

@@ -14,9 +14,9 @@
 #include "support/pool_scene.hpp"
 #include "support/random_runs.hpp"
 
-// The ordinary paths of a pool's scripts do what the scripts do in full: the same random calls, with and without
-// these paths, have the same answers and leave the same contents. TURNSTILE_RANDOM_RUNS says how many sequences of
-// calls are compared.
+// The ordinary paths of a pool's scripts have the same effects as the full scripts: the same random calls, with
+// and without these paths, have the same answers and leave the same contents. TURNSTILE_RANDOM_RUNS is the number
+// of sequences of calls that are compared.
 
 namespace turnstile::test {
 namespace {
@@ -26,7 +26,7 @@ using words = pool_scene::words;
 constexpr std::int64_t special = std::int64_t(1) << 30;
 constexpr std::int64_t notifications = std::int64_t(1) << 28;
 
-/// Scripts that count how often they go on in full.
+/// Scripts that count how often they continue behind the ordinary path.
 std::vector<script_patch> counting()
 {
     const std::string count = "redis.call('HINCRBY', 'in full', 'times', '1')\n";
@@ -52,7 +52,7 @@ public:
         static const std::vector<std::pair<std::int64_t, std::int64_t>> shapes{
             {3, 0}, {5, 2}, {special + 5, 0}, {notifications, notifications}};
         const auto& [capacity, outside] = choice.one_of(shapes);
-        // How often keys are renewed.
+        // The time to live of the keys decides how often it is extended.
         const bool is_short = choice.coin();
         for (pool_scene* each : {&ordinary_, &full_})
         {
@@ -174,7 +174,7 @@ private:
         const std::int64_t hint = choice_.below(8) == 0 ? pools_.look().store.clock - 5 : 0;
         const std::int64_t seen =
             choice_.below(10) == 0 ? pools_.look().store.clock + choice_.below(3) - 1 : 0;
-        // Sometimes by a client with another capacity.
+        // Sometimes, a client with another capacity makes the call.
         const std::int64_t more = choice_.below(20) == 0 ? 1 : 0;
         pools_.each([&](pool_scene& s) { s.capacity += more; });
         const words answer =
@@ -197,7 +197,7 @@ private:
             std::erase(grants_, std::pair(id, fence));
     }
 
-    /// What else happens to a server or to the options of clients.
+    /// A random disturbance: a fault of the server, or other options of clients.
     void disturb()
     {
         switch (choice_.below(6))
@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(pool_calls_have_the_same_effects_with_and_without_the_ordin
                   ordinary += pools.ordinary();
                   in_full += pools.in_full();
               });
-    // Otherwise it would show nothing.
+    // Otherwise, the comparison would show nothing.
     BOOST_TEST(ordinary > 0);
     BOOST_TEST(in_full > 0);
     BOOST_TEST_MESSAGE(ordinary << " calls were ordinary, " << in_full << " went on in full");

@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(additional_capacity_is_granted_to_waiters_in_order)
     TEST_WORDS(queue(), "c#1.1");
 }
 
-BOOST_AUTO_TEST_CASE(units_above_the_capacity_vanish_when_they_come_back)
+BOOST_AUTO_TEST_CASE(units_above_the_capacity_vanish_when_they_are_released)
 {
     const std::int64_t first = fence_of(acquire("a#1.1", 2));
     const std::int64_t second = fence_of(acquire("b#1.1", 1));
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(units_above_the_capacity_vanish_when_they_come_back)
     TEST_WORDS(told(), "w:c#1 grant c#1.1");
 }
 
-BOOST_AUTO_TEST_CASE(waiters_for_more_than_the_capacity_leave_the_queue)
+BOOST_AUTO_TEST_CASE(waiters_for_more_than_the_capacity_are_removed_from_the_queue)
 {
     acquire("a#1.1", 2);
     acquire("b#1.1", 3);
@@ -174,11 +174,11 @@ BOOST_AUTO_TEST_CASE(a_capacity_that_was_set_is_kept_for_ever)
     BOOST_TEST(value() == 5);
 }
 
-BOOST_AUTO_TEST_CASE(a_capacity_that_was_set_is_that_of_all_clients)
+BOOST_AUTO_TEST_CASE(a_capacity_that_was_set_applies_to_all_clients)
 {
     create();
     resize(5, "call");
-    // Of the first capacity, and of the present one.
+    // Clients that name the initial or the present capacity are accepted.
     BOOST_TEST(value() == 5);
     capacity = 5;
     BOOST_TEST(value() == 5);
@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(a_former_ticket_at_the_head_is_granted_at_once)
     acquire("a#1.1", 2);
     acquire("b#1.1", 2);
     BOOST_TEST(acquire("c#1.1", 1, "queue", 1)[0] == "own");
-    // The answer says it.
+    // Only the answer reports the grant.
     TEST_WORDS(told());
     TEST_WORDS(queue(), "b#1.1");
 }
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(the_longest_claim_counts)
 }
 
 // This includes keys that are created later than the others.
-BOOST_AUTO_TEST_CASE(all_keys_have_an_end)
+BOOST_AUTO_TEST_CASE(all_keys_expire)
 {
     const std::int64_t first = fence_of(acquire("a#1.1", 2));
     BOOST_TEST(all_end());
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(all_keys_have_an_end)
     BOOST_TEST(all_end());
 }
 
-BOOST_AUTO_TEST_CASE(keys_in_use_live_on)
+BOOST_AUTO_TEST_CASE(keys_in_use_do_not_expire)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 1));
     for (int i = 0; i < 40; ++i)
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(try_is_granted_units_if_all_waiters_are_disconnected)
     TEST_WORDS(queue());
 }
 
-BOOST_AUTO_TEST_CASE(grants_are_claims_at_first)
+BOOST_AUTO_TEST_CASE(grants_start_with_a_claim_lease)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 1));
     BOOST_TEST(acquire("a#1.1", 1)[3] == std::to_string(store.clock + 4'000'000));
@@ -426,7 +426,7 @@ BOOST_AUTO_TEST_CASE(an_old_release_is_forgotten)
     release("a#1.1", fence_of(acquire("a#1.1", 1)), "a#0.0");
     release("b#1.1", fence_of(acquire("b#1.1", 1)), "b#0.0");
     pass(61min);
-    // Not each time, but whenever the fence can be divided by 64.
+    // Old records are removed only when the fence is divisible by 64.
     const std::int64_t fence = fence_of(acquire("b#1.1", 1));
     BOOST_TEST(fence % 64 == 0);
     release("b#1.1", fence, "b#0.0");
@@ -447,7 +447,7 @@ BOOST_AUTO_TEST_CASE(an_old_loss_is_forgotten)
 
 // --- units outside ------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(units_that_are_left_outside_do_not_come_back)
+BOOST_AUTO_TEST_CASE(units_that_are_left_outside_do_not_become_available)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));
     release("a#1.1", fence, "", 2);
@@ -536,7 +536,7 @@ BOOST_AUTO_TEST_CASE(units_without_a_holder_do_not_expire)
     BOOST_TEST(!store.exists("pool"));
 }
 
-// The hash does not expire, so what holders had and waiters wanted would stay there for ever.
+// The hash does not expire, so the fields of holders and waiters would stay there for ever.
 BOOST_AUTO_TEST_CASE(a_kept_pool_keeps_nothing_of_crashed_holders_and_waiters)
 {
     release("a#1.1", fence_of(acquire("a#1.1", 1)), "", 1);
@@ -671,7 +671,7 @@ BOOST_AUTO_TEST_CASE(waiters_learn_when_to_nudge)
     pass(1s);
     acquire("b#1.1", 2);
     BOOST_TEST(acquire("c#1.1", 1)[3] == std::to_string(start + 4'000'000));
-    // Units without a lease: after a lease.
+    // Units outside have no lease, so the waiter asks after its own lease.
     outside = 3;
     keys = {"pool2"};
     BOOST_TEST(acquire("c#1.2", 1)[3] == std::to_string(store.clock + 15'000'000));
@@ -685,14 +685,14 @@ BOOST_AUTO_TEST_CASE(cancelling_a_waiter_grants_units_to_the_next_ones)
     BOOST_TEST(cancel("b#1.1")[0] == "cancelled");
     TEST_WORDS(told(), "w:c#1 grant c#1.1");
     BOOST_TEST(held() == 3);
-    // Also one that was granted the units just now.
+    // A waiter that was granted the units just now is cancelled as well.
     BOOST_TEST(cancel("c#0.1,c#1.1")[0] == "cancelled");
     BOOST_TEST(value() == 1);
 }
 
 // --- another connection, another memory ---------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(resync_takes_a_waiter_over)
+BOOST_AUTO_TEST_CASE(resync_transfers_a_waiter)
 {
     acquire("a#1.1", 3);
     acquire("b#1.1", 2);
@@ -705,7 +705,7 @@ BOOST_AUTO_TEST_CASE(resync_takes_a_waiter_over)
     BOOST_TEST(acquire("b#2.1", 2)[0] == "own");
 }
 
-BOOST_AUTO_TEST_CASE(resync_takes_a_holder_over)
+BOOST_AUTO_TEST_CASE(resync_transfers_a_holder)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 3));
     const words answer = resync("a#1.1", "a#2.1", fence, 2, 1);
@@ -718,7 +718,7 @@ BOOST_AUTO_TEST_CASE(resync_takes_a_holder_over)
     BOOST_TEST(value() == 2);
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_left_of_the_former_connection)
+BOOST_AUTO_TEST_CASE(a_reconnect_leaves_no_record_of_the_former_connection)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 3));
     acquire("b#1.1", 1);
@@ -747,7 +747,7 @@ BOOST_AUTO_TEST_CASE(resync_grants_units_to_waiters)
     acquire("b#1.2", 2);
     release("b#1.1", fence_of(nudge("b#1.1")));
     pass(15s);
-    // Its new connection has no subscriber yet.
+    // The new connection of the waiter has no subscriber yet.
     BOOST_TEST(resync("b#1.2", "b#2.2")[0] == "own");
     TEST_WORDS(told(), "w:a#2 lost a#2.1");
 }
@@ -783,7 +783,7 @@ BOOST_AUTO_TEST_CASE(a_holder_reconnects_to_a_server_that_missed_its_grant)
     BOOST_TEST(resync("b#1.1", "b#2.1", fence + 10, 2)[0] == "own");
     BOOST_TEST(held() == 3);
     acquire("c#1.1", 2);
-    // It waits there, and the units are not free.
+    // The replica still has the holder in its queue, and the units are not available.
     BOOST_TEST(resync("c#1.1", "c#2.1", fence + 20, 2)[0] == "unknown");
     TEST_WORDS(queue());
     BOOST_TEST(!store.hash("pool")->contains("w c#2.1"));
@@ -842,7 +842,7 @@ BOOST_AUTO_TEST_CASE(keys_that_were_deleted_one_by_one)
     BOOST_TEST(renew("a#1.1", fence, 2)[0] == "lost");
     BOOST_TEST(release("a#1.1", fence)[0] == "lost");
     BOOST_TEST(value() == 3);
-    // What holders have and waiters want goes with the hash.
+    // The data of holders and waiters are deleted with the hash.
     acquire("b#1.1", 3);
     acquire("c#1.1", 3);
     store.run(words{"DEL", "pool"});
@@ -892,7 +892,7 @@ BOOST_AUTO_TEST_CASE(foreign_keys_are_refused)
         BOOST_TEST(acquire("a#1.1", 1)[0] == "wrongtype");
         BOOST_TEST(add(1, "a#0+1")[0] == "wrongtype");
         BOOST_TEST(store.key_count() == 1U);
-        // Nor does it get an end.
+        // The key does not get a time to live either.
         BOOST_TEST(store.run(std::vector<std::string>{"PTTL", key}).number == -1);
         store.run(std::vector<std::string>{"DEL", key});
     }
@@ -919,7 +919,7 @@ BOOST_AUTO_TEST_CASE(every_script_refuses_another_layout_and_changes_nothing)
     }
 }
 
-// The scripts of layout 1 look at this field, and refuse the pool.
+// The scripts of layout 1 read this field, and refuse the pool.
 BOOST_AUTO_TEST_CASE(a_pool_names_its_layout_for_scripts_of_layout_1)
 {
     acquire("a#1.1", 1);
@@ -932,7 +932,7 @@ BOOST_AUTO_TEST_CASE(words_of_the_state_that_a_script_does_not_know_are_kept)
     const auto state = [&] { return store.hash("pool")->at("state"); };
     store.run(words{"HSET", "pool", "state", state() + " new words"});
     pass(1ms);
-    // On the ordinary path, and in full.
+    // The first call takes the ordinary path, and the second one does not.
     BOOST_TEST(acquire("b#1.1", 1)[0] == "own");
     BOOST_TEST(state().ends_with(" new words"));
     BOOST_TEST(acquire("c#1.1", 2)[0] == "queued");
@@ -957,7 +957,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_fails_changes_nothing)
 
 // --- two kinds of units -------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(special_units_are_counted_apart)
+BOOST_AUTO_TEST_CASE(special_units_are_counted_separately)
 {
     constexpr std::int64_t special = 1 << 30;
     capacity = special + 10;
@@ -993,7 +993,7 @@ BOOST_FIXTURE_TEST_CASE(sets_of_an_automatic_event_do_not_add_up, signal_scene)
     BOOST_TEST(value() == 1);
     BOOST_TEST(acquire("a#1.1", 1)[0] == "own");
     BOOST_TEST(acquire("b#1.1", 1)[0] == "queued");
-    // While the first one has not confirmed yet.
+    // The first waiter has not confirmed its signal yet.
     set();
     TEST_WORDS(told(), "w:b#1 grant b#1.1");
     set();
@@ -1024,7 +1024,7 @@ BOOST_FIXTURE_TEST_CASE(expired_units_of_an_event_do_not_add_up, signal_scene)
     BOOST_TEST(value() == 1);
     BOOST_TEST(acquire("c#1.1", 1)[0] == "own");
     BOOST_TEST(acquire("d#1.1", 1, "try")[0] == "busy");
-    // Nor if a waiter returns its set while another one is available.
+    // They do not add up either if a signal returns from a waiter while another one is available.
     set();
     cancel("c#1.1");
     BOOST_TEST(value() == 1);

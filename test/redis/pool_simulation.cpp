@@ -15,8 +15,8 @@
 #include "support/script_engine.hpp"
 #include "support/simulation.hpp"
 
-// Random histories of pools, and what the safeguards of their scripts are there for; as simulation.cpp and
-// safeguards.cpp do it with locks.
+// Random histories of pools; and for each safeguard of their scripts, a history that breaks a promise without it.
+// simulation.cpp and safeguards.cpp do the same for locks.
 
 namespace turnstile::test {
 namespace {
@@ -35,7 +35,7 @@ simulation_options with_pools()
     return result;
 }
 
-/// Whether a fault can come upon an attempt in a phase: answers and messages are always somebody's.
+/// Whether a fault can hit an attempt in a phase. An answer or a message always belongs to an attempt.
 bool is_reachable(fault what, std::string_view phase)
 {
     return phase != "none" || (what != fault::refusal && what != fault::lost_message);
@@ -53,8 +53,8 @@ BOOST_AUTO_TEST_CASE(histories)
               });
 }
 
-// A server that has lost its memory, or whose memory is outdated, waits for the former holders: there are never more
-// than there are.
+// A server that has lost its memory, or whose memory is outdated, waits for the former holders: the units of actual
+// holders never exceed the capacity.
 BOOST_AUTO_TEST_CASE(histories_with_grace)
 {
     script_engine scripts;
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(every_fault_in_every_phase)
         }
 }
 
-// Units of each kind are held, taken and upgraded: otherwise the histories would show nothing.
+// Units of each kind are held, taken and upgraded. Otherwise, the histories would show nothing.
 BOOST_AUTO_TEST_CASE(every_operation_occurs)
 {
     script_engine scripts;
@@ -139,14 +139,14 @@ BOOST_AUTO_TEST_CASE(every_operation_occurs)
 struct safeguard
 {
     const char* name;
-    /// Switches it off in the scripts.
+    /// Disables the safeguard in the scripts.
     std::vector<script_patch> scripts;
     pool_use use;
-    /// The violation that the simulation has to find.
+    /// The faults of the simulation.
     fault_set faults;
-    /// The change that disables the safeguard.
+    /// The promise that is broken without the safeguard.
     const char* promise;
-    /// A history in which it is. When the protocol changes it may be another one, which is looked for.
+    /// A history that breaks the promise. After a change of the protocol, the test may have to search for another one.
     std::uint64_t seed;
 
     friend std::ostream& operator<<(std::ostream& stream, const safeguard& each)
@@ -155,7 +155,7 @@ struct safeguard
     }
 };
 
-/// How many seeds are tried if the one that was found first does not do it any more.
+/// The number of seeds that the test tries if the known one no longer breaks the promise.
 constexpr std::uint64_t search_bound = 3000;
 
 const std::vector<safeguard>& all_safeguards()

@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(the_lock_is_handed_over_without_a_connection)
     BOOST_TEST(only<lease_renewed>().attempt == second);
 }
 
-BOOST_AUTO_TEST_CASE(a_cancelled_bearer_leaves_its_position_to_the_next_attempt)
+BOOST_AUTO_TEST_CASE(a_cancelled_bearer_passes_its_position_to_the_next_attempt)
 {
     const attempt_id first = wait(5);
     const attempt_id second = want();

@@ -35,7 +35,7 @@ BOOST_FIXTURE_TEST_SUITE(protocol_client_queue, connected_client)
 
 // --- positions ----------------------------------------------------------------------------------
 
-// Only the first waiter sends nudges, so they show which attempt it is.
+// Only the first waiter sends nudges, so a nudge shows which attempt is the first waiter.
 
 BOOST_AUTO_TEST_CASE(a_cancelled_attempt_is_not_queued)
 {

@@ -10,7 +10,7 @@
 #include "redis/protocol/protocol_client.hpp"
 #include "support/driven_client.hpp"
 
-// Nudges, batches, and what the machine does when connections break.
+// Nudges, batches, and the behaviour of the client when connections break.
 
 using namespace turnstile::redis::detail;
 using turnstile::test::driven_client;
@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_sends_a_nudge_when_the_lease_of_the_holder_has_end
     pass(3s);
     BOOST_TEST(sent() == "");
     pass(100ms);
-    // One for both of them.
+    // Both waiters share one nudge.
     BOOST_TEST(sent() == "nudge");
     BOOST_TEST(commands[0].arguments[1] == id(1));
     BOOST_TEST(commands[0].arguments[5] == "t:0:wake:abc#1");
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_nudge_reports_a_grant_to_another_attempt_of_the_client)
     BOOST_TEST(only<granted>().attempt == second);
 }
 
-// One script takes over a hundred: those of the next one must not be in front of them.
+// One script transfers a hundred waiters. The waiters of the next script must not be in front of them.
 BOOST_AUTO_TEST_CASE(waiters_resync_in_the_order_of_the_queue)
 {
     const attempt_id holder = hold();
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(waiters_resync_in_the_order_of_the_queue)
     connect(2);
     BOOST_TEST(sent() == "resync resync");
     BOOST_TEST(commands[0].keys.size() == 100U);
-    // Of the first attempt, the ids, and the new id.
+    // The arguments of the first attempt are its ids, and its new id.
     BOOST_TEST(commands[0].arguments[2] == id(holder));
     BOOST_TEST(commands[0].arguments[2 + 7] == id(holder + 150));
     BOOST_TEST(commands[1].arguments[2] == id(holder + 150 - 99));
@@ -385,8 +385,8 @@ BOOST_AUTO_TEST_CASE(a_transiently_refused_resync_is_retried)
     BOOST_TEST(sent() == "resync");
 }
 
-// A command in flight on a broken connection may still be executed, even after the answer to its repetition:
-// the server has to go on knowing it.
+// A command in flight on a broken connection may still be executed, even after the answer to its repetition.
+// So the server has to remember it.
 BOOST_AUTO_TEST_CASE(only_calls_that_were_sent_once_are_forgotten)
 {
     lease_options options;

@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(another_capacity_ends_an_attempt_with_both_numbers)
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_client_says_that_the_server_has_accepted_its_capacity)
+BOOST_AUTO_TEST_CASE(a_client_states_that_the_server_has_accepted_its_capacity)
 {
     const attempt_id first = machine.lock(now, lock);
     pass(0us);

@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(an_unanswered_transaction_is_repeated_with_the_same_id)
     BOOST_TEST(client.argument(client.slot) == "abc#0.1.1");
 }
 
-BOOST_AUTO_TEST_CASE(results_of_others_are_not_mistaken_for_the_own)
+BOOST_AUTO_TEST_CASE(results_of_other_attempts_are_not_mistaken_for_the_own)
 {
     transacting_client client;
     client.transact();
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_transaction_does_not_wait_for_an_impossible_ans
 
 // --- with the scripts ---------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_lost_answer_does_not_execute_it_twice)
+BOOST_AUTO_TEST_CASE(a_lost_answer_does_not_execute_the_transaction_twice)
 {
     lossy_world world;
     world.transact();

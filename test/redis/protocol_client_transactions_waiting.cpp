@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(an_old_message_does_not_concern_a_repetition)
     BOOST_TEST(!client.only<transacted>().executed);
 }
 
-BOOST_AUTO_TEST_CASE(a_client_that_is_granted_the_lock_executes_it_itself)
+BOOST_AUTO_TEST_CASE(a_client_that_is_granted_the_lock_executes_the_transaction_itself)
 {
     waiting_client client;
     client.receive("grant " + client.name(client.attempt()) + ' ' + std::to_string(done_fence) +
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(a_wait_that_began_on_this_server_continues)
     BOOST_TEST(client.sent() == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_notification_can_execute_it)
+BOOST_AUTO_TEST_CASE(a_notification_can_execute_a_waiting_transaction)
 {
     transacting_client client;
     client.notify();
@@ -357,7 +357,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_transaction_is_not_resynced)
 
 // --- another connection -------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(it_continues_to_wait_over_the_next_connection)
+BOOST_AUTO_TEST_CASE(a_waiting_transaction_continues_to_wait_over_the_next_connection)
 {
     for (const bool sleeps : {false, true})
     {
@@ -502,7 +502,7 @@ BOOST_AUTO_TEST_CASE(an_error_inside_the_script_leaves_the_outcome_unknown)
     }
 }
 
-BOOST_AUTO_TEST_CASE(the_outcome_may_be_unknown)
+BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_if_the_server_does_not_know_it)
 {
     waiting_client client;
     client.disconnect();
@@ -530,7 +530,7 @@ BOOST_AUTO_TEST_CASE(a_lost_message_is_noticed_by_a_nudge)
     BOOST_TEST(client.only<transacted>().executed);
 }
 
-BOOST_AUTO_TEST_CASE(the_last_answer_shows_how_long_it_certainly_waited)
+BOOST_AUTO_TEST_CASE(the_last_answer_shows_how_long_a_transaction_certainly_waited)
 {
     // The answer to a nudge counts, too.
     waiting_client client;
@@ -613,7 +613,7 @@ private:
     std::vector<std::string> keys_ = redis::detail::mutex_keys("t", "lock");
 };
 
-BOOST_AUTO_TEST_CASE(a_message_lost_with_its_connection_does_not_execute_it_twice)
+BOOST_AUTO_TEST_CASE(a_message_lost_with_its_connection_does_not_execute_the_transaction_twice)
 {
     busy_world world;
     world.set_free();
@@ -624,7 +624,7 @@ BOOST_AUTO_TEST_CASE(a_message_lost_with_its_connection_does_not_execute_it_twic
     BOOST_TEST(world.number() == "1");
 }
 
-BOOST_AUTO_TEST_CASE(a_late_cancellation_does_not_execute_it_twice)
+BOOST_AUTO_TEST_CASE(a_late_cancellation_does_not_execute_the_transaction_twice)
 {
     busy_world world;
     world.set_free();

@@ -27,9 +27,9 @@ using redis::detail::safeguards;
 struct safeguard
 {
     const char* name;
-    /// Switches the safeguard off in the client.
+    /// Disables the safeguard in the client.
     bool safeguards::* client = nullptr;
-    /// Switches the safeguard off in the scripts.
+    /// Disables the safeguard in the scripts.
     std::vector<script_patch> scripts;
     /// The faults and options of the simulation.
     simulation_options options;
@@ -54,7 +54,7 @@ simulation_options under(std::initializer_list<fault> faults)
     return result;
 }
 
-/// Connections break again before all questions over the previous one are answered.
+/// Options with which connections break again before all commands over the previous one are answered.
 simulation_options in_a_crowd(simulation_options options)
 {
     options.clients = 3;

@@ -11,7 +11,7 @@
 #include "support/script_scene.hpp"
 
 // Safeguards that no promise about the holder of a lock needs. Without one of them, something takes longer, or has a
-// worse outcome. Each test switches one off, and observes the difference.
+// worse outcome. Each test disables one of them, and observes the difference.
 
 using turnstile::test::script_patch;
 using turnstile::test::script_scene;

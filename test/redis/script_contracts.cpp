@@ -35,7 +35,7 @@ namespace {
 
 // --- the heads ----------------------------------------------------------------------------------
 
-/// What the head of a script says about each of its points.
+/// The text of each point in the head of a script, by the name of the point.
 std::map<std::string, std::string> head_of(std::string_view script)
 {
     std::map<std::string, std::string> points;
@@ -79,8 +79,8 @@ BOOST_AUTO_TEST_SUITE(redis_script_contracts)
 
 BOOST_AUTO_TEST_CASE(each_script_has_a_complete_head)
 {
-    // All but seven are there for locks and for pools, and two more for operators; there are eight of directories, three
-    // of gates, nine of job queues, and three for connections.
+    // Locks and pools each have a script for every operation but seven in total, and two more for operators.
+    // Directories have eight, gates three, job queues nine, and connections three.
     BOOST_TEST(script_names().size() ==
                2 * (redis::detail::operation_count + 2) - 7 + 8 + 3 + 9 + 3);
     for (const std::string& name : script_names())
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(each_script_has_a_complete_head)
         }
 }
 
-/// What a pattern finds in a text: its groups, in small letters, with a bar between them.
+/// The matches of a pattern in a text: their groups, in small letters, with a bar between them.
 std::set<std::string> found_in(const std::string& text, const char* pattern)
 {
     std::set<std::string> result;
@@ -118,7 +118,7 @@ std::set<std::string> found_in(const std::string& text, const char* pattern)
     return result;
 }
 
-// The server would create them in each call.
+// The server would create unused functions in each call.
 BOOST_AUTO_TEST_CASE(scripts_contain_only_the_functions_that_they_call)
 {
     for (const redis::detail::script& each : redis::detail::scripts())
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(the_self_test_checks_every_command_of_the_scripts)
     for (const std::string& name : script_names())
         called.merge(found_in(script_text(name), R"(call\('([A-Z]+)'(?:, '([A-Z]+)')?)"));
     BOOST_TEST(called.contains("pubsub|numsub"));
-    // It is tried out.
+    // The client tries PUBLISH instead.
     BOOST_TEST(called.erase("publish") == 1U);
 
     const std::string test = script_file("self_test");
@@ -316,7 +316,8 @@ struct plain_list
     std::string owner;
     std::int64_t deadline = 0;
     std::vector<std::string> waiters;
-    /// Connections that have let a lease end, and not spoken since: their waiters are dropped in their turn.
+    /// Connections that have let a lease expire, and have sent no command since. Their waiters are dropped in
+    /// their turn.
     std::set<std::string> silent;
     std::int64_t now = 0;
 
@@ -362,7 +363,7 @@ struct plain_list
     }
 };
 
-BOOST_AUTO_TEST_CASE(the_lists_of_arguments_are_complete)
+BOOST_AUTO_TEST_CASE(random_calls_have_the_same_effects_as_on_a_plain_list)
 {
     run_seeds(100,
               [](std::uint64_t seed)

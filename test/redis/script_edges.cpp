@@ -18,8 +18,8 @@
 #include "support/script_scene.hpp"
 #include "support/transact_scene.hpp"
 
-// Rules of the scripts that show in special cases only: what else a script sets right when it looks at a
-// lock, the lifetime of keys, the memory of former grants, and the effect of damaged keys on other locks.
+// Rules of the scripts that show in special cases only: expired grants that any script ends, the lifetime of keys,
+// the memory of former grants, and the effect of damaged keys on other locks.
 
 using turnstile::test::pool_scene;
 using turnstile::test::script_scene;
@@ -49,17 +49,18 @@ const std::vector<std::optional<std::string>> damages{std::nullopt,
                                                       std::string(40, '9'),
                                                       std::string("\0%", 2)};
 
-/// A key and a field of a hash, or a member of a sorted set, or neither: then the key gets a value of another type.
+/// A place to damage: a key, and a field of a hash or a member of a sorted set. With neither, the key gets a value
+/// of another type.
 struct place
 {
     std::string key;
     std::string field{};
     std::string member{};
-    /// Of a field that has several, the word that is damaged.
+    /// The damaged word of a field that has several.
     std::optional<std::size_t> word{};
 };
 
-/// A text with another word in the place of one, or without it.
+/// A text in which one word is replaced or missing.
 std::string with_word(const std::string& text, std::size_t index,
                       const std::optional<std::string>& word)
 {
@@ -110,7 +111,7 @@ std::vector<place> places_of(const redis_store& store, const words& keys)
     return result;
 }
 
-/// Runs a script for all kinds of damage, and hands each reply to a function.
+/// Runs a script for all kinds of damage, and passes each reply to a function.
 template <class Each>
 void with_each_damage(script_scene& scene, const words& keys, Each each)
 {
@@ -134,7 +135,8 @@ bool shows_damage(const redis_reply& reply)
     return reply.is_error() && turnstile::redis::detail::is_damage(reply.text);
 }
 
-/// Runs a script on one object with all kinds of damage. If it fails, the client sees why. It fails without a clock or a state.
+/// Runs a script on one object with all kinds of damage. If the script fails, its reply shows the client why. Without a
+/// clock or a state, it has to fail.
 void check_errors(script_scene& scene, const std::string& script, const words& keys,
                   const words& damaged, const words& arguments)
 {
@@ -222,7 +224,7 @@ struct two_pools : pool_scene
     words fences;
 };
 
-/// Damages one object of two, and runs the scripts that look after both.
+/// Damages one object of two, and runs the scripts that process both.
 template <class Scene>
 void check_neighbours(const words& scripts, const words& keys, const words& damaged)
 {
@@ -430,7 +432,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_does_not_overtake_waiters_that_the_script_has_no
 
 BOOST_AUTO_TEST_CASE(no_key_outlives_its_purpose)
 {
-    // A queue is made after the state, and once more when its only waiter gets another name.
+    // A queue is created after the state, and created again when its only waiter gets another id.
     acquire("a#1.1");
     pass(1s);
     acquire("b#1.1");
@@ -470,7 +472,7 @@ BOOST_AUTO_TEST_CASE(all_keys_live_as_long_as_their_lock)
     TEST_WORDS(queue(), "b#1.1");
 }
 
-// A new queue, or a refreshed time to live, would have written the state anyway.
+// With a new queue or an extended time to live, the script would write the state anyway.
 BOOST_AUTO_TEST_CASE(a_longer_claim_is_noted_though_nothing_else_is)
 {
     acquire("a#1.1");
@@ -537,7 +539,7 @@ BOOST_AUTO_TEST_CASE(older_releases_are_forgotten)
 
 // --- unresponsive connections -------------------------------------------------------------------
 
-// A machine has lost power: its connections stand until the server notices, and nobody answers.
+// A machine has lost power. Its connections exist until the server notices, but no client answers.
 
 BOOST_AUTO_TEST_CASE(unresponsive_waiters_delay_the_others_by_one_claim_lease)
 {
@@ -545,7 +547,7 @@ BOOST_AUTO_TEST_CASE(unresponsive_waiters_delay_the_others_by_one_claim_lease)
     for (int i = 1; i <= 200; ++i)
     {
         acquire("a#1." + std::to_string(i));
-        // A waiter behind every tenth of them.
+        // Another waiter stands behind every tenth of them.
         if (i % 10 == 0)
             acquire("c#1." + std::to_string(i));
     }
@@ -594,7 +596,7 @@ BOOST_AUTO_TEST_CASE(a_connection_that_responds_returns_to_its_positions)
     pass(4s);
     nudge("c#1.1");
     TEST_WORDS(queue(), "c#1.2");
-    // It asks, and finds itself forgotten, as after a broken connection.
+    // The waiter asks, and learns that the server has forgotten it, as after a broken connection.
     BOOST_TEST(nudge("a#1.2")[0] == "gone");
     BOOST_TEST(field("silent") == "");
     BOOST_TEST(acquire("a#1.2", "queue", place)[0] == "queued");
@@ -725,7 +727,7 @@ BOOST_AUTO_TEST_CASE(the_notification_of_an_unresponsive_waiter_passes_to_the_ne
     BOOST_TEST(condition_waiters().empty());
 }
 
-// It needs no client, so it costs nobody anything.
+// The server executes a transaction without its client, so the transaction delays no other waiter.
 BOOST_FIXTURE_TEST_CASE(a_transaction_of_an_unresponsive_connection_is_executed, transact_scene)
 {
     acquire("a#1.1");
@@ -884,7 +886,7 @@ BOOST_AUTO_TEST_CASE(ordinary_paths_of_a_pool_show_that_the_state_is_damaged)
          {"w:", "d#1.9", "queue", "0", "15000", "4000", "60000", "3", "0", "0", "1", ""}},
         {"release", {"w:", "d#1.2", fence, "slot", "15000", "4000", "60000", "3", "0", "0"}}};
     words places = turnstile::test::all_pool_keys(scene.keys[0]);
-    // Nobody waits.
+    // This pool has no waiter.
     places.erase(places.begin() + 1);
     for (const auto& [script, arguments] : calls)
         check_errors(scene, "pool_" + script, scene.keys, places, arguments);

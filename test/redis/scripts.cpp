@@ -12,8 +12,8 @@
 
 #include "support/script_scene.hpp"
 
-// Each script of a lock alone. That the made-up server is like a real one is shown in
-// scripts_on_a_server.cpp.
+// Each script of a lock alone, on a simulated server. scripts_on_a_server.cpp shows that it behaves like a
+// real one.
 
 using turnstile::test::script_scene;
 using namespace std::chrono_literals;
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(acquire_with_a_former_ticket)
     pass(1s);
     BOOST_TEST(acquire("c#1.1", "queue", start + 500'000)[4] == std::to_string(start + 500'000));
     TEST_WORDS(queue(), "c#1.1", "b#1.1");
-    // Not with one that is yet to come.
+    // A ticket from the future does not count.
     acquire("d#1.1", "queue", store.clock + 1);
     TEST_WORDS(queue(), "c#1.1", "b#1.1", "d#1.1");
     BOOST_TEST(acquire("d#1.1")[4] != std::to_string(store.clock + 1));
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(try_is_granted_a_lock_if_all_waiters_are_disconnected)
     acquire("x#1.1");
     pass(4s);
     BOOST_TEST(acquire("b#1.1", "try")[0] == "own");
-    // But not if a connected client waits.
+    // A try is not granted the lock if a connected client waits.
     acquire("c#1.1");
     pass(4s);
     BOOST_TEST(acquire("d#1.1", "try")[0] == "busy");
@@ -134,14 +134,14 @@ BOOST_AUTO_TEST_CASE(release_again_answers_the_same)
     BOOST_TEST(release("a#1.1", first, "a#0.0")[0] == "released");
     BOOST_TEST(release("a#1.1", first, "a#0.0")[0] == "released");
     BOOST_TEST(owner() == "b#1.1");
-    // Other clients release in between; each has a slot.
+    // Other clients, with slots of their own, release in between.
     BOOST_TEST(release("b#1.1", fence(), "b#0.0")[0] == "released");
     BOOST_TEST(release("a#1.1", first, "a#0.0")[0] == "released");
     // A release without a slot reports `lost`.
     BOOST_TEST(release("a#1.1", first)[0] == "lost");
 }
 
-// Not even if the clock has stood still.
+// That holds even if the clock has not advanced.
 BOOST_AUTO_TEST_CASE(release_by_a_cohort_puts_the_next_grant_above_its_fences)
 {
     acquire("a#1.1");
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(release_by_a_cohort_puts_the_next_grant_above_its_fences)
     BOOST_TEST(fence() == start + 51);
     BOOST_TEST(release_cohort("a#1.1", start, start + 50, "slot")[0] == "released");
     BOOST_TEST(fence() == start + 51);
-    // The tokens of a lost grant have been used all the same.
+    // The tokens of a lost grant have been used as well.
     BOOST_TEST(release_cohort("b#1.1", start + 51, start + 60)[0] == "released");
     BOOST_TEST(owner() == "");
     BOOST_TEST(fence() == start + 60);
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(release_without_a_grant)
     BOOST_TEST(release("a#1.1", fence() + 1)[0] == "unknown");
     BOOST_TEST(release("b#1.1", fence() - 1)[0] == "unknown");
     BOOST_TEST(owner() == "a#1.1");
-    // By another connection of the same client.
+    // Another connection of the same client may release the lock.
     BOOST_TEST(release("a#2.1", fence())[0] == "released");
 }
 
@@ -469,7 +469,7 @@ BOOST_AUTO_TEST_CASE(layouts_1_and_2_refuse_the_locks_of_each_other)
         BOOST_TEST(told[0] == "foreign");
     BOOST_TEST((store == before));
 
-    // What each script of layout 1 looks at first.
+    // A script that reads what each script of layout 1 reads first.
     engine.add("of_layout_1",
                "local layout = redis.call('HMGET', KEYS[1], 'owner', 'layout')[2]\n"
                "if not layout then return 'fresh' end\n"
@@ -540,7 +540,7 @@ BOOST_AUTO_TEST_CASE(inspection_lists_no_more_waiters_than_it_may_and_counts_all
     BOOST_TEST(all[0].find(" 1 9 1 1 0") != std::string::npos);
 }
 
-// A user may lack the right to read the sessions.
+// A user may lack the permission to read the sessions.
 BOOST_AUTO_TEST_CASE(inspection_works_without_the_names_of_sessions)
 {
     acquire("a#1.1");
@@ -587,7 +587,7 @@ BOOST_AUTO_TEST_CASE(a_broken_lock_passes_to_the_next_waiter)
     BOOST_TEST(owner() == "b#1.1");
 }
 
-// The message does not reach it.
+// The message does not reach the former holder.
 BOOST_AUTO_TEST_CASE(a_holder_that_reconnects_does_not_reclaim_a_broken_lock)
 {
     acquire("a#1.1");

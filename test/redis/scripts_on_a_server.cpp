@@ -18,15 +18,15 @@
 #include "support/resp_connection.hpp"
 #include "support/script_scene.hpp"
 
-// The same calls of the same scripts on a real server and on the made-up one: replies, messages and keys
-// are equal. TURNSTILE_RANDOM_RUNS says how many sequences of calls there are.
+// The same calls of the same scripts on a real server and on the simulated one: replies, messages and keys are
+// equal. TURNSTILE_RANDOM_RUNS is the number of sequences of calls.
 
 namespace turnstile::test {
 namespace {
 
 using words = std::vector<std::string>;
 
-// Of a monitor, so there is a state, too. Some scripts do not look at it.
+// The keys of a monitor, so that there is a state, too. Some scripts do not read it.
 const words lock_keys{"{t}lock", "{t}state"};
 const words sorted_sets{"{t}lock{queue}", "{t}lock{done}", "{t}lock{sleepers}c",
                         "{t}lock{conditions}"};
@@ -38,7 +38,7 @@ struct call
     words arguments;
 };
 
-/// Calls as clients make them, and as they should not.
+/// Random calls: those that clients make, and those that they must not make.
 class caller
 {
 public:
@@ -50,8 +50,8 @@ public:
     call next()
     {
         words options{"15000", dice_.coin() ? "4000" : "2000", "60000"};
-        // The first calls, which are unlikely at random: a release executes a waiting transaction, one has an unmet
-        // requirement, and one waits for its condition.
+        // The first calls, whose effects are unlikely at random: a release executes a waiting transaction, another
+        // transaction has an unmet requirement, and a third one waits on its condition.
         call result;
         switch (calls_++)
         {
@@ -125,7 +125,7 @@ public:
             result.arguments.push_back(condition());
             return result;
         case 8:
-            // Seldom by another client than the holder.
+            // Seldom, another client than the holder sends it.
             if (dice_.below(4) == 0 || owner_.empty())
                 result = {"commit", {"w:", who, fence(), "a#0.1"}};
             else
@@ -149,11 +149,11 @@ public:
         case 12:
             result = {"transact", {"w:", who + '+', dice_.coin() ? "0" : "1"}};
             append(result, options);
-            // It may be late, or not the first.
+            // The copy may be late, or not the first one.
             append(result, {dice_.below(8) == 0 ? number() : "9000000000000000", number()});
             append(result, {dice_.coin() ? "a#0.1" : "a#0.2", number(), condition(), "1",
                             dice_.coin() ? "c" : "d", one_or_all()});
-            // A real hash has its fields in another order than the made-up one, so there is one only.
+            // A real hash has its fields in another order than the simulated one, so the state has only one.
             if (dice_.coin())
                 append(result, {dice_.coin() ? "=" : "<>", "f", "=5", "=5", "", ""});
             else
@@ -222,14 +222,14 @@ private:
     std::string sleeper_;
 };
 
-/// What the clock shows, in microseconds.
+/// The time of the server's clock, in microseconds.
 std::int64_t time_of(resp_connection& server)
 {
     const words both = server.ask({"TIME"}).leaves();
     return std::stoll(both[0]) * 1'000'000 + std::stoll(both[1]);
 }
 
-/// All that the keys hold.
+/// The contents of all keys.
 words contents(resp_connection& server)
 {
     words result;
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(the_simulated_server_answers_like_a_real_one)
                   redis_store made_up;
                   for (const std::string& each : channels)
                       made_up.subscribers[each] = 1;
-                  // The lock of a state that was written before is free, so there is something to decide.
+                  // The state has been written before and the lock is free, so the server can execute transactions.
                   if (seed % 2 == 0)
                   {
                       const words write{"HSET", lock_keys[1], "f", "20"};
@@ -317,7 +317,7 @@ BOOST_AUTO_TEST_CASE(the_simulated_server_answers_like_a_real_one)
                       next.heard(ask, told);
                       ++answers[words_of(told)[0]];
                       states += words_of(told)[6].starts_with("1:f") ? 1 : 0;
-                      // The made-up clock shows what the real one showed then.
+                      // The simulated clock shows the time that the real one showed in the script.
                       made_up.clock = std::stoll(words_of(told)[1]);
                       made_up.published.clear();
                       const redis_reply same = engine.run(made_up, ask.script, keys, ask.arguments);
@@ -338,14 +338,14 @@ BOOST_AUTO_TEST_CASE(the_simulated_server_answers_like_a_real_one)
                           {
                               const auto ttl = real.ask({"PTTL", key}).number;
                               const auto other = made_up.run(words{"PTTL", key}).number;
-                              // The real time went on since.
+                              // The real clock has advanced since.
                               const auto late = (time_of(real) - made_up.clock) / 1000;
                               BOOST_TEST(std::abs(ttl - other) < 2000 + late, key);
                           }
                       }
                   }
               });
-    // There was something to compare.
+    // Each status has occurred, so the comparison covers it.
     for (const char* each : {"own", "queued", "busy", "gone", "released", "cancelled", "lost",
                              "asleep", "ok", "unmet", "unknown"})
         BOOST_TEST(answers[each] > 0U, each);
@@ -480,7 +480,7 @@ BOOST_AUTO_TEST_CASE(job_queues_behave_alike_on_the_simulated_server)
         BOOST_TEST(answers[each] > 0U, each);
 }
 
-// An error that a script has caught looks otherwise there: it is a text.
+// On a real server, an error that a script has caught is a text.
 BOOST_AUTO_TEST_CASE(a_lock_of_a_batch_fails_alone_on_a_real_server)
 {
     const redis_server server;

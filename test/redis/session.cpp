@@ -626,7 +626,7 @@ BOOST_AUTO_TEST_CASE(rights_that_are_revoked_for_a_moment_lose_no_lock)
     BOOST_TEST(holder->unlock() == error_code());
 }
 
-BOOST_AUTO_TEST_CASE(a_cancelled_waiter_leaves_the_queue_once_the_server_lets_it)
+BOOST_AUTO_TEST_CASE(a_cancelled_waiter_leaves_the_queue_when_its_user_has_the_permission_again)
 {
     const restricted_server restricted;
     config settings = restricted.settings(undisturbed(restricted.server.url()));

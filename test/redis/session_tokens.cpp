@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_handler_whose_type_was_erased_runs_on_its_executor)
         }));
 }
 
-BOOST_AUTO_TEST_CASE(futures)
+BOOST_AUTO_TEST_CASE(operations_complete_futures)
 {
     const redis_server server;
     turnstile::test::running_context context;
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(futures)
                make_error_code(turnstile::redis::errc::session_closed));
 }
 
-BOOST_AUTO_TEST_CASE(callbacks_deferred_and_awaitables)
+BOOST_AUTO_TEST_CASE(operations_accept_callbacks_deferred_and_awaitables)
 {
     const redis_server server;
     scene it(server);
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(callbacks_deferred_and_awaitables)
     turnstile::test::run(it.context, body());
 }
 
-BOOST_AUTO_TEST_CASE(cancel_after_a_time)
+BOOST_AUTO_TEST_CASE(operations_can_be_limited_in_time)
 {
     const redis_server server;
     scene it(server);
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(cancel_after_a_time)
     BOOST_TEST(lock_view(server, "a").queued() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(the_first_of_two_locks)
+BOOST_AUTO_TEST_CASE(the_first_of_two_locks_cancels_the_wait_for_the_other)
 {
     const redis_server server;
     scene it(server);
@@ -296,14 +296,14 @@ BOOST_AUTO_TEST_CASE(several_locks_are_acquired_in_an_order_shared_by_all_proces
     turnstile::test::run(it.context, body());
 }
 
-BOOST_AUTO_TEST_CASE(cancellation_of_all_types)
+BOOST_AUTO_TEST_CASE(each_type_of_cancellation_ends_a_wait)
 {
     cancel_waits(asio::cancellation_type::total);
     cancel_waits(asio::cancellation_type::partial);
     cancel_waits(asio::cancellation_type::terminal);
 }
 
-BOOST_AUTO_TEST_CASE(durations_of_all_kinds)
+BOOST_AUTO_TEST_CASE(durations_of_all_types_are_accepted)
 {
     const redis_server server;
     scene it(server);

@@ -13,7 +13,7 @@
 #include "support/random_runs.hpp"
 #include "support/script_engine.hpp"
 
-// Random histories of the whole protocol. TURNSTILE_SEED=N TURNSTILE_RANDOM_RUNS=1 runs one again.
+// Random histories of the whole protocol. TURNSTILE_SEED=N TURNSTILE_RANDOM_RUNS=1 runs one history again.
 
 namespace turnstile::test {
 namespace {
@@ -40,7 +40,7 @@ std::string table(const fault_coverage& coverage)
     return text.str();
 }
 
-/// Whether a fault can come upon an attempt in a phase: answers and messages are always somebody's.
+/// Whether a fault can hit an attempt in a phase. An answer or a message always belongs to an attempt.
 bool is_reachable(fault what, std::string_view phase)
 {
     return phase != "none" || (what != fault::refusal && what != fault::lost_message);
@@ -62,8 +62,8 @@ BOOST_AUTO_TEST_CASE(histories)
     BOOST_TEST_MESSAGE(runs << " histories, faults by phase:\n" << table(coverage));
 }
 
-// A server that has lost its memory, or whose memory is outdated, waits for their holders: there are never
-// two holders.
+// A server that has lost its memory, or whose memory is outdated, waits for the holders of its locks. So there are
+// never two holders.
 BOOST_AUTO_TEST_CASE(histories_with_grace)
 {
     script_engine scripts;
@@ -81,8 +81,7 @@ BOOST_AUTO_TEST_CASE(histories_with_grace)
               });
 }
 
-// Some clients add items and notify, others wait for an item: no notification is lost. Only the deletion of keys may
-// delete one.
+// Some clients add items and notify, others wait for an item. No notification is lost, except by the deletion of keys.
 BOOST_AUTO_TEST_CASE(histories_with_conditions)
 {
     script_engine scripts;
@@ -99,7 +98,7 @@ BOOST_AUTO_TEST_CASE(histories_with_conditions)
     BOOST_TEST_MESSAGE("faults by phase:\n" << table(coverage));
 }
 
-// What sections, transactions and contributions do to a state counts once, as a whole, or not at all.
+// Each section, transaction and contribution changes the state once, as a whole, or not at all.
 BOOST_AUTO_TEST_CASE(histories_with_states)
 {
     script_engine scripts;
@@ -117,7 +116,7 @@ BOOST_AUTO_TEST_CASE(histories_with_states)
     BOOST_TEST_MESSAGE("faults by phase:\n" << table(coverage));
 }
 
-// The histories above are about those that wait, too.
+// The histories above also contain waiting transactions.
 BOOST_AUTO_TEST_CASE(the_server_executes_waiting_transactions)
 {
     script_engine scripts;
@@ -228,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_seed_gives_the_same_history)
     BOOST_TEST(first.events.size() > 100U);
 }
 
-// Nothing goes wrong, nobody else wants the lock: one command to acquire it and one to release it.
+// Without faults and without contention, a section takes one command to acquire the lock and one to release it.
 BOOST_AUTO_TEST_CASE(a_section_takes_two_commands)
 {
     script_engine scripts;
@@ -240,7 +239,7 @@ BOOST_AUTO_TEST_CASE(a_section_takes_two_commands)
         options.locks = 1;
         options.sections = 1;
         options.most_faults = 0;
-        // Long enough for the lease not to need renewal.
+        // The lease is so long that it is not renewed.
         options.lease = std::chrono::seconds(60);
         options.claim = std::chrono::seconds(60);
         const auto result = simulate(scripts, options);

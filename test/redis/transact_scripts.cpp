@@ -12,7 +12,8 @@
 
 #include "support/transact_scene.hpp"
 
-// What transact does to the state of a monitor, and when it leaves that to the client.
+// The effects of `transact` on the state of a monitor, and the cases in which the client executes
+// the transaction.
 
 namespace turnstile::test {
 namespace {
@@ -36,13 +37,13 @@ BOOST_AUTO_TEST_CASE(a_transaction_on_a_free_lock_leaves_it_free)
     BOOST_TEST(!value("b"));
     BOOST_TEST((members("lock{done}") == words{"slot"}));
     BOOST_TEST(store.published.empty());
-    // It took its turn among the grants.
+    // The transaction has a token, like a grant.
     const std::int64_t former = fence();
     acquire("a#1.2");
     BOOST_TEST(fence() > former);
 }
 
-BOOST_AUTO_TEST_CASE(its_keys_expire_and_the_state_does_not)
+BOOST_AUTO_TEST_CASE(the_keys_of_the_lock_expire_and_the_state_does_not)
 {
     transact("a#1.1", add("n", "1"));
     BOOST_TEST(store.key_count() == 3U);
@@ -98,7 +99,7 @@ BOOST_AUTO_TEST_CASE(texts_are_compared)
     check(text("=", "t", "=ab"), "unmet");
     check(text("<>", "t", "=ab"), "released");
     check(text("<>", "t", "=abc"), "unmet");
-    // Only some texts differ for certain.
+    // Only some texts certainly differ from a value.
     check(text("=", "b", "=true", "=", "=false", "=true"), "released");
     check(text("=", "b", "=false", "=", "=false", "=true"), "unmet");
     put("b", "True");
@@ -106,7 +107,7 @@ BOOST_AUTO_TEST_CASE(texts_are_compared)
     check(text("=", "t", "=abc", "=", "=abc", "=abc"), "released");
     check(text("=", "t", "=x", "=", "=x", "=x"), "own");
     check(text("<>", "t", "=x", "=", "=x", "=x"), "own");
-    // None is a value of its own.
+    // Absence differs from every text.
     check(text("=", "none", "", ""), "released");
     check(text("=", "t", "", ""), "unmet");
     check(text("=", "none", "=5", "", "=5", ""), "unmet");
@@ -184,7 +185,7 @@ BOOST_AUTO_TEST_CASE(more_waiters_are_notified_than_one_script_moves)
 
 // --- holders and waiters ------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(it_does_not_wait_for_disconnected_waiters)
+BOOST_AUTO_TEST_CASE(a_transaction_does_not_wait_for_disconnected_waiters)
 {
     acquire("b#1.1");
     acquire("x#1.1");
@@ -196,7 +197,7 @@ BOOST_AUTO_TEST_CASE(it_does_not_wait_for_disconnected_waiters)
     BOOST_TEST((this->told() == words{"w:b#1 lost b#1.1"}));
 }
 
-BOOST_AUTO_TEST_CASE(it_does_not_overtake)
+BOOST_AUTO_TEST_CASE(a_transaction_does_not_overtake_waiters)
 {
     acquire("b#1.1");
     acquire("c#1.1");
@@ -266,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_result_out_of_range_is_left_to_the_client)
     {
         step[4] = least;
         step[5] = most;
-        // Nothing of it is done.
+        // No step of the transaction takes effect.
         BOOST_TEST(is_left(
             transact("a#1.1", set("t", "=x") + add("n", "-1") + add("n", "1") + step), "a#1.1"));
         BOOST_TEST(value("n").value() == "12");
@@ -296,7 +297,7 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_refused)
 
 // --- if it is repeated --------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(it_is_executed_once)
+BOOST_AUTO_TEST_CASE(a_transaction_is_executed_once)
 {
     since = store.clock;
     const words told = transact("a#1.1", add("n", "1"));
@@ -305,15 +306,15 @@ BOOST_AUTO_TEST_CASE(it_is_executed_once)
     const words again = transact("a#2.1", add("n", "1"));
     BOOST_TEST(again[0] == "released");
     BOOST_TEST(again[6] == told[6]);
-    // Nor does the first one, should it be executed once more, or late.
+    // The first copy, if it arrives again or late, does not execute the transaction again either.
     tries = 0;
     BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "released");
     BOOST_TEST(value("n").value() == "13");
-    // Also if another client has the lock by then.
+    // That also holds if another client has acquired the lock since.
     acquire("b#1.1");
     BOOST_TEST(transact("a#2.1", add("n", "1"))[0] == "released");
     BOOST_TEST(queue().empty());
-    // It may be done in the same slot when the answer is known.
+    // Another transaction may use the same slot when the answer is known.
     release("b#1.1", fence(), "s");
     seen = std::stoll(told[6]);
     BOOST_TEST(transact("a#2.2", add("n", "1"))[0] == "released");
@@ -328,7 +329,7 @@ BOOST_AUTO_TEST_CASE(an_old_slot_is_forgotten)
     BOOST_TEST((members("lock{done}") == words{"slot"}));
 }
 
-BOOST_AUTO_TEST_CASE(one_that_was_not_executed_is_executed_by_the_next_attempt)
+BOOST_AUTO_TEST_CASE(the_repetition_of_a_lost_transaction_is_executed)
 {
     since = store.clock;
     pass(10s);
@@ -337,12 +338,12 @@ BOOST_AUTO_TEST_CASE(one_that_was_not_executed_is_executed_by_the_next_attempt)
     BOOST_TEST(value("n").value() == "13");
 }
 
-BOOST_AUTO_TEST_CASE(a_copy_that_a_later_one_has_overtaken_does_nothing)
+BOOST_AUTO_TEST_CASE(a_copy_that_arrives_after_a_later_one_does_nothing)
 {
     since = store.clock;
     tries = 2;
     BOOST_TEST(transact("a#3.1", number("<", "n", "0"))[0] == "unmet");
-    // It is remembered for as long as the first one may be late.
+    // The lock remembers the later copy for as long as the first one may be late.
     BOOST_TEST(store.run(words{"PTTL", "lock{done}"}).number >= 15'000);
     BOOST_TEST(store.run(words{"PTTL", "lock"}).number >= 15'000);
     for (tries = 0; tries < 2; ++tries)
@@ -379,7 +380,7 @@ BOOST_AUTO_TEST_CASE(a_late_transaction_does_nothing)
     pass(1us);
     BOOST_TEST(transact("a#1.2", add("n", "1"))[0] == "unknown");
     BOOST_TEST(value("n").value() == "13");
-    // A server that has taken over is asked like that.
+    // With this argument, a client asks a server that has taken over.
     since = 0;
     BOOST_TEST(transact("a#1.2", add("n", "1"))[0] == "unknown");
     seen = 0;
@@ -403,7 +404,7 @@ BOOST_AUTO_TEST_CASE(a_lease_may_be_longer_than_the_memory)
     BOOST_TEST(value("n").value() == "13");
 }
 
-BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_to_a_missing_lock)
+BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_if_the_lock_is_missing)
 {
     store.run(words{"DEL", "lock"});
     since = store.clock;
@@ -412,16 +413,16 @@ BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_to_a_missing_lock)
     BOOST_TEST(value("n").value() == "12");
 }
 
-BOOST_AUTO_TEST_CASE(its_token_is_above_all_that_its_client_has_seen)
+BOOST_AUTO_TEST_CASE(the_token_of_a_transaction_is_above_all_that_its_client_has_seen)
 {
     seen = store.clock + 1'000'000'000;
     BOOST_TEST(transact("a#1.1", add("n", "1"))[6] == std::to_string(seen + 1));
-    // And above that of the last grant.
+    // The token is also above that of the last grant.
     slot = "other";
     const std::int64_t last = std::exchange(seen, 0) + 1;
     BOOST_TEST(transact("b#1.1", add("n", "1"))[6] == std::to_string(last + 1));
     seen = last;
-    // Also if it is left to the client.
+    // The same holds if the client executes the transaction.
     seen += 1'000;
     BOOST_TEST(transact("a#1.2", add("t", "1"))[0] == "own");
     BOOST_TEST(fence() == seen + 1);

@@ -21,7 +21,7 @@ BOOST_FIXTURE_TEST_SUITE(redis_transact_scripts_waiting, transact_scene)
 
 // --- in the queue -------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_release_executes_it)
+BOOST_AUTO_TEST_CASE(a_release_executes_a_waiting_transaction)
 {
     acquire("b#1.1");
     const words told = transact("a#1.1+", set("t", "=x y") + add("n", "1") + set("b", ""));
@@ -38,12 +38,12 @@ BOOST_AUTO_TEST_CASE(a_release_executes_it)
     BOOST_TEST(field("deadline") == "0");
     BOOST_TEST(queue().empty());
     BOOST_TEST(!has_plan_of("a.1+"));
-    // The message is all that its client needs to know.
+    // The message reports the result, so the client sends nothing more.
     BOOST_TEST(store.published.size() == 1U);
     BOOST_TEST(store.published[0].first == "w:a#1");
     BOOST_TEST(store.published[0].second ==
                "released a#1.1+ " + std::to_string(fence()) + ' ' + std::to_string(store.clock));
-    // And the slot remembers it, should the message be lost.
+    // The slot remembers the execution, in case the message is lost.
     tries = 1;
     const words again = transact("a#2.1+", set("t", "=z"));
     BOOST_TEST(again[0] == "released");
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(a_release_executes_it)
     BOOST_TEST(value("t").value() == "x y");
 }
 
-BOOST_AUTO_TEST_CASE(one_release_executes_all_waiting_ones)
+BOOST_AUTO_TEST_CASE(one_release_executes_all_waiting_transactions)
 {
     acquire("b#1.1");
     for (int i = 1; i <= 5; ++i)
@@ -64,7 +64,8 @@ BOOST_AUTO_TEST_CASE(one_release_executes_all_waiting_ones)
     slot = "last";
     transact("d#1.1+", add("n", "1"));
     release("b#1.1", fence(), "s");
-    // Each in its turn, up to the waiter without a transaction, whose grant contains the new state.
+    // The release executes the transactions in their order, up to the waiter without a transaction, whose grant
+    // contains the new state.
     BOOST_TEST(value("n").value() == "17");
     BOOST_TEST(owner() == "c#1.1");
     BOOST_TEST(store.published.size() == 6U);
@@ -74,7 +75,7 @@ BOOST_AUTO_TEST_CASE(one_release_executes_all_waiting_ones)
     BOOST_TEST(value("n").value() == "18");
 }
 
-BOOST_AUTO_TEST_CASE(every_script_that_frees_the_lock_executes_it)
+BOOST_AUTO_TEST_CASE(every_script_that_frees_the_lock_executes_waiting_transactions)
 {
     const auto wait = [this](const std::string& id)
     {
@@ -106,7 +107,7 @@ BOOST_AUTO_TEST_CASE(every_script_that_frees_the_lock_executes_it)
     BOOST_TEST(value("n").value() == "35");
 }
 
-BOOST_AUTO_TEST_CASE(a_nudge_that_executes_it_publishes_the_result_too)
+BOOST_AUTO_TEST_CASE(a_nudge_that_executes_a_transaction_publishes_the_result_too)
 {
     acquire("b#1.1");
     transact("a#1.1+", add("n", "1"));
@@ -141,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_grant_in_an_answer_publishes_no_message)
     BOOST_TEST((told() == words{"w:b#1 lost b#1.1"}));
 }
 
-BOOST_AUTO_TEST_CASE(one_that_the_server_cannot_decide_is_granted_the_lock)
+BOOST_AUTO_TEST_CASE(a_transaction_that_the_server_cannot_decide_is_granted_the_lock)
 {
     acquire("b#1.1");
     transact("a#1.1+", add("t", "1"));
@@ -152,7 +153,7 @@ BOOST_AUTO_TEST_CASE(one_that_the_server_cannot_decide_is_granted_the_lock)
     BOOST_TEST(store.published[0].second.ends_with("=1:b4:true1:n2:121:t3:abc"));
     BOOST_TEST((queue() == words{"c#1.1+"}));
     BOOST_TEST(value("n").value() == "12");
-    // Likewise if the critical section before it has removed the state.
+    // The same holds if the previous critical section has removed the state.
     commit("a#1.1+", fence(), "", {}, {"n", "", "t", "", "b", ""});
     BOOST_TEST(owner() == "c#1.1+");
     BOOST_TEST(store.hash("state") == nullptr);
@@ -179,7 +180,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_was_damaged_meanwhile_is_left_to_the_client)
     BOOST_TEST(owner() == "a#1.1+");
 }
 
-BOOST_AUTO_TEST_CASE(its_texts_may_be_any_bytes)
+BOOST_AUTO_TEST_CASE(the_texts_of_a_transaction_may_be_any_bytes)
 {
     using namespace std::string_literals;
     const std::string odd = "1:2:\0 :3"s;
@@ -190,7 +191,7 @@ BOOST_AUTO_TEST_CASE(its_texts_may_be_any_bytes)
     BOOST_TEST(value(odd).value() == ":");
 }
 
-BOOST_AUTO_TEST_CASE(a_user_that_may_not_publish_executes_it_all_the_same)
+BOOST_AUTO_TEST_CASE(a_user_without_the_permission_to_publish_executes_transactions)
 {
     acquire("b#1.1");
     transact("a#1.1+", add("n", "1"));
@@ -215,7 +216,7 @@ BOOST_AUTO_TEST_CASE(an_unmet_requirement_is_reported)
     BOOST_TEST(!has_plan_of("a.1+"));
 }
 
-BOOST_AUTO_TEST_CASE(one_of_a_disconnected_client_is_not_executed)
+BOOST_AUTO_TEST_CASE(the_transaction_of_a_disconnected_client_is_not_executed)
 {
     acquire("b#1.1");
     transact("x#1.1+", add("n", "1"));
@@ -227,7 +228,7 @@ BOOST_AUTO_TEST_CASE(one_of_a_disconnected_client_is_not_executed)
     BOOST_TEST(queue().empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_script_stops_after_64)
+BOOST_AUTO_TEST_CASE(a_script_executes_at_most_64_transactions)
 {
     acquire("b#1.1");
     for (int i = 1; i <= 65; ++i)
@@ -243,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_script_stops_after_64)
     BOOST_TEST(value("n").value() == "77");
 }
 
-BOOST_AUTO_TEST_CASE(it_does_not_overtake_waiters_that_a_script_has_not_reached)
+BOOST_AUTO_TEST_CASE(a_transaction_does_not_overtake_waiters_that_a_script_has_not_reached)
 {
     acquire("b#1.1");
     for (int i = 1; i <= 65; ++i)
@@ -257,7 +258,7 @@ BOOST_AUTO_TEST_CASE(it_does_not_overtake_waiters_that_a_script_has_not_reached)
     BOOST_TEST(value("n").value() == "13");
 }
 
-BOOST_AUTO_TEST_CASE(its_token_is_above_all_that_its_client_has_seen)
+BOOST_AUTO_TEST_CASE(the_token_of_a_waiting_transaction_is_above_all_that_its_client_has_seen)
 {
     acquire("b#1.1");
     seen = store.clock + 1'000'000'000;
@@ -268,7 +269,7 @@ BOOST_AUTO_TEST_CASE(its_token_is_above_all_that_its_client_has_seen)
 
 // --- on a condition -----------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(it_waits_until_its_requirements_hold)
+BOOST_AUTO_TEST_CASE(a_transaction_waits_until_its_requirements_hold)
 {
     condition = "c";
     const words told = transact("a#1.1+", number(">", "n", "13") + add("n", "100"));
@@ -279,7 +280,8 @@ BOOST_AUTO_TEST_CASE(it_waits_until_its_requirements_hold)
     BOOST_TEST(queue().empty());
     slot = "other";
     condition = "";
-    // After a notification that comes too early, it checks the state and waits again.
+    // After a notification that comes too early, the server checks the requirements, and the transaction
+    // waits again.
     transact("b#1.1+", add("n", "1"), {"c", "one"});
     condition = "c";
     BOOST_TEST((condition_waiters() == words{"a#1.1+"}));
@@ -287,7 +289,7 @@ BOOST_AUTO_TEST_CASE(it_waits_until_its_requirements_hold)
     BOOST_TEST(field("signalled a.1+") == "");
     BOOST_TEST(store.published.empty());
     BOOST_TEST(value("n").value() == "13");
-    // One that does not notify does not.
+    // A transaction without a notification does not affect it.
     seen = fence();
     condition = "";
     transact("b#1.2+", add("n", "1"));
@@ -300,7 +302,7 @@ BOOST_AUTO_TEST_CASE(it_waits_until_its_requirements_hold)
     BOOST_TEST((this->told() == words{"w:a#1 released a#1.1+"}));
     BOOST_TEST(field("signalled a.1+") == "");
     BOOST_TEST(!has_plan_of("a.1+"));
-    // It took one command and one message, and the lock was never held.
+    // The transaction took one command and one message, and the lock was never held.
     BOOST_TEST(owner() == "");
 }
 
@@ -324,7 +326,7 @@ BOOST_AUTO_TEST_CASE(transactions_that_notify_each_other_are_executed_in_one_scr
                 words{"w:a#1 released a#1.1+", "w:a#1 released a#1.2+", "w:a#1 released a#1.3+"}));
 }
 
-BOOST_AUTO_TEST_CASE(a_notified_one_sees_the_new_state)
+BOOST_AUTO_TEST_CASE(a_notified_transaction_sees_the_new_state)
 {
     condition = "c";
     transact("a#1.1+", number("=", "n", "7") + add("n", "1"));
@@ -332,12 +334,12 @@ BOOST_AUTO_TEST_CASE(a_notified_one_sees_the_new_state)
     condition = "";
     const words told = transact("b#1.1+", set("n", "") + set("t", "") + set("b", ""), {"c", "one"});
     BOOST_TEST(told[0] == "released");
-    // There is none, so its client has to say what that means.
+    // There is no state, so the client has to decide.
     BOOST_TEST(owner() == "a#1.1+");
     BOOST_TEST(store.hash("state") == nullptr);
 }
 
-BOOST_AUTO_TEST_CASE(one_in_the_queue_moves_to_its_condition)
+BOOST_AUTO_TEST_CASE(a_transaction_in_the_queue_moves_to_its_condition)
 {
     acquire("b#1.1");
     condition = "c";
@@ -367,7 +369,7 @@ BOOST_AUTO_TEST_CASE(a_notification_skips_disconnected_clients)
     BOOST_TEST(condition_waiters().empty());
 }
 
-BOOST_AUTO_TEST_CASE(more_wait_than_one_script_moves)
+BOOST_AUTO_TEST_CASE(more_transactions_wait_than_one_script_moves)
 {
     constexpr int many = 600;
     condition = "c";
@@ -380,9 +382,9 @@ BOOST_AUTO_TEST_CASE(more_wait_than_one_script_moves)
     condition = "";
     slot = "other";
     transact("d#1.1+", add("n", "1"), {"c", "all"});
-    // No client is responsible for the rest: each further script continues it.
+    // No client continues the notification. Each further script does so.
     words told = release("b#1.1", fence(), "s");
-    // That is enough for one script.
+    // The script has reached its limit.
     BOOST_TEST(value("n").value() == "13");
     int scripts = 1;
     for (; told[5] == "1" && scripts < 100; ++scripts)
@@ -392,7 +394,7 @@ BOOST_AUTO_TEST_CASE(more_wait_than_one_script_moves)
     BOOST_TEST(store.run(words{"EXISTS", "lock{bound}"}).number == 0);
 }
 
-BOOST_AUTO_TEST_CASE(useless_notifications_end)
+BOOST_AUTO_TEST_CASE(a_notification_in_vain_does_not_repeat_itself)
 {
     constexpr int many = 600;
     condition = "c";
@@ -434,7 +436,7 @@ BOOST_AUTO_TEST_CASE(useless_notifications_end)
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_waiting_one_has_no_lease_and_leaves_nothing)
+BOOST_AUTO_TEST_CASE(a_waiting_transaction_has_no_lease_and_leaves_no_key)
 {
     condition = "c";
     transact("a#1.1+", number(">", "n", "13"));
@@ -471,7 +473,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_learns_whether_it_was_in_time)
     BOOST_TEST(give_up("a#1.3+")[0] == "cancelled");
 }
 
-BOOST_AUTO_TEST_CASE(it_keeps_its_position_over_a_reconnect)
+BOOST_AUTO_TEST_CASE(a_waiting_transaction_keeps_its_position_over_a_reconnect)
 {
     acquire("b#1.1");
     transact("a#1.1+", add("n", "1"));
@@ -482,7 +484,7 @@ BOOST_AUTO_TEST_CASE(it_keeps_its_position_over_a_reconnect)
     release("b#1.1", fence(), "s");
     BOOST_TEST(value("n").value() == "13");
     BOOST_TEST((told() == words{"w:a#2 released a#2.1+", "w:c#1 grant c#1.1"}));
-    // The same for a condition.
+    // The same holds for a transaction that waits on a condition.
     release("c#1.1", fence(), "s");
     condition = "c";
     slot = "other";
@@ -494,7 +496,7 @@ BOOST_AUTO_TEST_CASE(it_keeps_its_position_over_a_reconnect)
     BOOST_TEST((told() == words{"w:a#1 released a#1.2+"}));
 }
 
-BOOST_AUTO_TEST_CASE(a_dropped_one_returns_to_its_position)
+BOOST_AUTO_TEST_CASE(a_dropped_transaction_returns_to_its_position)
 {
     acquire("b#1.1");
     since = store.clock;
@@ -509,7 +511,7 @@ BOOST_AUTO_TEST_CASE(a_dropped_one_returns_to_its_position)
 
 BOOST_AUTO_TEST_CASE(a_late_duplicate_is_replaced_by_the_next_attempt)
 {
-    // The first command comes when its connection is gone already, though the server does not know it yet.
+    // The first command arrives after its connection has broken, which the server does not know yet.
     store.subscribers["w:a#2"] = 1;
     acquire("b#1.1");
     since = store.clock;
@@ -518,7 +520,7 @@ BOOST_AUTO_TEST_CASE(a_late_duplicate_is_replaced_by_the_next_attempt)
     acquire("c#1.1");
     tries = 1;
     BOOST_TEST(transact("a#2.1+", add("n", "1"))[6] == "1");
-    // Its client has never received a ticket.
+    // The client has never received a ticket.
     BOOST_TEST((queue() == words{"c#1.1", "a#2.1+"}));
     release("b#1.1", fence(), "s");
     release("c#1.1", fence(), "s");
@@ -528,7 +530,7 @@ BOOST_AUTO_TEST_CASE(a_late_duplicate_is_replaced_by_the_next_attempt)
 
 BOOST_AUTO_TEST_CASE(a_late_duplicate_is_replaced_under_any_of_its_ids)
 {
-    // The question of a former connection comes late, too, and renames it.
+    // A resync of a former connection comes late, too, and renames the transaction.
     store.subscribers["w:a#2"] = store.subscribers["w:a#3"] = 1;
     acquire("b#1.1");
     since = store.clock;
@@ -557,7 +559,7 @@ BOOST_AUTO_TEST_CASE(a_late_duplicate_on_a_condition_is_replaced_by_the_next_att
     BOOST_TEST(!has_plan_of("a.1+"));
 }
 
-BOOST_AUTO_TEST_CASE(the_notification_of_a_replaced_one_passes_to_the_next)
+BOOST_AUTO_TEST_CASE(the_notification_of_a_replaced_transaction_passes_to_the_next)
 {
     condition = "c";
     since = store.clock;
@@ -591,7 +593,7 @@ BOOST_AUTO_TEST_CASE(a_lock_with_memory_reports_the_outcome_after_a_lease)
     const words told = transact("a#2.1+", add("n", "1"));
     BOOST_TEST(told[0] == "released");
     BOOST_TEST(told[6] == std::to_string(done));
-    // The slot also remembers a transaction that was not executed,
+    // The slot also shows that a transaction was not executed,
     slot = "other";
     BOOST_TEST(transact("a#2.2+", add("n", "1"))[0] == "released");
     BOOST_TEST(value("n").value() == "14");
@@ -617,7 +619,7 @@ BOOST_AUTO_TEST_CASE(a_lock_with_contributions_remembers_for_as_long_as_it_is_th
     tries = 1;
     BOOST_TEST(transact("a#2.1+", add("n", "1"))[0] == "released");
     BOOST_TEST(value("n").value() == "18");
-    // Without them, it may go.
+    // Without contributions, the lock expires.
     nudge("");
     BOOST_TEST(value("n").value() == "13");
     pass(1h);
@@ -629,7 +631,7 @@ BOOST_AUTO_TEST_CASE(a_new_state_lives_as_long_as_the_lock)
     idle = "3600000";
     acquire("b#1.1");
     idle = "60000";
-    // No part of a millisecond is left out.
+    // Times to live are rounded up to whole milliseconds.
     pass(1us);
     transact("a#1.1+", add("n", "1"));
     release("b#1.1", fence(), "s");
@@ -637,9 +639,9 @@ BOOST_AUTO_TEST_CASE(a_new_state_lives_as_long_as_the_lock)
                store.run(words{"PTTL", "lock"}).number);
 }
 
-BOOST_AUTO_TEST_CASE(a_holder_is_no_waiter)
+BOOST_AUTO_TEST_CASE(a_holder_is_removed_from_the_queue)
 {
-    // The lock was granted to it, and the server has missed that.
+    // The lock was granted to the transaction's client, and this server has missed the grant.
     acquire("b#1.1");
     transact("a#1.1+", add("n", "1"));
     const std::int64_t granted = fence() + 1'000'000;

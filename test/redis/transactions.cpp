@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_reader_takes_two_round_trips)
                std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(the_first_one_writes_all_of_the_state)
+BOOST_AUTO_TEST_CASE(the_first_transaction_writes_the_whole_state)
 {
     room first;
     first.writers = 3;
