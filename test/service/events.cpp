@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_slow_reader_receives_the_state_again)
     const server_process server({"--request-timeout", "600"});
     event_stream slow(server.address());
     slow.skip_state();
-    // More than the system keeps for the connection, and the server for all readers.
+    // These are more bytes than the system keeps for the connection, and the server for all readers.
     change_often(server.address(), 8000);
     BOOST_TEST(ask(server.address(), "POST", "/semaphore", R"({"name":"end","value":1})").status ==
                200);
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_slow_reader_receives_the_state_again)
     BOOST_TEST(slow.next_of("end").kind == "deleted");
 }
 
-BOOST_AUTO_TEST_CASE(a_reader_that_reads_nothing_is_cut_off)
+BOOST_AUTO_TEST_CASE(a_reader_that_reads_nothing_is_disconnected)
 {
     const server_process server({"--request-timeout", "1"});
     event_stream stuck(server.address());

@@ -116,7 +116,8 @@ public:
         return true;
     }
 
-    /// Reads one answer. @p head if it answers a HEAD and so has no body. Status 0 if the connection ended.
+    /// Reads one answer. @p head states that it answers a HEAD, and so has no body. The status is 0 if the
+    /// connection ended.
     http_answer receive(bool head = false)
     {
         http_answer answer;

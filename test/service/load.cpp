@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Many clients, slow clients and departing clients. TURNSTILE_LOAD_SCALE multiplies their numbers; scripts/nightly sets
-// it.
+// Many clients, slow clients, and clients that hang up. TURNSTILE_LOAD_SCALE multiplies their numbers; scripts/nightly
+// sets it.
 
 #include "http_client.hpp"
 #include "server_process.hpp"
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(waiters_are_served_in_order_while_half_of_them_hang_up)
             std::this_thread::yield();
     }
 
-    // The departures and the first half of the units come in a random order.
+    // The hang-ups and the first half of the units come in a random order.
     const auto seed = std::random_device()();
     BOOST_TEST_MESSAGE("seed " << seed);
     std::mt19937 random(seed);
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(waiters_are_served_in_order_while_half_of_them_hang_up)
         waiters[static_cast<std::size_t>(leaver)].reset();
     }
 
-    // A leaver may have received a unit before it left, so this many may not be enough.
+    // A client may have received a unit before it hung up, so these units may not be enough.
     std::vector<long long> tokens;
     for (const auto& waiter : waiters)
     {
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(waiters_are_served_in_order_while_half_of_them_hang_up)
         std::this_thread::yield();
 }
 
-BOOST_AUTO_TEST_CASE(no_hang_up_swallows_a_unit)
+BOOST_AUTO_TEST_CASE(no_hang_up_loses_a_unit)
 {
     const server_process server({"--request-timeout", "600", "--idle-timeout", "3600"});
     create_empty(server.address());
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(slow_clients_do_not_delay_others)
     BOOST_TEST(sent != 0U);
 }
 
-BOOST_AUTO_TEST_CASE(client_that_reads_nothing_is_cut_off)
+BOOST_AUTO_TEST_CASE(client_that_reads_nothing_is_disconnected)
 {
     const server_process server({"--request-timeout", "1"});
     const std::string name(4000, 'x');
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(client_that_reads_nothing_is_cut_off)
     std::string requests;
     for (int i = 0; i < 100; ++i)
         requests += request_text("GET", "/semaphore");
-    // Ends when the server has closed the connection, because the buffers are full before.
+    // The buffers are full soon, so this loop ends when the server has closed the connection.
     while (deaf.send(requests))
     {
     }
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(server_without_file_descriptors_waits_and_recovers)
         while (read(log).find(complaint) == std::string::npos)
             std::this_thread::yield();
 
-        // A busy loop would need all of the time.
+        // A busy loop would use the processor all the time.
         clockid_t used = 0;
         BOOST_TEST_REQUIRE(::clock_getcpuclockid(server.pid(), &used) == 0);
         const auto now = [](clockid_t clock)
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(server_without_file_descriptors_waits_and_recovers)
         const double part = (now(used) - used_before) / (now(CLOCK_MONOTONIC) - before);
         BOOST_TEST(part < 0.2);
 
-        // Present connections work, and each other one is served when a descriptor is free.
+        // Present connections work. Another one is served when a descriptor is free.
         BOOST_TEST(list(control) == R"({"semaphores":[],"next":null})");
         while (!clients.empty())
         {

@@ -55,7 +55,7 @@ public:
         place_ = "127.0.0.1:" + port_;
     }
 
-    /// With https.
+    /// A receiver with https.
     explicit receiver(const tls_files& files)
         : receiver()
     {
@@ -133,7 +133,7 @@ public:
         const std::unique_ptr<SSL, decltype(&::SSL_free)> session(::SSL_new(tls_.get()),
                                                                   &::SSL_free);
         ::SSL_set_fd(session.get(), client);
-        // With TLS 1.3, the client judges after the server's part of the handshake.
+        // With TLS 1.3, the client checks the certificate after the server's part of the handshake.
         char byte = 0;
         const bool silent =
             ::SSL_accept(session.get()) != 1 || ::SSL_read(session.get(), &byte, 1) <= 0;
@@ -204,7 +204,7 @@ std::string member(const std::string& json, const std::string& name)
     return json.substr(start + key.size(), json.find('"', start + key.size()) - start - key.size());
 }
 
-/// The HMAC-SHA256 by another implementation.
+/// The HMAC-SHA256, computed by another implementation.
 std::string signature(const std::string& body)
 {
     const std::string command =
@@ -219,7 +219,7 @@ std::string signature(const std::string& body)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(granted_permit_is_delivered)
+BOOST_AUTO_TEST_CASE(granted_permit_is_sent_to_the_receiver)
 {
     const receiver to;
     const calling_server server(to);

@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_stopping_server_answers_its_waiters)
     BOOST_TEST(server.exit_status() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_slow_client_is_cut_off)
+BOOST_AUTO_TEST_CASE(a_slow_client_is_disconnected)
 {
     const server_process server({"--request-timeout", "1"});
     http_client slow(server.address());
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_slow_client_is_cut_off)
     BOOST_TEST(slow.ends());
 }
 
-BOOST_AUTO_TEST_CASE(an_idle_client_is_cut_off)
+BOOST_AUTO_TEST_CASE(an_idle_client_is_disconnected)
 {
     const server_process server({}, {"TURNSTILE_IDLE_TIMEOUT=1"});
     http_client idle(server.address());
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(surplus_waiters_are_refused)
         503);
 }
 
-BOOST_AUTO_TEST_CASE(one_client_cannot_occupy_all_waiting_places)
+BOOST_AUTO_TEST_CASE(one_client_cannot_use_up_the_limit_of_waiters)
 {
     const server_process server({"--max-waiters-per-client", "1"});
     const auto& address = server.address();
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(one_client_cannot_occupy_all_waiting_places)
         other.send(request_text("POST", "/semaphore/down", wait));
         while (ask(address, "GET", "/semaphore").body.find("\"waiters\":2,") == std::string::npos)
             std::this_thread::yield();
-        // A client that leaves makes room for another one.
+        // When a client has its unit, another client may wait.
         ask(address, "POST", "/semaphore/up", R"({"name":"a","n":2})");
         BOOST_TEST(waiter.receive().status == 200);
         BOOST_TEST(other.receive().status == 200);
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_hang_up_is_returned)
             while (ask(address, "GET", "/semaphore").body.find("\"waiters\":1,") ==
                    std::string::npos)
                 std::this_thread::yield();
-            // The stopped server finds both: first the unit, then the end of the connection.
+            // When the stopped server continues, it finds first the unit and then the end of the connection.
             server.signal(SIGSTOP);
             up.send(request_text("POST", "/semaphore/up", R"({"name":"a"})"));
         }

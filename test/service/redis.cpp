@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Several servers over one Redis server. It is the server of the test, so each test starts with no semaphores.
+// Several servers over one Redis server. Each test has a Redis server of its own, so it starts without semaphores.
 
 #include "event_stream.hpp"
 #include "http_client.hpp"
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(permit_of_a_killed_server_is_renewed_and_released_through_a
 {
     scene all;
     BOOST_TEST(ask(all.at(0), "POST", "/semaphore", R"({"name":"a","value":2})").status == 200);
-    // One is granted at once, and the other one after a wait.
+    // One permit is granted at once, and the other one after a wait.
     const std::string first =
         ask(all.at(0), "POST", "/semaphore/down", R"({"name":"a","n":2,"lease":600})").body;
     http_client waiter(all.at(0));
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(waiters_of_all_servers_are_granted_in_order)
     {
         up(control, 1);
         BOOST_TEST_REQUIRE(waiters[i]->receive().status == 200);
-        // The unit went to nobody else.
+        // No other waiter has received the unit.
         while (listed(control, "waiters") != static_cast<int>(waiters.size() - i) - 1)
             std::this_thread::yield();
     }
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(waiters_survive_broken_connections)
     wait_for_unit(first, control, 1);
     wait_for_unit(second, control, 2);
     all.redis.run({"CLIENT", "KILL", "TYPE", "pubsub"});
-    // A waiter that is disconnected is passed over until its server has reported it again.
+    // A disconnected waiter is skipped until its server has reported it again.
     up(control, 2);
     BOOST_TEST(first.receive().status == 200);
     BOOST_TEST(second.receive().status == 200);
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(unreachable_redis_is_an_error_until_it_returns)
     BOOST_TEST(all.servers[0]->exit_status() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(stopping_server_answers_its_waiters_and_the_others_go_on)
+BOOST_AUTO_TEST_CASE(stopping_server_answers_its_waiters_and_the_others_continue)
 {
     scene all(2);
     create_empty(all.at(0));

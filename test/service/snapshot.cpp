@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The option --snapshot: what a restarted server remembers, and which files it refuses.
+// The option --snapshot: the memory of a restarted server, and the files that it refuses.
 
 #include "http_client.hpp"
 #include "server_process.hpp"
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(no_moment_of_a_kill_loses_a_unit_that_has_a_lease)
         }
         server.kill();
     }
-    // A kill leaves a beginning of the file.
+    // After a kill, the file may contain only a beginning of the history.
     const std::string whole = where.read("state");
     int moments = 0;
     for (std::size_t end = start; end <= whole.size(); end += end == whole.size() ? 1 : 16)
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(no_moment_of_a_kill_loses_a_unit_that_has_a_lease)
     BOOST_TEST(moments > 20);
 }
 
-BOOST_AUTO_TEST_CASE(lease_goes_on_while_no_server_runs)
+BOOST_AUTO_TEST_CASE(lease_continues_while_no_server_runs)
 {
     const place where;
     {

@@ -35,9 +35,9 @@ public:
     {
         ::SSL_CTX_load_verify_locations(context_.get(), files.certificate().c_str(), nullptr);
         ::SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);
-        // OpenSSL says goodbye to a server that may have gone.
+        // OpenSSL sends the end of the session to a server that may have ended.
         std::signal(SIGPIPE, SIG_IGN);
-        // Otherwise the client itself refuses the old versions.
+        // Otherwise, the client itself would refuse the old versions.
         ::SSL_CTX_set_security_level(context_.get(), 0);
         ::SSL_CTX_set_min_proto_version(context_.get(), TLS1_VERSION);
         ::SSL_CTX_set_max_proto_version(context_.get(), newest_version);
@@ -71,7 +71,7 @@ public:
         }
     }
 
-    /// Whether the server says goodbye without a further byte.
+    /// Whether the server ends the session without a further byte.
     bool ends()
     {
         char byte = 0;
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(encrypted_grant_that_meets_a_hang_up_is_returned)
             leaver.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
             while (client.ask("GET", "/semaphore").find("\"waiters\":1,") == std::string::npos)
                 std::this_thread::yield();
-            // The stopped server finds both: first the unit, then the end of the connection.
+            // When the stopped server continues, it finds first the unit and then the end of the connection.
             server.signal(SIGSTOP);
             client.send(request_text("POST", "/semaphore/up", R"({"name":"a"})"));
         }
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(clients_without_modern_encryption_are_refused)
     BOOST_TEST(tls_client(server, files).ask("GET", "/healthz") == "200 ok");
 }
 
-BOOST_AUTO_TEST_CASE(stopping_server_says_goodbye)
+BOOST_AUTO_TEST_CASE(stopping_server_ends_the_tls_session)
 {
     const tls_files files("IP:127.0.0.1");
     tls_server server(files);

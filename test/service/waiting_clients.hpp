@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-// Waiters for the units of a semaphore "a", which is the only one of its server.
+// Waiters for the units of the semaphore "a", which is the only one of its server.
 
 namespace turnstile::test {
 
@@ -63,7 +63,8 @@ inline void wait_for_unit(http_client& client, http_client& control, int waiters
         std::this_thread::yield();
 }
 
-/// Checks that a unit passes to the next waiter if the first one has hung up. The servers may be one.
+/// Checks that a unit passes to the next waiter if the first one has hung up. The three sites may be
+/// the same server.
 inline void check_hang_ups(const site& leaving, const site& staying, const site& adding, int tries)
 {
     http_client control(adding);
@@ -75,7 +76,7 @@ inline void check_hang_ups(const site& leaving, const site& staying, const site&
             wait_for_unit(leaver, control, 1);
             wait_for_unit(survivor, control, 2);
         }
-        // The leaver is gone, and it may not have left the queue yet.
+        // The client has hung up, but the server may not have removed it from the queue yet.
         up(control, 1);
         BOOST_TEST_REQUIRE(survivor.receive().status == 200);
     }

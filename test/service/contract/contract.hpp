@@ -15,8 +15,8 @@
 #include <tuple>
 
 // The contract of the HTTP service, see docs/service.md. It starts a server. To test another one, set
-// TURNSTILE_SERVICE_URL to its base URL, for instance http://127.0.0.1:1880. If the variable TURNSTILE_SERVICE_BACKEND is
-// `redis`, the server keeps the semaphores in Redis.
+// TURNSTILE_SERVICE_URL to its base URL, for instance http://127.0.0.1:1880. If the variable
+// TURNSTILE_SERVICE_BACKEND is `redis`, the server keeps the semaphores in Redis.
 
 namespace turnstile::test::contract {
 
@@ -34,8 +34,8 @@ namespace turnstile::test::contract {
 
 inline const std::string form = "application/x-www-form-urlencoded";
 
-/// A name that no other test uses, also if the server is not new. No other name is listed between it and its
-/// text without the last character.
+/// A name that no other test uses, even if the server is not new. In the list, no other name is between this name
+/// and the same text without its last character.
 [[nodiscard]] std::string new_name();
 
 /// A JSON object with a name, and the fields in @p more.

@@ -16,7 +16,8 @@ using namespace turnstile::test::contract;
 
 namespace {
 
-/// The member of @p paths that describes a target; null if there is none. A pattern with a fixed text wins.
+/// The member of @p paths that describes a target; null if there is none. A pattern without parameters
+/// takes precedence.
 const boost::json::object* description_of(const boost::json::object& paths,
                                           const std::string& target)
 {

@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(events_name_each_change_in_order)
     next("left", ",\"value\":2,\"waiters\":0,\"permits\":0,\"n\":3,\"waited_ms\":");
     next("granted", ",\"value\":0,\"waiters\":0,\"permits\":1,\"n\":2,\"token\":");
     next("waiting", ",\"value\":0,\"waiters\":1,\"permits\":1,\"n\":1}");
-    // Over Redis, the lease may end in another server, or while nobody looks.
+    // Over Redis, the lease may end in another server, or while no server looks at the semaphore.
     if (!is_over_redis())
     {
         const auto expired = next("released", ",\"value\":1,\"waiters\":1,\"permits\":0,\"n\":2");

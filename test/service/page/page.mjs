@@ -35,7 +35,7 @@ async function start(port = 0, environment = {}) {
     ask(method, target, body) {
       const answer = fetch(url + target,
         {method, body: body && JSON.stringify(body), headers: body ? {'Content-Type': 'application/json'} : {}});
-      // A test that fails does not wait for all its answers.
+      // A failed test does not wait for all its answers.
       answer.catch(() => {});
       return answer;
     },
@@ -50,7 +50,7 @@ async function start(port = 0, environment = {}) {
 
 const browser = await chromium.launch({
   executablePath: '/usr/bin/chromium',
-  // The sandbox does not work for root. The browser finds no other host.
+  // The sandbox does not work for root. The browser cannot resolve any other host.
   args: ['--no-sandbox', '--disable-dev-shm-usage', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
 });
 
@@ -217,7 +217,7 @@ const tests = {
     await page.keyboard.type('keys');
     await press('Tab', 'ArrowUp', 'Enter');
     await value(page, 'keys', '2');
-    // Creating moves the focus back to the name. The slash is a letter there.
+    // After a creation, the focus returns to the name. There, the slash is a letter and no command.
     await page.locator('#create-name:focus').waitFor();
     await press('Tab', 'Tab', '/');
     await page.keyboard.type('ke');
