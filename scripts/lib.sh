@@ -10,8 +10,8 @@ PATH=$PATH:$PWD/build/_deps/redis
 # shellcheck disable=SC2034  # for the scripts that source this
 jobs=${JOBS:-$(nproc)}
 
-# Prints the folder that contains the headers of an unpacked Boost: of the given version, or of the one
-# that the presets use.
+# Prints the folder of the Boost that scripts/setup unpacks: of version $1, or of the one that the
+# presets use.
 boost_prefix() {
   echo "$PWD/build/_deps/boost${1:+-$1}/usr"
 }

@@ -28,7 +28,7 @@ run_redis() {
   local waited
   (exec -a redis-server "${redis_command[@]}" > "$redis_folder/log" 2>&1) &
   redis_pid=$!
-  # A server that reads its files answers with an error.
+  # While a server still reads its files, it answers with an error.
   for ((waited = 0; waited < 1000; ++waited)); do
     [[ $(redis-cli -s "$redis_folder/redis.sock" ping 2> /dev/null) != PONG ]] || return 0
     sleep 0.02
