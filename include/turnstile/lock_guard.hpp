@@ -123,7 +123,8 @@ public:
      * @brief The number of the grant, which rises with each grant of a lock; 0 if the guard is
      * empty.
      *
-     * Pass it to a storage that rejects writes with a lower number, that is, of a former holder.
+     * Pass it with each write to a storage that rejects lower numbers than the highest one so far:
+     * these are writes of former holders.
      */
     [[nodiscard]] std::uint64_t fencing_token() const noexcept { return grant_.number(); }
 
@@ -142,8 +143,8 @@ public:
      * A time of the clock that measures leases, for Redis `redis::lease_clock`. Each renewal moves
      * it forward. The margin before the end of the lease is already subtracted. So the lease covers
      * work that ends before this time, even if the server stays out of reach. Only a server that
-     * loses its memory, or whose clock is set forward, can end the lease earlier. The value is 0, a
-     * time long ago, if the guard is empty or has lost its lock.
+     * loses its memory, or whose clock is set forward, can end the lease earlier. If the guard is
+     * empty or has lost its lock, the result is the default time point, which is in the past.
      */
     [[nodiscard]] auto expires_at() const noexcept
         requires requires(const grant_type& g) { g.expires_at(); }

@@ -140,7 +140,7 @@ struct canceller
 /// An executor that shuts down may destroy a completion while it is posted. The destructor then
 /// grants to the next waiter, and so on, or drops the last reference to the state. Such nested
 /// calls append their waiters and states to those of the thread's outermost call. So the stack does
-/// not grow, and no state is deleted while a thread is in its gate.
+/// not grow, and no state is deleted while this thread is still in the gate of a waiter's context.
 inline void deliver(waiter_chain& ready) noexcept
 {
     if (ready.empty())

@@ -71,9 +71,10 @@ private:
  * @brief State of a mutex and of its conditions.
  *
  * The word: bit 4 `locked`; bit 5 `guarded`, set while a guard or an undelivered grant refers to
- * the state; from bit 6 on the number of the last grant. A *grant* is the word at the time of the
- * grant, without the engine's bits. A guard stores it, and a release succeeds only if the word
- * still equals it. So the instruction that unlocks also recognizes a stale holder.
+ * the state; from bit 6 on the number of the last grant. The value *grant* is the word that was
+ * stored when the lock was granted, without the engine's bits. A guard contains this value, and a
+ * release succeeds only if the word still equals it. So the instruction that unlocks also
+ * recognizes a stale guard.
  */
 template <class Synchronization>
 class mutex_state : public wait_queue<Synchronization>

@@ -119,9 +119,9 @@ private:
     Handler handler_;
 };
 
-/// Whether a handler has an immediate executor of its own. If not, Asio derives one from a
-/// fallback. So the trait passes a fallback that no handler uses, and checks whether the result is
-/// derived from it.
+/// Whether a handler has an immediate executor of its own. For a handler without one, Asio derives
+/// an immediate executor from the executor that the caller passes. So the trait passes a type of
+/// executor that no handler uses, and checks whether Asio's result is derived from it.
 template <class Handler>
 class has_immediate_executor
 {
@@ -154,8 +154,8 @@ void complete_immediately(const Request& request, const ticket& attempt, Handler
     boost::asio::dispatch(immediate, completion(request, attempt, std::forward<Handler>(handler)));
 }
 
-/// Tries for a completion handler. A passage of an automatic event has to use a waiter instead: an
-/// undelivered waiter sets the event again.
+/// Tries to complete the operation of a completion handler without a waiter. An automatic event
+/// needs a waiter even if it is set: a waiter that is not delivered sets the event again.
 template <class Request>
 bool try_start_for_handler(Request& request, ticket& attempt)
 {

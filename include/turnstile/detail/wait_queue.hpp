@@ -80,7 +80,8 @@ public:
             const std::uint64_t word = word_.peek();
             if ((word & queue_locked) == 0 && word_.take(word, word | queue_locked))
                 return word;
-            // The holder may have been preempted: let it run.
+            // The scheduler may have preempted the thread that has locked the queue: let that
+            // thread run.
             if (spins < 64)
                 boost::core::sp_thread_pause();
             else
@@ -410,7 +411,8 @@ protected:
         }
     }
 
-    /// Gives the waiter a reference until it is delivered, since its completion holds no grant.
+    /// Gives the waiter a reference to the state until its delivery begins. The grant of a lock needs
+    /// none: orphan() counts the grants that are still held.
     void refer(waiter& w) noexcept
     {
         // A second reference would never be released.
@@ -426,7 +428,8 @@ protected:
         w.pinned = true;
         if constexpr (Synchronization::is_thread_safe)
         {
-            // No gate if this thread runs the context, which then cannot shut down meanwhile.
+            // A thread that runs the context need not enter the gate: the context cannot shut
+            // down meanwhile.
             if (w.home != nullptr && !(w.plain != nullptr && runs_here(*w.plain)))
             {
                 w.gated = true;
@@ -551,7 +554,7 @@ private:
     }
 
     std::uint64_t references_ = 1;
-    /// Whether live_grants() counts what the queue grants.
+    /// Whether the queue is that of a lock: orphan() then adds its live_grants() to the references.
     bool counts_grants_ = false;
     std::shared_ptr<lock_watch> watch_;
     std::string name_;
