@@ -12,7 +12,7 @@
 -- flags: allow-oom
 local argv, call = ARGV, redis.call
 local time = call('TIME')
-local stamp = time[1] .. string.sub('00000' .. time[2], -6)  -- costs less than string.format
+local stamp = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))  -- cheaper than format()
 local now = stamp + 0
 local key, id = KEYS[1], argv[2]
 local packed = redis.pcall('HGET', key, 'state')

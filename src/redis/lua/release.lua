@@ -11,7 +11,7 @@
 -- flags: allow-oom
 local argv, call, format = ARGV, redis.call, string.format
 local time = call('TIME')
-local stamp = time[1] .. string.sub('00000' .. time[2], -6)  -- costs less than string.format
+local stamp = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))  -- cheaper than format()
 local now = stamp + 0
 local key, id, fence, slot, state = KEYS[1], argv[2], argv[3], argv[4], KEYS[2]
 local packed = redis.pcall('HGET', key, 'state')

@@ -18,7 +18,7 @@
 -- flags: none
 local argv, call, format = ARGV, redis.call, string.format
 local time = call('TIME')
-local stamp = time[1] .. string.sub('00000' .. time[2], -6)  -- costs less than string.format
+local stamp = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))  -- cheaper than format()
 local now = stamp + 0
 local key, id, tries, lease, slot, seen, condition = KEYS[1], argv[2], argv[3], argv[4], argv[9], argv[10], argv[11]
 local state, since, steps, size, carried, followed = KEYS[2], argv[7] + 0, 13 + 2 * argv[12], nil, nil, nil
