@@ -133,7 +133,7 @@ void directory_handle::send(session_engine& engine, message what, done_handler d
                 again.error = error;
                 return self->send(engine, std::move(again), done);
             }
-            // An earlier attempt may have been executed.
+            // The server may have executed the message when it was sent before.
             if (error && what.error)
                 return done(what.error, leaves);
             if (!error && leaves.empty())
