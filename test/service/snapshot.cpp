@@ -63,7 +63,7 @@ struct place
     std::filesystem::path path;
 };
 
-/// A server with a snapshot at that place.
+/// A server whose snapshot is in the folder of @p where.
 struct remembering_server : server_process
 {
     explicit remembering_server(const place& where)
