@@ -78,7 +78,7 @@ bool is_utf8(std::string_view text) noexcept
             if ((byte(i) & 0xc0) != 0x80)
                 return false;
         }
-        // Overlong forms, surrogates, and numbers beyond Unicode.
+        // UTF-8 has no overlong forms, no surrogates, and no numbers beyond Unicode.
         if ((byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xed && byte(1) > 0x9f) ||
             (byte(0) == 0xf0 && byte(1) < 0x90) || (byte(0) == 0xf4 && byte(1) > 0x8f))
             return false;

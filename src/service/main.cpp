@@ -115,7 +115,8 @@ int run(int argc, char** argv)
         ->check(CLI::IsMember(levels));
     option("--log-format", "TURNSTILE_LOG_FORMAT", format, "Format of the lines of the log")
         ->check(CLI::IsMember(formats));
-    // Only as environment variables: each user of the machine can read the arguments of a process.
+    // There are no options for tokens, because each user of the machine can read the arguments of
+    // a process.
     const std::array<const char*, 3> variables{"TURNSTILE_READ_TOKEN", "TURNSTILE_USE_TOKEN",
                                                "TURNSTILE_ADMIN_TOKEN"};
     for (std::size_t i = 0; i < variables.size(); ++i)

@@ -398,7 +398,7 @@ void memory_store::end_permit(leases::iterator permit)
     leases_.erase(permit);
 }
 
-/// Ends a permit, and returns its units.
+/// Ends a permit, and releases its units.
 void memory_store::end_permit(leases::iterator permit, std::string_view reason)
 {
     const std::string id = permit->first;

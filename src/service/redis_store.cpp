@@ -247,7 +247,7 @@ void redis_store::leave(std::string_view name)
         queues_.erase(left);
 }
 
-/// Passes units that the session was granted to the client.
+/// Makes a grant for the client from the units that the session was granted.
 awaitable<grant> redis_store::keep(std::string_view name, const demand& wanted,
                                    redis::async_semaphore::permit_type units,
                                    std::chrono::milliseconds waited)
@@ -338,7 +338,7 @@ grant redis_store::granted(const semaphore_answer& answer, std::chrono::millisec
     return received;
 }
 
-/// Returns units that their client has not received.
+/// Releases granted units if their client has not received the grant.
 awaitable<void> redis_store::give_back(std::string name, std::int64_t units, std::string permit)
 {
     ++counts_.undone;

@@ -57,7 +57,7 @@ struct grant : result
     std::string permit{};
     /// The fencing token of the permit.
     std::uint64_t token = 0;
-    /// Returns the units. Set if they were granted.
+    /// Releases the units, because the client has not received the grant. Empty if nothing was granted.
     std::function<void()> undo{};
 };
 
@@ -85,7 +85,7 @@ enum class happening
     /// A client left the queue without a grant.
     left,
     granted,
-    /// A permit ended, or a grant was returned.
+    /// A permit ended, or a grant was undone because its client had hung up.
     released,
     renewed,
     /// Another process changed the semaphore, or a lease expired there.
