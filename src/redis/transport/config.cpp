@@ -67,7 +67,7 @@ problem check_servers(const config& c)
             return fmt::format("unix_socket={}: there is no TLS over a unix socket", c.unix_socket);
         if (!c.sentinels.empty())
             return fmt::format("unix_socket={}: cannot go with sentinels", c.unix_socket);
-        // The limit of a socket's address.
+        // The address of a socket has no room for a longer path.
         if (c.unix_socket.size() > 107)
             return fmt::format("unix_socket={}: must have at most 107 bytes", c.unix_socket);
         return {};

@@ -122,7 +122,7 @@ public:
 private:
     class loop;
 
-    // Not owned once started: the operations in progress own it, so that it is destroyed with their context.
+    // Null after the start: then the operations in progress own the loop, so that it is destroyed with their context.
     std::shared_ptr<loop> unstarted_;
     std::weak_ptr<loop> loop_;
 };

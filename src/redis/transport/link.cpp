@@ -247,7 +247,7 @@ private:
 #pragma GCC diagnostic pop
     }
 
-    /// Not with sentinels, because Boost.Redis then makes another stream for each server.
+    /// Names no server if there are sentinels, because Boost.Redis then makes another stream for each server.
     void name_server(const config& settings)
     {
         if (settings.tls && settings.sentinels.empty())

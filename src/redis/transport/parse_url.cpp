@@ -35,7 +35,8 @@ constexpr std::uint16_t sentinel_port = 26379;
     throw redis_error(errc::invalid_config, std::move(text));
 }
 
-/// Cuts off the text before the first delimiter, and the delimiter; the whole text if there is no delimiter.
+/// Removes and returns the text before the first delimiter, or the whole text if there is no delimiter. The
+/// delimiter is removed, too.
 std::string_view take_until(std::string_view& text, char delimiter)
 {
     const std::size_t end = text.find(delimiter);
