@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(a_refused_batch_of_contributions_is_divided)
     BOOST_TEST(client.commands[0].keys.size() == 1U);
     client.answer(client.lasts(15s));
     client.refuse("NOPERM no permission");
-    // The other one is renewed in time; this one is tried again.
+    // The other contribution has been renewed. The refused renewal is repeated.
     client.pass(101ms);
     BOOST_TEST(client.sent() == "contributions");
     BOOST_TEST(client.machine.contribution_count() == 2U);

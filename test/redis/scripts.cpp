@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(release_again_answers_the_same)
     BOOST_TEST(release("a#1.1", first)[0] == "lost");
 }
 
-// That holds even if the clock has not advanced.
+// The next token is higher even if the clock has not advanced.
 BOOST_AUTO_TEST_CASE(release_by_a_cohort_puts_the_next_grant_above_its_fences)
 {
     acquire("a#1.1");
