@@ -154,7 +154,7 @@ private:
     std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> tls_{nullptr, &::SSL_CTX_free};
 };
 
-/// A server that may call a receiver.
+/// A server that is permitted to call a receiver.
 struct calling_server : server_process
 {
     explicit calling_server(const receiver& to, std::vector<std::string> more = {})
