@@ -39,7 +39,7 @@ void protocol_client::send_transact(attempt_entry& entry)
     append_options(arguments, lock);
     // Another server may report whether it knows the transaction, but must not execute it.
     arguments.add(each.server == server_ ? its.since : 0);
-    // If the transaction can wait on a condition, its ticket may not be one of the lock's queue.
+    // If the transaction can wait on a condition, its ticket is perhaps not one of the lock's queue.
     const bool has_place = guards_.ticket_hints && its.proposed->condition.empty();
     arguments.add(has_place ? each.ticket : 0);
     arguments.add(slot_of(each));
@@ -139,7 +139,7 @@ void protocol_client::give_up(attempt_entry& entry, attempt_failure reason)
 }
 
 /// Whether a transaction waits at the server, which may execute it at any time. A transaction that was granted the lock
-/// instead also counts, because another server may not know the grant.
+/// instead also counts, because another server perhaps does not know the grant.
 bool protocol_client::waits_as_transaction(const attempt_entry& entry) const
 {
     const bool waits = entry.second.at == phase::queued || entry.second.at == phase::confirming;
