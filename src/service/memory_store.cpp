@@ -38,7 +38,7 @@ void memory_store::entry::add(std::int64_t units)
 
 void memory_store::entry::refill()
 {
-    // Waiters take units while they are added, so one round may not be enough.
+    // Waiters take units while they are added, so one round is perhaps not enough.
     while (reserve != 0 && semaphore.available() != max_units)
     {
         const auto units = static_cast<std::ptrdiff_t>(
