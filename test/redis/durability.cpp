@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_grant_is_delivered_when_the_replica_has_it)
     {
         const auto holder = client.lock("a");
         BOOST_TEST(holder->result() == "held");
-        // The replica is read only once, since it has to know the grant already.
+        // The replica is read only once, because it has to know the grant already.
         BOOST_TEST(lock_view(d.replica, "a").number("fence") == holder->fence());
         BOOST_TEST(holder->unlock() == error_code());
     }
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(permits_and_shared_locks_are_delivered_when_the_replica_has
     {
         const auto permit = client.acquire("p", 2);
         BOOST_TEST(permit->result() == "held");
-        // The replica is read only once, since it has to know the grant already.
+        // The replica is read only once, because it has to know the grant already.
         BOOST_TEST(units.held() == 2);
         BOOST_TEST(permit->unlock() == error_code());
         const auto reader = client.read("s");

@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
     BOOST_TEST(holder->unlock() == error_code());
     const std::uint64_t granted = view.number("fence");
     BOOST_TEST(next->result() == "held");
-    // The next waiter gets the lock a claim lease later, since a nudge then finds the expired grant.
+    // The next waiter gets the lock a claim lease later, because a nudge then finds the expired grant.
     BOOST_TEST(granted > holder->fence());
     BOOST_TEST(next->fence() >= granted + 6'000'000);
     // Either waiter may have sent the nudge: the deaf one can still send.

@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(permit_holder_sigstopped_past_its_lease)
     BOOST_TEST(holder.hear("valid a") == "no");
     BOOST_TEST(holder.hear("lost a") == "");
     BOOST_TEST(holder.ask("unlock a", "released a") != "ok");
-    // The late release had no effect, since the units belonged to other holders by then.
+    // The late release had no effect, because the units belonged to other holders by then.
     BOOST_TEST(view.held() == 3);
     BOOST_TEST(view.adds_up());
     BOOST_TEST(client.value("a") == 0);

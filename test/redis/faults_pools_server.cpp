@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_while_releasing)
     server.kill();
     server.start();
     proxy.mend();
-    // "ok" would be a guess, since the server has forgotten the lock, and "lost" would be wrong.
+    // "ok" would be a guess, because the server has forgotten the lock, and "lost" would be wrong.
     BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
     BOOST_TEST(holder->unlocked() == text_of(errc::unknown_outcome));
     BOOST_TEST(client.value("a") == 3);

@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_received_the_confirmation)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(until([&] { return view.outside() == 2; }));
     BOOST_TEST(taker.kill());
-    // The units stay outside, since the process took them before it was killed.
+    // The units stay outside, because the process took them before it was killed.
     BOOST_TEST(view.held() == 0);
     BOOST_TEST(client.value("a") == 1);
     BOOST_TEST(client.add("a", 2) == error_code());

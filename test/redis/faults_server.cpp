@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_a_waiter_is_back_first)
     BOOST_TEST(waiter->holds());
     BOOST_TEST(waiter->unlock() == error_code());
 }
-// The test above fails if tokens are not times, since a counter would start anew.
+// The test above fails if tokens are not times, because a counter would start anew.
 
 BOOST_AUTO_TEST_CASE(restart_with_empty_memory_while_releasing)
 {
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_while_releasing)
     server.kill();
     server.start();
     proxy.mend();
-    // "ok" would be a guess, since the server has forgotten the lock, and "lost" would be wrong.
+    // "ok" would be a guess, because the server has forgotten the lock, and "lost" would be wrong.
     BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
     BOOST_TEST(holder->unlocked() == make_error_code(errc::unknown_outcome).message());
     BOOST_TEST(client.lock("a")->result() == "held");
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(promotion_of_a_stale_replica)
     BOOST_TEST(heir->holds());
     BOOST_TEST(heir->unlock() == error_code());
 }
-// The test above fails if tokens are not times, since a counter would repeat one.
+// The test above fails if tokens are not times, because a counter would repeat one.
 
 BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_not_used)
 {

@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
     BOOST_TEST(told == "done");
     BOOST_TEST(visits() == "1");
 }
-// The test above fails if release may not run when the memory is full.
+// The test above fails if release is not permitted to run when the memory is full.
 
 BOOST_AUTO_TEST_SUITE_END()
 

@@ -347,7 +347,7 @@ BOOST_AUTO_TEST_CASE(a_notification_passes_to_the_next_waiter_if_the_body_throws
                     s.notify_one(changed);
                 });
         });
-    // One notification and one part served both waiters, since the first one threw without taking the part.
+    // One notification and one part served both waiters, because the first one threw without taking the part.
     BOOST_TEST(woken == 12);
     BOOST_TEST(state().contains("parts=0"));
 }

@@ -280,7 +280,7 @@ BOOST_AUTO_TEST_CASE(many_threads_use_one_session)
     constexpr int rounds = 50;
     const redis_server server;
     lock_client client(undisturbed(server.url()), threads);
-    // This creates the mutex before the threads start, since its creation is not the subject of the test.
+    // This creates the mutex before the threads start, because its creation is not the subject of the test.
     BOOST_TEST(client.try_lock("a")->result() == "held");
     BOOST_TEST(client.ping() == error_code());
 

@@ -496,7 +496,7 @@ BOOST_AUTO_TEST_CASE(each_transaction_is_executed_once)
     context.run();
     BOOST_TEST(done == 4 * each);
     BOOST_TEST(field("readers") == std::to_string(4 * each));
-    // No transaction had to wait, since no critical section was in progress.
+    // No transaction had to wait, because no critical section was in progress.
     BOOST_TEST(second.metrics().acquires == 0U);
     BOOST_TEST(second.metrics().releases == 0U);
 }
