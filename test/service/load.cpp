@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(waiters_are_served_in_order_while_half_of_them_hang_up)
         waiters[static_cast<std::size_t>(leaver)].reset();
     }
 
-    // A client may have received a unit before it hung up, so these units may not be enough.
+    // A client may have received a unit before it hung up, so these units are perhaps not enough.
     std::vector<long long> tokens;
     for (const auto& waiter : waiters)
     {

@@ -76,7 +76,7 @@ inline void check_hang_ups(const site& leaving, const site& staying, const site&
             wait_for_unit(leaver, control, 1);
             wait_for_unit(survivor, control, 2);
         }
-        // The client has hung up, but the server may not have removed it from the queue yet.
+        // The client has hung up, but perhaps the server has not removed it from the queue yet.
         up(control, 1);
         BOOST_TEST_REQUIRE(survivor.receive().status == 200);
     }

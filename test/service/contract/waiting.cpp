@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_hangs_up_takes_no_unit)
             http_client next = waiting(name, 2);
             return next;
         }();
-        // The client has hung up, but the server may not have removed it from the queue yet.
+        // The client has hung up, but perhaps the server has not removed it from the queue yet.
         BOOST_TEST(post("/semaphore/up", named(name)).status == 200);
         BOOST_TEST_REQUIRE(survivor.receive().status == 200);
     }
