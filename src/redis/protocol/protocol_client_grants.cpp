@@ -58,7 +58,8 @@ void protocol_client::enter(attempt_entry& entry, grant_report given, local_time
     attempt& each = entry.second;
     lock_state& lock = locks_.at(each.lock);
     dequeue(entry);
-    // Only now: before, another server may lack the grant, and execute the transaction.
+    // The transaction is declined only now, because until the grant is confirmed, another server can lack the grant
+    // and execute the transaction.
     decline(entry);
     each.pending_grant = {};
     each.fence = given.fence;
