@@ -24,8 +24,8 @@ namespace {
 /// Proxies often close a connection after a minute without a byte.
 constexpr std::chrono::seconds heart_beat(15);
 
-/// The time between two comparisons of a shared store with the state that its readers know, and before another attempt
-/// to read a page that was not available.
+/// The time from one comparison of a shared store with the state that the readers know to the next, and the time
+/// before a page that was not available is read again.
 constexpr std::chrono::seconds refresh_interval(1);
 
 /// About the largest size of one write to a reader.

@@ -220,7 +220,7 @@ awaitable<grant> redis_store::down(std::string_view name, const demand& wanted)
     auto [error, units] =
         co_await semaphore.async_try_acquire_for(wanted.units, wanted.wait, as_result);
     leave(name);
-    // The units are kept or returned in any case, and the calls for that are not cancelled.
+    // Either the client is granted the units, or they are released. The calls for that are not cancelled.
     co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
     if (!units)
         co_return co_await end_wait(name, wanted, error, since(begin));

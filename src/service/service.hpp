@@ -73,7 +73,8 @@ public:
 
     ~service();
 
-    /// Answers a request, perhaps with response::later. The request has to live until then.
+    /// Answers a request, perhaps with response::later. The request has to live until the answer
+    /// is complete.
     awaitable<response> answer(const request& message);
 
     /// Answers the waiters. Afterwards `/readyz` fails.

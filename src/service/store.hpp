@@ -100,7 +100,7 @@ struct event
     std::int64_t value = 0;
     std::size_t waiters = 0;
     std::size_t permits = 0;
-    /// The units that were added, wanted, granted or returned.
+    /// The units that were added, requested, granted or released.
     std::int64_t units = 0;
     /// The fencing token of the permit; 0 if there is none.
     std::uint64_t token = 0;
