@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(one_client_cannot_use_up_the_limit_of_waiters)
         other.send(request_text("POST", "/semaphore/down", wait));
         while (ask(address, "GET", "/semaphore").body.find("\"waiters\":2,") == std::string::npos)
             std::this_thread::yield();
-        // When a client has its unit, another client may wait.
+        // Clients that have received their units can wait again: see the next round.
         ask(address, "POST", "/semaphore/up", R"({"name":"a","n":2})");
         BOOST_TEST(waiter.receive().status == 200);
         BOOST_TEST(other.receive().status == 200);

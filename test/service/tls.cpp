@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(encrypted_requests_have_the_same_answers)
                R"(200 {"name":"a","value":1})");
     BOOST_TEST(client.ask("POST", "/semaphore/down", R"({"name":"a","wait":600})") ==
                R"(200 {"name":"a","value":0})");
-    // A request that waits, and one that follows it early.
+    // A request that waits, and another one, which the client sends before the answer to the first one.
     tls_client waiter(server, files, TLS1_2_VERSION);
     waiter.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})") +
                 request_text("GET", "/healthz"));
