@@ -27,7 +27,8 @@ if packed and not packed.err then
       for i, part in ipairs(values) do values[i] = #part .. ':' .. part end
       return 'own ' .. times .. ' 0 0 ' .. table.concat(values)
     end
-  -- The ticket follows 'UNTIL CLAIM 0 FLAG '. Capturing it would make an uncontended acquire slower than this does.
+  -- The ticket follows 'UNTIL CLAIM 0 FLAG '. It is cut out here, because a capture would also slow down acquires
+  -- without contention.
   elseif holder ~= '-' and holder ~= id and deadline + 0 > now and argv[3] == '0' and
     string.sub(rest, #expiry + #claim + 7) + 0 < now and not (state and type(redis.pcall('HLEN', state)) == 'table') then
     local queue, position = key .. '{queue}', 0

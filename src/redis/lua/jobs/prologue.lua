@@ -50,7 +50,7 @@ local function save()
     ready[3], parked, due, told, limits))
 end
 
--- Returns a number that is higher than all before it.
+-- Returns a number that is higher than all earlier ones.
 local function new_number()
   last = now > last and now or last + 1
   return last
@@ -174,8 +174,8 @@ local function give_back(member, why, told_error)
     forget_name(id, name)
     return
   end
-  -- The job waits for a half of its back-off to all of it. The time decides, because math.random has the same seed in
-  -- each call.
+  -- The job waits for half of its back-off up to the whole back-off. The clock replaces a random number, because
+  -- math.random has the same seed in each call.
   local wait = math.min(cap, first * 2 ^ math.min(attempt - 1, 64)) * (1 - now % 1000003 * 7919 % 1000 / 2000)
   if why ~= 'a' and wait > 0 then
     local till = now + math.ceil(1000 * wait)
