@@ -35,3 +35,4 @@ using job_queue_providers =
                                                          turnstile::unsynchronized>>;
 
 #include <conformance/job_queue_suite.hpp>
+#include <conformance/job_suite.hpp>

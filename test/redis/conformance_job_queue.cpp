@@ -34,3 +34,4 @@ private:
 using job_queue_providers = std::tuple<turnstile::test::redis_job_queue_provider>;
 
 #include <conformance/job_queue_suite.hpp>
+#include <conformance/job_suite.hpp>
