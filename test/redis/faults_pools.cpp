@@ -169,8 +169,8 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
     BOOST_TEST(std::stoull(stopped.hear("held a")) > next->fence());
     BOOST_TEST(view.adds_up());
 }
-// The test above fails without the clock bound. Because of it, a client first confirms a grant that may be late, and
-// enters it afterwards.
+// The test above fails without the clock bound. Because of this bound, a client first confirms a grant that may be
+// late, and enters it afterwards.
 
 // --- connections --------------------------------------------------------------------------------
 

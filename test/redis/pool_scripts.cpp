@@ -1024,7 +1024,8 @@ BOOST_FIXTURE_TEST_CASE(expired_units_of_an_event_do_not_add_up, signal_scene)
     BOOST_TEST(value() == 1);
     BOOST_TEST(acquire("c#1.1", 1)[0] == "own");
     BOOST_TEST(acquire("d#1.1", 1, "try")[0] == "busy");
-    // They do not add up either if a signal returns from a waiter while another one is available.
+    // They do not add up either if the signal of a waiter becomes available again while another one
+    // is available.
     set();
     cancel("c#1.1");
     BOOST_TEST(value() == 1);
