@@ -20,6 +20,7 @@
 #include <turnstile/redis/event.hpp>
 #include <turnstile/redis/latch.hpp>
 #include <turnstile/redis/monitor.hpp>
+#include <turnstile/redis/semaphore_directory.hpp>
 #include <turnstile/redis/shared_mutex.hpp>
 #include <turnstile/with_lock.hpp>
 
@@ -186,6 +187,26 @@ boost::asio::awaitable<void> semaphores(turnstile::redis::session& session)
     check(co_await parts.async_available() == 1);
 }
 
+boost::asio::awaitable<void> directories(turnstile::redis::session& session)
+{
+    using std::chrono::minutes;
+    // [directory]
+    turnstile::redis::semaphore_directory machines{session, "machines"};
+    co_await machines.async_create("lathes", 2);
+
+    const turnstile::redis::listed_permit_options terms{minutes(10), "order 42"};
+    const auto taken = co_await machines.async_take("lathes", 1, terms);
+
+    const auto lathes = machines.find("lathes");
+    auto units = co_await lathes->async_acquire();  // waits
+    const auto kept = co_await machines.async_keep("lathes", units, terms);
+
+    co_await machines.async_release("lathes", kept.permit);  // in any process
+    // [directory]
+    check(taken.state.value == 1 && kept.state.value == 0);
+    check((co_await machines.async_release("lathes", taken.permit)).state.value == 2);
+}
+
 boost::asio::awaitable<void> readers_and_writers(turnstile::redis::session& session)
 {
     // [shared_mutex]
@@ -305,6 +326,7 @@ boost::asio::awaitable<void> all(boost::asio::any_io_executor executor)
     co_await conditions(session);
     co_await monitors(session);
     co_await semaphores(session);
+    co_await directories(session);
     co_await readers_and_writers(session);
     co_await events(session);
     co_await latches(session);
