@@ -174,6 +174,31 @@ BOOST_AUTO_TEST_CASE(granted_units_are_taken_for_good)
     BOOST_TEST(get(directory.async_add("a", 2)).state.value == 2);
 }
 
+BOOST_AUTO_TEST_CASE(units_that_cannot_be_kept_are_released)
+{
+    get(directory.async_create("a", 3));
+    const auto semaphore = directory.find("a");
+    const auto acquire = [&](int units)
+    { return std::get<1>(semaphore->async_acquire(units, as_result).get()); };
+    const auto keep = [&](async_semaphore::permit_type& units, const listed_permit_options& terms)
+    { return std::get<0>(directory.async_keep("a", units, terms, as_result).get()); };
+
+    for (const listed_permit_options& terms :
+         {listed_permit_options(), listed_permit_options(1h, "client")})
+    {
+        async_semaphore::permit_type whole = acquire(2);
+        async_semaphore::permit_type part = whole.split(1);
+        BOOST_TEST(keep(part, terms) == turnstile::errc::invalid_count);
+        BOOST_TEST(!part);
+        until([&] { return get(directory.async_read("a")).state.value == 2; });
+
+        whole.merge(acquire(1));
+        BOOST_TEST(keep(whole, terms) == turnstile::errc::empty_guard);
+        BOOST_TEST(!whole);
+        until([&] { return get(directory.async_read("a")).state.value == 3; });
+    }
+}
+
 BOOST_AUTO_TEST_CASE(expired_permit_passes_to_the_next_waiter)
 {
     get(directory.async_create("a", 1));

@@ -231,7 +231,8 @@ public:
      * The fencing token stays that of the grant.
      *
      * @param name  the name of the semaphore.
-     * @param units the session's permit, with all units of one grant. It is empty afterwards.
+     * @param units the session's permit, with all units of one grant. It is empty afterwards. Units that are refused
+     * are released.
      * @param terms as for @ref async_take.
      * @param token the completion token.
      * @par Completion Signature

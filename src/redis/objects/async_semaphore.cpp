@@ -246,19 +246,25 @@ void permit_grant::start_keep(permit_grant owned, std::string heir,
                               erased_handler<void(error_code)> handler)
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
-    const auto share = std::exchange(owned.share_, nullptr);
-    if (!share || share->parts().size() != 1)
+    // If the units are refused, the destructor of `owned` releases them.
+    if (!owned.share_ || owned.share_->parts().size() != 1)
     {
         done->complete(turnstile::errc::empty_guard);
         return;
     }
-    const permit_share::part& part = share->parts().front();
+    const permit_share::part part = owned.share_->parts().front();
+    const std::shared_ptr<held_lock>& held = part.held;
+    if (part.units != held->count().held)
+    {
+        done->complete(turnstile::errc::invalid_count);
+        return;
+    }
+    owned.share_ = nullptr;
     if (heir.empty())
         return give_up(part, true, done);
-    const std::shared_ptr<held_lock>& held = part.held;
-    const bool is_whole = held->give_up(part.units, false) == 0;
-    if (!is_whole || !held->end())
-        done->complete(is_whole ? turnstile::errc::lost : turnstile::errc::invalid_count);
+    held->give_up(part.units, false);
+    if (!held->end())
+        done->complete(turnstile::errc::lost);
     else if (!held->lock->core->post([held, heir = std::move(heir), done](session_engine& engine)
                                      { engine.bequeath(held, heir, done); }))
         done->complete(errc::session_closed);
