@@ -55,9 +55,6 @@ namespace {
 using guard_type = async_mutex::guard_type;
 using two_guards = std::tuple<guard_type, guard_type>;
 using both = attempt<two_guards>;
-constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
-                                                 asio::cancellation_type::partial,
-                                                 asio::cancellation_type::terminal};
 
 /// Two mutexes, of which the first has the lower address.
 struct scene

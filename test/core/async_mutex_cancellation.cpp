@@ -52,9 +52,6 @@ using locking = mutex_scene::locking;
 using entering = mutex_scene::entering;
 
 constexpr auto never = manual_clock::time_point::max();
-constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
-                                                 asio::cancellation_type::partial,
-                                                 asio::cancellation_type::terminal};
 
 }  // namespace
 

@@ -38,9 +38,6 @@ using permit_type = async_semaphore::permit_type;
 using acquisition = attempt<permit_type>;
 constexpr std::ptrdiff_t smallest = std::numeric_limits<std::ptrdiff_t>::min();
 constexpr std::ptrdiff_t largest = std::numeric_limits<std::ptrdiff_t>::max();
-constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
-                                                 asio::cancellation_type::partial,
-                                                 asio::cancellation_type::terminal};
 
 /// A semaphore, and a context for all operations.
 struct scene

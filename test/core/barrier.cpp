@@ -41,9 +41,6 @@ using namespace turnstile::test;
 namespace {
 
 using arrival = attempt<>;
-constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
-                                                 asio::cancellation_type::partial,
-                                                 asio::cancellation_type::terminal};
 
 /// A barrier that counts its rounds, and a context for all participants.
 struct scene

@@ -36,9 +36,6 @@ using namespace turnstile::test;
 namespace {
 
 using guard_type = async_mutex::guard_type;
-constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
-                                                 asio::cancellation_type::partial,
-                                                 asio::cancellation_type::terminal};
 
 /// A wait, and its guard.
 template <class T = void>

@@ -36,9 +36,6 @@ namespace {
 using passage = attempt<>;
 using timed_passage = attempt<std::cv_status>;
 constexpr event_reset each_reset[] = {event_reset::manual, event_reset::automatic};
-constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
-                                                 asio::cancellation_type::partial,
-                                                 asio::cancellation_type::terminal};
 
 /// An event, and a context for all operations.
 struct scene

@@ -42,9 +42,6 @@ using passage = attempt<>;
 using timed_passage = attempt<std::cv_status>;
 constexpr std::ptrdiff_t smallest = std::numeric_limits<std::ptrdiff_t>::min();
 constexpr std::ptrdiff_t largest = std::numeric_limits<std::ptrdiff_t>::max();
-constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
-                                                 asio::cancellation_type::partial,
-                                                 asio::cancellation_type::terminal};
 
 /// A latch, and a context for all operations.
 struct scene

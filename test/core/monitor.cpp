@@ -56,9 +56,6 @@ using body_int = std::function<asio::awaitable<int>(section&)>;
 using plain = std::function<void(section&)>;
 using plain_int = std::function<int(section&)>;
 using predicate = bool (*)(const int&);
-constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
-                                                 asio::cancellation_type::partial,
-                                                 asio::cancellation_type::terminal};
 
 /// A protected number, two conditions, and a context for all operations.
 struct scene

@@ -48,9 +48,6 @@ using upgrade_guard = shared_mutex::upgrade_guard_type;
 using writing = attempt<write_guard>;
 using reading = attempt<read_guard>;
 using preparing = attempt<upgrade_guard>;
-constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
-                                                 asio::cancellation_type::partial,
-                                                 asio::cancellation_type::terminal};
 
 /// A mutex, and a context for all operations.
 struct scene

@@ -50,9 +50,6 @@ namespace {
 
 using guard_type = async_mutex::guard_type;
 using permit_type = async_semaphore::permit_type;
-constexpr asio::cancellation_type each_type[] = {asio::cancellation_type::total,
-                                                 asio::cancellation_type::partial,
-                                                 asio::cancellation_type::terminal};
 
 /// The bodies for a kind of guard. Type-erased, so that each kind is compiled once.
 template <class Ownership>

@@ -8,6 +8,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
@@ -38,6 +39,11 @@ enum class path
     handler,
     coroutine,
 };
+
+/// The types of cancellation with which a wait can be ended.
+inline constexpr boost::asio::cancellation_type each_type[] = {
+    boost::asio::cancellation_type::total, boost::asio::cancellation_type::partial,
+    boost::asio::cancellation_type::terminal};
 
 /**
  * @brief One operation from its start to its end, as a test sees it. Launched once.
