@@ -32,8 +32,7 @@ inline thread_local constinit std::size_t heap_allocations = 0;
 /// Number of bytes that co_await of an operation adds to the frame of the coroutine.
 template <class Operation, class Executor>
 inline constexpr std::size_t awaiter_size =
-    sizeof(turnstile::detail::frame_awaiter<typename Operation::request_type, Executor,
-                                            turnstile::detail::throwing_report>);
+    sizeof(turnstile::detail::frame_awaiter<Operation, Executor>);
 
 template <class Executor>
 inline constexpr std::size_t mutex_awaiter_size =

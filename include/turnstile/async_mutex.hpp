@@ -20,7 +20,7 @@
 #include <turnstile/detail/mutex_requests.hpp>
 #include <turnstile/detail/mutex_state.hpp>
 #include <turnstile/detail/start_request.hpp>
-#include <turnstile/detail/timed_operation.hpp>
+#include <turnstile/detail/timed_waiter.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/fwd.hpp>
 #include <turnstile/lock_guard.hpp>
@@ -237,9 +237,9 @@ public:
                             CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(timed_request(*state_, location),
-                                        detail::wait_for_limit(duration),
-                                        std::forward<CompletionToken>(token));
+        return detail::start_with(timed_request(*state_, location),
+                                  std::forward<CompletionToken>(token),
+                                  detail::wait_for_limit(duration));
     }
 
     /**
@@ -254,9 +254,9 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(timed_request(*state_, location),
-                                        detail::wait_until_limit<Clock>(deadline),
-                                        std::forward<CompletionToken>(token));
+        return detail::start_with(timed_request(*state_, location),
+                                  std::forward<CompletionToken>(token),
+                                  detail::wait_until_limit<Clock>(deadline));
     }
 
     /**

@@ -19,7 +19,7 @@
 #include <turnstile/detail/semaphore_requests.hpp>
 #include <turnstile/detail/semaphore_state.hpp>
 #include <turnstile/detail/start_request.hpp>
-#include <turnstile/detail/timed_operation.hpp>
+#include <turnstile/detail/timed_waiter.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/fwd.hpp>
 #include <turnstile/observe.hpp>
@@ -246,9 +246,9 @@ public:
         CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(timed_request(*state_, units, location),
-                                        detail::wait_for_limit(duration),
-                                        std::forward<CompletionToken>(token));
+        return detail::start_with(timed_request(*state_, units, location),
+                                  std::forward<CompletionToken>(token),
+                                  detail::wait_for_limit(duration));
     }
 
     /**
@@ -265,9 +265,9 @@ public:
         CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(timed_request(*state_, units, location),
-                                        detail::wait_until_limit<Clock>(deadline),
-                                        std::forward<CompletionToken>(token));
+        return detail::start_with(timed_request(*state_, units, location),
+                                  std::forward<CompletionToken>(token),
+                                  detail::wait_until_limit<Clock>(deadline));
     }
 
     /**

@@ -159,8 +159,8 @@ public:
     auto async_wait(guard_type& guard, Predicate&& predicate, CompletionToken&& token = {},
                     const std::source_location& location = std::source_location::current())
     {
-        return wait(request(guard, location), std::forward<Predicate>(predicate), nullptr,
-                    std::forward<CompletionToken>(token));
+        return wait(request(guard, location), std::forward<Predicate>(predicate),
+                    detail::no_limit(), std::forward<CompletionToken>(token));
     }
 
     /**
@@ -181,9 +181,9 @@ public:
                         CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(timed_request(guard, location),
-                                        detail::wait_for_limit(duration),
-                                        std::forward<CompletionToken>(token));
+        return detail::start_with(timed_request(guard, location),
+                                  std::forward<CompletionToken>(token),
+                                  detail::wait_for_limit(duration));
     }
 
     /// Like @ref async_wait_for, but until a point in time, of any clock that
@@ -197,9 +197,9 @@ public:
                           CompletionToken&& token = {},
                           const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(timed_request(guard, location),
-                                        detail::wait_until_limit<Clock>(deadline),
-                                        std::forward<CompletionToken>(token));
+        return detail::start_with(timed_request(guard, location),
+                                  std::forward<CompletionToken>(token),
+                                  detail::wait_until_limit<Clock>(deadline));
     }
 
     /**

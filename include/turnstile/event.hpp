@@ -16,7 +16,7 @@
 #include <string>
 #include <turnstile/detail/event_state.hpp>
 #include <turnstile/detail/start_request.hpp>
-#include <turnstile/detail/timed_operation.hpp>
+#include <turnstile/detail/timed_waiter.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/event_reset.hpp>
 #include <turnstile/fwd.hpp>
@@ -140,9 +140,9 @@ public:
                         CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(
+        return detail::start_with(
             detail::passage_request<state_type, std::cv_status>(*state_, location),
-            detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
+            std::forward<CompletionToken>(token), detail::wait_for_limit(duration));
     }
 
     /// @ref async_wait until a point in time of any clock for which Asio has timers. Completion
@@ -154,9 +154,9 @@ public:
                           CompletionToken&& token = {},
                           const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(
+        return detail::start_with(
             detail::passage_request<state_type, std::cv_status>(*state_, location),
-            detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
+            std::forward<CompletionToken>(token), detail::wait_until_limit<Clock>(deadline));
     }
 
     /// Sets the event, and lets waiters pass: all, or the first if the event is automatic. Local

@@ -19,7 +19,7 @@
 #include <string>
 #include <turnstile/detail/event_state.hpp>
 #include <turnstile/detail/start_request.hpp>
-#include <turnstile/detail/timed_operation.hpp>
+#include <turnstile/detail/timed_waiter.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/fwd.hpp>
 #include <turnstile/synchronization.hpp>
@@ -138,9 +138,9 @@ public:
                         CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(
+        return detail::start_with(
             detail::passage_request<state_type, std::cv_status>(*state_, location),
-            detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
+            std::forward<CompletionToken>(token), detail::wait_for_limit(duration));
     }
 
     /// @ref async_wait until a point in time of any clock for which Asio has timers. Completion
@@ -152,9 +152,9 @@ public:
                           CompletionToken&& token = {},
                           const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(
+        return detail::start_with(
             detail::passage_request<state_type, std::cv_status>(*state_, location),
-            detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
+            std::forward<CompletionToken>(token), detail::wait_until_limit<Clock>(deadline));
     }
 
     /**

@@ -18,7 +18,7 @@
 #include <string>
 #include <turnstile/detail/shared_mutex_state.hpp>
 #include <turnstile/detail/start_request.hpp>
-#include <turnstile/detail/timed_operation.hpp>
+#include <turnstile/detail/timed_waiter.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/fwd.hpp>
 #include <turnstile/lock_guard.hpp>
@@ -186,10 +186,10 @@ public:
                             CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(
+        return detail::start_with(
             detail::access_request<state_type, detail::access::exclusive, guard_type,
                                    std::optional<guard_type>>(*state_, location),
-            detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
+            std::forward<CompletionToken>(token), detail::wait_for_limit(duration));
     }
 
     /// @ref async_lock until a point in time of any clock. Completion signature
@@ -201,10 +201,10 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(
+        return detail::start_with(
             detail::access_request<state_type, detail::access::exclusive, guard_type,
                                    std::optional<guard_type>>(*state_, location),
-            detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
+            std::forward<CompletionToken>(token), detail::wait_until_limit<Clock>(deadline));
     }
 
     /// Acquires an exclusive lock if that is possible at once, without an operation. Local only.
@@ -271,10 +271,10 @@ public:
         const std::chrono::duration<Rep, Period>& duration, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(
+        return detail::start_with(
             detail::access_request<state_type, detail::access::shared, shared_guard_type,
                                    std::optional<shared_guard_type>>(*state_, location),
-            detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
+            std::forward<CompletionToken>(token), detail::wait_for_limit(duration));
     }
 
     /// @ref async_lock_shared until a point in time of any clock. Completion signature
@@ -287,10 +287,10 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(
+        return detail::start_with(
             detail::access_request<state_type, detail::access::shared, shared_guard_type,
                                    std::optional<shared_guard_type>>(*state_, location),
-            detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
+            std::forward<CompletionToken>(token), detail::wait_until_limit<Clock>(deadline));
     }
 
     /// Acquires a shared lock if that is possible at once, without an operation. Local only.
@@ -357,10 +357,10 @@ public:
         const std::chrono::duration<Rep, Period>& duration, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(
+        return detail::start_with(
             detail::access_request<state_type, detail::access::upgrade, upgrade_guard_type,
                                    std::optional<upgrade_guard_type>>(*state_, location),
-            detail::wait_for_limit(duration), std::forward<CompletionToken>(token));
+            std::forward<CompletionToken>(token), detail::wait_for_limit(duration));
     }
 
     /// @ref async_lock_upgrade until a point in time of any clock. Completion signature
@@ -373,10 +373,10 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_timed_with(
+        return detail::start_with(
             detail::access_request<state_type, detail::access::upgrade, upgrade_guard_type,
                                    std::optional<upgrade_guard_type>>(*state_, location),
-            detail::wait_until_limit<Clock>(deadline), std::forward<CompletionToken>(token));
+            std::forward<CompletionToken>(token), detail::wait_until_limit<Clock>(deadline));
     }
 
     /// Acquires an upgradable lock if that is possible at once, without an operation. Local only.

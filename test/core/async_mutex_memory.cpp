@@ -474,9 +474,9 @@ BOOST_AUTO_TEST_CASE(a_waiting_handler_is_small_for_any_executor)
 BOOST_AUTO_TEST_CASE(a_waiting_coroutine_is_small)
 {
     using state = detail::hosted<detail::mutex_state<synchronized>, asio::any_io_executor>;
-    using request = detail::lock_request<state, guard_type>;
-    BOOST_TEST((sizeof(detail::frame_waiter<request, asio::any_io_executor>)) <= 160u);
-    BOOST_TEST((sizeof(detail::frame_waiter<request, asio::io_context::executor_type>)) <= 160u);
+    using operation = detail::wait_operation<detail::lock_request<state, guard_type>>;
+    BOOST_TEST((sizeof(detail::frame_waiter<operation, asio::any_io_executor>)) <= 160u);
+    BOOST_TEST((sizeof(detail::frame_waiter<operation, asio::io_context::executor_type>)) <= 160u);
 }
 
 #endif

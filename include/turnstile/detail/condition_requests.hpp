@@ -13,7 +13,7 @@
 #include <turnstile/detail/mutex_requests.hpp>
 #include <turnstile/detail/mutex_state.hpp>
 #include <turnstile/detail/state_request.hpp>
-#include <turnstile/detail/timed_operation.hpp>
+#include <turnstile/detail/timed_waiter.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/lock_guard.hpp>
@@ -201,18 +201,9 @@ public:
         // Copies, since the members are moved together with the handler. The condition may have
         // been destroyed, but the handler has an executor.
         const Request request = request_;
-        const auto executor = self.get_executor();
-        if constexpr (is_timed)
-        {
-            const Limit limit = limit_;
-            const initiate_timed_wait begin(executor);
-            begin(std::move(self), request, limit);
-        }
-        else
-        {
-            const initiate_wait begin(executor);
-            begin(std::move(self), request);
-        }
+        const Limit limit = limit_;
+        const initiate_wait begin(self.get_executor());
+        begin(std::move(self), request, limit);
     }
 
 private:

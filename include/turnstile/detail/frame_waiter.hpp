@@ -24,15 +24,15 @@
 namespace turnstile::detail {
 
 /// The awaiter of a request that never waits.
-template <class Request, class Executor, class Report>
+template <class Operation, class Executor>
 class frame_attempt
 {
     using frame_type = boost::asio::detail::awaitable_frame_base<Executor>;
 
 public:
-    frame_attempt(const Request& request, frame_type* /*frame*/, const Report& report) noexcept
-        : request_(request)
-        , report_(report)
+    frame_attempt(const Operation& operation, frame_type* /*frame*/) noexcept
+        : request_(operation.request())
+        , report_(operation.report())
     {
     }
 
@@ -40,16 +40,16 @@ public:
 
     static void await_suspend(boost::asio::detail::coroutine_handle<void>) noexcept {}
 
-    awaited_t<Request, Report> await_resume() { return report_.result(request_, attempt_); }
+    typename Operation::awaited_type await_resume() { return report_.result(request_, attempt_); }
 
 private:
-    Request request_;
+    typename Operation::request_type request_;
     ticket attempt_;
-    [[no_unique_address]] Report report_;
+    [[no_unique_address]] typename Operation::report_type report_;
 };
 
 /// The awaiter of a request that may wait.
-template <class Request, class Executor, class Report = throwing_report>
+template <class Operation, class Executor>
 class frame_waiter : private waiter
 {
     using frame_type = boost::asio::detail::awaitable_frame_base<Executor>;
@@ -58,10 +58,10 @@ class frame_waiter : private waiter
 public:
     using allocator_type = boost::asio::recycling_allocator<void>;
 
-    frame_waiter(const Request& request, frame_type* frame, const Report& report) noexcept
-        : request_(request)
+    frame_waiter(const Operation& operation, frame_type* frame) noexcept
+        : request_(operation.request())
         , frame_(frame)
-        , report_(report)
+        , report_(operation.report())
     {
     }
 
@@ -77,7 +77,7 @@ public:
         frame_->after_suspend([](void* self) { static_cast<frame_waiter*>(self)->park(); }, this);
     }
 
-    awaited_t<Request, Report> await_resume() { return report_.result(request_, *this); }
+    typename Operation::awaited_type await_resume() { return report_.result(request_, *this); }
 
     [[nodiscard]] static allocator_type get_allocator() noexcept { return {}; }
 
@@ -140,31 +140,76 @@ private:
         return taken;
     }
 
-    Request request_;
+    typename Operation::request_type request_;
     frame_type* frame_;
     std::optional<resumer> resumer_;
-    [[no_unique_address]] Report report_;
+    [[no_unique_address]] typename Operation::report_type report_;
 };
 
-template <class Request, class Executor, class Report>
+/// The awaiter of a request with a time limit: tries without suspending, else takes the ordinary
+/// way of Asio.
+template <class Operation, class Executor, class Signature>
+class timed_awaiter
+{
+    using frame_type = boost::asio::detail::awaitable_frame_base<Executor>;
+    using handler_type = boost::asio::detail::awaitable_async_op_handler<Signature, Executor>;
+
+public:
+    timed_awaiter(const Operation& operation, frame_type* frame) noexcept
+        : operation_(operation)
+        , request_(operation.request())
+        , frame_(frame)
+    {
+    }
+
+    bool await_ready() noexcept { return ended_ = request_.try_start(attempt_); }
+
+    void await_suspend(boost::asio::detail::coroutine_handle<void>) noexcept
+    {
+        frame_->after_suspend([](void* self) { static_cast<timed_awaiter*>(self)->start(); }, this);
+    }
+
+    typename Operation::awaited_type await_resume()
+    {
+        return ended_ ? operation_.report().result(request_, attempt_)
+                      : handler_type::resume(result_);
+    }
+
+private:
+    void start() { operation_(handler_type(frame_->detach_thread(), result_)); }
+
+    Operation operation_;
+    typename Operation::request_type request_;
+    frame_type* frame_;
+    ticket attempt_;
+    bool ended_ = false;
+    typename handler_type::result_type result_{};
+};
+
+template <class Operation, class Executor,
+          class Signature = wait_signature_t<typename Operation::request_type>>
 using frame_awaiter =
-    std::conditional_t<Request::never_waits, frame_attempt<Request, Executor, Report>,
-                       frame_waiter<Request, Executor, Report>>;
+    std::conditional_t<Operation::request_type::never_waits, frame_attempt<Operation, Executor>,
+                       std::conditional_t<std::is_same_v<typename Operation::limit_type, no_limit>,
+                                          frame_waiter<Operation, Executor>,
+                                          timed_awaiter<Operation, Executor, Signature>>>;
 
 }  // namespace turnstile::detail
 
-template <class Signature, class Request, class Report, class Executor>
+template <class Signature, class Request, class Limit, class Report, class Executor>
 class boost::asio::detail::awaitable_async_op<
-    Signature, turnstile::detail::wait_operation<Request, Report>, Executor>
-    : public turnstile::detail::frame_awaiter<Request, Executor, Report>
+    Signature, turnstile::detail::wait_operation<Request, Limit, Report>, Executor>
+    : public turnstile::detail::frame_awaiter<
+          turnstile::detail::wait_operation<Request, Limit, Report>, Executor, Signature>
 {
+    using operation_type = turnstile::detail::wait_operation<Request, Limit, Report>;
+
 public:
     template <class... Location>
-    awaitable_async_op(const turnstile::detail::wait_operation<Request, Report>& operation,
+    awaitable_async_op(const operation_type& operation,
                        boost::asio::detail::awaitable_frame_base<Executor>* frame,
                        const Location&...) noexcept
-        : turnstile::detail::frame_awaiter<Request, Executor, Report>(operation.request(), frame,
-                                                                      operation.report())
+        : turnstile::detail::frame_awaiter<operation_type, Executor, Signature>(operation, frame)
     {
     }
 };

@@ -230,66 +230,55 @@ private:
     Operation* operation_;
 };
 
-/// A parked attempt with a completion handler; allocated with the handler's allocator.
-template <class Request, class Handler, class OwnExecutor>
-class handler_waiter final : public waiter
+/// A parked attempt with a completion handler; allocated with the handler's allocator. @p Derived is
+/// the whole operation. It provides the executor of the handler, deliver(), and drop(), which
+/// destroys it without invoking the handler.
+template <class Derived, class Request, class Handler>
+class handler_waiter : public waiter
 {
-    using executor_type = boost::asio::associated_executor_t<Handler, OwnExecutor>;
-
 public:
     using allocator_type =
         boost::asio::associated_allocator_t<Handler, boost::asio::recycling_allocator<void>>;
 
-    static void start(const Request& request, Handler&& handler, const OwnExecutor& executor)
+    template <class Executor, class Limit>
+    static void start(const Request& request, Handler&& handler, const Executor& executor,
+                      const Limit& limit)
     {
         auto allocator = rebind(get_allocator(handler));
-        handler_waiter* self = std::allocator_traits<decltype(allocator)>::allocate(allocator, 1);
+        Derived* self = std::allocator_traits<decltype(allocator)>::allocate(allocator, 1);
         try
         {
-            new (self) handler_waiter(request, std::move(handler), executor);
+            new (self) Derived(request, std::move(handler), executor, limit);
         }
         catch (...)
         {
             std::allocator_traits<decltype(allocator)>::deallocate(allocator, self, 1);
             throw;
         }
-        self->park();
+        try
+        {
+            self->park();
+        }
+        catch (...)
+        {
+            self->clear_slot();
+            self->drop();
+            throw;
+        }
     }
 
     [[nodiscard]] allocator_type get_allocator() const noexcept { return get_allocator(handler_); }
 
-    void deliver()
-    {
-        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
-            slot.is_connected())
-            slot.clear();
-        detail::begin_delivery(request_, *this);
-        with_result(request_, *this,
-                    [this]<class... Args>(const error_code& error, Args&&... yield)
-                    {
-                        // Frees the memory for the next operation before the handler runs.
-                        [[maybe_unused]] const auto work = std::move(work_);
-                        Handler handler(std::move(handler_));
-                        std::tuple<std::decay_t<Args>...> kept(std::forward<Args>(yield)...);
-                        destroy(rebind(get_allocator(handler)));
-                        std::apply([&](auto&&... args)
-                                   { std::move(handler)(error, std::move(args)...); }, kept);
-                    });
-    }
-
     void abandon() noexcept
     {
         detail::abandon(request_, *this);
-        destroy_with_handler();
+        whole(*this).drop();
     }
 
-private:
-    using rebound =
-        typename std::allocator_traits<allocator_type>::template rebind_alloc<handler_waiter>;
-
-    handler_waiter(const Request& request, Handler&& handler, const OwnExecutor& executor)
-        : work_(boost::asio::get_associated_executor(handler, executor))
-        , request_(request)
+protected:
+    template <class Executor>
+    handler_waiter(const Request& request, Handler&& handler, const Executor& executor)
+        : request_(request)
         , handler_(std::move(handler))
     {
         plain = plain_context_of(boost::asio::get_associated_executor(handler_, executor));
@@ -297,49 +286,68 @@ private:
         prepare(kind, request_.queue(), request_.location());
     }
 
+    ~handler_waiter() = default;
+
     void park()
     {
-        auto slot = boost::asio::get_associated_cancellation_slot(handler_);
-        try
-        {
-            // Before parking, since afterwards the handler may run and be destroyed at any moment.
-            if (slot.is_connected())
-                slot.template emplace<canceller>(canceller{this});
-            if (request_.start(*this, context_of(work_.get_executor())))
-                complete(*this);
-        }
-        catch (...)
-        {
-            if (slot.is_connected())
-                slot.clear();
-            destroy_with_handler();
-            throw;
-        }
+        // Before parking, since afterwards the handler may run and be destroyed at any moment.
+        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
+            slot.is_connected())
+            slot.template emplace<canceller>(canceller{this});
+        if (request_.start(*this, context_of(whole(*this).get_executor())))
+            complete(*this);
     }
 
-    static void complete(waiter& w) noexcept
+    void clear_slot() noexcept
     {
-        auto& self = static_cast<handler_waiter&>(w);
-        const auto executor = self.work_.get_executor();
-        post_to(executor, w, delivery<handler_waiter>(self));
+        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
+            slot.is_connected())
+            slot.clear();
     }
 
-    static void discard(waiter& w) noexcept
+    /// Destroys the operation, and invokes the handler, whose executor the caller keeps.
+    void finish()
     {
-        static_cast<handler_waiter&>(w).destroy_with_handler();
+        detail::begin_delivery(request_, *this);
+        with_result(request_, *this,
+                    [this]<class... Args>(const error_code& error, Args&&... yield)
+                    {
+                        // Frees the memory for the next operation before the handler runs.
+                        Handler handler(std::move(handler_));
+                        std::tuple<std::decay_t<Args>...> kept(std::forward<Args>(yield)...);
+                        destroy(get_allocator(handler));
+                        std::apply([&](auto&&... args)
+                                   { std::move(handler)(error, std::move(args)...); }, kept);
+                    });
     }
 
     void destroy_with_handler() noexcept
     {
-        [[maybe_unused]] const auto work = std::move(work_);
         const Handler handler(std::move(handler_));
-        destroy(rebind(get_allocator(handler)));
+        destroy(get_allocator(handler));
     }
 
-    void destroy(rebound allocator) noexcept
+    Request request_;
+    Handler handler_;
+
+private:
+    static Derived& whole(waiter& w) noexcept { return static_cast<Derived&>(w); }
+
+    static void complete(waiter& w) noexcept
     {
-        this->~handler_waiter();
-        std::allocator_traits<rebound>::deallocate(allocator, this, 1);
+        // A copy, since the operation may end meanwhile.
+        const auto executor = whole(w).get_executor();
+        post_to(executor, w, delivery<Derived>(whole(w)));
+    }
+
+    static void discard(waiter& w) noexcept { whole(w).drop(); }
+
+    void destroy(const allocator_type& allocator) noexcept
+    {
+        auto rebound = rebind(allocator);
+        Derived* self = &whole(*this);
+        self->~Derived();
+        std::allocator_traits<decltype(rebound)>::deallocate(rebound, self, 1);
     }
 
     static allocator_type get_allocator(const Handler& handler) noexcept
@@ -348,11 +356,58 @@ private:
                                                      boost::asio::recycling_allocator<void>());
     }
 
-    static rebound rebind(const allocator_type& allocator) noexcept { return rebound(allocator); }
+    static auto rebind(const allocator_type& allocator) noexcept
+    {
+        using traits = std::allocator_traits<allocator_type>;
+        return typename traits::template rebind_alloc<Derived>(allocator);
+    }
+};
 
-    work_executor<executor_type> work_;
-    Request request_;
-    Handler handler_;
+/// A parked attempt without a time limit.
+template <class Request, class Handler, class OwnExecutor>
+class untimed_waiter final
+    : public handler_waiter<untimed_waiter<Request, Handler, OwnExecutor>, Request, Handler>
+{
+    using base = handler_waiter<untimed_waiter, Request, Handler>;
+    friend base;
+
+public:
+    void deliver()
+    {
+        base::clear_slot();
+        [[maybe_unused]] const auto work = std::move(work_);
+        base::finish();
+    }
+
+private:
+    template <class Limit>
+    untimed_waiter(const Request& request, Handler&& handler, const OwnExecutor& executor,
+                   const Limit& /*limit*/)
+        : base(request, std::move(handler), executor)
+        , work_(boost::asio::get_associated_executor(base::handler_, executor))
+    {
+    }
+
+    [[nodiscard]] const auto& get_executor() const noexcept { return work_.get_executor(); }
+
+    void drop() noexcept
+    {
+        [[maybe_unused]] const auto work = std::move(work_);
+        base::destroy_with_handler();
+    }
+
+    work_executor<boost::asio::associated_executor_t<Handler, OwnExecutor>> work_;
+};
+
+/// No time limit. A limit names the class of a parked attempt, and the handler's executors with
+/// which it works.
+struct no_limit
+{
+    template <class Request, class Handler, class OwnExecutor>
+    using waiter_type = untimed_waiter<Request, Handler, OwnExecutor>;
+
+    template <class Executor>
+    using accepts = can_post<Executor>;
 };
 
 /// Starts a request for a completion handler. A class with an executor, as cancel_after() requires.
@@ -369,16 +424,16 @@ public:
 
     [[nodiscard]] const executor_type& get_executor() const noexcept { return executor_; }
 
-    template <class Handler, class Request>
-    void operator()(Handler&& handler, Request request) const
+    template <class Handler, class Request, class Limit>
+    void operator()(Handler&& handler, Request request, const Limit& limit) const
     {
-        auto own = routed<can_post>(std::forward<Handler>(handler), executor_);
+        auto own = routed<Limit::template accepts>(std::forward<Handler>(handler), executor_);
         ticket attempt;
         if (try_start_for_handler(request, attempt))
             complete_immediately(request, attempt, std::move(own), executor_);
         else if constexpr (!Request::never_waits)
-            handler_waiter<Request, decltype(own), Executor>::start(request, std::move(own),
-                                                                    executor_);
+            Limit::template waiter_type<Request, decltype(own), Executor>::start(
+                request, std::move(own), executor_, limit);
     }
 
 private:
@@ -391,17 +446,20 @@ private:
  * It is started by awaiting it, or by calling it with a completion token. The object that created
  * it must still exist then.
  */
-template <class Request, class Report = throwing_report>
+template <class Request, class Limit = no_limit, class Report = throwing_report>
 class [[nodiscard("an operation does nothing until it is awaited or called with a completion "
                   "token")]] wait_operation
 {
 public:
     using request_type = Request;
+    using limit_type = Limit;
     using report_type = Report;
     using awaited_type = awaited_t<Request, Report>;
 
-    explicit wait_operation(const Request& request, const Report& report = Report()) noexcept
+    explicit wait_operation(const Request& request, const Limit& limit = Limit(),
+                            const Report& report = Report()) noexcept
         : request_(request)
+        , limit_(limit)
         , report_(report)
     {
     }
@@ -414,7 +472,7 @@ public:
         auto&& adapted = report_.adapt(std::forward<CompletionToken>(token));
         return boost::asio::async_initiate<adapted_t<Report, CompletionToken>,
                                            wait_signature_t<Request>>(
-            initiate_wait(request_.executor()), adapted, request_);
+            initiate_wait(request_.executor()), adapted, request_, limit_);
     }
 
     [[nodiscard]] const Request& request() const noexcept { return request_; }
@@ -425,19 +483,21 @@ public:
     [[nodiscard]] auto reporting(const Other& report) const noexcept
         requires std::same_as<Report, throwing_report>
     {
-        return wait_operation<Request, Other>(request_, report);
+        return wait_operation<Request, Limit, Other>(request_, limit_, report);
     }
 
 private:
     Request request_;
+    [[no_unique_address]] Limit limit_;
     [[no_unique_address]] Report report_;
 };
 
 }  // namespace turnstile::detail
 
 /// Composes with `boost::asio::deferred` like Asio's own operations.
-template <class Request, class Report>
-struct boost::asio::is_deferred<turnstile::detail::wait_operation<Request, Report>> : std::true_type
+template <class Request, class Limit, class Report>
+struct boost::asio::is_deferred<turnstile::detail::wait_operation<Request, Limit, Report>>
+    : std::true_type
 {
 };
 

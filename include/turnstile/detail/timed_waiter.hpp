@@ -1,0 +1,239 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_TIMED_WAITER_HPP
+#define TURNSTILE_DETAIL_TIMED_WAITER_HPP
+
+#include <atomic>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <chrono>
+#include <turnstile/detail/executor_context.hpp>
+#include <turnstile/detail/wait_operation.hpp>
+#include <utility>
+
+// A wait with a time limit.
+//
+// It tries before it arms the timer, since arming costs more than acquiring a free lock. The timer
+// runs on the executor of the waiter, since the context of the object need not run. A time-out is a
+// withdrawal: it has no effect if the waiter has already been granted.
+
+namespace turnstile::detail {
+
+/// A parked attempt with a completion handler and a timer. It has two completions, that of the wait
+/// and that of the timer. The last one frees the operation and invokes the handler.
+template <class Request, class Handler, class OwnExecutor, class Clock>
+class timed_waiter final
+    : public handler_waiter<timed_waiter<Request, Handler, OwnExecutor, Clock>, Request, Handler>
+{
+    using base = handler_waiter<timed_waiter, Request, Handler>;
+    using executor_type = boost::asio::associated_executor_t<Handler, OwnExecutor>;
+    using timer_type =
+        boost::asio::basic_waitable_timer<Clock, boost::asio::wait_traits<Clock>, executor_type>;
+    friend base;
+
+public:
+    /// The wait has ended.
+    void deliver()
+    {
+        delivered_ = true;
+        timer_.cancel();
+        completion_ended();
+    }
+
+private:
+    /// The completion handler of the timer.
+    class timer_completion
+    {
+    public:
+        using executor_type = timed_waiter::executor_type;
+        using allocator_type = typename base::allocator_type;
+
+        explicit timer_completion(timed_waiter& operation) noexcept
+            : operation_(&operation)
+        {
+        }
+
+        timer_completion(timer_completion&& other) noexcept
+            : operation_(std::exchange(other.operation_, nullptr))
+        {
+        }
+
+        timer_completion& operator=(timer_completion&&) = delete;
+
+        ~timer_completion()
+        {
+            if (operation_ != nullptr)
+                operation_->drop();
+        }
+
+        [[nodiscard]] executor_type get_executor() const noexcept
+        {
+            return operation_->get_executor();
+        }
+
+        [[nodiscard]] allocator_type get_allocator() const noexcept
+        {
+            return operation_->get_allocator();
+        }
+
+        void operator()(const error_code& error)
+        {
+            std::exchange(operation_, nullptr)->timer_ended(error);
+        }
+
+    private:
+        timed_waiter* operation_;
+    };
+
+    template <class Limit>
+    timed_waiter(const Request& request, Handler&& handler, const OwnExecutor& executor,
+                 const Limit& limit)
+        : base(request, std::move(handler), executor)
+        , timer_(boost::asio::get_associated_executor(base::handler_, executor), limit.deadline())
+    {
+    }
+
+    [[nodiscard]] executor_type get_executor() noexcept { return timer_.get_executor(); }
+
+    void park()
+    {
+        // The timer is armed first: the wait may end as soon as the waiter is parked, and then
+        // cancels it.
+        timer_.async_wait(timer_completion(*this));
+        try
+        {
+            base::park();
+        }
+        catch (...)
+        {
+            timer_.cancel();
+            throw;
+        }
+    }
+
+    void timer_ended(const error_code& error)
+    {
+        // The queue still exists: until finish(), the waiter is parked, or holds a grant or a
+        // reference.
+        if (!error)
+            this->queue->withdraw(*this, outcome::timed_out);
+        completion_ended();
+    }
+
+    /// The two completions may run on two threads. The last one finishes the operation.
+    void completion_ended()
+    {
+        if (completions_left_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+            return;
+        if (dropped_)
+            return destroy_undelivered();
+        const auto work = boost::asio::make_work_guard(timer_.get_executor());
+        base::clear_slot();
+        base::finish();
+    }
+
+    /// Counts a completion that will never run. The handler will not be invoked.
+    void drop() noexcept
+    {
+        dropped_ = true;
+        if (completions_left_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+            destroy_undelivered();
+    }
+
+    void destroy_undelivered() noexcept
+    {
+        if (delivered_)
+            detail::abandon(base::request_, *this);
+        base::destroy_with_handler();
+    }
+
+    timer_type timer_;
+    std::atomic<int> completions_left_{2};
+    std::atomic<bool> dropped_{false};
+    bool delivered_ = false;
+};
+
+/// The common part of time limits, see no_limit.
+template <class Clock>
+struct time_limit
+{
+    using clock_type = Clock;
+
+    template <class Request, class Handler, class OwnExecutor>
+    using waiter_type = timed_waiter<Request, Handler, OwnExecutor, Clock>;
+
+    template <class Executor>
+    using accepts = can_time<Executor>;
+};
+
+/// A time limit relative to the start of the wait.
+class wait_for_limit : public time_limit<std::chrono::steady_clock>
+{
+public:
+    template <class Rep, class Period>
+    explicit wait_for_limit(const std::chrono::duration<Rep, Period>& duration) noexcept
+        : duration_(saturated(duration))
+    {
+    }
+
+    [[nodiscard]] clock_type::time_point deadline() const noexcept
+    {
+        const auto now = clock_type::now();
+        return duration_ < clock_type::time_point::max() - now ? now + duration_
+                                                               : clock_type::time_point::max();
+    }
+
+private:
+    template <class Rep, class Period>
+    static clock_type::duration saturated(const std::chrono::duration<Rep, Period>& d) noexcept
+    {
+        using seconds = std::chrono::duration<double>;
+        if (seconds(d) >= seconds(clock_type::duration::max()))
+            return clock_type::duration::max();
+        if (seconds(d) <= seconds::zero())
+            return clock_type::duration::zero();
+        // Rounded up, so that the limit never expires early.
+        return std::chrono::ceil<clock_type::duration>(d);
+    }
+
+    clock_type::duration duration_;
+};
+
+/// An absolute time limit, of any clock for which Asio has timers.
+template <class Clock>
+class wait_until_limit : public time_limit<Clock>
+{
+public:
+    template <class Duration>
+    explicit wait_until_limit(const std::chrono::time_point<Clock, Duration>& deadline) noexcept
+        : deadline_(saturated(deadline))
+    {
+    }
+
+    [[nodiscard]] typename Clock::time_point deadline() const noexcept { return deadline_; }
+
+private:
+    template <class Duration>
+    static typename Clock::time_point saturated(
+        const std::chrono::time_point<Clock, Duration>& deadline) noexcept
+    {
+        using target = typename Clock::duration;
+        using wide = std::chrono::duration<long double, typename target::period>;
+        const wide since_epoch(deadline.time_since_epoch());
+        if (since_epoch >= wide(target::max()))
+            return Clock::time_point::max();
+        if (since_epoch <= wide(target::min()))
+            return Clock::time_point::min();
+        // Rounded up, so that the limit never expires early.
+        return std::chrono::ceil<target>(deadline);
+    }
+
+    typename Clock::time_point deadline_;
+};
+
+}  // namespace turnstile::detail
+
+#endif
