@@ -17,6 +17,7 @@
 #include <source_location>
 #include <string>
 #include <turnstile/await_fast_path.hpp>
+#include <turnstile/detail/call_request.hpp>
 #include <turnstile/detail/mutex_requests.hpp>
 #include <turnstile/detail/mutex_state.hpp>
 #include <turnstile/detail/start_request.hpp>
@@ -205,9 +206,8 @@ public:
     auto async_try_lock(CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
-            detail::try_lock_request<state_type, guard_type>(*state_, location),
-            std::forward<CompletionToken>(token));
+        return detail::start_with(detail::try_request<timed_request>(*state_, location),
+                                  std::forward<CompletionToken>(token));
     }
 
     /**
@@ -301,8 +301,13 @@ public:
                   boost::asio::deferred_t>
     auto async_leave(owner_token owner, CompletionToken&& token = {})
     {
-        return detail::start_with(detail::leave_request<state_type>(*state_, owner),
-                                  std::forward<CompletionToken>(token));
+        auto leave = [owner](basic_async_mutex& self, detail::ticket& attempt) noexcept
+        {
+            if (owner_token expected; !self.state_->leave(owner, expected))
+                attempt.result = detail::outcome::not_owner;
+        };
+        return detail::start_call(*this, leave, std::forward<CompletionToken>(token),
+                                  "async_leave");
     }
 
     /**

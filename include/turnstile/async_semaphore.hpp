@@ -12,10 +12,12 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <source_location>
 #include <string>
+#include <turnstile/detail/call_request.hpp>
 #include <turnstile/detail/semaphore_requests.hpp>
 #include <turnstile/detail/semaphore_state.hpp>
 #include <turnstile/detail/start_request.hpp>
@@ -318,8 +320,10 @@ public:
                   boost::asio::deferred_t>
     auto async_available(CompletionToken&& token = {})
     {
-        return detail::start_with(detail::value_request<state_type>(*state_),
-                                  std::forward<CompletionToken>(token));
+        auto read = [](const basic_async_semaphore& self, detail::ticket& attempt) noexcept
+        { attempt.value = static_cast<std::uint64_t>(self.available()); };
+        return detail::start_call<std::ptrdiff_t>(*this, read,
+                                                  std::forward<CompletionToken>(token));
     }
 
     /**

@@ -16,6 +16,7 @@
 #include <memory>
 #include <source_location>
 #include <string>
+#include <turnstile/detail/call_request.hpp>
 #include <turnstile/detail/event_state.hpp>
 #include <turnstile/detail/start_request.hpp>
 #include <turnstile/error.hpp>
@@ -157,13 +158,12 @@ public:
                   boost::asio::deferred_t>
     auto async_arrive_and_drop(CompletionToken&& token = {})
     {
-        auto call = [](state_type& state) noexcept
+        auto drop = [](basic_barrier& self, detail::ticket& attempt) noexcept
         {
-            return state.arrive_and_drop() ? detail::outcome::granted
-                                           : detail::outcome::no_participants;
+            if (!self.state_->arrive_and_drop())
+                attempt.result = detail::outcome::no_participants;
         };
-        return detail::start_with(detail::call_request(*state_, call),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_call(*this, drop, std::forward<CompletionToken>(token));
     }
 
 private:

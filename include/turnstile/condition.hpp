@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <source_location>
 #include <turnstile/async_mutex.hpp>
+#include <turnstile/detail/call_request.hpp>
 #include <turnstile/detail/condition_requests.hpp>
 #include <turnstile/detail/kept_executor.hpp>
 #include <turnstile/detail/predicate_wait.hpp>
@@ -265,9 +266,8 @@ public:
                   boost::asio::deferred_t>
     auto async_notify_one(CompletionToken&& token = {})
     {
-        return detail::start_with(
-            detail::notify_request<state_type>(*state_, *core_, executor_.get(), false),
-            std::forward<CompletionToken>(token));
+        auto notify = [](condition& self, detail::ticket&) noexcept { self.notify_one(); };
+        return detail::start_call(*this, notify, std::forward<CompletionToken>(token));
     }
 
     /// @ref notify_all in the form that exists on every backend. Completion signature
@@ -276,9 +276,8 @@ public:
                   boost::asio::deferred_t>
     auto async_notify_all(CompletionToken&& token = {})
     {
-        return detail::start_with(
-            detail::notify_request<state_type>(*state_, *core_, executor_.get(), true),
-            std::forward<CompletionToken>(token));
+        auto notify = [](condition& self, detail::ticket&) noexcept { self.notify_all(); };
+        return detail::start_call(*this, notify, std::forward<CompletionToken>(token));
     }
 
 private:

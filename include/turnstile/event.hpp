@@ -14,6 +14,7 @@
 #include <memory>
 #include <source_location>
 #include <string>
+#include <turnstile/detail/call_request.hpp>
 #include <turnstile/detail/event_state.hpp>
 #include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/timed_waiter.hpp>
@@ -175,13 +176,8 @@ public:
                   boost::asio::deferred_t>
     auto async_set(CompletionToken&& token = {})
     {
-        auto call = [](state_type& state) noexcept
-        {
-            state.set();
-            return detail::outcome::granted;
-        };
-        return detail::start_with(detail::call_request(*state_, call),
-                                  std::forward<CompletionToken>(token));
+        auto set = [](basic_event& self, detail::ticket&) noexcept { self.set(); };
+        return detail::start_call(*this, set, std::forward<CompletionToken>(token));
     }
 
     /// @ref reset in the form that exists on every backend. Completion signature
@@ -191,13 +187,8 @@ public:
                   boost::asio::deferred_t>
     auto async_reset(CompletionToken&& token = {})
     {
-        auto call = [](state_type& state) noexcept
-        {
-            state.reset();
-            return detail::outcome::granted;
-        };
-        return detail::start_with(detail::call_request(*state_, call),
-                                  std::forward<CompletionToken>(token));
+        auto reset = [](basic_event& self, detail::ticket&) noexcept { self.reset(); };
+        return detail::start_call(*this, reset, std::forward<CompletionToken>(token));
     }
 
 private:

@@ -17,6 +17,7 @@
 #include <memory>
 #include <source_location>
 #include <string>
+#include <turnstile/detail/call_request.hpp>
 #include <turnstile/detail/event_state.hpp>
 #include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/timed_waiter.hpp>
@@ -189,9 +190,9 @@ public:
                   boost::asio::deferred_t>
     auto async_count_down(std::ptrdiff_t n, CompletionToken&& token = {})
     {
-        auto call = [n](state_type& state) noexcept { return state_count_down(state, n); };
-        return detail::start_with(detail::call_request(*state_, call),
-                                  std::forward<CompletionToken>(token));
+        auto count_down = [n](basic_latch& self, detail::ticket& attempt) noexcept
+        { attempt.result = state_count_down(*self.state_, n); };
+        return detail::start_call(*this, count_down, std::forward<CompletionToken>(token));
     }
 
     /// Counts one arrival; see the other overload.

@@ -157,10 +157,8 @@ public:
     auto async_lock(CompletionToken&& token = {},
                     const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
-            detail::access_request<state_type, detail::access::exclusive, guard_type>(*state_,
-                                                                                      location),
-            std::forward<CompletionToken>(token));
+        return detail::start_with(request<guard_type>(*state_, location),
+                                  std::forward<CompletionToken>(token));
     }
 
     /// @ref async_lock if that is possible at once. Completion signature `void(error_code,
@@ -171,10 +169,8 @@ public:
     auto async_try_lock(CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
-            detail::try_access_request<state_type, detail::access::exclusive, guard_type>(*state_,
-                                                                                          location),
-            std::forward<CompletionToken>(token));
+        return detail::start_with(detail::try_request<timed_request<guard_type>>(*state_, location),
+                                  std::forward<CompletionToken>(token));
     }
 
     /// @ref async_lock for at most a duration of the steady clock. Completion signature
@@ -186,10 +182,9 @@ public:
                             CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
-            detail::access_request<state_type, detail::access::exclusive, guard_type,
-                                   std::optional<guard_type>>(*state_, location),
-            std::forward<CompletionToken>(token), detail::wait_for_limit(duration));
+        return detail::start_with(timed_request<guard_type>(*state_, location),
+                                  std::forward<CompletionToken>(token),
+                                  detail::wait_for_limit(duration));
     }
 
     /// @ref async_lock until a point in time of any clock. Completion signature
@@ -201,20 +196,16 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
-            detail::access_request<state_type, detail::access::exclusive, guard_type,
-                                   std::optional<guard_type>>(*state_, location),
-            std::forward<CompletionToken>(token), detail::wait_until_limit<Clock>(deadline));
+        return detail::start_with(timed_request<guard_type>(*state_, location),
+                                  std::forward<CompletionToken>(token),
+                                  detail::wait_until_limit<Clock>(deadline));
     }
 
     /// Acquires an exclusive lock if that is possible at once, without an operation. Local only.
     [[nodiscard]] std::optional<guard_type> try_lock(
         const std::source_location& location = std::source_location::current()) noexcept
     {
-        std::uint64_t grant = 0;
-        if (!state_->try_lock(detail::access::exclusive, grant, location))
-            return std::nullopt;
-        return make_guard<guard_type>(grant);
+        return try_now<guard_type>(location);
     }
 
     /**
@@ -241,10 +232,8 @@ public:
     auto async_lock_shared(CompletionToken&& token = {},
                            const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
-            detail::access_request<state_type, detail::access::shared, shared_guard_type>(*state_,
-                                                                                          location),
-            std::forward<CompletionToken>(token));
+        return detail::start_with(request<shared_guard_type>(*state_, location),
+                                  std::forward<CompletionToken>(token));
     }
 
     /// @ref async_lock_shared if that is possible at once. Completion signature `void(error_code,
@@ -256,8 +245,7 @@ public:
                                                                  std::source_location::current())
     {
         return detail::start_with(
-            detail::try_access_request<state_type, detail::access::shared, shared_guard_type>(
-                *state_, location),
+            detail::try_request<timed_request<shared_guard_type>>(*state_, location),
             std::forward<CompletionToken>(token));
     }
 
@@ -271,10 +259,9 @@ public:
         const std::chrono::duration<Rep, Period>& duration, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
-            detail::access_request<state_type, detail::access::shared, shared_guard_type,
-                                   std::optional<shared_guard_type>>(*state_, location),
-            std::forward<CompletionToken>(token), detail::wait_for_limit(duration));
+        return detail::start_with(timed_request<shared_guard_type>(*state_, location),
+                                  std::forward<CompletionToken>(token),
+                                  detail::wait_for_limit(duration));
     }
 
     /// @ref async_lock_shared until a point in time of any clock. Completion signature
@@ -287,20 +274,16 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
-            detail::access_request<state_type, detail::access::shared, shared_guard_type,
-                                   std::optional<shared_guard_type>>(*state_, location),
-            std::forward<CompletionToken>(token), detail::wait_until_limit<Clock>(deadline));
+        return detail::start_with(timed_request<shared_guard_type>(*state_, location),
+                                  std::forward<CompletionToken>(token),
+                                  detail::wait_until_limit<Clock>(deadline));
     }
 
     /// Acquires a shared lock if that is possible at once, without an operation. Local only.
     [[nodiscard]] std::optional<shared_guard_type> try_lock_shared(
         const std::source_location& location = std::source_location::current()) noexcept
     {
-        std::uint64_t grant = 0;
-        if (!state_->try_lock(detail::access::shared, grant, location))
-            return std::nullopt;
-        return make_guard<shared_guard_type>(grant);
+        return try_now<shared_guard_type>(location);
     }
 
     /**
@@ -327,10 +310,8 @@ public:
     auto async_lock_upgrade(CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
-            detail::access_request<state_type, detail::access::upgrade, upgrade_guard_type>(
-                *state_, location),
-            std::forward<CompletionToken>(token));
+        return detail::start_with(request<upgrade_guard_type>(*state_, location),
+                                  std::forward<CompletionToken>(token));
     }
 
     /// @ref async_lock_upgrade if that is possible at once. Completion signature `void(error_code,
@@ -342,8 +323,7 @@ public:
                                                                   std::source_location::current())
     {
         return detail::start_with(
-            detail::try_access_request<state_type, detail::access::upgrade, upgrade_guard_type>(
-                *state_, location),
+            detail::try_request<timed_request<upgrade_guard_type>>(*state_, location),
             std::forward<CompletionToken>(token));
     }
 
@@ -357,10 +337,9 @@ public:
         const std::chrono::duration<Rep, Period>& duration, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
-            detail::access_request<state_type, detail::access::upgrade, upgrade_guard_type,
-                                   std::optional<upgrade_guard_type>>(*state_, location),
-            std::forward<CompletionToken>(token), detail::wait_for_limit(duration));
+        return detail::start_with(timed_request<upgrade_guard_type>(*state_, location),
+                                  std::forward<CompletionToken>(token),
+                                  detail::wait_for_limit(duration));
     }
 
     /// @ref async_lock_upgrade until a point in time of any clock. Completion signature
@@ -373,20 +352,16 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
-            detail::access_request<state_type, detail::access::upgrade, upgrade_guard_type,
-                                   std::optional<upgrade_guard_type>>(*state_, location),
-            std::forward<CompletionToken>(token), detail::wait_until_limit<Clock>(deadline));
+        return detail::start_with(timed_request<upgrade_guard_type>(*state_, location),
+                                  std::forward<CompletionToken>(token),
+                                  detail::wait_until_limit<Clock>(deadline));
     }
 
     /// Acquires an upgradable lock if that is possible at once, without an operation. Local only.
     [[nodiscard]] std::optional<upgrade_guard_type> try_lock_upgrade(
         const std::source_location& location = std::source_location::current()) noexcept
     {
-        std::uint64_t grant = 0;
-        if (!state_->try_lock(detail::access::upgrade, grant, location))
-            return std::nullopt;
-        return make_guard<upgrade_guard_type>(grant);
+        return try_now<upgrade_guard_type>(location);
     }
 
     /**
@@ -429,41 +404,41 @@ public:
      */
     [[nodiscard]] shared_guard_type downgrade(guard_type&& guard)
     {
-        return downgrade_to<shared_guard_type>(guard, detail::access::shared);
+        return downgrade_to<shared_guard_type>(guard);
     }
 
     /// Like the overload without @p error, but sets it and returns an empty guard instead of throwing.
     [[nodiscard]] shared_guard_type downgrade(guard_type&& guard, error_code& error) noexcept
     {
-        return downgrade_to<shared_guard_type>(guard, detail::access::shared, error);
+        return downgrade_to<shared_guard_type>(guard, error);
     }
 
     /// Converts an upgradable lock into a shared one, so that another upgradable lock can be
     /// granted. Throws like the overload for an exclusive lock.
     [[nodiscard]] shared_guard_type downgrade(upgrade_guard_type&& guard)
     {
-        return downgrade_to<shared_guard_type>(guard, detail::access::shared);
+        return downgrade_to<shared_guard_type>(guard);
     }
 
     /// Like the overload without @p error, but sets it and returns an empty guard instead of throwing.
     [[nodiscard]] shared_guard_type downgrade(upgrade_guard_type&& guard,
                                               error_code& error) noexcept
     {
-        return downgrade_to<shared_guard_type>(guard, detail::access::shared, error);
+        return downgrade_to<shared_guard_type>(guard, error);
     }
 
     /// Converts an exclusive lock into an upgradable one, without another writer in between. Throws
     /// like @ref downgrade(guard_type&&).
     [[nodiscard]] upgrade_guard_type downgrade_to_upgrade(guard_type&& guard)
     {
-        return downgrade_to<upgrade_guard_type>(guard, detail::access::upgrade);
+        return downgrade_to<upgrade_guard_type>(guard);
     }
 
     /// Like the overload without @p error, but sets it and returns an empty guard instead of throwing.
     [[nodiscard]] upgrade_guard_type downgrade_to_upgrade(guard_type&& guard,
                                                           error_code& error) noexcept
     {
-        return downgrade_to<upgrade_guard_type>(guard, detail::access::upgrade, error);
+        return downgrade_to<upgrade_guard_type>(guard, error);
     }
 
     /**
@@ -482,13 +457,34 @@ private:
     friend struct detail::state_access;
 
     template <class Guard>
+    static constexpr detail::access access_of =
+        std::same_as<Guard, guard_type>          ? detail::access::exclusive
+        : std::same_as<Guard, shared_guard_type> ? detail::access::shared
+                                                 : detail::access::upgrade;
+
+    template <class Guard, class Result = Guard>
+    using request = detail::access_request<state_type, access_of<Guard>, Guard, Result>;
+
+    template <class Guard>
+    using timed_request = request<Guard, std::optional<Guard>>;
+
+    template <class Guard>
+    std::optional<Guard> try_now(const std::source_location& location) noexcept
+    {
+        std::uint64_t grant = 0;
+        if (!state_->try_lock(access_of<Guard>, grant, location))
+            return std::nullopt;
+        return make_guard<Guard>(grant);
+    }
+
+    template <class Guard>
     Guard make_guard(std::uint64_t grant) const noexcept
     {
         return detail::guard_access::make<Guard>(grant_type(*state_, grant));
     }
 
     template <class To, class From>
-    To downgrade_to(From& guard, detail::access to, error_code& error) noexcept
+    To downgrade_to(From& guard, error_code& error) noexcept
     {
         auto& grant = detail::guard_access::grant(guard);
         error.clear();
@@ -497,14 +493,14 @@ private:
             error = grant ? errc::wrong_object : errc::empty_guard;
             return To();
         }
-        return make_guard<To>(state_->downgrade(grant.detach(), to));
+        return make_guard<To>(state_->downgrade(grant.detach(), access_of<To>));
     }
 
     template <class To, class From>
-    To downgrade_to(From& guard, detail::access to)
+    To downgrade_to(From& guard)
     {
         error_code error;
-        To held = downgrade_to<To>(guard, to, error);
+        To held = downgrade_to<To>(guard, error);
         if (error)
             boost::throw_exception(system_error(error, "downgrade"));
         return held;

@@ -133,48 +133,6 @@ private:
     Guard* guard_;
 };
 
-/// Notifies the first waiter of a condition, or all.
-template <class State>
-class notify_request
-{
-public:
-    using result_type = void;
-    static constexpr bool never_waits = true;
-
-    using executor_type = typename State::executor_type;
-
-    notify_request(State& state, condition_core& core, const executor_type& executor,
-                   bool all) noexcept
-        : state_(&state)
-        , core_(&core)
-        , executor_(&executor)
-        , all_(all)
-    {
-    }
-
-    [[nodiscard]] const executor_type& executor() const noexcept { return *executor_; }
-
-    bool try_start(ticket& /*attempt*/) noexcept
-    {
-        if (all_)
-            state_->notify_all(*core_);
-        else
-            state_->notify_one(*core_);
-        return true;
-    }
-
-    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
-    {
-        boost::throw_exception(system_error(error));
-    }
-
-private:
-    State* state_;
-    condition_core* core_;
-    const executor_type* executor_;
-    bool all_;
-};
-
 /// A single wait of a wait for a predicate. If the condition is destroyed, the wait ends.
 template <class Request, class Limit>
 class local_sleep

@@ -324,38 +324,6 @@ public:
     }
 };
 
-/// An operation that calls a function of the state and never waits.
-template <class State, class Call>
-class call_request
-{
-public:
-    using result_type = void;
-    static constexpr bool never_waits = true;
-
-    call_request(State& state, Call call) noexcept
-        : state_(&state)
-        , call_(call)
-    {
-    }
-
-    [[nodiscard]] const auto& executor() const noexcept { return state_->executor(); }
-
-    bool try_start(ticket& attempt) noexcept
-    {
-        attempt.result = call_(*state_);
-        return true;
-    }
-
-    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
-    {
-        boost::throw_exception(system_error(error));
-    }
-
-private:
-    State* state_;
-    Call call_;
-};
-
 }  // namespace turnstile::detail
 
 #endif

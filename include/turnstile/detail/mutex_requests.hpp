@@ -8,11 +8,9 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/config.hpp>
-#include <boost/throw_exception.hpp>
 #include <cstdint>
-#include <optional>
 #include <source_location>
-#include <turnstile/detail/start_request.hpp>
+#include <turnstile/detail/call_request.hpp>
 #include <turnstile/detail/state_request.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
@@ -24,37 +22,6 @@
 // The requests (see wait_operation.hpp) to a mutex.
 
 namespace turnstile::detail {
-
-/// Releases the lock of a guard, as an operation.
-template <class Grant>
-class unlock_request
-{
-public:
-    using result_type = void;
-    static constexpr bool never_waits = true;
-
-    explicit unlock_request(Grant& grant) noexcept
-        : grant_(&grant)
-    {
-    }
-
-    [[nodiscard]] auto executor() const { return grant_->executor(); }
-
-    bool try_start(ticket& attempt) noexcept
-    {
-        attempt.result = *grant_ ? outcome::granted : outcome::empty_guard;
-        grant_->unlock();
-        return true;
-    }
-
-    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
-    {
-        boost::throw_exception(system_error(error, "async_unlock"));
-    }
-
-private:
-    Grant* grant_;
-};
 
 /// The content of a local mutex's guard: a grant and its state, or nothing.
 template <class State>
@@ -121,7 +88,7 @@ public:
         return grant_;
     }
 
-    [[nodiscard]] auto executor() const
+    [[nodiscard]] auto get_executor() const
     {
         using found_type = decltype(state_->executor_or_system());
         return state_ != nullptr ? state_->executor_or_system()
@@ -131,7 +98,12 @@ public:
     template <class CompletionToken>
     static auto async_unlock(local_grant& grant, CompletionToken&& token)
     {
-        return start_with(unlock_request<local_grant>(grant), std::forward<CompletionToken>(token));
+        auto unlock = [](local_grant& self, ticket& attempt) noexcept
+        {
+            attempt.result = self ? outcome::granted : outcome::empty_guard;
+            self.unlock();
+        };
+        return start_call(grant, unlock, std::forward<CompletionToken>(token), "async_unlock");
     }
 
 private:
@@ -185,99 +157,23 @@ public:
     }
 };
 
-/// Acquires the lock if it is free.
-template <class State, class Guard>
-class try_lock_request : public lock_request<State, Guard, std::optional<Guard>>
-{
-public:
-    static constexpr bool never_waits = true;
-    using lock_request<State, Guard, std::optional<Guard>>::lock_request;
-
-    bool try_start(ticket& attempt) noexcept
-    {
-        if (!this->state_->try_lock(attempt.value, this->location_))
-            attempt.result = outcome::timed_out;
-        return true;
-    }
-};
-
 /// Waits for the lock, and yields an owner token.
 template <class State>
-class enter_request : public state_request<State>
+class enter_request : public lock_request<State, owner_token>
 {
-    using state_request<State>::state_;
+    using base = lock_request<State, owner_token>;
 
 public:
-    using result_type = owner_token;
-    using state_request<State>::state_request;
-
-    bool try_start(ticket& attempt) noexcept
-    {
-        return state_->try_lock(attempt.value, this->location_);
-    }
-
-    bool start(waiter& w, boost::asio::execution_context* context)
-    {
-        return state_->grant_or_park(w, context);
-    }
-
-    void begin_delivery(waiter& w) noexcept
-    {
-        if (w.result == outcome::granted && state_->is_orphaned())
-        {
-            state_->unlock(w.value);
-            w.result = outcome::aborted;
-        }
-    }
+    using base::base;
 
     /// Until this call, the operation holds the grant as a guard would: an undelivered grant is
     /// released.
-    result_type finish(ticket& attempt) noexcept
+    owner_token finish(ticket& attempt) noexcept
     {
         const owner_token token(State::number(attempt.value));
-        state_->forget_guard(attempt.value);
+        base::state_->forget_guard(attempt.value);
         return token;
     }
-
-    void abandon(const ticket& attempt) noexcept
-    {
-        if (attempt.result == outcome::granted)
-            state_->unlock(attempt.value);
-    }
-};
-
-/// Releases the grant of an owner token.
-template <class State>
-class leave_request
-{
-public:
-    using result_type = void;
-    static constexpr bool never_waits = true;
-
-    leave_request(State& state, owner_token token) noexcept
-        : state_(&state)
-        , token_(token)
-    {
-    }
-
-    [[nodiscard]] const auto& executor() const noexcept { return state_->executor(); }
-
-    bool try_start(ticket& attempt) noexcept
-    {
-        if (owner_token expected; !state_->leave(token_, expected))
-            attempt.result = outcome::not_owner;
-        return true;
-    }
-
-    // The same type on every path: an error code cannot carry the tokens of an owner_mismatch.
-    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
-    {
-        boost::throw_exception(system_error(error, "async_leave"));
-    }
-
-private:
-    State* state_;
-    owner_token token_;
 };
 
 }  // namespace turnstile::detail

@@ -13,7 +13,7 @@
 #include <optional>
 #include <source_location>
 #include <string>
-#include <turnstile/detail/start_request.hpp>
+#include <turnstile/detail/call_request.hpp>
 #include <turnstile/detail/state_request.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
@@ -23,37 +23,6 @@
 // The requests (see wait_operation.hpp) to a semaphore.
 
 namespace turnstile::detail {
-
-/// Releases the units of a permit, as an operation.
-template <class Grant>
-class release_permit_request
-{
-public:
-    using result_type = void;
-    static constexpr bool never_waits = true;
-
-    explicit release_permit_request(Grant& grant) noexcept
-        : grant_(&grant)
-    {
-    }
-
-    [[nodiscard]] auto executor() const { return grant_->executor(); }
-
-    bool try_start(ticket& attempt) noexcept
-    {
-        attempt.result = grant_->count() != 0 ? outcome::granted : outcome::empty_guard;
-        grant_->release();
-        return true;
-    }
-
-    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
-    {
-        boost::throw_exception(system_error(error, "async_release"));
-    }
-
-private:
-    Grant* grant_;
-};
 
 /// The content of a local semaphore's permit: units and their state, or nothing.
 template <class State>
@@ -138,7 +107,7 @@ public:
 
     void release_now() noexcept { release(); }
 
-    [[nodiscard]] auto executor() const
+    [[nodiscard]] auto get_executor() const
     {
         using found_type = decltype(state_->executor_or_system());
         return state_ != nullptr ? state_->executor_or_system()
@@ -148,8 +117,12 @@ public:
     template <class CompletionToken>
     static auto async_release(local_permit_grant& grant, CompletionToken&& token)
     {
-        return start_with(release_permit_request<local_permit_grant>(grant),
-                          std::forward<CompletionToken>(token));
+        auto release = [](local_permit_grant& self, ticket& attempt) noexcept
+        {
+            attempt.result = self.count() != 0 ? outcome::granted : outcome::empty_guard;
+            self.release();
+        };
+        return start_call(grant, release, std::forward<CompletionToken>(token), "async_release");
     }
 
 private:
@@ -297,41 +270,6 @@ public:
 private:
     State* state_;
     std::ptrdiff_t units_;
-};
-
-/// Reads the number of available units.
-template <class State>
-class value_request
-{
-public:
-    using result_type = std::ptrdiff_t;
-    static constexpr bool never_waits = true;
-
-    explicit value_request(State& state) noexcept
-        : state_(&state)
-    {
-    }
-
-    [[nodiscard]] const auto& executor() const noexcept { return state_->executor(); }
-
-    bool try_start(ticket& attempt) const noexcept
-    {
-        attempt.value = static_cast<std::uint64_t>(state_->available());
-        return true;
-    }
-
-    static result_type finish(ticket& attempt) noexcept
-    {
-        return static_cast<result_type>(attempt.value);
-    }
-
-    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
-    {
-        boost::throw_exception(system_error(error));
-    }
-
-private:
-    State* state_;
 };
 
 }  // namespace turnstile::detail

@@ -339,24 +339,6 @@ public:
     }
 };
 
-/// Acquires a shared mutex if that is possible at once.
-template <class State, access Access, class Guard>
-class try_access_request : public access_request<State, Access, Guard, std::optional<Guard>>
-{
-    using base = access_request<State, Access, Guard, std::optional<Guard>>;
-
-public:
-    static constexpr bool never_waits = true;
-    using base::base;
-
-    bool try_start(ticket& attempt) noexcept
-    {
-        if (!base::try_start(attempt))
-            attempt.result = outcome::timed_out;
-        return true;
-    }
-};
-
 /// Makes the grant of an upgrade guard exclusive.
 template <class State, class UpgradeGuard, class Guard>
 class upgrade_request : public lock_request<State, Guard>

@@ -39,6 +39,22 @@ protected:
     std::source_location location_;
 };
 
+/// The same request without waiting: an attempt that is not granted at once times out.
+template <class Request>
+class try_request : public Request
+{
+public:
+    static constexpr bool never_waits = true;
+    using Request::Request;
+
+    bool try_start(ticket& attempt) noexcept
+    {
+        if (!Request::try_start(attempt))
+            attempt.result = outcome::timed_out;
+        return true;
+    }
+};
+
 }  // namespace turnstile::detail
 
 #endif
