@@ -7,11 +7,9 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/associated_immediate_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/deferred.hpp>
-#include <boost/asio/dispatch.hpp>
 #include <boost/asio/error.hpp>
 #include <cstddef>
 #include <functional>
@@ -73,10 +71,7 @@ public:
         self.reset_cancellation_state(boost::asio::enable_total_cancellation());
         if (!has_duplicate_)
             return lock_next(self);
-        const auto immediate =
-            boost::asio::get_associated_immediate_executor(self, self.get_executor());
-        boost::asio::dispatch(immediate, bound_completion<Self, error_code>(
-                                             std::move(self), make_error_code(errc::duplicate)));
+        call_immediately(self, make_error_code(errc::duplicate));
     }
 
     template <class Self>

@@ -6,8 +6,11 @@
 #define TURNSTILE_DETAIL_COMPOSED_OPERATION_HPP
 
 #include <boost/asio/associated_executor.hpp>
+#include <boost/asio/associated_immediate_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/compose.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <turnstile/detail/bound_completion.hpp>
 #include <turnstile/detail/executor_context.hpp>
 #include <turnstile/detail/rerouted_handler.hpp>
 #include <type_traits>
@@ -43,6 +46,17 @@ public:
 private:
     Executor executor_;
 };
+
+/// Calls a composed operation again, with arguments, through the immediate executor: it ends inside its
+/// initiating function.
+template <class Self, class... Args>
+void call_immediately(Self& self, Args... args)
+{
+    const auto immediate =
+        boost::asio::get_associated_immediate_executor(self, self.get_executor());
+    boost::asio::dispatch(immediate,
+                          bound_completion<Self, Args...>(std::move(self), std::move(args)...));
+}
 
 template <class Signature, class Implementation, class Executor, class CompletionToken>
 auto start_composed(Implementation implementation, const Executor& executor,

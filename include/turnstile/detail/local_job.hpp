@@ -5,12 +5,10 @@
 #ifndef TURNSTILE_DETAIL_LOCAL_JOB_HPP
 #define TURNSTILE_DETAIL_LOCAL_JOB_HPP
 
-#include <boost/asio/associated_immediate_executor.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/cancellation_type.hpp>
-#include <boost/asio/dispatch.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <chrono>
@@ -20,7 +18,6 @@
 #include <memory>
 #include <string>
 #include <tuple>
-#include <turnstile/detail/bound_completion.hpp>
 #include <turnstile/detail/composed_operation.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/job.hpp>
@@ -42,15 +39,8 @@ public:
     template <class Self>
     void operator()(Self& self)
     {
-        const auto immediate =
-            boost::asio::get_associated_immediate_executor(self, self.get_executor());
-        std::apply(
-            [&](auto... results)
-            {
-                boost::asio::dispatch(immediate, bound_completion<Self, decltype(results)...>(
-                                                     std::move(self), std::move(results)...));
-            },
-            function_());
+        std::apply([&](auto... results) { call_immediately(self, std::move(results)...); },
+                   function_());
     }
 
     template <class Self, class... Results>
@@ -88,12 +78,7 @@ public:
     {
         self.reset_cancellation_state(boost::asio::enable_total_cancellation());
         if (const error_code error = finish_())
-        {
-            const auto immediate =
-                boost::asio::get_associated_immediate_executor(self, self.get_executor());
-            return boost::asio::dispatch(
-                immediate, bound_completion<Self, error_code>(std::move(self), error));
-        }
+            return call_immediately(self, error);
         state_->refresh();
         // The queue exists until the operation is started.
         auto& ready = *state_->ready();

@@ -5,12 +5,10 @@
 #ifndef TURNSTILE_DETAIL_PREDICATE_WAIT_HPP
 #define TURNSTILE_DETAIL_PREDICATE_WAIT_HPP
 
-#include <boost/asio/associated_immediate_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/deferred.hpp>
-#include <boost/asio/dispatch.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/throw_exception.hpp>
@@ -19,7 +17,6 @@
 #include <exception>
 #include <optional>
 #include <turnstile/await_fast_path.hpp>
-#include <turnstile/detail/bound_completion.hpp>
 #include <turnstile/detail/composed_operation.hpp>
 #include <turnstile/error.hpp>
 #include <type_traits>
@@ -64,14 +61,14 @@ public:
         if (thrown_ != nullptr)
             return sleep_.start(self);
         if (const error_code error = sleep_.check())
-            return complete_later(self, error, false);
+            return call_immediately(self, error, false);
         const std::optional<bool> holds = evaluate();
         if (!holds)
-            complete_later(self, make_error_code(errc::predicate_threw), false);
+            call_immediately(self, make_error_code(errc::predicate_threw), false);
         else if (*holds)
-            complete_later(self, error_code(), true);
+            call_immediately(self, error_code(), true);
         else if (self.cancelled() != boost::asio::cancellation_type::none)
-            complete_later(self, boost::asio::error::operation_aborted, false);
+            call_immediately(self, error_code(boost::asio::error::operation_aborted), false);
         else
             sleep_.start(self);
     }
@@ -128,15 +125,6 @@ private:
                 *thrown_ = std::current_exception();
             return std::nullopt;
         }
-    }
-
-    template <class Self>
-    static void complete_later(Self& self, const error_code& error, bool holds)
-    {
-        const auto immediate =
-            boost::asio::get_associated_immediate_executor(self, self.get_executor());
-        boost::asio::dispatch(
-            immediate, bound_completion<Self, error_code, bool>(std::move(self), error, holds));
     }
 
     template <class Self>
