@@ -412,9 +412,11 @@ protected:
     }
 
     /// Gives the waiter a reference to the state until its delivery begins. The grant of a lock needs
-    /// none: orphan() counts the grants that are still held.
+    /// none: orphan() counts the grants that are still held. The queue lock is held.
     void refer(waiter& w) noexcept
     {
+        BOOST_ASSERT((word_.peek() & queue_locked) != 0);
+        BOOST_ASSERT(references_ != 0);
         // A second reference would never be released.
         BOOST_ASSERT(!w.referenced);
         w.referenced = true;
