@@ -222,9 +222,8 @@ public:
     auto async_try_acquire(std::ptrdiff_t units, CompletionToken&& token = {},
                            const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
-            detail::try_acquire_request<state_type, permit_type>(*state_, units, location),
-            std::forward<CompletionToken>(token));
+        return detail::start_with(try_request(*state_, units, location),
+                                  std::forward<CompletionToken>(token));
     }
 
     /**
@@ -292,7 +291,7 @@ public:
                   boost::asio::deferred_t>
     auto async_release(std::ptrdiff_t units, CompletionToken&& token = {})
     {
-        return detail::start_with(detail::release_units_request<state_type>(*state_, units),
+        return detail::start_with(release_request(*state_, units),
                                   std::forward<CompletionToken>(token));
     }
 
@@ -338,10 +337,7 @@ public:
         std::ptrdiff_t units = 1,
         const std::source_location& location = std::source_location::current())
     {
-        detail::try_acquire_request<state_type, permit_type> request(*state_, units, location);
-        detail::ticket attempt;
-        request.try_start(attempt);
-        return detail::result_of(request, attempt);
+        return detail::call_now(try_request(*state_, units, location));
     }
 
     /// Like the other overload, but sets @p error instead of throwing.
@@ -349,10 +345,8 @@ public:
         std::ptrdiff_t units, error_code& error,
         const std::source_location& location = std::source_location::current()) noexcept
     {
-        detail::try_acquire_request<state_type, permit_type> request(*state_, units, location);
-        detail::ticket attempt;
-        request.try_start(attempt);
-        return detail::redirecting_report{&error}.result(request, attempt);
+        return detail::call_now(try_request(*state_, units, location),
+                                detail::redirecting_report{&error});
     }
 
     /**
@@ -365,21 +359,12 @@ public:
      * @par Complexity
      * Linear in the number of waiters that are granted; does not allocate beyond posting them.
      */
-    void release(std::ptrdiff_t units = 1)
-    {
-        detail::release_units_request<state_type> request(*state_, units);
-        detail::ticket attempt;
-        request.try_start(attempt);
-        detail::result_of(request, attempt);
-    }
+    void release(std::ptrdiff_t units = 1) { detail::call_now(release_request(*state_, units)); }
 
     /// Like @ref release(std::ptrdiff_t), but sets @p error instead of throwing.
     void release(std::ptrdiff_t units, error_code& error) noexcept
     {
-        detail::release_units_request<state_type> request(*state_, units);
-        detail::ticket attempt;
-        request.try_start(attempt);
-        error = detail::to_error_code(attempt.result);
+        detail::call_now(release_request(*state_, units), detail::redirecting_report{&error});
     }
 
     /// The number of available units at the moment. Use it for reports, not for decisions.
@@ -434,6 +419,8 @@ private:
 
     using timed_request =
         detail::acquire_request<state_type, permit_type, std::optional<permit_type>>;
+    using try_request = detail::try_acquire_request<state_type, permit_type>;
+    using release_request = detail::release_units_request<state_type>;
 
     static bool is_capacity(std::ptrdiff_t capacity) noexcept
     {

@@ -33,16 +33,6 @@ auto with_result(Request& request, ticket& attempt, Use use)
         return use(error, request.finish(attempt));
 }
 
-/// The result of an attempt that has ended, for co_await and the synchronous functions.
-template <class Request>
-typename Request::result_type result_of(Request& request, ticket& attempt)
-{
-    if (!is_success(attempt.result)) [[unlikely]]
-        request.throw_error(to_error_code(attempt.result), attempt);
-    if constexpr (!std::is_void_v<typename Request::result_type>)
-        return request.finish(attempt);
-}
-
 /// Throws the error.
 struct throwing_report
 {
@@ -55,7 +45,10 @@ struct throwing_report
     template <class Request>
     static typename Request::result_type result(Request& request, ticket& attempt)
     {
-        return result_of(request, attempt);
+        if (!is_success(attempt.result)) [[unlikely]]
+            request.throw_error(to_error_code(attempt.result), attempt);
+        if constexpr (!std::is_void_v<typename Request::result_type>)
+            return request.finish(attempt);
     }
 };
 
@@ -101,6 +94,15 @@ struct redirecting_report
                            });
     }
 };
+
+/// The result of a request that never waits, without an operation.
+template <class Request, class Report = throwing_report>
+auto call_now(Request request, const Report& report = Report())
+{
+    ticket attempt;
+    request.try_start(attempt);
+    return report.result(request, attempt);
+}
 
 /// The type of a token that a report has adapted.
 template <class Report, class CompletionToken>

@@ -281,12 +281,7 @@ private:
 
     void take_out(waiter& w, outcome o, waiter_chain& ready) noexcept override
     {
-        if (&w != upgrading_.front())
-            return queue::take_out(w, o, ready);
-        upgrading_.erase(w);
-        w.result = o;
-        queue::refer(w);
-        queue::make_ready(w, ready);
+        queue::take_from(&w == upgrading_.front() ? upgrading_ : parked_, w, o, ready);
     }
 
     void abort_all(waiter_chain& ready) noexcept override

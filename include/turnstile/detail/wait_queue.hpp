@@ -358,10 +358,7 @@ protected:
     /// Dequeues a waiter because of a withdrawal. The queue lock is held.
     virtual void take_out(waiter& w, outcome o, waiter_chain& ready) noexcept
     {
-        parked_.erase(w);
-        w.result = o;
-        refer(w);
-        make_ready(w, ready);
+        take_from(parked_, w, o, ready);
     }
 
     /// Dequeues all waiters of a link without completing them. The queue lock is held.
@@ -377,12 +374,7 @@ protected:
     void fail_all(outcome o, waiter_chain& ready) noexcept
     {
         while (waiter* w = parked_.front())
-        {
-            parked_.erase(*w);
-            w->result = o;
-            refer(*w);
-            make_ready(*w, ready);
-        }
+            take_from(parked_, *w, o, ready);
     }
 
     bool park_in(waiter_list& list, waiter& w) noexcept
@@ -394,6 +386,14 @@ protected:
         w.parked = true;
         list.push_back(w);
         return false;
+    }
+
+    void take_from(waiter_list& list, waiter& w, outcome o, waiter_chain& ready) noexcept
+    {
+        list.erase(w);
+        w.result = o;
+        refer(w);
+        make_ready(w, ready);
     }
 
     void evict_from(waiter_list& list, context_link& link, waiter_chain& evicted) noexcept
