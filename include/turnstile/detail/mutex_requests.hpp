@@ -122,7 +122,7 @@ public:
     using result_type = Result;
     using state_request<State>::state_request;
 
-    bool try_start(ticket& attempt) noexcept
+    BOOST_FORCEINLINE bool try_start(ticket& attempt) noexcept
     {
         return state_->try_lock(attempt.value, this->location_);
     }
