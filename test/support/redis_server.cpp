@@ -12,6 +12,7 @@
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/streambuf.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/system/error_code.hpp>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -20,6 +21,7 @@
 #include <fstream>
 #include <iterator>
 #include <poll.h>
+#include <random>
 #include <sstream>
 #include <stdexcept>
 #include <sys/prctl.h>
@@ -155,9 +157,19 @@ std::string contents(const std::filesystem::path& path)
 
 std::uint16_t free_port()
 {
+    // The system gives the ports above to connections. One of them could take the port of a server that is restarting,
+    // and a client that tries to reconnect could even connect to itself.
+    std::uniform_int_distribution<unsigned> any(10'000, 32'767);
+    std::random_device random;
     asio::io_context context;
-    const asio::ip::tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
-    return acceptor.local_endpoint().port();
+    for (;;)
+    {
+        const auto port = static_cast<std::uint16_t>(any(random));
+        asio::ip::tcp::acceptor acceptor(context, asio::ip::tcp::v4());
+        boost::system::error_code in_use;
+        if (!acceptor.bind({asio::ip::address_v4::loopback(), port}, in_use))
+            return port;
+    }
 }
 
 std::string redis_command(const std::filesystem::path& unix_socket, const std::string& password,
