@@ -44,7 +44,8 @@ namespace turnstile {
  * @endcode
  *
  * Use it for a critical section that contains a `co_await`. A critical section without a `co_await`
- * needs no mutex in a single-threaded program; otherwise a strand suffices.
+ * needs no mutex: a single-threaded program does not interrupt it, and in a program with several
+ * threads, a strand suffices.
  *
  * @par Fairness
  * Strictly first in, first out. A release grants the lock to the first waiter in the same step, so
@@ -227,8 +228,8 @@ public:
      * @par Immediate completion
      * If the lock is free, through the associated immediate executor.
      * @par Complexity
-     * Constant, besides arming a timer. If it has to wait, allocates once, and the memory of
-     * the timer.
+     * Constant, besides arming a timer. If it has to wait, allocates once, in addition to the
+     * memory of the timer.
      */
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>

@@ -123,8 +123,8 @@ public:
      * @brief The number of the grant, which rises with each grant of a lock; 0 if the guard is
      * empty.
      *
-     * Pass it with each write to a storage that rejects lower numbers than the highest one so far:
-     * these are writes of former holders.
+     * Pass it with each write to a storage that rejects each number below the highest one so far: a
+     * write with such a number comes from a former holder.
      */
     [[nodiscard]] std::uint64_t fencing_token() const noexcept { return grant_.number(); }
 
