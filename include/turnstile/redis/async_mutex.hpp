@@ -95,8 +95,8 @@ public:
      * critical sections, whose length is not limited. If leases are not renewed, one lease covers the whole
      * turn, and each critical section has at least three quarters of it.
      *
-     * For mutexes only; at most max_cohort. It cannot be combined with @ref durability, because no replica is
-     * asked between two critical sections.
+     * For mutexes only. @p hand_overs is at most max_cohort. A cohort cannot be combined with @ref durability,
+     * because no replica is asked between two critical sections.
      *
      * @return `*this`
      */

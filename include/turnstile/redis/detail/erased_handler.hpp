@@ -34,7 +34,7 @@ public:
         return executor_;
     }
 
-    /// Whether the executor is the handler's own, if it has one.
+    /// Whether the handler may run on this executor: it is the handler's own, or the handler has none.
     [[nodiscard]] bool is_at_home() const noexcept { return is_at_home_; }
 
     [[nodiscard]] target_type& target() noexcept { return target_; }

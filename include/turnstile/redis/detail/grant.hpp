@@ -142,7 +142,7 @@ template <class Rep, class Period>
 [[nodiscard]] time_limit to_time_limit(const std::chrono::duration<Rep, Period>& duration) noexcept
 {
     using std::chrono::nanoseconds;
-    // Compared as floating point, because a long duration does not fit.
+    // Compared as floating point, because nanoseconds cannot represent a long duration.
     using seconds = std::chrono::duration<double>;
     if (std::chrono::duration_cast<seconds>(duration) >= std::chrono::hours(24 * 365 * 100))
         return time_limit();
@@ -200,7 +200,7 @@ struct section_changes
     std::vector<std::shared_ptr<contribution_handle>> withdrawn;
 };
 
-/// Releases what a grant holds, waits no longer than the limit, and completes with the next grant.
+/// Releases what a grant holds, waits on the condition no longer than the limit, and completes with the next grant.
 void start_wait(const std::shared_ptr<condition_handle>& condition, grant& guard, time_limit limit,
                 lock_handler handler, section_changes changes = {});
 
