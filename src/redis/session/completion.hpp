@@ -68,7 +68,7 @@ public:
         rest = evict();
     }
 
-    /// The slot of the handler. For the initiating function, before the completion is shared.
+    /// The slot of the handler. Only the initiating function may ask for it, before it shares the completion.
     [[nodiscard]] boost::asio::cancellation_slot slot() const noexcept
     {
         return boost::asio::get_associated_cancellation_slot(pending_->handler);
@@ -108,7 +108,7 @@ private:
     {
         return [is_at_home, handler = std::move(handler), ... args = std::move(args)]() mutable
         {
-            // Slots belong to the handler's executor, so this is the earliest point.
+            // A slot may be used only on the handler's executor, so it cannot be cleared earlier.
             if (auto slot = boost::asio::get_associated_cancellation_slot(handler);
                 slot.is_connected())
                 slot.clear();

@@ -405,7 +405,7 @@ void session_engine::close(listener done)
             if (!error)
                 self->end_close(errc::unknown_outcome);
         });
-    // Held jobs are released first: the session ends as soon as no operation needs the server.
+    // Held jobs are released before the first perform(), which ends the session if no operation needs the server.
     jobs_.finish_all(errc::session_closed, errc::unknown_outcome);
     gates_.finish_all(errc::session_closed, errc::unknown_outcome);
     perform();

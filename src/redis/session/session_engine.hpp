@@ -58,7 +58,7 @@ struct lock_operation
     /// For a wait on a condition: the condition, and the lock that it releases.
     std::shared_ptr<condition_handle> condition;
     std::shared_ptr<held_lock> releases;
-    /// The changes that this release commits.
+    /// The changes that the release of this lock commits.
     section_changes changes;
     /// For a transaction, the request to the server, and the result.
     std::shared_ptr<proposal> proposed;
@@ -75,7 +75,7 @@ struct lock_operation
     /// The grant that waits for replicas.
     std::shared_ptr<held_lock> granted;
     std::unique_ptr<boost::asio::steady_timer> replica_timer;
-    /// Whether the operation was cancelled before it began.
+    /// Whether the operation was cancelled, perhaps before it began.
     bool cancelled = false;
     std::unique_ptr<boost::asio::steady_timer> timer;
 };
