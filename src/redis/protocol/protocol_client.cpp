@@ -121,7 +121,7 @@ void protocol_client::end_attempt(attempt_id id)
     const lock_id left = found->second.lock;
     lock_state& lock = locks_.at(left);
     lock.parked.erase(id);
-    // A slot can be used again only if the client knows what the server remembers of it.
+    // A slot can be used again only if the client knows what the server remembers in it.
     if (found->second.transaction.tries < 2 && !found->second.doubtful)
         slots_.at(lock.slots).free.insert(found->second.slot);
     attempts_.erase(found);

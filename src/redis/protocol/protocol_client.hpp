@@ -332,8 +332,8 @@ private:
     local_time greeted_at_{};
     // Counts the servers to which the client has connected.
     std::uint64_t server_ = 0;
-    // The time at which the server started or took over, by its clock: its memory of earlier events may be outdated.
-    // Then the end of its grace. Both are 0 without a grace.
+    // The time at which the server started or took over, by its clock, and the end of its grace. The server's memory of
+    // earlier events may be outdated. Both times are 0 without a grace.
     server_time begun_ = 0;
     server_time grace_ends_ = 0;
     // The highest fencing token of any lock that this client knows.

@@ -435,7 +435,7 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
             enqueue(*entry, answer, answer.status == status::asleep);
         else if (answer.status == status::gone)
         {
-            // The server has forgotten the queue.
+            // The server has forgotten the queue, or has dropped the waiters of this client.
             ask_for_places(id);
         }
     }

@@ -103,7 +103,7 @@ void protocol_client::send_acquire(attempt_entry& entry)
     auto arguments = word_list::of(options_.wake_prefix, id_of(entry));
     if (lock.options.pool)
         arguments.add(each.wants.waits ? "queue" : "try");
-    // A mutex has one argument for both, because each argument costs the server time.
+    // For a mutex, one argument is the mode or the ticket, because each argument costs the server time.
     if (lock.options.pool || each.wants.waits)
         arguments.add(guards_.ticket_hints ? each.ticket : 0);
     else
@@ -146,7 +146,7 @@ void protocol_client::send_commit(attempt_entry& entry)
     const lock_state& lock = locks_.at(each.lock);
     auto arguments = word_list::of(options_.wake_prefix, id_of(entry), each.fence, slot_of(each));
     append_options(arguments, lock);
-    // The new attempt may have been cancelled meanwhile.
+    // The follower may have been cancelled meanwhile.
     const auto follower = attempts_.find(each.ending.follower);
     if (follower != attempts_.end())
         note_incarnation(follower->second);

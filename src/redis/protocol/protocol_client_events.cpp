@@ -258,9 +258,9 @@ void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
         static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(nudge_spread.count()));
     const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
     local_time left(std::max<std::int64_t>(answer.deadline - answer.now, 0));
-    // An attempt that waits on a condition only checks from time to time whether it still does, because a
-    // message may have been lost. If the lock has no holder, its queue is empty, so the attempts in it have been
-    // moved to a condition.
+    // For attempts that wait on a condition, the client only checks from time to time whether they still do, because a
+    // message may have been lost. If the lock has no holder, its queue is empty. Then all attempts that the client
+    // believes to be in the queue now wait on a condition.
     const bool nobody_queues = answer.status == status::asleep && answer.deadline == 0;
     if (lock.on_condition == lock.waiters.size() || nobody_queues)
     {

@@ -127,7 +127,8 @@ void protocol_client::lose(attempt_entry& entry, loss_reason why)
     const local_time ended = entry.second.expires;
     proceed(entry);
     dismiss_envoy(entry);
-    // If the client did not notice the loss in time, the server did, and considers this client unresponsive.
+    // If the server ended the grant before the client noticed that the lease expired, it considers this client
+    // unresponsive, and may have dropped its waiters.
     if (now_ < ended || now_ > ended + options_.margin)
         ask_for_places(lock);
 }

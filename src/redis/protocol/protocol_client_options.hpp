@@ -72,7 +72,7 @@ struct client_options
     double renew_fraction = 1.0 / 3;
     /// For this time after its start or takeover, a server grants no lock that it may have forgotten.
     std::chrono::microseconds grace{0};
-    /// The clocks of client and server may differ by one part in `drift`.
+    /// The speeds of the clocks of client and server differ by at most one part in `drift`.
     std::int64_t drift = clock_bound::usual_drift;
 };
 

@@ -159,8 +159,8 @@ struct protocol_client_records
         std::uint64_t flight = 0;
         // The incarnations under which the server may know the attempt.
         std::vector<std::uint64_t> incarnations;
-        // The number of the server that first received the release or the transaction, or that knew the waiting
-        // transaction or the wait on a condition.
+        // The number of the server that first received the release or the transaction; for a waiting transaction or a
+        // wait on a condition, the server that last knew it.
         std::uint64_t server = 0;
         std::int64_t ticket = 0;
         std::int64_t position = 0;
@@ -194,7 +194,7 @@ struct protocol_client_records
     {
         lock_keys keys;
         lease_options options;
-        // The same as words of commands. For a monitor, the last one of all keys is the key of its state.
+        // The keys and options as words of commands. For a monitor, all_keys ends with the key of its state.
         word_list own_keys;
         word_list all_keys;
         word_list option_words;
