@@ -20,8 +20,8 @@ end
 
 -- Returns the time of an object's clock, which last showed `clock` and is ahead of the server's clock by `skew`; and
 -- the claim lease in ms. During a grace, the argument `claim` also contains the time at which the server started or
--- took over, and the time at which the grace ends. Then the function also returns the end of the grace by the object's
--- clock, twice: the first of these is nil unless the state is older than the server's start, and so may be outdated.
+-- took over, and the time at which the grace ends. Then the third result is the end of the grace by the object's clock
+-- if the state may be outdated, because it is older than the server's start. The fourth result is that end in any case.
 local function read_time(wall, skew, clock, claim)
   local lease, since, ends = string.match(claim, '^(%d+) ?(%d*) ?(%d*)$')
   local now, outdated = wall + skew, clock - skew < (tonumber(since) or 0)

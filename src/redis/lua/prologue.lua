@@ -25,7 +25,7 @@
 -- The server runs all of this for each call. The most expensive parts are reading and writing fields, creating
 -- functions, and converting between numbers and text. So numbers of the state remain text until they are needed; `+ 0`
 -- converts them.
-local retry = 60 * 1000000  -- the time from a failure to undo a contribution to the next attempt
+local retry = 60 * 1000000  -- the time from a failure to undo a contribution to the next try
 local wall  -- the time of the server's clock
 
 -- Reads a lock; returns nil and the reason if the keys are foreign. A script passes the time and the state if it has
@@ -88,8 +88,8 @@ local function note_key(s, key)
   if s.new[#s.new] ~= key then s.new[#s.new + 1] = key end
 end
 
--- Writes the state, unless there is nothing to remember. All keys live for a lease and at least half of the idle time.
--- Most calls need not extend the time to live, because they may use up the other half.
+-- Writes the state, unless there is nothing to remember. Afterwards, all keys live for at least a lease and half of the
+-- idle time. An extension adds the whole idle time, so most calls need not extend the time to live.
 local function save(s, lease, idle)
   if s.fresh and s.holder == '' and s.waiting == 0 and s.fence == '0' and not (s.new or s.pending) then return end
   local ttl, renews = lease + idle, s.expiry < s.now + (lease + idle / 2) * 1000
@@ -110,9 +110,9 @@ local function save(s, lease, idle)
   for _, key in ipairs(s.new or {}) do
     if renews then extend_ttl(key, ttl) else redis.call('PEXPIRE', key, ttl) end
   end
-  -- Contributions of a crashed process must remain until somebody uses the lock. Releases are remembered as long,
-  -- because the lock would otherwise seem to know everything when a late transaction arrives. Deferred notifications
-  -- expire.
+  -- Contributions of a crashed process must remain until somebody uses the lock. Releases are remembered as long:
+  -- a lock that has forgotten them would seem to remember everything when a late transaction arrives. Deferred
+  -- notifications expire.
   local left = s.pending and s.new and redis.call('ZRANGE', s.pending, -1, -1, 'WITHSCORES')[2] == '1'
   for _, key in ipairs(s.pending and s.new and {s.key, s.done, s.pending} or {}) do
     if left then extend_ttl(key, ttl) else redis.call('PERSIST', key) end
