@@ -108,6 +108,7 @@ BOOST_AUTO_TEST_CASE(another_capacity_ends_an_attempt_with_both_numbers)
     const auto event = only<failed>();
     BOOST_TEST((event.reason == attempt_failure::capacity_mismatch));
     BOOST_TEST(event.text.find("capacity of 3, but the server has 5") != std::string::npos);
+    BOOST_TEST(event.keys.find(":pool:lock") != std::string::npos);
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 

@@ -141,9 +141,7 @@ void protocol_client::end_use(lock_id id)
 
 void protocol_client::end_with(attempt_entry& entry, attempt_failure reason, std::string_view text)
 {
-    // The text of a mismatch names the key.
-    const bool is_about_keys = (!text.empty() && reason != attempt_failure::capacity_mismatch) ||
-                               reason == attempt_failure::wrong_type ||
+    const bool is_about_keys = !text.empty() || reason == attempt_failure::wrong_type ||
                                reason == attempt_failure::foreign_layout;
     actions_.emplace_back(failed{entry.second.bearer, reason, std::string(text),
                                  is_about_keys ? keys_of(entry.second.lock) : std::string()});
