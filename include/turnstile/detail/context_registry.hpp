@@ -89,8 +89,8 @@ public:
     /// Drops a reference that kept the state alive.
     virtual void release_reference() noexcept = 0;
 
-    /// Deletes a state without references: at once, or after the waiters that this thread is
-    /// completing.
+    /// Deletes a state without references: at once, or when this thread has completed its present
+    /// waiters.
     void destroy_when_possible() noexcept
     {
         delivery_in_progress& progress = delivery_in_progress::of_this_thread();
@@ -265,7 +265,7 @@ public:
         guest.is_inside_ = true;
     }
 
-    /// The registry may have been destroyed if the guest was removed before.
+    /// Static, because the registry of a guest that was removed before may have been destroyed.
     static void remove_guest(context_guest& guest) noexcept
     {
         const std::lock_guard hold(mutex());

@@ -23,7 +23,7 @@
 
 namespace turnstile::detail {
 
-/// The content of a local mutex's guard: a grant and its state, or nothing.
+/// The content of a local mutex's guard: the mutex's state and a grant, or nothing.
 template <class State>
 class local_grant
 {
@@ -143,7 +143,7 @@ public:
 
     result_type finish(ticket& attempt) noexcept
     {
-        // Without a time limit, an attempt without an error was granted.
+        // An attempt without an error was granted, or timed out if its result is optional.
         if (std::is_same_v<Result, Guard> || attempt.result == outcome::granted)
             return result_type(
                 guard_access::make<Guard>(local_grant<State>(*state_, attempt.value)));

@@ -403,7 +403,7 @@ private:
             while (waiter* w = core->waiters.front())
             {
                 core->waiters.erase(*w);
-                // Not the last reference: the condition exists as long as it has waiters.
+                // Not the last reference: a condition that has waiters has not been destroyed.
                 forget_condition(*w);
                 queue::park(*w);
             }

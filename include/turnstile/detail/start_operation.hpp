@@ -15,10 +15,10 @@
 #include <type_traits>
 #include <utility>
 
-// Creates the result of an initiating function from an operation and a completion token. For tokens
-// that are made for co_await, the operation itself is returned or awaited, so that co_await takes
-// the fast path: `deferred` and `use_awaitable`, also in `as_tuple` and `redirect_error`. All other
-// tokens start the operation in the ordinary way of Asio.
+// Creates the result of an initiating function from an operation and a completion token. The tokens
+// `deferred` and `use_awaitable`, alone or in `as_tuple` and `redirect_error`, are made for
+// co_await: the operation itself is returned or awaited, so that co_await takes the fast path. All
+// other tokens start the operation in the ordinary way of Asio.
 
 namespace turnstile::detail {
 

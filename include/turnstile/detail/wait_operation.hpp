@@ -39,7 +39,7 @@
 //   queue()                        the queue in which the attempt may be parked
 //   try_start(ticket&)             tries without waiting; true if the attempt has ended
 //   start(waiter&, context*)       tries, else parks the waiter; true if the attempt has ended
-//   begin_delivery(waiter&)       the waiter is about to be delivered, on its executor
+//   begin_delivery(waiter&)        the waiter is about to be delivered, on its executor
 //   finish(ticket&) -> result      the result of an attempt that ended without an error
 //   abandon(ticket&)               the attempt has ended but can never be delivered
 //   throw_error(error, ticket&)    throws the exception of co_await for an error
@@ -154,8 +154,8 @@ void complete_immediately(const Request& request, const ticket& attempt, Handler
     boost::asio::dispatch(immediate, completion(request, attempt, std::forward<Handler>(handler)));
 }
 
-/// Tries to complete the operation of a completion handler without a waiter. An automatic event
-/// needs a waiter even if it is set: a waiter that is not delivered sets the event again.
+/// Tries to complete the operation of a completion handler without a waiter. Does not try for an
+/// automatic event, because only a waiter sets the event again if it is not delivered.
 template <class Request>
 bool try_start_for_handler(Request& request, ticket& attempt)
 {
@@ -193,8 +193,8 @@ void abandon(Request& request, waiter& w) noexcept
         w.queue->release_reference();
 }
 
-/// The posted completion of an operation, which it owns. If it is destroyed without being invoked,
-/// it releases the grant.
+/// The posted completion of an operation; it owns the operation. If it is destroyed without being
+/// invoked, it releases the grant.
 template <class Operation>
 class delivery
 {
@@ -305,7 +305,7 @@ protected:
             slot.clear();
     }
 
-    /// Destroys the operation, and invokes the handler, whose executor the caller keeps.
+    /// Destroys the operation, then invokes the handler. The caller keeps the handler's executor.
     void finish()
     {
         detail::begin_delivery(request_, *this);
@@ -399,8 +399,8 @@ private:
     work_executor<boost::asio::associated_executor_t<Handler, OwnExecutor>> work_;
 };
 
-/// No time limit. A limit names the class of a parked attempt, and the handler's executors with
-/// which it works.
+/// No time limit. A type of limit names the class of a parked attempt, and the trait of the
+/// executors that this class accepts.
 struct no_limit
 {
     template <class Request, class Handler, class OwnExecutor>

@@ -234,7 +234,7 @@ public:
     }
 
 protected:
-    /// Constructs the queue of an object that grants nothing to hold.
+    /// Constructs the queue of an object without holders, such as a latch.
     wait_queue(std::uint64_t word, std::string name)
         : word_(word)
         , name_(std::move(name))
@@ -294,7 +294,7 @@ protected:
     }
 
     /// Grants what an attempt requests if that is possible now: changes the state, and stores the
-    /// grant in the attempt. The attempt is the first of the queue. The queue lock is held.
+    /// grant in the attempt. No parked waiter is before the attempt. The queue lock is held.
     virtual bool admit(std::uint64_t& word, ticket& attempt) noexcept = 0;
 
     /// Whether a request can never be granted; then stores the result of the attempt. The queue lock
@@ -344,8 +344,8 @@ protected:
         return 0;
     }
 
-    /// Sets the result of a granted waiter, which keeps the state alive until it is delivered: by
-    /// its grant, or else by a reference. The queue lock is held.
+    /// Sets the result of a granted waiter. Until its delivery, the waiter keeps the state alive, by
+    /// its grant or by a reference. The queue lock is held.
     void record_grant(waiter& w) noexcept
     {
         // A pinned waiter comes from a condition, and its result is already set.

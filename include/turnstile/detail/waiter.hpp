@@ -95,7 +95,7 @@ struct waiter : ticket
         void (*discard)(waiter&) noexcept;
     };
 
-    /// Initializes nothing before prepare(): an attempt that succeeds at once does not pay for it.
+    /// Leaves the members to prepare(), so that an attempt that succeeds at once does not pay for them.
     waiter() noexcept {}  // NOLINT(modernize-use-equals-default): that one would zero them
 
     waiter(const waiter&) = delete;
