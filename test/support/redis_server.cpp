@@ -342,9 +342,15 @@ void redis_server::spawn()
 
 void redis_server::wait_until_ready()
 {
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    while (!answers())
+    auto deadline = std::chrono::steady_clock::now() + patience;
+    for (;;)
     {
+        const std::string answer = ping();
+        if (answer == "PONG")
+            return;
+        // The more data there are on the disk, the longer this takes.
+        if (answer.find("LOADING") != std::string::npos)
+            deadline = std::chrono::steady_clock::now() + patience;
         if (::waitpid(pid_, nullptr, WNOHANG) != 0)
         {
             pid_ = 0;
@@ -359,16 +365,16 @@ void redis_server::wait_until_ready()
     }
 }
 
-/// Whether the server runs and has loaded its data from the disk.
-bool redis_server::answers() const
+/// The answer to PING, or the text of the error.
+std::string redis_server::ping() const
 {
     try
     {
-        return cli({"PING"}) == "PONG";
+        return cli({"PING"});
     }
-    catch (const std::exception&)
+    catch (const std::exception& error)
     {
-        return false;
+        return error.what();
     }
 }
 

@@ -78,7 +78,7 @@ private:
     [[nodiscard]] std::vector<std::string> command_line() const;
     void spawn();
     void wait_until_ready();
-    [[nodiscard]] bool answers() const;
+    [[nodiscard]] std::string ping() const;
     void wait_for_end();
 
     std::vector<std::string> arguments_;
