@@ -282,6 +282,19 @@ void redis_server::start()
                 throw;
             ::poll(nullptr, 0, 100);
         }
+    forget_cut_script();
+}
+
+/// A kill can cut the append-only file among the commands of a script. The server does not execute them when it loads the
+/// file, but it keeps them there, and executes them after the next restart (Redis 7.0.15). A new file contains only what
+/// the server has loaded.
+void redis_server::forget_cut_script()
+{
+    if (contents(folder_ / "log").find("Truncating the AOF") == std::string::npos)
+        return;
+    cli({"BGREWRITEAOF"});
+    while (info("aof_rewrite_in_progress") != "0" || info("aof_rewrite_scheduled") != "0")
+        ::poll(nullptr, 0, 1);
 }
 
 void redis_server::try_to_start()

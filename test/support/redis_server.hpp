@@ -78,6 +78,7 @@ private:
     [[nodiscard]] std::vector<std::string> command_line() const;
     void spawn();
     void wait_until_ready();
+    void forget_cut_script();
     [[nodiscard]] std::string ping() const;
     void wait_for_end();
 
