@@ -292,7 +292,7 @@ void redis_server::forget_cut_script()
 {
     if (contents(folder_ / "log").find("Truncating the AOF") == std::string::npos)
         return;
-    cli({"BGREWRITEAOF"});
+    run({"BGREWRITEAOF"});
     while (info("aof_rewrite_in_progress") != "0" || info("aof_rewrite_scheduled") != "0")
         ::poll(nullptr, 0, 1);
 }
