@@ -444,6 +444,23 @@ redis_reply redis_store::run_zset(std::string_view name, words args)
         }
         return list;
     }
+    const bool by_name = args.size() == 8 && args[3] == "+" && args[4] == "BYLEX" &&
+                         args[5] == "LIMIT" && args[6] == "0";
+    if (name == "ZRANGE" && by_name && (args[2] == "-" || args[2].starts_with('(')))
+    {
+        std::int64_t most = 0;
+        if (!to_integer(args[7], most))
+            return no_integer();
+        if (set != nullptr)
+            for (const auto& [member, score] : set->scores)
+            {
+                if (std::ssize(list.elements) == static_cast<std::ptrdiff_t>(most))
+                    break;
+                if (args[2] == "-" || member > args[2].substr(1))
+                    list.elements.push_back(redis_reply::of(member));
+            }
+        return list;
+    }
     if (name == "ZRANGEBYSCORE" && args.size() == 7 && args[4] == "LIMIT" && args[5] == "0")
     {
         double low = 0;
@@ -501,7 +518,10 @@ redis_reply redis_store::pexpire(words args)
         return redis_reply::of(0);
     if (args.size() > 4 || (args.size() == 4 && args[3] != "GT" && args[3] != "NX"))
         throw unknown_command("the fake of Redis does not know this form of PEXPIRE");
-    found->expires = at;
+    if (span > 0)
+        found->expires = at;
+    else
+        keys_.erase(args[1]);
     return redis_reply::of(1);
 }
 
