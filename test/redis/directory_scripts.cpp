@@ -394,6 +394,7 @@ BOOST_AUTO_TEST_CASE(a_permit_is_freed_by_its_token)
     TEST_WORDS(free_permit(second, "call"), "ok", "2", "0", "1", second, "2", "0");
     BOOST_TEST(free_permit(second, "call")[0] == "ok");
     BOOST_TEST(free_permit(second)[0] == "unheld");
+    BOOST_TEST(free_permit("1")[0] == "unheld");
     BOOST_TEST(release_permit("p")[4] == first);
 }
 
