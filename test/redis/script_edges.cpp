@@ -141,18 +141,21 @@ void check_errors(script_scene& scene, const std::string& script, const words& k
                   const words& damaged, const words& arguments)
 {
     BOOST_TEST_CONTEXT(script)
-    with_each_damage(scene, damaged,
-                     [&](const place& where)
-                     {
-                         const auto reply = scene.engine.run(scene.store, script, keys, arguments);
-                         BOOST_TEST((!reply.is_error() || shows_damage(reply)), reply.text);
-                         // A lock without a state is one that was never used.
-                         const bool is_needed = where.field == "clock" ||
-                                                (where.field == "state" && where.key != "lock2");
-                         const bool is_gone =
-                             is_needed && !scene.store.hash(where.key)->contains(where.field);
-                         BOOST_TEST((!is_gone || reply.is_error()));
-                     });
+    with_each_damage(
+        scene, damaged,
+        [&](const place& where)
+        {
+            const bool existed = scene.store.exists(where.key);
+            const auto reply = scene.engine.run(scene.store, script, keys, arguments);
+            BOOST_TEST((!reply.is_error() || shows_damage(reply)), reply.text);
+            // A lock without a state is one that was never used.
+            const bool is_needed =
+                where.field == "clock" || (where.field == "state" && where.key != "lock2");
+            // A set may become empty, but no script deletes a damaged hash.
+            BOOST_TEST_REQUIRE((where.field.empty() || !existed || scene.store.exists(where.key)));
+            const bool is_gone = is_needed && !scene.store.hash(where.key)->contains(where.field);
+            BOOST_TEST((!is_gone || reply.is_error()));
+        });
 }
 
 /// Two monitors, each with a holder, a waiter, waiters of conditions, a transaction that waits, and contributions.
