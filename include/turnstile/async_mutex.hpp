@@ -77,10 +77,10 @@ namespace turnstile {
  * The mutex may be destroyed while it has a holder or waiters: waiters complete with
  * `operation_aborted`, guards become inert. Contexts may be destroyed before or after the mutex.
  * The waiters of a context that shuts down are destroyed without being invoked, and the lock is
- * granted to the next waiter. The shutdown of its context destroys the fallback executor, of
- * whatever type it is. Afterwards, only handlers with an executor of their own can wait. The
- * context must not shut down while another thread starts an operation. A token (see
- * @ref async_enter) keeps nothing alive.
+ * granted to the next waiter. When the context of the fallback executor shuts down, this executor
+ * is destroyed. Afterwards, only handlers with an executor of their own can wait. That context must
+ * not shut down while another thread starts an operation. An owner token (see @ref async_enter)
+ * keeps nothing alive.
  *
  * @tparam Executor the type of the fallback executor; see above.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.

@@ -15,9 +15,9 @@
 
 // co_await of a wait_operation in an awaitable<>.
 //
-// For any other operation, Asio makes a completion handler from the coroutine, passes it to the
-// initiating function, and allocates memory. This awaiter first tries without suspending. If it has to wait, it is the
-// waiter itself, in the coroutine frame, so nothing is allocated. It uses these internals of Asio:
+// For any other operation, Asio makes a completion handler of the coroutine and allocates memory.
+// The awaiters below first try without suspending. If frame_waiter has to wait, it is the waiter
+// itself, in the coroutine frame, so nothing is allocated. It uses these internals of Asio:
 // awaitable_frame_base (detach_thread, after_suspend), and awaitable_async_op_handler<void(),
 // Executor>, the handler that resumes a coroutine without a result.
 

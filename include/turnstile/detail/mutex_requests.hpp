@@ -143,7 +143,7 @@ public:
 
     result_type finish(ticket& attempt) noexcept
     {
-        // An attempt without an error was granted, or timed out if its result is optional.
+        // Without an error, the attempt was granted. Only an optional result allows a time-out.
         if (std::is_same_v<Result, Guard> || attempt.result == outcome::granted)
             return result_type(
                 guard_access::make<Guard>(local_grant<State>(*state_, attempt.value)));

@@ -72,9 +72,9 @@ private:
  *
  * The word: bit 4 `locked`; bit 5 `guarded`, set while a guard or an undelivered grant refers to
  * the state; from bit 6 on the number of the last grant. The value *grant* is the word that was
- * stored when the lock was granted, without the engine's bits. A guard contains this value, and a
- * release succeeds only if the word still equals it. So the instruction that unlocks also
- * recognizes a stale guard.
+ * stored when the lock was granted, without the engine's bits. A guard contains this value. If the
+ * word still equals it, nobody waits, and one instruction releases the lock. The same comparison
+ * recognizes a stale owner token.
  */
 template <class Synchronization>
 class mutex_state : public wait_queue<Synchronization>

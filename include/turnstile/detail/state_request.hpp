@@ -39,7 +39,7 @@ protected:
     std::source_location location_;
 };
 
-/// The same request without waiting: an attempt that is not granted at once times out.
+/// A request that does not wait: an attempt that is not granted at once times out.
 template <class Request>
 class try_request : public Request
 {

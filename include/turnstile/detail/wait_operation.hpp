@@ -399,8 +399,8 @@ private:
     work_executor<boost::asio::associated_executor_t<Handler, OwnExecutor>> work_;
 };
 
-/// No time limit. A type of limit names the class of a parked attempt, and the trait of the
-/// executors that this class accepts.
+/// No time limit. A type of limit names the class of its parked attempts, and a trait that is true
+/// for the executors that this class accepts.
 struct no_limit
 {
     template <class Request, class Handler, class OwnExecutor>
@@ -410,7 +410,7 @@ struct no_limit
     using accepts = can_post<Executor>;
 };
 
-/// Starts a request for a completion handler. A class with an executor, as cancel_after() requires.
+/// Starts a request for a completion handler. Has an executor, because cancel_after() needs one.
 template <class Executor>
 class initiate_wait
 {

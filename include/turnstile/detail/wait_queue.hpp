@@ -278,7 +278,7 @@ protected:
         return lock_mode::exclusive;
     }
 
-    /// A parked waiter that is granted before the queue; may be null.
+    /// A parked waiter that is granted before those in the queue; may be null.
     [[nodiscard]] virtual const waiter* first_of_all() const noexcept { return nullptr; }
 
     /// The number of readers that describe() will add.

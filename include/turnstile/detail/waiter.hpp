@@ -95,8 +95,8 @@ struct waiter : ticket
         void (*discard)(waiter&) noexcept;
     };
 
-    /// Leaves the members to prepare(), so that an attempt that succeeds at once does not pay for them.
-    waiter() noexcept {}  // NOLINT(modernize-use-equals-default): that one would zero them
+    /// Initializes only the ticket. An attempt that succeeds at once does not need the rest.
+    waiter() noexcept {}  // NOLINT(modernize-use-equals-default): a default would zero it
 
     waiter(const waiter&) = delete;
     waiter& operator=(const waiter&) = delete;
