@@ -186,8 +186,8 @@ private:
  * faster. If several processes compete, each with many waiters, see mutex_options::cohort.
  *
  * @par Fairness
- * First in, first out, as the server sees it. A release grants the lock to the first connected waiter, and a
- * message notifies that waiter; it need not retry. A waiter keeps its position while its session reconnects.
+ * First in, first out, as the server sees it. A release grants the lock to the first connected waiter, and
+ * sends it a message, so it need not retry. A waiter keeps its position while its session reconnects.
  * With mutex_options::cohort, this order applies to sessions instead of waiters.
  *
  * @par Lifetime

@@ -215,7 +215,7 @@ void forget(const std::shared_ptr<condition_handle>& condition) noexcept;
 /// The fallback executor.
 [[nodiscard]] boost::asio::any_io_executor executor_of(const condition_handle& condition) noexcept;
 
-/// Adds units to a pool that no permit holds.
+/// Adds units that no permit holds to a pool.
 void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, done_handler handler);
 
 /// Sets the capacity of a pool.
