@@ -52,8 +52,8 @@ mark_responsive(s, id)
 -- An operator may have deleted the state of the lock, but not the key of its contributions.
 if s.fresh and state and redis.call('EXISTS', s.key .. '{bound}') == 1 then use_pending(s) end
 if s.holder == '' and s.pending then process_pending(s) end
--- A try comes after all waiters, so these are granted the lock first. Any other attempt enters the queue before a
--- grant, because its former ticket may be the lowest.
+-- A try comes after all waiters, so these are granted the lock first. Any other attempt enters the queue before the
+-- lock is granted, because its former ticket may be the lowest.
 if s.holder == '' and s.waiting > 0 and ARGV[3] == 'try' then grant_next(s, id) end
 
 local position

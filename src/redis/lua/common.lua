@@ -18,10 +18,10 @@ local function read_clock()
   return time[1] * 1000000 + time[2]
 end
 
--- Returns the time of an object's clock, which last showed `clock` and is ahead of the server's clock by `skew`; and
--- the claim lease in ms. During a grace, the argument `claim` also contains the time at which the server started or
--- took over, and the time at which the grace ends. Then the third result is the end of the grace by the object's clock
--- if the state may be outdated, because it is older than the server's start. The fourth result is that end in any case.
+-- Returns four results: the time of an object's clock, which last showed `clock` and is ahead of the server's clock by
+-- `skew`; the claim lease in ms; the end of the grace by the object's clock, if the state may be outdated, because it
+-- is older than the server's start; and the same end, whatever the age of the state. During a grace, the argument
+-- `claim` also contains the time at which the server started or took over, and the time at which the grace ends.
 local function read_time(wall, skew, clock, claim)
   local lease, since, ends = string.match(claim, '^(%d+) ?(%d*) ?(%d*)$')
   local now, outdated = wall + skew, clock - skew < (tonumber(since) or 0)
@@ -105,8 +105,8 @@ local function extend_ttl(key, ttl)
   if redis.call('PEXPIRE', key, ttl, 'GT') == 0 then redis.call('PEXPIRE', key, ttl, 'NX') end
 end
 
--- Returns a ticket for the end of the queue, or of a condition. A hint is the former ticket of a waiter that returns;
--- it is ignored if it is above all tickets so far.
+-- Returns the hint, which is the former ticket of a waiter that returns. Without a hint, or if it is above both the
+-- newest ticket and the present time, returns a ticket for the end of the queue or of a condition.
 local function new_ticket(s, hint)
   local newest = s.ticket + 0
   local last = math.max(newest, s.now)
@@ -122,8 +122,8 @@ local function remember_call(done, now, name, before)
   redis.call('ZADD', done, text(now), name)
 end
 
--- Returns the outcome of a grant that the object no longer knows. If the object is younger than the grant, or its last
--- token is lower, then it has lost its memory, and the outcome is unknown.
+-- Returns the outcome of a grant that the object no longer knows. The outcome is unknown if the object has lost its
+-- memory (it is younger than the grant, or its last token is lower), or if the grant is older than that memory lasts.
 local function ended(s, fence, slot)
   if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then return 'released' end
   if (s.given or s.fence) + 0 < fence or fence < s.now - memory then return 'unknown' end

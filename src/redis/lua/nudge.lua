@@ -1,9 +1,9 @@
--- Ends an expired grant and grants the lock to the next waiter. Reports the state of the client's first waiter.
+-- Ends an expired grant and grants the lock to the next waiter. Reports the status of the client's first waiter.
 --
 -- KEYS       lock (and the state, of a monitor)
 -- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms, channel (of the
 --            client), condition (on which the waiter may wait; may be empty)
--- returns    own | queued | asleep | gone | foreign | wrongtype; the extra is the holder, if it belongs to the channel
+-- returns    own | queued | asleep | gone | foreign | wrongtype; the extra is the holder, if it has the same channel
 -- repeated   harmless
 -- wakes      the first waiter of the queue, if the lock is free
 -- complexity O(log waiters)

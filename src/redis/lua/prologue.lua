@@ -1,8 +1,8 @@
 -- The functions for the scripts of locks. This text stands behind common.lua.
 --
--- A lock declares one key, the hash of its state. The names of its other keys begin with that name, so they lie in the
--- same slot: KEY{queue}, a sorted set (waiters by ticket), and KEY{done}, a sorted set (the fence of the last release,
--- by slot).
+-- A lock declares one key, the hash of its state. The names of its other keys begin with that name, so a cluster would
+-- store them together: KEY{queue}, a sorted set (waiters by ticket), and KEY{done}, a sorted set (for each slot, the
+-- fence of the last release).
 -- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds. Invariant
 -- after each script: the lock has a holder, or there are no waiters, or the answer reports that there is more to do.
 --
@@ -28,7 +28,7 @@
 local retry = 60 * 1000000  -- the time from a failure to undo a contribution to the next try
 local wall  -- the time of the server's clock
 
--- Reads a lock; returns nil and the reason if the keys are foreign. A script passes the time and the state if it has
+-- Reads a lock; returns nil and the reason if it cannot use the keys. A script passes the time and the state if it has
 -- read them already. Every grant starts with the longest claim lease that any client of the lock has requested. If the
 -- state may be outdated, its holder is in doubt until the grace ends (a question mark, and the holder if there was
 -- one), because another client may hold the lock.
@@ -65,8 +65,8 @@ local function waiters_on(s, condition)
 end
 
 -- Extends the time to live of the waiters of up to 64 conditions, starting with those that expire first, and forgets
--- conditions without waiters. Returns whether no condition is left that would expire before the lock. The score of a
--- condition is the earliest time at which the key of its waiters may expire.
+-- conditions without waiters. Returns false if there may be more conditions that would expire before the lock. The
+-- score of a condition is the earliest time at which the key of its waiters may expire.
 local function refresh_conditions(s, ttl)
   local names = s.key .. '{conditions}'
   local due = redis.call('ZRANGEBYSCORE', names, '-inf', format('%d', s.expiry), 'LIMIT', 0, 64)
@@ -111,8 +111,8 @@ local function save(s, lease, idle)
     if renews then extend_ttl(key, ttl) else redis.call('PEXPIRE', key, ttl) end
   end
   -- Contributions of a crashed process must remain until somebody uses the lock. Releases are remembered as long:
-  -- a lock that has forgotten them would seem to remember everything when a late transaction arrives. Deferred
-  -- notifications expire.
+  -- a late transaction takes an old lock without its release as proof that it was not executed. Notifications that
+  -- were deferred expire.
   local left = s.pending and s.new and redis.call('ZRANGE', s.pending, -1, -1, 'WITHSCORES')[2] == '1'
   for _, key in ipairs(s.pending and s.new and {s.key, s.done, s.pending} or {}) do
     if left then extend_ttl(key, ttl) else redis.call('PERSIST', key) end
@@ -175,9 +175,9 @@ local function use_pending(s)
   note_key(s, s.key)
 end
 
--- Moves waiters of a condition to the end of the queue: the first connected one, or all. Returns true if this call has
--- to stop earlier. A call that continues a notification receives the newest ticket of that time, and skips later
--- waiters. Otherwise, waiters whose predicate is false would be notified again and again.
+-- Moves waiters of a condition to the end of the queue: the first connected one, or all. Returns true if it reaches the
+-- limit of this call before that. A call that continues a notification receives the newest ticket at the time of the
+-- notification, and skips later waiters. Otherwise, waiters whose predicate is false would be notified again and again.
 local function notify_waiters(s, condition, all, newest)
   local key = waiters_on(s, condition)
   while looks > 0 do
@@ -353,10 +353,10 @@ local function execute(s, id, plan, at)
   return 'released', fence
 end
 
--- Grants a free lock to the first connected waiter of the queue, after removing at most 64 others. The message is the
--- grant; the caller of the script learns of its own grant from the answer. If the script has the key of a monitor's
--- state, the message contains a small state, so the client need not fetch it. A transaction in the queue is executed or
--- starts its wait on a condition, and the next waiter follows.
+-- Grants a free lock to the first connected waiter, if it is among the first 64 of the queue, and removes those before
+-- it. The message is the grant; the caller of the script learns of its own grant from the answer. If the script has the
+-- key of a monitor's state, the message contains a small state, so the client need not fetch it. A transaction in the
+-- queue is executed or starts its wait on a condition, and the next waiter follows.
 local function grant_next(s, caller)
   if s.pending then process_pending(s) end
   if s.waiting == 0 then return end

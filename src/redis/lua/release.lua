@@ -1,9 +1,9 @@
 -- Releases a lock, or refuses a grant, and hands the lock over.
 --
 -- KEYS       lock (and the state, of a monitor)
--- ARGV       prefix, id, fence, slot (empty if the critical section failed: then the release is not remembered, and a
---            notification of the holder passes to the next waiter), lease ms, claim ms, idle ms (and the last fence, if
---            a cohort has handed the lock over)
+-- ARGV       prefix, id, fence, slot (empty if the critical section failed: then the release is not remembered, and if
+--            a notification led to that section, it passes to the next waiter), lease ms, claim ms, idle ms (and the
+--            last fence, if a cohort has handed the lock over)
 -- returns    released | lost | unknown | foreign | wrongtype
 -- repeated   answers as the first call did, until the slot is used for another release
 -- wakes      the first waiter of the queue
