@@ -97,8 +97,8 @@ public:
     attempt_id transact(local_time now, lock_id lock, std::shared_ptr<const proposal> what);
 
     /// Cancels an attempt that has not ended yet. No further action concerns it. Returns false if it is too late,
-    /// because units are being taken or the server may execute a transaction: the attempt then ends as usual, but
-    /// without further waiting.
+    /// because units are being taken or the server may execute a transaction. The attempt then ends as usual, except
+    /// that it no longer waits for its turn or for a connection.
     bool cancel(local_time now, attempt_id id);
 
     /// Releases a held lock. Ends with `released`.

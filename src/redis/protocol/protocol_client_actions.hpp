@@ -119,7 +119,7 @@ enum class attempt_failure
     damaged,
     /// The requested units exceed the capacity of the pool.
     impossible,
-    /// The directory does not contain the pool, or no longer.
+    /// The directory does not contain the pool. It may have been removed.
     missing,
     /// The capacity of the pool differs from the one that it was opened with.
     capacity_mismatch,
@@ -143,8 +143,8 @@ struct granted
     local_time expires;
     /// The arrival time of the message that granted the lock; 0 if there was none.
     local_time received_at{};
-    /// Whether the attempt waited on a condition, and @ref protocol_client::end_wait instead of a notification
-    /// ended the wait.
+    /// Whether the attempt waited on a condition, and the wait ended by @ref protocol_client::end_wait,
+    /// not by a notification.
     bool unnotified = false;
     /// For a monitor: its state.
     field_map state{};

@@ -18,14 +18,14 @@ namespace turnstile::redis::detail {
 inline constexpr local_time never = local_time::max();
 
 /**
- * The timers of a sans-io client. A timer has a kind and the id of an object, which stores its time: `never`, or the
- * time under which this queue knows it. Timers for the same time fire in the order of their kinds.
+ * The timers of a sans-io client. A timer has a kind and the id of an object. The object stores the time of the timer,
+ * which is `never` if the timer is not set. Timers for the same time fire in the order of their kinds.
  */
 template <class Kind>
 class timer_queue
 {
 public:
-    /// Sets or, with `never`, clears a timer. @p slot is the object's time of it.
+    /// Sets or, with `never`, clears a timer. The object stores the timer's time in @p slot.
     void set(Kind what, std::uint64_t id, local_time& slot, local_time at)
     {
         if (slot == at)
