@@ -62,7 +62,7 @@ struct lock_operation
     section_changes changes;
     /// For a transaction, the request to the server, and the result.
     std::shared_ptr<proposal> proposed;
-    /// Whether the wait on a condition was cancelled, and its error once the lock is reacquired.
+    /// Whether the wait on a condition was cancelled, and the error with which the operation then completes.
     bool aborted = false;
     error_code outcome;
     /// For an upgrade, the upgradable hold.
