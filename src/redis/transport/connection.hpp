@@ -49,7 +49,7 @@ struct server_info
  *
  * Replies and messages arrive in the order in which the server sent them. When the link breaks, the observer learns
  * that first; then all commands in flight get reply::status::unknown, in order. Handlers of replies run inside the
- * connection; they may call any of its functions, but must not throw. No handler runs inside the call that received it.
+ * connection; they may call any of its functions, but must not throw. No handler runs inside the call that passed it.
  *
  * @par Fork
  * In a forked process, a connection sends nothing: every command gets reply::status::unknown, and there are

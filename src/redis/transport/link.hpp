@@ -51,8 +51,8 @@ struct link_findings
 class link : public std::enable_shared_from_this<link>
 {
 public:
-    /// Receives the events. The link owns its observer; the observer must not own the link, which its
-    /// operations own.
+    /// Receives the events. The link owns its observer. The observer must not own the link; the operations
+    /// in progress own it.
     class observer
     {
     public:
