@@ -93,7 +93,7 @@ struct job_counts
  * never blocks and never throws. A default-constructed or moved-from job is empty, and so is one
  * whose attempt has ended.
  *
- * A job may outlive its queue. It is lost then.
+ * A job may outlive its queue. A job of a local queue is lost then.
  *
  * @tparam Queue the type of the queue, for instance @ref job_queue.
  *
@@ -155,7 +155,7 @@ public:
     [[nodiscard]] std::ptrdiff_t attempt() const noexcept { return grant_.attempt(); }
 
     /**
-     * @brief The number of this attempt among all attempts of the queue; 0 if the object is empty.
+     * @brief The fencing token of this attempt; 0 if the object is empty.
      *
      * Each attempt has a higher token than all attempts that began before it. A storage that
      * rejects lower tokens for a job is safe from a worker that has lost it.
@@ -230,7 +230,7 @@ public:
      * @par Completion Signature
      * @code void(error_code, job) @endcode
      * @par Errors
-     * Those of @ref async_finish, without a wait for a job then; otherwise those of
+     * Those of @ref async_finish; the operation does not wait for a job then. Otherwise those of
      * `async_next()`.
      * @par Per-Operation Cancellation
      * As with `async_next()`. The job stays finished.

@@ -62,8 +62,8 @@ namespace turnstile {
  * the context of that executor to run, and keep it running while a job waits for them.
  *
  * @par Lifetime
- * The queue may be destroyed while workers wait, which completes with `operation_aborted`, and
- * while they have jobs, which are lost.
+ * The queue may be destroyed while workers wait or have jobs. The waits complete with
+ * `operation_aborted`, and the jobs are lost.
  *
  * @tparam T the type of the payload; any movable type locally.
  * @tparam Executor the type of the fallback executor. See @ref basic_async_mutex, also for calls

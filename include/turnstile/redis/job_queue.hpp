@@ -137,7 +137,7 @@ public:
      * @param options delay, attempts, priority and so on.
      * @par Completion Signature
      * @code void(error_code, job_id) @endcode
-     * The number of the job; with @ref push_options::deduplicate, perhaps that of an existing job.
+     * The number of the job; with @ref push_options::deduplicate, perhaps that of an earlier job.
      * @par Errors
      * `turnstile::errc::invalid_payload` if the payload is empty or too large; those of
      * @ref push_options::check; `errc::bad_state` if a string of the payload is not UTF-8. Nothing is added then.
@@ -199,9 +199,9 @@ public:
      * Never.
      * @par Round trips
      * One command, and one message if the operation has to wait. A payload above 4 KB costs another command then.
-     * While jobs are active or delayed, the sessions of some waiting workers send a command when the next delay
-     * or lease ends: those whose workers learned that time when they began to wait, and up to four that learn of
-     * an earlier time by a message. Otherwise a waiting worker sends nothing.
+     * A waiting worker sends nothing, except while jobs are active or delayed. Then some sessions send a command
+     * when the next delay or lease ends. The answer to a waiting worker contains that time. If an earlier time
+     * arises, up to four sessions receive it by a message.
      * @par Complexity
      * Logarithmic in the number of attempts or waiting workers.
      */

@@ -49,8 +49,8 @@ namespace turnstile::redis {
  * @ref async_keep.
  *
  * @par Crashes
- * The lease of a permit does not depend on any process. When it ends, the units become available with the next command
- * for the semaphore, such as that of a waiter, which asks at the end of the first lease. If a process crashes between
+ * The lease of a permit does not depend on any process. When it has ended, the next command for the semaphore makes
+ * the units available. A session with a waiter sends one when the first lease ends. If a process crashes between
  * @ref find and @ref async_keep, its units become available when the lease of its session's permit ends.
  *
  * @par What is exact
@@ -217,7 +217,7 @@ public:
      * @brief Returns the semaphore with this name, for waiting. Does not talk to the server.
      *
      * Its operations fail with `errc::no_such_object` if the directory does not contain the semaphore, or no longer.
-     * All callers in this object share one semaphore object for a name, which exists as long as one of them keeps it.
+     * All calls for a name return the same semaphore object, which exists as long as a caller keeps it.
      * The destruction of that object completes its waits with `operation_aborted`.
      *
      * @throws system_error with `errc::invalid_name`.
@@ -231,8 +231,8 @@ public:
      * The fencing token stays that of the grant.
      *
      * @param name  the name of the semaphore.
-     * @param units the session's permit, with all units of one grant. It is empty afterwards. Units that are refused
-     * are released.
+     * @param units the session's permit, with all units of one grant. It is empty afterwards. Units that
+     * cannot be kept are released.
      * @param terms as for @ref async_take.
      * @param token the completion token.
      * @par Completion Signature
@@ -304,7 +304,7 @@ public:
     }
 
     /**
-     * @brief Releases the permit with a fencing token, for operators, who do not know its id.
+     * @brief Releases the permit that has this fencing token. For operators, who do not know its id.
      *
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
