@@ -1,4 +1,4 @@
--- The functions for the scripts of locks. This text stands behind common.lua.
+-- The functions for the scripts of locks. This text follows common.lua.
 --
 -- A lock declares one key, the hash of its state. The names of its other keys begin with that name, so a cluster would
 -- store them together: KEY{queue}, a sorted set (waiters by ticket), and KEY{done}, a sorted set (for each slot, the

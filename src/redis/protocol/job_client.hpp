@@ -146,10 +146,10 @@ public:
 
     [[nodiscard]] job_queue_id open_queue(job_queue_options options);
 
-    /// Asks for a job. Finishes an attempt before, unless it is 0.
+    /// Asks for a job. First finishes the attempt @p finished, unless it is 0.
     job_request_id take(local_time now, job_queue_id queue, job_attempt_id finished = 0);
 
-    /// Ends a request without an action; a job that it is granted is returned.
+    /// Ends a request without an action. The client returns a job that it is granted.
     void cancel(local_time now, job_request_id id);
 
     /// Ends an attempt: see lua/jobs/finish.lua. The attempt has to be held.
@@ -162,7 +162,7 @@ public:
     /// Reports the progress of an attempt.
     void progress(local_time now, job_attempt_id id, std::string value);
 
-    /// Runs a script of a queue: push, manage or list. @p arguments are those behind the prefix. If the connection
+    /// Runs a script of a queue: push, manage or list. @p arguments are those after the prefix. If the connection
     /// breaks, the call is repeated if that is harmless; otherwise its result is unknown.
     job_call_id call(local_time now, job_queue_id queue, job_operation op,
                      std::vector<std::string> arguments, bool is_harmless);
@@ -206,7 +206,7 @@ private:
     struct request
     {
         job_queue_id queue = 0;
-        /// The attempt to finish: its text, whether it has notes, and why it is a dead letter.
+        /// The attempt to finish: its text, whether it has notes, and why its job is a dead letter.
         std::string finishes;
         bool has_notes = false;
         std::string reason;
@@ -222,7 +222,7 @@ private:
         bool cancelled = false;
         /// The number of its last command `take`.
         std::uint64_t asked = 0;
-        /// The attempt and the end of its lease, while its record is fetched.
+        /// The attempt whose record is fetched; empty otherwise.
         std::string fetched;
     };
 

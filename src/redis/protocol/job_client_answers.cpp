@@ -85,7 +85,7 @@ void job_client::on_take(const flight& flown, const std::vector<std::string>& an
     if (found == requests_.end())
         return;
     request& each = found->second;
-    // Before this answer, a message may have granted a job, which the client has made a dead letter since.
+    // The answer to an earlier command. Meanwhile, a message has granted a job that became a dead letter.
     if (flown.op == job_operation::take && flown.number != each.asked)
         return;
     const std::string_view status = job_word(answer[0], 0);

@@ -1,4 +1,4 @@
--- The functions for the scripts of gates. This text stands behind common.lua.
+-- The functions for the scripts of gates. This text follows common.lua.
 --
 -- A gate is an event, a latch or a barrier: an object that has waiters, but no holder. Its keys are a hash (the state),
 -- a sorted set of the waiting connections (by channel, the time until which the server counts them), a sorted set of

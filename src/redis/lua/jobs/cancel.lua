@@ -2,8 +2,8 @@
 --
 -- KEYS       queue
 -- ARGV       prefix, worker
--- returns    ok NOW NUMBER | foreign. NUMBER is 1 if the worker was waiting, otherwise 0: then a message has granted it
---            a job, or none ever will
+-- returns    ok NOW NUMBER | foreign. NUMBER is 1 if the worker was waiting. If it is 0, a message has granted the
+--            worker a job, or no message will
 -- repeated   harmless
 -- wakes      waiting workers, if jobs are due
 -- complexity O(log workers)

@@ -1,4 +1,4 @@
--- The functions for the scripts of job queues. This text stands behind common.lua.
+-- The functions for the scripts of job queues. This text follows common.lua.
 --
 -- A queue declares one key. The names of its other keys are that name and a suffix:
 --   (none)      hash: `state`, see below
@@ -8,8 +8,8 @@
 --   {active}    sorted set: the attempts, by the ends of their leases
 --   {dead}      sorted set: the entries of the dead letters, by their ids
 --   {idle}      sorted set: the workers that wait, by ticket
---   {names}     hash: `ID END` of the job with a deduplication id, by that id; ` done` follows when the job is done
---   {windows}   sorted set: the deduplication ids of jobs that are done, by the ends of their windows
+--   {names}     hash: by deduplication id, its job and the end of its window: `ID END`; then ` done` if the job ended
+--   {windows}   sorted set: the deduplication ids of jobs that have ended, by the ends of their windows
 --   {notes}     hash: the last error text of a job, by its id; its progress, by `p` and its id
 --   {lost}      sorted set: `ID TOKEN` of attempts that were lost, by the time of the loss
 --
@@ -21,8 +21,8 @@
 -- entry    ID; or for a job that was started before, ID ATTEMPTS FAILURE (f failed, a abandoned, t timed out)
 -- record   LEVEL, or LEVEL,ATTEMPTS,FIRST,MOST,TIMEOUT,SIZE (ms; bytes); then a space, the deduplication id of that
 --          size, and the payload
--- attempt  ID TOKEN ATTEMPT FLAGS LIMIT WORKER. FLAGS are the failure before, or `-`, and `n` if there is a
---          deduplication id, or `-`. LIMIT is the end of the time limit, or 0.
+-- attempt  ID TOKEN ATTEMPT FLAGS LIMIT WORKER. FLAGS are two characters: the last failure, or `-`; and `n` if
+--          there is a deduplication id, or `-`. LIMIT is the end of the time limit, or 0.
 -- worker   nonce#incarnation.sequence/LEASE ms
 --
 -- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds. Invariant
@@ -174,7 +174,7 @@ local function give_back(member, why, told_error)
     forget_name(id, name)
     return
   end
-  -- The job waits for half of its back-off up to the whole back-off. The clock replaces a random number, because
+  -- The job waits for at least half of its back-off, and at most all of it. The clock replaces a random number, because
   -- math.random has the same seed in each call.
   local wait = math.min(cap, first * 2 ^ math.min(attempt - 1, 64)) * (1 - now % 1000003 * 7919 % 1000 / 2000)
   if why ~= 'a' and wait > 0 then
@@ -252,8 +252,8 @@ local function serve()
   end
   if parked == 0 or due == 0 or told > now and told <= due then return end
   told = due
-  -- Four connections are informed, because all workers of one process may be gone by then. If all four are gone, the
-  -- next script does what is due.
+  -- Informs four connections, because some of them may be disconnected by then. If all four are, the next script does
+  -- what is due.
   local heard, left_to_tell = {}, 4
   for _, worker in ipairs(redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)) do
     local whose = channel(worker)

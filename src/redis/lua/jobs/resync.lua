@@ -2,7 +2,7 @@
 -- These ask again with their tickets.
 --
 -- KEYS       queue
--- ARGV       prefix, nonce; for each request: sequence, worker (as it may wait; may be empty)
+-- ARGV       prefix, nonce; for each request: sequence, worker (the name under which it may wait; may be empty)
 -- returns    ok NOW 0; for each grant the attempt, the end of its lease, and the record | foreign
 -- repeated   harmless
 -- wakes      waiting workers, if jobs are due

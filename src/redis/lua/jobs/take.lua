@@ -6,7 +6,7 @@
 --            attempt is a dead letter; empty: it is finished)
 -- returns    job NOW END, the attempt and the record | parked NOW DUE TICKET | lost, unknown (for the attempt to
 --            finish: no job was started then) | foreign
--- repeated   starts another job, or lets the worker wait twice. So a client sends resync before
+-- repeated   starts another job, or lets the worker wait twice. So a client sends resync first
 -- wakes      waiting workers, if jobs are due
 -- complexity O(log attempts), O(log workers) if it waits
 -- flags: allow-oom

@@ -4,7 +4,7 @@
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
 --            name of the pool
 -- returns    ok | missing | foreign | wrongtype
--- repeated   answers ok, as long as the slot has not changed anything else
+-- repeated   answers ok, until another call in the slot has changed something
 -- wakes      all waiters
 -- complexity O(waiters + log pools)
 -- flags: allow-oom

@@ -7,7 +7,7 @@
 --            entry of a permit is its units, its fence, the end of its lease, its lease ms, and its client. A waiter
 --            has two entries: its units and its ticket, and its session
 -- repeated   reads again
--- wakes      the first of the queue, as long as it fits
+-- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(listed log holders)
 -- flags: allow-oom
 local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')

@@ -4,8 +4,8 @@
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
 --            units, id of the permit (empty: for good), its lease ms, its client
 -- returns    ok | busy | missing | foreign | wrongtype; see conclude(), the fence is that of the permit
--- repeated   answers ok, and takes nothing, as long as the slot has not changed anything else
--- wakes      the first of the queue, as long as it fits
+-- repeated   answers ok, and takes nothing, until another call in the slot has changed something
+-- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log holders)
 -- flags: none
 local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')

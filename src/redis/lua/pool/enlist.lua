@@ -4,8 +4,8 @@
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
 --            name of the pool, available units
 -- returns    ok | exists | foreign | wrongtype; see conclude()
--- repeated   answers ok, as long as the slot has not changed anything else
--- wakes      the first of the queue of a pool that exists, as long as it fits
+-- repeated   answers ok, until another call in the slot has changed something
+-- wakes      if the pool exists, waiters of its queue, as long as the first one fits
 -- complexity O(log pools)
 -- flags: none
 local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], text(ARGV[5] - ARGV[9]))

@@ -2,12 +2,12 @@
 --
 -- KEYS       pool, index (of the directory)
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its
---            slot, what (renew, release, free), id of the permit (of free: its fence), its new lease ms (empty: the
+--            slot, what (renew, release, free), id of the permit (for free: its fence), its new lease ms (empty: the
 --            former one)
 -- returns    ok | unheld | missing | foreign | wrongtype; see conclude(), the fence and the units are those of
 --            the permit
--- repeated   renews again; ends nothing, and answers ok, as long as the slot has not changed anything else
--- wakes      the first of the queue, as long as it fits
+-- repeated   renews again; ends nothing, and answers ok, until another call in the slot has changed something
+-- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
 -- flags: allow-oom
 local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')

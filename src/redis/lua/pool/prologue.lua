@@ -1,7 +1,7 @@
--- The functions for the scripts of pools. This text stands behind common.lua.
+-- The functions for the scripts of pools. This text follows common.lua.
 --
--- A pool has units, and a holder has its units under a lease. The pool declares one key, a hash. The names of the other
--- keys begin with that name, so they lie in the same slot:
+-- A pool has units, and a holder has its units under a lease. Units outside have no holder, but are not available. The
+-- pool declares one key, a hash. The names of the other keys begin with that name, so they lie in the same slot:
 --
 --   KEY           `layout`: 2; `state`, see below; `h ID`: the grant of a holder, 'UNITS FENCE OUTSIDE'; `w ID`: the
 --                 number of units that a waiter requests; `silent`: see is_unresponsive()
@@ -93,8 +93,8 @@ local function merge(s)
 end
 
 -- Writes the state. A pool is kept for ever if its units outside differ from the initial number, because no lease
--- restores them. Then its waiters and holders are kept as well; otherwise, the hash would keep the data of expired
--- ones.
+-- restores them. Then the keys of its waiters and holders are kept, too: if these keys expired, the hash would keep the
+-- fields of the waiters and holders.
 local function save(s, lease, idle)
   merge(s)
   if s.fresh and s.held == 0 and s.outside == s.origin and not s.head and not s.created then return end
@@ -158,8 +158,8 @@ local function drop(s, id, units)
   s.held = s.held - units
 end
 
--- Ends expired grants and informs their holders. The limits of this call apply, but at least `least` grants end,
--- because a holder that reclaims units may need theirs.
+-- Ends expired grants and informs their holders. The limits of this call apply, unless `least` is greater: a holder
+-- that reclaims units may need the units of these grants.
 local function reap(s, least)
   if s.grace then return end
   local most = math.max(math.min(at_once, looks), least or 0)
@@ -235,7 +235,7 @@ local function note_call(s)
 end
 
 -- Serves the queue, writes the state, and returns the numbers of the pool: 'status value waiters permits fence units
--- more'. An attempt that holds units counts as a waiter until its grant is complete.
+-- more'. An attempt that holds units counts as a waiter until a permit receives them, or they are taken for good.
 local function conclude(s, status, fence, units)
   if s.head then grant_next(s) end
   save(s, tonumber(ARGV[2]), ARGV[4])

@@ -1,10 +1,11 @@
 -- Transfers waiters and holders from a broken connection to the next one.
 --
--- KEYS       pool; for each of them
--- ARGV       prefix; for each of them: ids (all by which the server may know it, separated by commas), new id, fence
---            (of a holder; 0 for a waiter), units that are held, units that the holder leaves outside, lease ms, claim
---            ms, idle ms, capacity, units outside
--- returns    {own | queued | gone, or for a holder own | lost | unknown, or foreign | missing | wrongtype | damaged, …}
+-- KEYS       pool; for each waiter or holder
+-- ARGV       prefix; for each waiter or holder: ids (all by which the server may know it, separated by commas), new id,
+--            fence (of a holder; 0 for a waiter), units that are held, units that the holder leaves outside, lease ms,
+--            claim ms, idle ms, capacity, units outside
+-- returns    {for a waiter own | queued | gone; for a holder own | lost | unknown; for both foreign | missing |
+--            wrongtype | damaged, …}
 -- repeated   answers the same, if the ids of the first call are among those of the second
 -- wakes      waiters of a queue, as long as the first one fits
 -- complexity O(entries (log waiters + log holders))

@@ -1,10 +1,10 @@
 -- Reports the numbers of pools of a directory.
 --
--- KEYS       pool; for each of them
+-- KEYS       pool; for each pool to report
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity
 -- returns    {ok | missing | foreign | wrongtype | damaged, …}; see conclude()
 -- repeated   reads again
--- wakes      the first of a queue, as long as it fits
+-- wakes      waiters of a queue, as long as the first one fits
 -- complexity O(pools (log waiters + log holders))
 -- flags: allow-oom
 local wall = read_clock()

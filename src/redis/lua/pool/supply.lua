@@ -4,8 +4,8 @@
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
 --            units
 -- returns    ok | excess | missing | foreign | wrongtype; see conclude()
--- repeated   answers ok, and adds nothing, as long as the slot has not changed anything else
--- wakes      the first of the queue, as long as it fits
+-- repeated   answers ok, and adds nothing, until another call in the slot has changed something
+-- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
 -- flags: allow-oom
 local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
