@@ -44,7 +44,7 @@ fields decode_body(const request& message)
     else
         refuse(415, "content type must be application/json or application/x-www-form-urlencoded");
     if (!decoded)
-        refuse(400, "body is not a JSON object or form, as the content type says");
+        refuse(400, "body is not the JSON object or form that the content type announces");
     return std::move(*decoded);
 }
 

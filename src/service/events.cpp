@@ -24,8 +24,8 @@ namespace {
 /// Proxies often close a connection after a minute without a byte.
 constexpr std::chrono::seconds heart_beat(15);
 
-/// The time from one comparison of a shared store with the state that the readers know to the next, and the time
-/// before a page that was not available is read again.
+/// The time between two comparisons of a shared store with the state that the readers know, and between two attempts
+/// to read a page that is not available.
 constexpr std::chrono::seconds refresh_interval(1);
 
 /// About the largest size of one write to a reader.
@@ -204,7 +204,7 @@ awaitable<std::string> events::page(reader& from)
     std::size_t count = 0;
     while (count != found.semaphores.size() && list.size() < part_size)
         list += (list.empty() ? "" : ",") + to_text(found.semaphores[count++]) + '}';
-    // The reader knows the contents of its pages now. Readers that know a newer state will receive that again.
+    // Existing entries stay: if one is older than the page, the next comparison reports the change to all readers.
     for (std::size_t i = 0; store_.is_shared() && i != count; ++i)
         known_.emplace(found.semaphores[i].name, known{found.semaphores[i], id});
     const bool is_cut = count != found.semaphores.size();

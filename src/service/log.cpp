@@ -18,7 +18,7 @@ namespace turnstile::service {
 
 namespace {
 
-// The process has one standard error.
+// Global, because the process has one standard error.
 log_level most_detailed = log_level::info;
 log_format present_format = log_format::text;
 

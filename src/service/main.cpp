@@ -96,7 +96,7 @@ int run(int argc, char** argv)
         ->check([](const std::string& host)
                 { return parse_url("http://" + host) ? "" : "must be HOST or HOST:PORT"; });
     option("--notify-ca", "TURNSTILE_NOTIFY_CA", calls.authorities,
-           "File with the authorities (PEM) that check https receivers; default: the system's");
+           "File with the authorities (PEM) to trust for https receivers; default: the system's");
     option("--notify-attempts", "TURNSTILE_NOTIFY_ATTEMPTS", calls.attempts,
            "Number of attempts for each call-back; the delay between them doubles from 0.5 s")
         ->check(CLI::Range(1, 20));

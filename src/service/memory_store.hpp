@@ -115,7 +115,7 @@ private:
         std::string_view name;
         /// The value, including units that the engine has granted to waiters that have not resumed.
         std::int64_t uncollected_value;
-        /// Units beyond the capacity of the semaphore. Not 0 only if all of its units are available.
+        /// Units beyond the capacity of the semaphore; 0 unless all its units are available.
         std::int64_t reserve;
         /// In the order of the queue of the semaphore.
         std::list<waiter> waiters;

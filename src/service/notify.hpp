@@ -27,8 +27,8 @@ struct notify_settings
     std::vector<std::string> hosts;
     /// The key of the signatures.
     std::string secret;
-    /// The file with the certificates of the authorities that check receivers with https. If empty, the authorities of
-    /// the system check them.
+    /// The file with the certificates of the authorities that are trusted for https receivers. If empty, those of the
+    /// system are trusted.
     std::string authorities;
     /// The largest number of call-backs that wait or are being sent.
     std::size_t most = 1000;

@@ -53,7 +53,7 @@ awaitable<response> service::metrics(const request&, const std::string&)
     add_metric(body, "event_readers", "gauge", "Clients that read the events.", events_.readers());
     add_metric(body, "grants_total", "counter", "Successful down requests.", numbers.grants);
     add_metric(body, "withdrawn_total", "counter",
-               "Waits that ended because the client hung up or the semaphore closed.",
+               "Waits that ended by a hang-up, a deletion, an error or the server's end.",
                numbers.withdrawn);
     add_metric(body, "undone_total", "counter",
                "Grants that were returned because the client had hung up.", numbers.undone);

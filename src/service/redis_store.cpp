@@ -29,7 +29,7 @@ namespace {
 
 constexpr auto as_result = asio::as_tuple(asio::deferred);
 
-/// The name of the directory. Services with one Redis server are separated by the option `prefix` of its URL.
+/// The name of the directory. The option `prefix` of the URL separates services that share a Redis server.
 constexpr std::string_view directory_name = "service";
 
 redis::config settings_of(const std::string& url)
@@ -292,7 +292,7 @@ awaitable<grant> redis_store::end_wait(std::string_view name, const demand& want
     co_return refused;
 }
 
-/// Reports a waiter, as soon as it has been sent to the server.
+/// Reports a waiter, as soon as its request has been sent to Redis.
 awaitable<void> redis_store::report_waiter(std::string name, std::int64_t units)
 {
     co_await asio::post(executor_, asio::deferred);

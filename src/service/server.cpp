@@ -133,7 +133,7 @@ public:
                 co_return;
             }
         }
-        // As one condition, GCC 12 would miscompile it.
+        // GCC 12 would miscompile a co_await in the condition of the loop.
         bool again = true;
         while (again && !owner_.closing_)
             again = co_await serve_request();
@@ -309,7 +309,7 @@ private:
         {
             auto [error, size] = co_await stream_.async_read_some(buffer_.prepare(4096), as_result);
             buffer_.commit(size);
-            // A client that sends more than a whole body before the answer is treated as one that has hung up.
+            // A client that sends more than the largest body before it has the answer counts as hung up.
             hung_up_ = (error && !done) || buffer_.size() > owner_.settings_.max_body;
         }
         if (!done)
@@ -426,7 +426,7 @@ awaitable<void> serve(server& owner, std::string client,
     co_await served.run();
 }
 
-/// Reads a file of @p context, and names it if that fails.
+/// Reads the file that an option names. The error contains both names.
 template <class Read>
 void load(std::string_view option, const std::string& name, Read read)
 {
@@ -496,7 +496,7 @@ awaitable<void> server::accept()
             co_return;
         if (error)
         {
-            // Typically no file descriptors are left. Accepting at once would be a busy loop.
+            // Typically no file descriptors are left. To accept again at once would be a busy loop.
             if (!complained)
                 log(log_level::warning, "cannot accept connections", {{"error", error.message()}});
             complained = true;

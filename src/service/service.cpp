@@ -26,8 +26,8 @@ bool same_secret(std::string_view a, std::string_view b) noexcept
     return difference == 0;
 }
 
-/// Whether a request that a web page sends comes from a page of this server, and not from any page that the user of
-/// the browser has opened.
+/// Whether a request comes from a page of this server, or from no page. Other pages that the user's browser shows could
+/// send requests, too.
 bool is_own_page(const request& message)
 {
     if (message.origin.empty())

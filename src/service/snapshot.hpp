@@ -18,7 +18,7 @@ namespace turnstile::service {
  * @brief The file that keeps the semaphores and permits of a @ref memory_store while no server runs.
  *
  * Each line is a checksum (CRC-32, 8 hexadecimal digits), a space and a JSON object. The first one names the version
- * of the format and the number of lines that were written at once. The others are @ref change "changes". The file
+ * of the format and the number of lines that save() has written. The others are @ref change "changes". The file
  * begins with one change for each semaphore and permit. Later changes are appended, each before its request is
  * answered. When the history is long, the file is replaced.
  *

@@ -132,7 +132,7 @@ struct listed_page : result
 /// A waiter or a permit of a semaphore.
 struct participant
 {
-    /// The address of the client; empty for a permit of a snapshot. Of a waiter over Redis, the name of its server.
+    /// The address of the client; empty for a permit of a snapshot. For a waiter over Redis, the name of its session.
     std::string client;
     std::int64_t units = 0;
     /// The time since the client began to wait, or since the permit was granted. After a restart, the time since the
