@@ -29,12 +29,12 @@
 #include <vector>
 
 // A generator pushes jobs, workers do them, and a dispatcher may stand in between. The code works for every kind of
-// job queue. Generator, dispatcher and workers may be crashed at any time, and replaced.
+// job queue. Generator, dispatcher and workers may crash at any time, and are then replaced.
 //
 // Without a dispatcher, all workers share one queue. It gives each job to the worker that has waited longest, so nobody
 // needs to match jobs and workers.
 //
-// A dispatcher decides more than a queue can. Here each job needs a capability that not each worker has. So there is
+// A dispatcher decides more than a queue can. Here each job needs a capability that not every worker has. So there is
 // a queue for each capability, and the dispatcher moves each job from the first queue to the one that fits. It also
 // pauses the workers from time to time.
 //

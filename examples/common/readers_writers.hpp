@@ -24,10 +24,10 @@
 // readers that have waited meanwhile enter before the next writer.
 //
 // Each participant that is inside or waits makes a *contribution* to a number in the state. So the number
-// drops when a waiter is cancelled and, over Redis, when a process is killed. The waiters of one condition
-// depend on each number, and a withdrawn contribution notifies them. A writer contributes to two numbers,
-// `inside` and `writers`, because the server may undo one contribution before the other: a waiter that is
-// notified because of one number must not depend on the other.
+// drops when a waiter is cancelled and, over Redis, when a process is killed. Each contribution names one
+// condition, whose waiters are notified if the destructor or the server ends it. A writer contributes to two
+// numbers: waiting writers depend on `inside`, and waiting readers on `writers`. So it does not matter
+// which of the two contributions the server undoes first.
 
 namespace examples::library {
 

@@ -72,7 +72,7 @@ public:
         std::erase(children_, child);
     }
 
-    /// Removes one process that has exited from the list, and returns whether there was one. Throws
+    /// Removes from the list one process that has exited, and returns whether there was one. Throws
     /// if it failed.
     bool reap()
     {

@@ -71,7 +71,7 @@ constexpr const char* meetings_key = "room:meetings";
 constexpr const char* visits_key = "room:visits";
 
 /// Starts a process: rejects calls of its predecessors from then on, also a late call of this script.
-/// Removes participants from the list that were inside when their process was killed.
+/// Removes from the list the participants that were inside when their process was killed.
 constexpr const char* begin_script = R"(
 if tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) > tonumber(ARGV[2]) then return 'late' end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])

@@ -49,7 +49,7 @@ struct sharing
             "--redis", url, "Run in several processes, over the Redis server at this URL");
         app.add_option(
                "--lease", lease,
-               "With --redis: the lease in ms; a killed process loses what it holds after it")
+               "With --redis: the lease in ms; after it, a killed process loses what it holds")
             ->check(whole_number(200, 60'000))
             ->needs(server)
             ->capture_default_str();
