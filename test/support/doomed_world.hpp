@@ -210,8 +210,8 @@ private:
  * The remaining contexts run after each step, or only after the last one.
  *
  * @param state is called with a world without an object.
- * @param other destroys everything except contexts and the object, or does something
- *              else instead.
+ * @param other is one more step of each order: for instance, it destroys the guards, or
+ *              changes the object.
  */
 template <class Object, class State, class Other>
 void destroy_in_every_order(State state, Other other)

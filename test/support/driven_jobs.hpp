@@ -106,7 +106,7 @@ struct driven_jobs
         }
     }
 
-    /// A text of the server's clock, which shows the local time.
+    /// The server's time as a text. Its clock equals the local one.
     [[nodiscard]] std::string clock(local_time later = {}) const
     {
         return std::to_string((now + later).count());

@@ -219,7 +219,7 @@ private:
     exhaustive_result result_;
     std::unordered_map<fingerprint, number, fingerprint_hash> known_;
     std::vector<node> nodes_;
-    // The successors of each state, and those of states with the same fingerprint.
+    // Checksums of the successors: of each state, and of later states with the same fingerprint.
     std::vector<std::uint64_t> following_;
     std::vector<std::pair<number, std::uint64_t>> doubts_;
     // Known states whose successors have not been visited.

@@ -181,7 +181,7 @@ void job_world::heal()
     log("*** the faults end");
     for (client& each : clients_)
         each.refusals = 0;
-    // Some never come back. The others get all jobs.
+    // Some clients crash and are not started again. The others get all jobs.
     for (std::size_t i = 1; i < clients_.size(); ++i)
         if (clients_[i].machine && options_.most_faults > 0 && chance(20))
             crash(i);
@@ -225,7 +225,7 @@ void job_world::check_end()
 {
     if (!all_quiet())
         return judge_.violate(judge_.all_ended() ? "a call never ends" : "a job never ends");
-    // What is due for attempts that have ended is asked once more.
+    // Clients may still ask once at the due times of attempts that have ended.
     drain(now_ + 3 * lease_);
     const std::uint64_t scripts = result_.scripts;
     drain(now_ + 20 * lease_);

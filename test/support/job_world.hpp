@@ -96,7 +96,7 @@ private:
         // The server's run that the client knows.
         std::uint64_t known_run = 0;
         std::deque<std::function<void()>> backlog;
-        // Workers that wait, each with the attempt that it finishes before.
+        // Waiting workers, each with the attempt that its command finishes, if any.
         std::map<redis::detail::job_request_id, pending> waiting;
         std::map<redis::detail::job_attempt_id, held> holds;
         std::map<redis::detail::job_call_id, pending> calls;

@@ -82,7 +82,7 @@ proposal simulation_world::random_proposal()
 void simulation_world::check_grant(std::size_t index, const granted& got)
 {
     const section& each = clients_[index].sections.at(got.attempt);
-    // The client executes it now.
+    // The server has left the transaction to the client.
     if (each.transacts)
         denied_.insert({clients_[index].nonce, got.attempt});
     if (lock_field(store_, keys_[each.lock][0], "fence") != std::to_string(got.fence))

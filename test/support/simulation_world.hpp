@@ -282,7 +282,7 @@ private:
     // or executed.
     std::map<attempt_name, std::size_t> changes_;
     std::set<attempt_name> changed_;
-    // Transactions whose clients have received that the server has not executed them, and never will.
+    // Transactions that the server has not executed and, as their clients know, never will.
     std::set<attempt_name> denied_;
     // Whether the server has lost any memory so far, and whether its clock was set.
     bool has_forgotten_ = false;
