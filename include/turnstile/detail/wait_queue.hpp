@@ -39,8 +39,8 @@
 //   orphaned       the public object has been destroyed; the guards keep the state alive.
 //   slow           each operation must take the slow path: the object is watched, closed, ...
 //
-// Fairness. First in, first out. A release grants to the first waiter under the same queue lock, so
-// no newcomer can overtake, and no waiter has to try again.
+// Fairness. First in, first out. A release grants to the first waiter before it unlocks the queue.
+// So no newcomer can overtake, and no waiter has to try again.
 //
 // Hand-over. Granted waiters are dequeued under the queue lock, and posted to their executors after
 // it was released. No user code runs under the queue lock or inside a release.
