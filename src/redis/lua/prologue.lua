@@ -111,7 +111,7 @@ local function save(s, lease, idle)
     if renews then extend_ttl(key, ttl) else redis.call('PEXPIRE', key, ttl) end
   end
   -- Contributions of a crashed process must remain until somebody uses the lock. Releases are remembered as long:
-  -- a late transaction takes an old lock without its release as proof that it was not executed. Notifications that
+  -- a lock that has forgotten its releases would execute a late transaction a second time. Notifications that
   -- were deferred expire.
   local left = s.pending and s.new and redis.call('ZRANGE', s.pending, -1, -1, 'WITHSCORES')[2] == '1'
   for _, key in ipairs(s.pending and s.new and {s.key, s.done, s.pending} or {}) do
