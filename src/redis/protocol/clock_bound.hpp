@@ -20,8 +20,8 @@ using server_time = std::int64_t;
  * An upper bound of a clock on the server.
  *
  * A script that was sent at t and answered s ran after t. So at a later t', the clock shows at most
- * s + (t' - t), plus the drift between the two clocks. The newest sample counts: an older one may give a lower
- * bound, but is wrong if the clock was set forward in between.
+ * s + (t' - t), plus the drift between the two clocks. The newest sample counts: an older one
+ * may give a smaller upper bound, but is wrong if the clock was set forward in between.
  */
 class clock_bound
 {

@@ -46,7 +46,7 @@ namespace turnstile::redis::detail {
  *   the client does not know the state of the monitor yet.
  * - held: the attempt holds the lock.
  * - releasing: the client releases the lock; or the lock was lost, and the client informs the server, which then need
- *   not wait.
+ *   not wait for the end of the lease.
  * - cancelling: the caller no longer waits for the attempt.
  *
  * An attempt has at most one command in flight. The next command is sent after the answer, or after a reconnect.

@@ -151,7 +151,7 @@ struct protocol_client_records
         phase at = phase::joining;
         lock_request wants;
         bool is_transaction = false;
-        // Whether the connection has been lost since the client last asked the server about the attempt.
+        // Whether the client has to ask the server about the attempt (resync) or awaits the answer.
         bool stale = false;
         // Whether the server may have executed a transaction or a take without the client's knowledge.
         bool doubtful = false;

@@ -15,7 +15,7 @@ struct script
 {
     /// The name of its file, without .lua: pool_acquire is that of pool/acquire.lua.
     std::string_view name;
-    /// The line for the server (`#!lua ...`), the prologue of its folder, if there is one, and the file.
+    /// The line for the server (`#!lua ...`), and the file with the shared functions that it calls.
     std::string_view text;
     /// The SHA-1 of the text in hexadecimal digits, by which EVALSHA names it.
     std::string_view sha1;
