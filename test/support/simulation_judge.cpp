@@ -87,8 +87,8 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
         else if (arrived.claim == 0)
             arrived.claim = ++arrivals_;
     };
-    // If one script notifies several waiters, the first may be granted the lock at once. A holder does not wait.
-    // If it waits again, because its grant has not reached it, it is behind the waiters of that time.
+    // If one script notifies several waiters, the first may be granted the lock at once. If that grant does not reach
+    // it, it queues again, behind the waiters that are there by then.
     if (!owner.empty() && fence != each.fence)
         arrives(owner);
     else if (!owner.empty())
