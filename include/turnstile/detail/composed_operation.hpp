@@ -47,8 +47,8 @@ private:
     Executor executor_;
 };
 
-/// Calls a composed operation again, with arguments, through the immediate executor: it ends inside its
-/// initiating function.
+/// For an operation that ends inside its initiating function: calls it again, with arguments,
+/// through the immediate executor.
 template <class Self, class... Args>
 void call_immediately(Self& self, Args... args)
 {

@@ -226,7 +226,7 @@ public:
 
     ~context_registry() override { evict_all(); }
 
-    /// Creates a link. The caller holds no lock, and has seen that the pair has none.
+    /// Creates a link. The caller holds no lock, and has seen that the pair has no link.
     static context_link* make_link(wait_queue_base& queue, boost::asio::execution_context& context)
     {
         auto& registry = boost::asio::use_service<context_registry>(context);

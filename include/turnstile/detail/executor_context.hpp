@@ -17,7 +17,7 @@
 
 namespace turnstile::detail {
 
-/// Whether an executor has a context, as a property, that can report its shutdown.
+/// Whether an executor has the context property, and its context can report its shutdown.
 template <class Executor>
 inline constexpr bool has_context_property = requires(const Executor& executor) {
     {
