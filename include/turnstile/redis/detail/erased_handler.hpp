@@ -46,7 +46,7 @@ private:
         boost::asio::any_io_executor>;
 
     // An executor that cannot be converted, such as that of a handler whose type was erased before, is
-    // replaced by the fallback; the handler dispatches to its own executor from there.
+    // replaced by the fallback; from there, the handler is dispatched to its own executor.
     template <class Handler>
     static boost::asio::any_io_executor executor_of(const Handler& handler,
                                                     const boost::asio::any_io_executor& fallback)
