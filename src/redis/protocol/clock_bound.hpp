@@ -45,8 +45,8 @@ public:
         now_ = now;
     }
 
-    /// A message contains an earlier time of the clock. If that exceeds the bound, the clock was set forward,
-    /// and the bound is unknown.
+    /// A message contains a time that the clock has already reached. If that exceeds the bound, the
+    /// clock was set forward, and the bound is unknown.
     void reached(server_time now, local_time at) noexcept
     {
         if (known_ && now > latest(at))

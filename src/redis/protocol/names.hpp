@@ -46,7 +46,7 @@ using lock_keys = std::vector<std::string>;
 /// The declared key of a job queue.
 [[nodiscard]] std::string job_queue_key(std::string_view prefix, std::string_view name);
 
-/// The key of a directory, which is its index. Those of its pools begin with it, so all lie in one slot.
+/// The key of a directory's index. The keys of its pools begin with it, so all lie in one slot.
 [[nodiscard]] std::string directory_key(std::string_view prefix, std::string_view name);
 
 /// The key of a pool of a directory.

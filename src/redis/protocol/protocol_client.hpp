@@ -37,7 +37,7 @@ namespace turnstile::redis::detail {
  * @ref lock and @ref try_lock start an attempt, which goes through these phases:
  *
  *     parked -> joining -> queued -> confirming -> held -> releasing
- *                   \________\___________\_____ cancelling
+ *                   \________\___________\___________\_____ cancelling
  *
  * - parked: the envoy of the cohort represents the attempt at the server.
  * - joining: the server may or may not know the attempt.

@@ -83,8 +83,8 @@ void protocol_client::disconnected(local_time now)
         each.flight = 0;
         each.pending_grant = {};
         each.stale = !each.incarnations.empty();
-        // The transaction still waited at the last answer over this connection: the messages before
-        // it have arrived. An answer over the next connection does not show that.
+        // The transaction still waited at the last answer over this connection: a message about its
+        // end would have arrived first. An answer over the next connection does not show that.
         if (waits_as_transaction(entry) && !std::exchange(each.doubtful, true))
             each.transaction.since =
                 std::max(each.transaction.since, locks_.at(each.lock).last_answer);

@@ -37,7 +37,7 @@ public:
             timers_.emplace(at, what, id);
     }
 
-    /// The first timer; only if there is one.
+    /// The first timer. There must be one.
     [[nodiscard]] std::tuple<local_time, Kind, std::uint64_t> first() const
     {
         return *timers_.begin();
