@@ -97,7 +97,7 @@ public:
         closed_ = std::move(handler);
         closing_ = true;
         observer_ = nullptr;
-        // One of the two is in progress; cancelling the other has no effect.
+        // This ends the pause or the link. The end of either calls finish_close().
         timer_.cancel();
         if (link_ != nullptr)
             link_->cancel();
@@ -166,7 +166,7 @@ private:
     /// The self-test received an answer.
     void tested()
     {
-        // The link is over, so there is no more answer to process.
+        // The test or the link has ended, so this answer has no effect.
         if (link_ == nullptr || open_ || closing_)
             return;
         if (test_->failure())

@@ -36,7 +36,7 @@ struct server_info
 };
 
 /**
- * @brief A connection to a server that reconnects when it breaks. Independent of locks.
+ * @brief Connects to a server, and reconnects when the link breaks. Independent of locks.
  *
  * Each attempt to connect has a number, its incarnation, and its own wake channel. The observer learns of the
  * connection only after a test: the server is new enough, the scripts are loaded, and a message to its own wake channel

@@ -211,7 +211,7 @@ private:
             [self = self()](const error_code&)
             {
                 self->receiving_ = false;
-                // An own flag, because Boost.Redis forgets a cancellation between two receives.
+                // Our own flag, because Boost.Redis forgets a cancellation between two receives.
                 if (self->stopping_)
                     self->finish();
                 else
