@@ -13,9 +13,9 @@ namespace turnstile {
 /**
  * @brief Identifies the holder of a lock: the number of the grant.
  *
- * Each lock counts its grants from 1. So a token is never issued twice, and a stale token is always
- * recognized. A token is a plain value, which may be copied, printed and sent; it has an effect
- * only in a call of the lock that issued it. A default-constructed token is empty.
+ * The number rises with each grant of a lock. So a token is never issued twice, and a stale token
+ * is always recognized. A token is a plain value, which may be copied, printed and sent; it has an
+ * effect only in a call of the lock that issued it. A default-constructed token is empty.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Unsafe.

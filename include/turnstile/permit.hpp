@@ -142,7 +142,7 @@ public:
             grant_.merge(std::move(other.grant_));
     }
 
-    /// Empties the permit without releasing its units, which can still be released by number.
+    /// Empties the permit without releasing its units; the semaphore's `async_release()` can do so.
     void forget() noexcept { grant_.forget(); }
 
     /**

@@ -98,8 +98,8 @@ public:
         return *this;
     }
 
-    /// The time limit of one attempt, which is lost when the limit expires; above 0, unlimited
-    /// by default.
+    /// The time limit of one attempt, which is lost when the limit expires; unlimited by default,
+    /// otherwise above 0.
     push_options& timeout(duration value)
     {
         timeout_ = value;

@@ -39,7 +39,7 @@ struct body_executor<Traits>
 };
 
 /// Runs a body, and ends the attempt: finished if the body returned, failed if it threw. A
-/// cancelled body ends it in neither way, so the job returns to the queue.
+/// cancelled body that threw ends it in neither way, so the job returns to the queue.
 template <class Body, class Job>
 class job_body
 {
