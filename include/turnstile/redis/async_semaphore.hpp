@@ -327,8 +327,8 @@ public:
      * `turnstile::errc::invalid_count`: those among the first 512 at once, others when their turn comes.
      *
      * Sessions that already use the semaphore continue with the new capacity. A session that opens the
-     * semaphore later may name the new capacity or the one with which it was created. From then on, the
-     * server keeps the semaphore forever.
+     * semaphore later may name the new capacity or the one with which it was created. After this
+     * operation, the server keeps the semaphore forever.
      *
      * The capacity is set once, even if the command has to be sent again.
      *

@@ -145,7 +145,7 @@ private:
  *
  * @par Cancellation
  * Any cancellation type ends a wait. The operation then reacquires the lock, which cannot be cancelled, and
- * completes with `operation_aborted`, holding the lock. A wait that was notified before succeeds. If the
+ * completes with `operation_aborted`, holding the lock. A wait that was already notified succeeds. If the
  * mutex is destroyed, or the session is closed or destroyed, the guard is empty afterwards.
  *
  * @par Lifetime

@@ -18,9 +18,9 @@ namespace turnstile::redis {
 namespace detail {
 
 /// Makes a contribution to the state of a monitor: an amount that is added to a field until the contribution
-/// is withdrawn, or the server undoes it after a crash of the process and notifies all waiters of the
-/// condition. It takes effect with the section's commit. The handler of its loss runs on the executor on
-/// which the section holds its lock.
+/// is withdrawn. It takes effect with the section's commit. After a crash of the process, the server undoes it
+/// and notifies all waiters of the condition. The handler of its loss runs on the executor on which the
+/// section holds its lock.
 [[nodiscard]] std::shared_ptr<contribution_handle> make_contribution(
     const condition_handle& condition, const grant& owned, std::string field, std::int64_t amount);
 

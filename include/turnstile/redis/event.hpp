@@ -154,7 +154,7 @@ public:
     /**
      * @brief Sets the event and releases its waiters: all, or the first if the event is automatic.
      *
-     * The event is set once, even if the command has to be sent again. A set event stays as it is.
+     * The event is set once, even if the command has to be sent again. An event that is set stays set.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode

@@ -73,27 +73,27 @@ struct session_metrics
     bool connected = false;
     /// The number of connections so far.
     std::uint64_t connections = 0;
-    /// The number of scripts that were sent, by name.
+    /// How many times the session has sent the script `acquire`.
     std::uint64_t acquires = 0;
-    /// @copydoc acquires
+    /// The same for the scripts `release` and `commit`.
     std::uint64_t releases = 0;
-    /// @copydoc acquires
+    /// The same for `notify`.
     std::uint64_t signals = 0;
-    /// @copydoc acquires
+    /// The same for `requeue`.
     std::uint64_t wakes = 0;
-    /// @copydoc acquires
+    /// The same for `cancel`.
     std::uint64_t cancels = 0;
-    /// @copydoc acquires
+    /// The same for `renew`.
     std::uint64_t renewals = 0;
-    /// @copydoc acquires
+    /// The same for `fetch`.
     std::uint64_t fetches = 0;
-    /// @copydoc acquires
+    /// The same for `transact`.
     std::uint64_t transactions = 0;
-    /// @copydoc acquires
+    /// The same for `contributions`.
     std::uint64_t keeps = 0;
-    /// @copydoc acquires
+    /// The same for `nudge`.
     std::uint64_t nudges = 0;
-    /// @copydoc acquires
+    /// The same for `resync`.
     std::uint64_t resyncs = 0;
     /// Locks granted by the answer to an acquire, because they were free.
     std::uint64_t granted_by_answer = 0;

@@ -39,7 +39,7 @@ enum class session_thread
 {
     /// The session runs on the given executor. If that is busy for longer than a lease, locks are lost.
     shared,
-    /// The session starts its own thread, so that the service's threads cannot delay renewals.
+    /// The session starts its own thread, so that the program's threads cannot delay renewals.
     own,
 };
 
