@@ -6,7 +6,7 @@
 -- count).
 -- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds.
 --
--- `number` is 0 for a set event and 1 for another one; for a latch, the number of missing arrivals; for a barrier, the
+-- `number` is 0 for an event that is set, otherwise 1; for a latch, the number of missing arrivals; for a barrier, the
 -- number of participants. `generation` rises each time the waiters are released. Invariant after each script: a set
 -- event and an open latch have no waiters, and a barrier has fewer arrivals than participants.
 local layout = 'gate 1'

@@ -19,8 +19,8 @@
 --          at all. Sessions of some waiting workers were informed of the time TOLD, and ask then. LIMITS is `-`, or
 --          PAUSED,STARTS,PERIOD ms,STARTED,END of the period.
 -- entry    ID; or for a job that was started before, ID ATTEMPTS FAILURE (f failed, a abandoned, t timed out)
--- record   LEVEL, or LEVEL,ATTEMPTS,FIRST,MOST,TIMEOUT,SIZE (ms; bytes); then a space, the deduplication id of that
---          size, and the payload
+-- record   LEVEL, or LEVEL,ATTEMPTS,FIRST,MOST,TIMEOUT,SIZE, see options_of() (times in ms); then a space, the
+--          deduplication id of SIZE bytes, and the payload
 -- attempt  ID TOKEN ATTEMPT FLAGS LIMIT WORKER. FLAGS are two characters: the last failure, or `-`; and `n` if
 --          there is a deduplication id, or `-`. LIMIT is the end of the time limit, or 0.
 -- worker   nonce#incarnation.sequence/LEASE ms

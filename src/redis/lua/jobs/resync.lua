@@ -1,5 +1,5 @@
--- Reports to a reconnected session which of its requests were granted, and removes the others from the waiting workers.
--- These ask again with their tickets.
+-- Reports to a reconnected session which of its requests were granted. The other requests no longer wait; the session
+-- sends them again, with their tickets.
 --
 -- KEYS       queue
 -- ARGV       prefix, nonce; for each request: sequence, worker (the name under which it may wait; may be empty)

@@ -11,9 +11,13 @@
 --   KEY{done}     sorted set, the released fences by slot, and the times of executed calls by their names
 --
 -- The state is text: 2 HELD FENCE GIVEN CLOCK OUTSIDE UNTIL CLAIM SKEW GRACE FLAGS CAPACITY ORIGIN BORN TICKET. Further
--- words are preserved. GRACE is 0 if there is none. FLAGS contains w if there may be waiters, and s if there are
--- unresponsive connections; otherwise, it is a hyphen. ORIGIN is the initial number of units outside; or, after the
--- capacity was set, the initial capacity as a negative number. Such a pool is kept for ever.
+-- words are preserved. HELD is the sum of the units of all holders; FENCE the highest fence so far, and GIVEN that of
+-- the last grant; CLOCK the time of the pool's clock at the last write, and SKEW the time by which this clock is ahead
+-- of the server's; UNTIL the earliest time at which the keys expire; CLAIM the longest claim lease that a client has
+-- requested, in ms; BORN the time at which the state was created; TICKET the newest ticket. GRACE is the end of the
+-- grace, or 0. FLAGS contains w if there may be waiters, and s if there are unresponsive connections; otherwise it is a
+-- hyphen. ORIGIN is the initial number of units outside; or, after the capacity was set, the initial capacity as a
+-- negative number. Such a pool is kept for ever.
 --
 -- A number of units combines two numbers: ordinary units, plus `special` times the special units, which only shared
 -- mutexes have. ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in
@@ -86,7 +90,7 @@ local function open(key, wall, claim, capacity, outside, state)
   return s
 end
 
--- For an automatic event, sets do not add up: without waiters, at most one unit is available.
+-- For an automatic event, repeated calls of set() do not add up: without waiters, at most one unit is available.
 local function merge(s)
   local available = s.capacity - s.outside - s.held
   if s.capacity == signals and not s.head and available > 1 then s.outside = s.outside + available - 1 end
