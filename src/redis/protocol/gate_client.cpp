@@ -338,7 +338,7 @@ void gate_client::on_ask(gate_id id, std::uint64_t number, const gate_answer& an
         else
             wait_on(entry, answer.generation);
     }
-    // If the gate was closed, the end of its last request has removed it.
+    // After close_gate(), the end of the last request has removed the gate.
     const auto still = gates_.find(id);
     if (still == gates_.end() || still->second.passages.empty())
         return;

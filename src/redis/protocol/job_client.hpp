@@ -102,7 +102,7 @@ struct job_refused
     std::string text;
 };
 
-/// A call has ended. The answer consists of the first text of the script and the others.
+/// A call has ended. The answer consists of the texts that the script returned.
 struct job_answered
 {
     job_call_id call = 0;

@@ -176,7 +176,7 @@ std::string json_string(const excerpt& from)
 std::string json_scalar(const excerpt& from)
 {
     const std::string_view text = from.text;
-    // Names begin with a letter. But -inf begins like a number.
+    // Names of enumerators begin with a letter. But -inf begins like a number.
     const bool is_number =
         text.find_first_of("-0123456789") == 0 && text.find('n') == std::string_view::npos;
     return is_number || text == "true" || text == "false" ? std::string(text) : json_string(from);
