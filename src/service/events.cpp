@@ -225,7 +225,7 @@ awaitable<response> events::next(std::shared_ptr<reader> from)
     while (!closing_)
     {
         part.body = take(*from);
-        // A page includes all events, so none that is older may follow it.
+        // A page includes the changes of all events so far, so these events must be sent before it.
         if (from->paging && from->seen == last_)
         {
             const std::string text = co_await page(*from);

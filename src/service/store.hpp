@@ -88,7 +88,7 @@ enum class happening
     /// A permit ended, or a grant was undone because its client had hung up.
     released,
     renewed,
-    /// Another process changed the semaphore, or a lease expired there.
+    /// In a shared store: another process changed the semaphore, or a lease expired.
     changed,
 };
 

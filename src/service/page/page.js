@@ -492,7 +492,7 @@ async function load_details() {
       show_participants();
     }
   } catch (error) {
-    stale_details = true; // The connection of the events is lost, too, and its next one tries again.
+    stale_details = true; // The connection of the events is lost, too; the next one loads the details again.
   }
   // Many changes in a short time need few requests.
   setTimeout(() => {
