@@ -302,7 +302,7 @@ public:
                   boost::asio::deferred_t>
     auto async_leave(owner_token owner, CompletionToken&& token = {})
     {
-        auto leave = [owner](basic_async_mutex& self, detail::ticket& attempt) noexcept
+        auto leave = [owner](basic_async_mutex& self, detail::attempt_base& attempt) noexcept
         {
             if (owner_token expected; !self.state_->leave(owner, expected))
                 attempt.result = detail::outcome::not_owner;

@@ -319,7 +319,7 @@ public:
                   boost::asio::deferred_t>
     auto async_available(CompletionToken&& token = {})
     {
-        auto read = [](const basic_async_semaphore& self, detail::ticket& attempt) noexcept
+        auto read = [](const basic_async_semaphore& self, detail::attempt_base& attempt) noexcept
         { attempt.value = static_cast<std::uint64_t>(self.available()); };
         return detail::start_call<std::ptrdiff_t>(*this, read,
                                                   std::forward<CompletionToken>(token));

@@ -158,7 +158,7 @@ public:
                   boost::asio::deferred_t>
     auto async_arrive_and_drop(CompletionToken&& token = {})
     {
-        auto drop = [](basic_barrier& self, detail::ticket& attempt) noexcept
+        auto drop = [](basic_barrier& self, detail::attempt_base& attempt) noexcept
         {
             if (!self.state_->arrive_and_drop())
                 attempt.result = detail::outcome::no_participants;

@@ -266,7 +266,7 @@ public:
                   boost::asio::deferred_t>
     auto async_notify_one(CompletionToken&& token = {})
     {
-        auto notify = [](condition& self, detail::ticket&) noexcept { self.notify_one(); };
+        auto notify = [](condition& self, detail::attempt_base&) noexcept { self.notify_one(); };
         return detail::start_call(*this, notify, std::forward<CompletionToken>(token));
     }
 
@@ -276,7 +276,7 @@ public:
                   boost::asio::deferred_t>
     auto async_notify_all(CompletionToken&& token = {})
     {
-        auto notify = [](condition& self, detail::ticket&) noexcept { self.notify_all(); };
+        auto notify = [](condition& self, detail::attempt_base&) noexcept { self.notify_all(); };
         return detail::start_call(*this, notify, std::forward<CompletionToken>(token));
     }
 

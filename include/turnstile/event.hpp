@@ -176,7 +176,7 @@ public:
                   boost::asio::deferred_t>
     auto async_set(CompletionToken&& token = {})
     {
-        auto set = [](basic_event& self, detail::ticket&) noexcept { self.set(); };
+        auto set = [](basic_event& self, detail::attempt_base&) noexcept { self.set(); };
         return detail::start_call(*this, set, std::forward<CompletionToken>(token));
     }
 
@@ -187,7 +187,7 @@ public:
                   boost::asio::deferred_t>
     auto async_reset(CompletionToken&& token = {})
     {
-        auto reset = [](basic_event& self, detail::ticket&) noexcept { self.reset(); };
+        auto reset = [](basic_event& self, detail::attempt_base&) noexcept { self.reset(); };
         return detail::start_call(*this, reset, std::forward<CompletionToken>(token));
     }
 

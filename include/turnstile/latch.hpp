@@ -190,7 +190,7 @@ public:
                   boost::asio::deferred_t>
     auto async_count_down(std::ptrdiff_t n, CompletionToken&& token = {})
     {
-        auto count_down = [n](basic_latch& self, detail::ticket& attempt) noexcept
+        auto count_down = [n](basic_latch& self, detail::attempt_base& attempt) noexcept
         { attempt.result = state_count_down(*self.state_, n); };
         return detail::start_call(*this, count_down, std::forward<CompletionToken>(token));
     }

@@ -35,19 +35,19 @@ public:
 
     [[nodiscard]] auto executor() const { return object_->get_executor(); }
 
-    bool try_start(ticket& attempt) noexcept
+    bool try_start(attempt_base& attempt) noexcept
     {
         call_(*object_, attempt);
         return true;
     }
 
-    static Result finish(ticket& attempt) noexcept
+    static Result finish(attempt_base& attempt) noexcept
         requires(!std::is_void_v<Result>)
     {
         return static_cast<Result>(attempt.value);
     }
 
-    [[noreturn]] void throw_error(const error_code& error, const ticket& /*attempt*/) const
+    [[noreturn]] void throw_error(const error_code& error, const attempt_base& /*attempt*/) const
     {
         boost::throw_exception(name_ != nullptr ? system_error(error, name_) : system_error(error));
     }

@@ -57,7 +57,7 @@ public:
                                                               : outcome::wrong_object;
     }
 
-    bool try_start(ticket& attempt) const noexcept
+    bool try_start(attempt_base& attempt) const noexcept
     {
         attempt.result = check();
         return attempt.result != outcome::granted;
@@ -96,7 +96,7 @@ public:
         }
     }
 
-    static result_type finish(ticket& attempt) noexcept
+    static result_type finish(attempt_base& attempt) noexcept
         requires(!std::is_void_v<Result>)
     {
         return attempt.result == outcome::timed_out ? std::cv_status::timeout
@@ -112,7 +112,7 @@ public:
         state_->unlock(w.value);
     }
 
-    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
+    [[noreturn]] static void throw_error(const error_code& error, const attempt_base& /*attempt*/)
     {
         boost::throw_exception(system_error(error, "condition::async_wait"));
     }

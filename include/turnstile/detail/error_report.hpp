@@ -22,7 +22,7 @@ namespace turnstile::detail {
 
 /// Calls use(error, result), or use(error) if there is no result, for an attempt that has ended.
 template <class Request, class Use>
-auto with_result(Request& request, ticket& attempt, Use use)
+auto with_result(Request& request, attempt_base& attempt, Use use)
 {
     const error_code error = to_error_code(attempt.result);
     if constexpr (std::is_void_v<typename Request::result_type>)
@@ -43,7 +43,7 @@ struct throwing_report
     }
 
     template <class Request>
-    static typename Request::result_type result(Request& request, ticket& attempt)
+    static typename Request::result_type result(Request& request, attempt_base& attempt)
     {
         if (!is_success(attempt.result)) [[unlikely]]
             request.throw_error(to_error_code(attempt.result), attempt);
@@ -63,7 +63,7 @@ struct tuple_report
     }
 
     template <class Request>
-    static auto result(Request& request, ticket& attempt)
+    static auto result(Request& request, attempt_base& attempt)
     {
         return with_result(
             request, attempt, []<class... Result>(const error_code& error, Result&&... result)
@@ -84,7 +84,7 @@ struct redirecting_report
     }
 
     template <class Request>
-    typename Request::result_type result(Request& request, ticket& attempt) const
+    typename Request::result_type result(Request& request, attempt_base& attempt) const
     {
         return with_result(request, attempt,
                            [this]<class... Result>(const error_code& error, Result&&... result)
@@ -99,7 +99,7 @@ struct redirecting_report
 template <class Request, class Report = throwing_report>
 auto call_now(Request request, const Report& report = Report())
 {
-    ticket attempt;
+    attempt_base attempt;
     request.try_start(attempt);
     return report.result(request, attempt);
 }
@@ -111,7 +111,7 @@ using adapted_t = decltype(std::declval<const Report&>().adapt(std::declval<Comp
 /// The result type of co_await for a request.
 template <class Request, class Report>
 using awaited_t = decltype(std::declval<const Report&>().result(std::declval<Request&>(),
-                                                                std::declval<ticket&>()));
+                                                                std::declval<attempt_base&>()));
 
 }  // namespace turnstile::detail
 

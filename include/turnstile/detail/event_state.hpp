@@ -72,7 +72,7 @@ public:
     }
 
 private:
-    bool admit(std::uint64_t& word, ticket& /*attempt*/) noexcept final
+    bool admit(std::uint64_t& word, attempt_base& /*attempt*/) noexcept final
     {
         if ((word & is_set_bit) == 0)
             return false;
@@ -121,7 +121,7 @@ public:
     static void passage_undelivered() noexcept {}
 
 private:
-    bool admit(std::uint64_t& word, ticket& /*attempt*/) noexcept final
+    bool admit(std::uint64_t& word, attempt_base& /*attempt*/) noexcept final
     {
         return word >> count_shift == 0;
     }
@@ -143,7 +143,7 @@ public:
     }
 
     /// Arrives if this ends the phase. Returns true then, or if there are no participants.
-    bool try_arrive(ticket& attempt) noexcept
+    bool try_arrive(attempt_base& attempt) noexcept
     {
         const std::uint64_t word = queue::lock_queue();
         const bool nobody = participants_ == 0;
@@ -236,7 +236,10 @@ private:
             --arrived_;
     }
 
-    bool admit(std::uint64_t& /*word*/, ticket& /*attempt*/) noexcept final { return phase_ended_; }
+    bool admit(std::uint64_t& /*word*/, attempt_base& /*attempt*/) noexcept final
+    {
+        return phase_ended_;
+    }
 
     std::uint64_t participants_;
     std::uint64_t arrived_ = 0;
@@ -256,7 +259,7 @@ public:
     using result_type = Result;
     using state_request<State>::state_request;
 
-    bool try_start(ticket& /*attempt*/) noexcept { return state_->try_wait(); }
+    bool try_start(attempt_base& /*attempt*/) noexcept { return state_->try_wait(); }
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {
@@ -265,7 +268,7 @@ public:
 
     static void begin_delivery(waiter& /*w*/) noexcept {}
 
-    static result_type finish(ticket& attempt) noexcept
+    static result_type finish(attempt_base& attempt) noexcept
         requires(!std::is_void_v<Result>)
     {
         return attempt.result == outcome::timed_out ? std::cv_status::timeout
@@ -290,7 +293,7 @@ class latch_arrival_request : public passage_request<State>
 public:
     using base::base;
 
-    bool try_start(ticket& attempt) noexcept
+    bool try_start(attempt_base& attempt) noexcept
     {
         if (base::state_->count_down(1))
             return base::try_start(attempt);
@@ -298,7 +301,7 @@ public:
         return true;
     }
 
-    [[noreturn]] static void throw_error(const error_code& error, const ticket& attempt)
+    [[noreturn]] static void throw_error(const error_code& error, const attempt_base& attempt)
     {
         if (error == errc::over_release)
             boost::throw_exception(
@@ -316,7 +319,7 @@ class arrival_request : public passage_request<State>
 public:
     using base::base;
 
-    bool try_start(ticket& attempt) noexcept { return base::state_->try_arrive(attempt); }
+    bool try_start(attempt_base& attempt) noexcept { return base::state_->try_arrive(attempt); }
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {

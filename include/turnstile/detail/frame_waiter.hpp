@@ -44,7 +44,7 @@ public:
 
 private:
     typename Operation::request_type request_;
-    ticket attempt_;
+    attempt_base attempt_;
     [[no_unique_address]] typename Operation::report_type report_;
 };
 
@@ -181,7 +181,7 @@ private:
     Operation operation_;
     typename Operation::request_type request_;
     frame_type* frame_;
-    ticket attempt_;
+    attempt_base attempt_;
     bool ended_ = false;
     typename handler_type::result_type result_{};
 };

@@ -98,7 +98,7 @@ public:
     template <class CompletionToken>
     static auto async_unlock(local_grant& grant, CompletionToken&& token)
     {
-        auto unlock = [](local_grant& self, ticket& attempt) noexcept
+        auto unlock = [](local_grant& self, attempt_base& attempt) noexcept
         {
             attempt.result = self ? outcome::granted : outcome::empty_guard;
             self.unlock();
@@ -122,7 +122,7 @@ public:
     using result_type = Result;
     using state_request<State>::state_request;
 
-    BOOST_FORCEINLINE bool try_start(ticket& attempt) noexcept
+    BOOST_FORCEINLINE bool try_start(attempt_base& attempt) noexcept
     {
         return state_->try_lock(attempt.value, this->location_);
     }
@@ -141,7 +141,7 @@ public:
         }
     }
 
-    result_type finish(ticket& attempt) noexcept
+    result_type finish(attempt_base& attempt) noexcept
     {
         // Without an error, the attempt was granted. Only an optional result allows a time-out.
         if (std::is_same_v<Result, Guard> || attempt.result == outcome::granted)
@@ -150,7 +150,7 @@ public:
         return result_type();
     }
 
-    void abandon(const ticket& attempt) noexcept
+    void abandon(const attempt_base& attempt) noexcept
     {
         if (attempt.result == outcome::granted)
             state_->unlock(attempt.value);
@@ -168,7 +168,7 @@ public:
 
     /// Until this call, the operation holds the grant as a guard would: an undelivered grant is
     /// released.
-    owner_token finish(ticket& attempt) noexcept
+    owner_token finish(attempt_base& attempt) noexcept
     {
         const owner_token token(State::number(attempt.value));
         base::state_->forget_guard(attempt.value);

@@ -310,7 +310,7 @@ public:
     }
 
 private:
-    bool admit(std::uint64_t& word, ticket& attempt) noexcept final
+    bool admit(std::uint64_t& word, attempt_base& attempt) noexcept final
     {
         if ((word & locked) != 0)
             return false;
@@ -323,7 +323,7 @@ private:
     BOOST_NOINLINE bool try_lock_slowly(std::uint64_t& grant,
                                         const std::source_location& location) noexcept
     {
-        ticket attempt;
+        attempt_base attempt;
         const bool taken = queue::try_grant(attempt, location) == outcome::granted;
         grant = attempt.value;
         return taken;

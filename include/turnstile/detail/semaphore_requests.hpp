@@ -117,7 +117,7 @@ public:
     template <class CompletionToken>
     static auto async_release(local_permit_grant& grant, CompletionToken&& token)
     {
-        auto release = [](local_permit_grant& self, ticket& attempt) noexcept
+        auto release = [](local_permit_grant& self, attempt_base& attempt) noexcept
         {
             attempt.result = self.count() != 0 ? outcome::granted : outcome::empty_guard;
             self.release();
@@ -147,7 +147,7 @@ public:
     {
     }
 
-    bool try_start(ticket& attempt) noexcept
+    bool try_start(attempt_base& attempt) noexcept
     {
         if (is_refused(attempt))
             return true;
@@ -170,7 +170,7 @@ public:
         }
     }
 
-    result_type finish(ticket& attempt) noexcept
+    result_type finish(attempt_base& attempt) noexcept
     {
         if (attempt.result == outcome::granted)
             return result_type(
@@ -178,7 +178,7 @@ public:
         return result_type();
     }
 
-    void abandon(const ticket& attempt) noexcept
+    void abandon(const attempt_base& attempt) noexcept
     {
         if (attempt.result == outcome::granted)
             state_->release_permit(attempt.value);
@@ -186,7 +186,7 @@ public:
 
     /// The semaphore may have been destroyed; a refused attempt contains the number that was
     /// possible.
-    [[noreturn]] void throw_error(const error_code& error, const ticket& attempt) const
+    [[noreturn]] void throw_error(const error_code& error, const attempt_base& attempt) const
     {
         if (error == errc::invalid_count)
             boost::throw_exception(system_error(
@@ -201,7 +201,7 @@ protected:
         return static_cast<std::uint64_t>(units_);
     }
 
-    bool is_refused(ticket& attempt) const noexcept
+    bool is_refused(attempt_base& attempt) const noexcept
     {
         if (state_->is_possible(units_)) [[likely]]
             return false;
@@ -224,7 +224,7 @@ public:
     static constexpr bool never_waits = true;
     using base::base;
 
-    bool try_start(ticket& attempt) noexcept
+    bool try_start(attempt_base& attempt) noexcept
     {
         if (!base::is_refused(attempt))
         {
@@ -251,7 +251,7 @@ public:
 
     [[nodiscard]] const auto& executor() const noexcept { return state_->executor(); }
 
-    bool try_start(ticket& attempt) noexcept
+    bool try_start(attempt_base& attempt) noexcept
     {
         if (units_ < 1)
             attempt.result = outcome::invalid_count;
@@ -260,7 +260,7 @@ public:
         return true;
     }
 
-    [[noreturn]] void throw_error(const error_code& error, const ticket& /*attempt*/) const
+    [[noreturn]] void throw_error(const error_code& error, const attempt_base& /*attempt*/) const
     {
         boost::throw_exception(system_error(error, "release of " + std::to_string(units_) +
                                                        " units, capacity " +

@@ -101,7 +101,7 @@ public:
     {
         if (try_acquire_quickly(units))
             return outcome::granted;
-        ticket attempt{units};
+        attempt_base attempt{units};
         return queue::try_grant(attempt, location);
     }
 
@@ -253,7 +253,7 @@ private:
         }
     }
 
-    bool admit(std::uint64_t& word, ticket& attempt) noexcept final
+    bool admit(std::uint64_t& word, attempt_base& attempt) noexcept final
     {
         if (available_in(word) < attempt.value)
             return false;
@@ -261,7 +261,7 @@ private:
         return true;
     }
 
-    bool refuse(ticket& attempt) noexcept final
+    bool refuse(attempt_base& attempt) noexcept final
     {
         if (closed_)
             attempt.result = outcome::closed;

@@ -56,7 +56,7 @@ public:
     bool try_lock(access wanted, std::uint64_t& grant,
                   const std::source_location& location) noexcept
     {
-        ticket attempt{static_cast<std::uint64_t>(wanted)};
+        attempt_base attempt{static_cast<std::uint64_t>(wanted)};
         const bool taken = queue::try_grant(attempt, location) == outcome::granted;
         grant = attempt.value;
         return taken;
@@ -169,7 +169,7 @@ private:
             (kind == access::upgrade ? upgradable_ : exclusive_) = false;
     }
 
-    bool admit(std::uint64_t& /*word*/, ticket& attempt) noexcept final
+    bool admit(std::uint64_t& /*word*/, attempt_base& attempt) noexcept final
     {
         const auto wanted = static_cast<access>(attempt.value);
         // No new readers while an upgrade waits for the present ones.
@@ -322,7 +322,7 @@ class access_request : public lock_request<State, Guard, Result>
 public:
     using base::base;
 
-    bool try_start(ticket& attempt) noexcept
+    bool try_start(attempt_base& attempt) noexcept
     {
         return base::state_->try_lock(Access, attempt.value, this->location_);
     }
@@ -348,7 +348,7 @@ public:
     {
     }
 
-    bool try_start(ticket& attempt) noexcept
+    bool try_start(attempt_base& attempt) noexcept
     {
         auto& grant = guard_access::grant(*guard_);
         if (!grant || grant.state() != base::state_)
@@ -385,13 +385,13 @@ public:
             restore(w.value);
     }
 
-    void abandon(const ticket& attempt) noexcept
+    void abandon(const attempt_base& attempt) noexcept
     {
         if (attempt.value != 0)
             base::state_->unlock(attempt.value);
     }
 
-    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
+    [[noreturn]] static void throw_error(const error_code& error, const attempt_base& /*attempt*/)
     {
         boost::throw_exception(system_error(error, "shared_mutex::async_upgrade"));
     }

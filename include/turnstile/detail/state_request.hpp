@@ -29,7 +29,7 @@ public:
     [[nodiscard]] State& queue() const noexcept { return *state_; }
     [[nodiscard]] const std::source_location& location() const noexcept { return location_; }
 
-    [[noreturn]] static void throw_error(const error_code& error, const ticket& /*attempt*/)
+    [[noreturn]] static void throw_error(const error_code& error, const attempt_base& /*attempt*/)
     {
         boost::throw_exception(system_error(error));
     }
@@ -47,7 +47,7 @@ public:
     static constexpr bool never_waits = true;
     using Request::Request;
 
-    bool try_start(ticket& attempt) noexcept
+    bool try_start(attempt_base& attempt) noexcept
     {
         if (!Request::try_start(attempt))
             attempt.result = outcome::timed_out;

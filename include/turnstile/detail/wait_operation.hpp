@@ -34,18 +34,18 @@
 //
 // A request is a small value that names a state and an operation on it:
 //
-//   result_type                    the result besides an error; may be void
-//   executor()                     the fallback executor
-//   queue()                        the queue in which the attempt may be parked
-//   try_start(ticket&)             tries without waiting; true if the attempt has ended
-//   start(waiter&, context*)       tries, else parks the waiter; true if the attempt has ended
-//   begin_delivery(waiter&)        the waiter is about to be delivered, on its executor
-//   finish(ticket&) -> result      the result of an attempt that ended without an error
-//   abandon(ticket&)               the attempt has ended but can never be delivered
-//   throw_error(error, ticket&)    throws the exception of co_await for an error
-//   location()                     where the operation was started
-//   never_waits                    true if try_start() always ends the attempt; queue(), start(),
-//                                  begin_delivery() and location() are not needed then
+//   result_type                       the result besides an error; may be void
+//   executor()                        the fallback executor
+//   queue()                           the queue in which the attempt may be parked
+//   try_start(attempt_base&)          tries without waiting; true if the attempt has ended
+//   start(waiter&, context*)          tries, else parks the waiter; true if the attempt has ended
+//   begin_delivery(waiter&)           the waiter is about to be delivered, on its executor
+//   finish(attempt_base&) -> result   the result of an attempt that ended without an error
+//   abandon(attempt_base&)            the attempt has ended but can never be delivered
+//   throw_error(error, attempt_base&) throws the exception of co_await for an error
+//   location()                        where the operation was started
+//   never_waits                       true if try_start() always ends the attempt; queue(), start(),
+//                                     begin_delivery() and location() are not needed then
 //
 // The initiating functions return a `wait_operation`: an Asio operation that accepts any completion
 // token. In an awaitable<>, co_await needs no completion handler for it.
@@ -75,7 +75,7 @@ class immediate_completion
 public:
     using allocator_type = boost::asio::associated_allocator_t<Handler>;
 
-    immediate_completion(const Request& request, const ticket& attempt, Handler&& handler)
+    immediate_completion(const Request& request, const attempt_base& attempt, Handler&& handler)
         : request_(request)
         , attempt_{attempt.value, attempt.result}
         , handler_(std::move(handler))
@@ -114,7 +114,7 @@ public:
 
 private:
     Request request_;
-    ticket attempt_;
+    attempt_base attempt_;
     bool pending_ = true;
     Handler handler_;
 };
@@ -140,7 +140,7 @@ public:
 
 /// Completes an attempt that ended inside the initiating function.
 template <class Request, class Handler, class Executor>
-void complete_immediately(const Request& request, const ticket& attempt, Handler&& handler,
+void complete_immediately(const Request& request, const attempt_base& attempt, Handler&& handler,
                           const Executor& executor)
 {
     using completion = immediate_completion<Request, Handler>;
@@ -157,7 +157,7 @@ void complete_immediately(const Request& request, const ticket& attempt, Handler
 /// Tries to complete the operation of a completion handler without a waiter. Does not try for an
 /// automatic event, because only a waiter sets the event again if it is not delivered.
 template <class Request>
-bool try_start_for_handler(Request& request, ticket& attempt)
+bool try_start_for_handler(Request& request, attempt_base& attempt)
 {
     if constexpr (requires { request.is_consuming(); })
         if (request.is_consuming())
@@ -428,7 +428,7 @@ public:
     void operator()(Handler&& handler, Request request, const Limit& limit) const
     {
         auto own = routed<Limit::template accepts>(std::forward<Handler>(handler), executor_);
-        ticket attempt;
+        attempt_base attempt;
         if (try_start_for_handler(request, attempt))
             complete_immediately(request, attempt, std::move(own), executor_);
         else if constexpr (!Request::never_waits)

@@ -152,7 +152,8 @@ public:
 
     /// Grants what an attempt requests if that is possible at once. Returns its result. Out of line,
     /// like all slow paths, so that the fast paths stay small.
-    BOOST_NOINLINE outcome try_grant(ticket& attempt, const std::source_location& location) noexcept
+    BOOST_NOINLINE outcome try_grant(attempt_base& attempt,
+                                     const std::source_location& location) noexcept
     {
         watch_log log = start_log();
         std::uint64_t word = lock_queue();
@@ -295,11 +296,11 @@ protected:
 
     /// Grants what an attempt requests if that is possible now: changes the state, and stores the
     /// grant in the attempt. No parked waiter is before the attempt. The queue lock is held.
-    virtual bool admit(std::uint64_t& word, ticket& attempt) noexcept = 0;
+    virtual bool admit(std::uint64_t& word, attempt_base& attempt) noexcept = 0;
 
     /// Whether a request can never be granted; then stores the result of the attempt. The queue lock
     /// is held.
-    virtual bool refuse(ticket& /*attempt*/) noexcept { return false; }
+    virtual bool refuse(attempt_base& /*attempt*/) noexcept { return false; }
 
     /// Dequeues the waiters that can be granted now, and returns the new word. The queue lock is
     /// held.

@@ -66,7 +66,7 @@ enum class outcome : std::uint8_t
 }
 
 /// The part of an attempt that exists even if it never waits.
-struct ticket
+struct attempt_base
 {
     /// The request (units, mode) while the attempt waits; the grant afterwards.
     std::uint64_t value = 0;
@@ -84,7 +84,7 @@ struct ticket
  * Between dequeueing and delivery, the waiter keeps the state of its queue alive, by its grant or
  * by a reference. So a late cancellation still finds the queue, which ignores it.
  */
-struct waiter : ticket
+struct waiter : attempt_base
 {
     /// How the operation that embeds the waiter ends.
     struct behaviour
@@ -95,7 +95,7 @@ struct waiter : ticket
         void (*discard)(waiter&) noexcept;
     };
 
-    /// Initializes only the ticket. An attempt that succeeds at once does not need the rest.
+    /// Initializes only the base. An attempt that succeeds at once does not need the rest.
     waiter() noexcept {}  // NOLINT(modernize-use-equals-default): a default would zero it
 
     waiter(const waiter&) = delete;
@@ -117,7 +117,7 @@ struct waiter : ticket
         gated = false;
     }
 
-    // These fill the padding of the ticket.
+    // These fill the padding of the base.
 
     /// Whether the waiter is in a queue.
     bool parked;

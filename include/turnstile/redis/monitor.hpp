@@ -73,7 +73,7 @@ public:
         section_changes changes;
         try
         {
-            changes = section.say();
+            changes = section.take_changes();
         }
         catch (const system_error& failure)
         {
@@ -460,7 +460,7 @@ public:
         }
 
         /// Returns the changes since the state arrived, and forgets them.
-        [[nodiscard]] detail::section_changes say()
+        [[nodiscard]] detail::section_changes take_changes()
         {
             if (unreadable_)
                 std::rethrow_exception(unreadable_);
@@ -488,7 +488,7 @@ public:
         }
 
         /// The notification that a dropped section passes to the next waiter.
-        [[nodiscard]] detail::section_changes regret() const
+        [[nodiscard]] detail::section_changes changes_of_failure() const
         {
             detail::section_changes changes;
             if (!notified_.empty())
@@ -864,7 +864,7 @@ private:
             }
             catch (...)
             {
-                owned.say(current.regret());
+                owned.set_changes(current.changes_of_failure());
                 throw;
             }
         }
@@ -891,7 +891,7 @@ private:
             // A body may continue after a wait that has lost the lock.
             if (!owned)
                 boost::throw_exception(system_error(turnstile::errc::lost));
-            owned.say(current.say());
+            owned.set_changes(current.take_changes());
         }
 
         Body body_;

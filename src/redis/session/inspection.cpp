@@ -214,9 +214,9 @@ void break_lock(session_engine& engine, const breaking& what, const std::string&
     engine.run_once(is_pool ? "pool_break" : "break", std::move(keys), std::move(arguments),
                     [&engine, what](error_code error, const std::vector<std::string>& leaves)
                     {
-                        const auto told = error ? std::nullopt : parse_answers(leaves);
+                        const auto answers = error ? std::nullopt : parse_answers(leaves);
                         if (!error &&
-                            (!told || told->front().status != script_answer::status_code::ok))
+                            (!answers || answers->front().status != script_answer::status_code::ok))
                             error = error_in(leaves);
                         if (error)
                         {
@@ -225,11 +225,11 @@ void break_lock(session_engine& engine, const breaking& what, const std::string&
                         }
                         breaking next = what;
                         std::int64_t broken = 0;
-                        (void)parse_number(told->front().extra, broken);
+                        (void)parse_number(answers->front().extra, broken);
                         next.broken += broken;
                         // The script skipped a limited number of disconnected waiters. The repetition
                         // removes no holder, because none has the fencing token 1.
-                        if (told->front().more)
+                        if (answers->front().more)
                             break_lock(engine, next, "1");
                         else
                             next.done->complete({}, next.broken);

@@ -50,7 +50,7 @@ void start_transact(const std::shared_ptr<lock_handle>& lock,
 
 /**
  * The lock of a running section: a sequence of grants, because the body may wait. Its release commits the
- * changes that were passed to say(); without a release, nothing is committed.
+ * changes that were passed to set_changes(); without a release, nothing is committed.
  */
 class section_grant
 {
@@ -101,7 +101,7 @@ public:
     }
 
     /// Sets the changes to commit at the end.
-    void say(section_changes changes) { changes_ = std::move(changes); }
+    void set_changes(section_changes changes) { changes_ = std::move(changes); }
 
     template <class CompletionToken>
     auto async_unlock(CompletionToken&& token)

@@ -13,10 +13,10 @@
 --   {notes}     hash: the last error text of a job, by its id; its progress, by `p` and its id
 --   {lost}      sorted set: `ID TOKEN` of attempts that were lost, by the time of the loss
 --
--- state    1 LAST SKEW TURN HIGH NORMAL LOW PARKED DUE TOLD LIMITS. LAST is the newest id, token or ticket. The queue's
+-- state    1 LAST SKEW TURN HIGH NORMAL LOW PARKED DUE INFORMED LIMITS. LAST is the newest id, token or ticket. The queue's
 --          clock never shows less, and is ahead of the server's by SKEW. TURN counts starts, up to 16. HIGH, NORMAL and
 --          LOW are the numbers of ready jobs, and PARKED that of waiting workers. Nothing is due before DUE; 0: nothing
---          at all. Sessions of some waiting workers were informed of the time TOLD, and ask then. LIMITS is `-`, or
+--          at all. Sessions of some waiting workers know the time INFORMED, and ask then. LIMITS is `-`, or
 --          PAUSED,STARTS,PERIOD ms,STARTED,END of the period.
 -- entry    ID; or for a job that was started before, ID ATTEMPTS FAILURE (f failed, a abandoned, t timed out)
 -- record   LEVEL, or LEVEL,ATTEMPTS,FIRST,MOST,TIMEOUT,SIZE, see options_of() (times in ms); then a space, the
@@ -32,9 +32,9 @@ local looks_at = 64  -- how many elements of each kind a call looks at
 local small = 4096  -- the largest record that a message contains
 local stored = redis.call('HGET', key, 'state') or '1 0 0 0 0 0 0 0 0 0 -'
 if string.sub(stored, 1, 2) ~= '1 ' then return 'foreign' end
-local last, skew, turn, high, normal, low, parked, due, told, limits = string.match(stored,
+local last, skew, turn, high, normal, low, parked, due, informed, limits = string.match(stored,
   '^1 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
-last, skew, turn, parked, due, told = last + 0, skew + 0, turn + 0, parked + 0, due + 0, told + 0
+last, skew, turn, parked, due, informed = last + 0, skew + 0, turn + 0, parked + 0, due + 0, informed + 0
 local ready = {high + 0, normal + 0, low + 0}
 local paused, rate, period, started, ends
 if limits ~= '-' then
@@ -47,7 +47,7 @@ if now < last then skew, now = skew + last - now, last end
 local function save()
   if paused then limits = format('%d,%d,%d,%d,%d', paused, rate, period, started, ends) end
   redis.call('HSET', key, 'state', format('1 %d %d %d %d %d %d %d %d %d %s', last, skew, turn, ready[1], ready[2],
-    ready[3], parked, due, told, limits))
+    ready[3], parked, due, informed, limits))
 end
 
 -- Returns a number that is higher than all earlier ones.
@@ -154,7 +154,7 @@ end
 
 -- Ends an attempt without success: f failed, a abandoned, t timed out, r returned without being counted, b (failed, and
 -- the job is a dead letter at once).
-local function give_back(member, why, told_error)
+local function give_back(member, why, error_text)
   local id, attempt, before = string.match(member, '^(%d+) %d+ (%d+) (.)')
   local record = redis.call('HGET', key .. '{jobs}', id)
   if not record then return end
@@ -167,7 +167,7 @@ local function give_back(member, why, told_error)
     ready[level + 0] = ready[level + 0] + 1
     return
   end
-  if told_error then redis.call('HSET', key .. '{notes}', id, told_error) end
+  if error_text then redis.call('HSET', key .. '{notes}', id, error_text) end
   local entry = format('%s %d %s', id, attempt, why == 'b' and 'f' or why)
   if why == 'b' or attempt >= most then
     redis.call('ZADD', key .. '{dead}', id, entry)
@@ -250,19 +250,19 @@ local function serve()
         (#record <= small and ' ' .. record or ''))
     end
   end
-  if parked == 0 or due == 0 or told > now and told <= due then return end
-  told = due
+  if parked == 0 or due == 0 or informed > now and informed <= due then return end
+  informed = due
   -- Informs four connections, because some of them may be disconnected by then. If all four are, the next script does
   -- what is due.
-  local heard, left_to_tell = {}, 4
+  local seen, left = {}, 4
   for _, worker in ipairs(redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)) do
     local whose = channel(worker)
-    if not heard[whose] and is_connected(worker) then
+    if not seen[whose] and is_connected(worker) then
       redis.call('PUBLISH', whose, format('job %s due %d %d', key, now, due))
-      left_to_tell = left_to_tell - 1
+      left = left - 1
     end
-    heard[whose] = true
-    if left_to_tell == 0 then return end
+    seen[whose] = true
+    if left == 0 then return end
   end
 end
 

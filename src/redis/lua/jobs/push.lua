@@ -12,13 +12,13 @@ local key, record, level, delay, name, window = KEYS[1], ARGV[2], ARGV[3], ARGV[
 -- The ordinary path needs no function of the prologue: there is neither a delay nor a deduplication id, the queue is
 -- not limited, nothing is due, and the clock has not gone back. Either no worker waits; or the first waiting worker
 -- starts the job, and no session has to be informed of an earlier time at which something is due.
-local last, turn, high, normal, low, parked, due, told = string.match(redis.call('HGET', key, 'state') or '',
+local last, turn, high, normal, low, parked, due, informed = string.match(redis.call('HGET', key, 'state') or '',
   '^1 (%d+) 0 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %-$')
 if last and delay == 0 and name == '' then
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
   local id, ready = string.format('%d', now), {high, normal, low}
-  turn, parked, due, told = turn + 0, parked + 0, due + 0, told + 0
+  turn, parked, due, informed = turn + 0, parked + 0, due + 0, informed + 0
   if now <= last + 0 or due > 0 and due <= now then
     -- Something is due, or the clock does not show a new number.
   elseif parked == 0 then
@@ -26,7 +26,7 @@ if last and delay == 0 and name == '' then
     redis.call('RPUSH', key .. '{ready}' .. level, id)
     redis.call('HSET', key .. '{jobs}', id, record)
     redis.call('HSET', key, 'state',
-      string.format('1 %s 0 %d %s 0 %d %d -', id, turn, table.concat(ready, ' '), due, told))
+      string.format('1 %s 0 %d %s 0 %d %d -', id, turn, table.concat(ready, ' '), due, informed))
     return 'pushed ' .. id .. ' ' .. id
   elseif high + normal + low == 0 and string.sub(record, 2, 2) == ' ' and #record <= 4096 and
     (parked == 1 or due > 0) then
@@ -34,14 +34,14 @@ if last and delay == 0 and name == '' then
     local channel = worker and ARGV[1] .. string.match(worker, '^[^.]*')
     local till = worker and now + 1000 * string.match(worker, '/(%d+)$')
     local first = till and (due == 0 and till or math.min(due, till))
-    if worker and (parked == 1 or told <= first) and redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
+    if worker and (parked == 1 or informed <= first) and redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
       local member = string.format('%s %d 1 -- 0 %s', id, now + 1, worker)
       till = string.format('%d', till)
       redis.call('ZADD', key .. '{active}', till, member)
       redis.call('HSET', key .. '{jobs}', id, record)
       redis.call('PUBLISH', channel, 'job ' .. key .. ' grant ' .. id .. ' ' .. till .. ' ' .. member .. ' ' .. record)
       redis.call('HSET', key, 'state',
-        string.format('1 %d 0 %d 0 0 0 %d %d %d -', now + 1, (turn + 1) % 16, parked - 1, first, told))
+        string.format('1 %d 0 %d 0 0 0 %d %d %d -', now + 1, (turn + 1) % 16, parked - 1, first, informed))
       return 'pushed ' .. id .. ' ' .. id
     end
     if worker then redis.call('ZADD', key .. '{idle}', place, worker) end

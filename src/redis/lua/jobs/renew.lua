@@ -21,7 +21,7 @@ for i = 3, #ARGV, 2 do
   results[#results + 1] = known and '1' or '0'
 end
 serve()
-if parked > 0 then told = due end
+if parked > 0 then informed = due end
 save()
 table.insert(results, 1, answer('ok', parked > 0 and due or 0))
 return results

@@ -15,14 +15,14 @@ local key, worker, ticket, attempt, reason = KEYS[1], ARGV[2], ARGV[3] + 0, ARGV
 -- The ordinary path needs no function of the prologue: the job to finish has no deduplication id, the queue is not
 -- limited, nothing is due, and the clock has not gone back. Either there is a job and no other worker waits; or there
 -- is no job, and the worker waits.
-local last, turn, high, normal, low, parked, due, told = string.match(redis.call('HGET', key, 'state') or '',
+local last, turn, high, normal, low, parked, due, informed = string.match(redis.call('HGET', key, 'state') or '',
   '^1 (%d+) 0 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %-$')
 local done, flag = string.match(attempt, '^(%d+) %d+ %d+ .(.)')
 if last and (done and flag ~= 'n' or attempt == '') and reason == '' then
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
   local ready = {high + 0, normal + 0, low + 0}
-  turn, parked, due, told = turn + 0, parked + 0, due + 0, told + 0
+  turn, parked, due, informed = turn + 0, parked + 0, due + 0, informed + 0
   local jobs = ready[1] + ready[2] + ready[3]
   local is_ordinary = now > last + 0 and (due == 0 or due > now) and
     (parked == 0 or jobs == 0)
@@ -35,9 +35,9 @@ if last and (done and flag ~= 'n' or attempt == '') and reason == '' then
       if ticket == 0 then ticket, last = now, string.format('%d', now) end
       local place = string.format('%d', ticket)
       redis.call('ZADD', key .. '{idle}', place, worker)
-      if parked == 0 then told = due end
+      if parked == 0 then informed = due end
       redis.call('HSET', key, 'state',
-        string.format('1 %s 0 %d 0 0 0 %d %d %d -', last, turn, parked + 1, due, told))
+        string.format('1 %s 0 %d 0 0 0 %d %d %d -', last, turn, parked + 1, due, informed))
       return string.format('parked %d %d ', now, due) .. place
     end
     -- As in take_entry.
@@ -62,7 +62,7 @@ if last and (done and flag ~= 'n' or attempt == '') and reason == '' then
       local member = string.format('%s %d %d %s%s %d %s', id, now, number + 1, failure, named, limit, worker)
       redis.call('ZADD', key .. '{active}', string.format('%d', till), member)
       redis.call('HSET', key, 'state', string.format('1 %d 0 %d %d %d %d 0 %d %d -', now, (turn + 1) % 16, ready[1],
-        ready[2], ready[3], due, told))
+        ready[2], ready[3], due, informed))
       return {string.format('job %d %d', now, till), member, record}
     end
     if entry then redis.call('LPUSH', key .. '{ready}' .. level, entry) end
@@ -99,7 +99,7 @@ if ticket == 0 then ticket = new_number() end
 redis.call('ZADD', key .. '{idle}', text(ticket), worker)
 parked = parked + 1
 -- The answer informs this worker's session.
-if parked == 1 then told = due end
+if parked == 1 then informed = due end
 serve()
 save()
 return answer('parked', due) .. ' ' .. text(ticket)
