@@ -135,7 +135,7 @@ struct canceller
     }
 };
 
-/// Completes dequeued waiters. No lock is held.
+/// Posts the completions of dequeued waiters. No lock is held.
 ///
 /// An executor that shuts down may destroy a completion while it is posted. The destructor then
 /// grants to the next waiter, and so on, or drops the last reference to the state. Such nested

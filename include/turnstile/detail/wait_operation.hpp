@@ -399,8 +399,8 @@ private:
     work_executor<boost::asio::associated_executor_t<Handler, OwnExecutor>> work_;
 };
 
-/// No time limit. A type of limit names the class of its parked attempts, and a trait that is true
-/// for the executors that this class accepts.
+/// No time limit. Each class of limits names the waiter class for attempts with this limit, and a
+/// trait that is true for the executors that the waiter class accepts.
 struct no_limit
 {
     template <class Request, class Handler, class OwnExecutor>

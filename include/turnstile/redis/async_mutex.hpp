@@ -249,10 +249,10 @@ public:
      * @code void(error_code, lock_guard<async_mutex>) @endcode
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the mutex or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::missing_permission`,
-     * `errc::fence_regressed`, `errc::server_error`; with mutex_options::durability,
-     * `errc::not_replicated`. While the server is unreachable, the operation waits. A wrong configuration is
-     * an error, see @ref session.
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
+     * `errc::missing_permission`, `errc::fence_regressed`, `errc::server_error`; with
+     * mutex_options::durability, `errc::not_replicated`. While the server is unreachable, the operation
+     * waits. A wrong configuration is an error, see @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once and leaves the queue in the background. If
      * the grant was faster, the operation succeeds.

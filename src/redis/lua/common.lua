@@ -19,8 +19,8 @@ local function read_clock()
 end
 
 -- Returns four results: the time of an object's clock, which last showed `clock` and is ahead of the server's clock by
--- `skew`; the claim lease in ms; the end of the grace by the object's clock, if the state may be outdated (older than
--- the server's start); and the same end, whatever the age of the state. During a grace, the argument
+-- `skew`; the claim lease in ms; the end of the grace by the object's clock, or nil if the state is not outdated (older
+-- than the server's start); and this end for a state of any age. Without a grace, both ends are nil. During a grace,
 -- `claim` also contains the time at which the server started or took over, and the time at which the grace ends.
 local function read_time(wall, skew, clock, claim)
   local lease, since, ends = string.match(claim, '^(%d+) ?(%d*) ?(%d*)$')

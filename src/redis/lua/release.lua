@@ -1,4 +1,4 @@
--- Releases a lock, or refuses a grant, and hands the lock over.
+-- Releases a lock, also after a grant that the client did not accept, and hands it over.
 --
 -- KEYS       lock (and the state, of a monitor)
 -- ARGV       prefix, id, fence, slot (empty if the critical section failed: then the release is not remembered, and if

@@ -239,7 +239,7 @@ std::shared_ptr<detail::lock_handle> make_lock(const session& owner, std::string
     detail::check_name(name);
     const auto& core = detail::session_access::core(owner);
     auto keys = detail::mutex_keys(core->settings.prefix, name);
-    // The key comes first: it alone decides between the locks of a server with several names.
+    // The key comes first, so sessions that reach one server by different names order its locks equally.
     std::string order = keys[0] + ' ' + core->settings.server_name();
     const detail::durability_options durability = detail::durability_of(options);
     const detail::lease_options lease = detail::lease_of(

@@ -34,7 +34,8 @@ namespace turnstile::redis::detail {
  * The driver reports events and the time, and performs the requested actions in their order. The client uses no
  * sockets, threads or clocks. It is a value: a copy continues independently.
  *
- * @ref lock and @ref try_lock start an attempt, which goes through these phases:
+ * @ref lock and @ref try_lock start an attempt. It goes through some of these phases, in this order; from queued and
+ * confirming, it may return to joining:
  *
  *     parked -> joining -> queued -> confirming -> held -> releasing
  *                   \________\___________\___________\_____ cancelling
@@ -59,10 +60,9 @@ namespace turnstile::redis::detail {
  * A wait on a condition is an attempt that is queued elsewhere. It starts in the script that ends the critical section.
  * Until the client knows that the server executed this script, the attempt has a leader and sends no commands.
  *
- * For a lock with a *cohort*, one attempt at a time, the envoy, represents the whole client at the server. When its
- * bearer gives up the position in the queue, or the lock, the first parked attempt becomes the next bearer. So an
- * attempt that the server knows may have several bearers, one after another, and actions name the bearer. A parked
- * attempt needs no commands.
+ * For a lock with a *cohort*, one attempt at a time, the envoy, represents the whole client at the server. The
+ * *bearer* is the caller's attempt that the envoy serves now. When it gives up the position in the queue, or the lock,
+ * the first parked attempt becomes the next bearer. Actions name the bearer. A parked attempt needs no commands.
  */
 class protocol_client : private protocol_client_records
 {
@@ -96,9 +96,9 @@ public:
     /// executes the transaction.
     attempt_id transact(local_time now, lock_id lock, std::shared_ptr<const proposal> what);
 
-    /// Cancels an attempt that has not ended yet. No further action concerns it. Returns false if it is too late,
-    /// because units are being taken or the server may execute a transaction. The attempt then ends as usual, except
-    /// that it no longer waits for its turn or for a connection.
+    /// Cancels an attempt that has not ended yet. If this returns true, no further action concerns the attempt. Returns
+    /// false if it is too late, because units are being taken or the server may execute a transaction. Then the attempt
+    /// ends as usual, except that it no longer waits for its turn or for a connection.
     bool cancel(local_time now, attempt_id id);
 
     /// Releases a held lock. Ends with `released`.

@@ -259,8 +259,8 @@ void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
     const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
     local_time left(std::max<std::int64_t>(answer.deadline - answer.now, 0));
     // For attempts that wait on a condition, the client only checks from time to time whether they still do, because a
-    // message may have been lost. If the lock has no holder, its queue is empty. Then all attempts that the client
-    // believes to be in the queue now wait on a condition.
+    // message may have been lost. If the lock has no holder, its queue is empty. Then the transactions that the client
+    // believes to be in the queue wait on a condition, because a requirement did not hold.
     const bool nobody_queues = answer.status == status::asleep && answer.deadline == 0;
     if (lock.on_condition == lock.waiters.size() || nobody_queues)
     {

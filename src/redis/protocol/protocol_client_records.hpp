@@ -159,8 +159,8 @@ struct protocol_client_records
         std::uint64_t flight = 0;
         // The incarnations under which the server may know the attempt.
         std::vector<std::uint64_t> incarnations;
-        // The number of the server that first received the release or the transaction; for a waiting transaction or a
-        // wait on a condition, the server that last knew it.
+        // The number of a server: the last known one at the time of the release, the one that first received the
+        // transaction, or the one that last knew the waiting transaction or the wait on a condition.
         std::uint64_t server = 0;
         std::int64_t ticket = 0;
         std::int64_t position = 0;

@@ -174,7 +174,7 @@ public:
     /// Belongs to the executor on which the lock was granted.
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
 
-    /// Triggers the slot, on that executor, and notifies the watchers.
+    /// Triggers lost_slot() on `executor`, and notifies the watchers.
     void report_loss() override
     {
         emit_lost(*executor, weak_from_this());

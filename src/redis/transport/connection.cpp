@@ -36,7 +36,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The first pause; the first attempt after a break follows at once.
+/// The shortest pause before an attempt; the first attempt after a break follows at once.
 constexpr milliseconds shortest_pause{20};
 /// A link with a shorter life has failed. So a server that drops links at once is not flooded with attempts.
 constexpr milliseconds shortest_life{100};

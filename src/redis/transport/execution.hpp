@@ -26,7 +26,7 @@ namespace turnstile::redis::detail {
 class execution
 {
 public:
-    /// Writes the request. It is never sent twice: a request whose connection breaks fails.
+    /// Composes the request. If its connection breaks, it fails; it is not sent over another one.
     void prepare(std::string_view command, std::span<const request_word> arguments,
                  reply_handler then)
     {
