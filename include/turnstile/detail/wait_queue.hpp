@@ -47,8 +47,8 @@
 //
 // Races. A waiter leaves the queue exactly once, under the queue lock: by a grant, a withdrawal
 // (cancellation, time-out), an eviction (its context shuts down) or the end of the object. The
-// thread that dequeues it decides how the wait ends; other threads see that `parked` is false and
-// do nothing.
+// thread that dequeues it decides how the wait ends, and pins it; other threads see this and do
+// nothing.
 //
 // Lifetime. The state lives on the heap. It is kept alive by the public object, by the references
 // that `references_` counts, and by live grants: guards, permits, and undelivered grants. The

@@ -19,9 +19,9 @@ local function read_clock()
 end
 
 -- Returns four results: the time of an object's clock, which last showed `clock` and is ahead of the server's clock by
--- `skew`; the claim lease in ms; the end of the grace by the object's clock, or nil if the state is not outdated (older
--- than the server's start); and this end for a state of any age. Without a grace, both ends are nil. During a grace,
--- `claim` also contains the time at which the server started or took over, and the time at which the grace ends.
+-- `skew`; the claim lease in ms; the end of the grace by the object's clock if the state is older than the server's
+-- start, or of unknown age, otherwise nil; and this end for a state of any age. Without a grace, both are nil. During a
+-- grace, `claim` also contains the time at which the server started or took over, and the end of the grace.
 local function read_time(wall, skew, clock, claim)
   local lease, since, ends = string.match(claim, '^(%d+) ?(%d*) ?(%d*)$')
   local now, outdated = wall + skew, clock - skew < (tonumber(since) or 0)

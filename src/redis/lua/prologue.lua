@@ -353,10 +353,10 @@ local function execute(s, id, plan, at)
   return 'released', fence
 end
 
--- Grants a free lock to the first connected waiter, if it is among the first 64 of the queue, and removes those before
--- it. The message is the grant; the caller of the script learns of its own grant from the answer. If the script has the
--- key of a monitor's state, the message contains a small state, so the client need not fetch it. A transaction in the
--- queue is executed or starts its wait on a condition, and the next waiter follows.
+-- Grants a free lock to the first waiter that is connected and responsive, if it is among the first 64 of the queue,
+-- and removes those before it. The message is the grant; the caller of the script learns of its own grant from the
+-- answer. If the script has the key of a monitor's state, the message contains a small state, so the client need not
+-- fetch it. A transaction in the queue is executed or starts its wait on a condition, and the next waiter follows.
 local function grant_next(s, caller)
   if s.pending then process_pending(s) end
   if s.waiting == 0 then return end

@@ -348,8 +348,8 @@ void protocol_client::rejoin(attempt_entry& entry)
     // The present server granted the lock for a critical section, so it does not execute the transaction.
     if (entry.second.at == phase::confirming && entry.second.server == server_)
         decline(entry);
-    // The server that knew the waiting transaction may have executed it. Another server that does not know the
-    // execution lacks its effects as well, so it may execute the transaction.
+    // Perhaps a former server has executed the waiting transaction. If the present one does not know that, it lacks
+    // the effects as well, so an execution there is safe.
     if (waits_as_transaction(entry))
         entry.second.server = server_;
     dequeue(entry);

@@ -292,7 +292,7 @@ void protocol_client::on_acquire(attempt_entry& entry, script_answer& answer)
     if (!answer.extra.empty())
         each.position = answer.extra_number();
     enqueue(entry, answer);
-    // The message with the grant arrived before the answer.
+    // A message with a grant arrived while the command was in flight.
     if (each.pending_grant.fence != 0)
         on_grant(entry, std::exchange(each.pending_grant, {}), true);
 }
@@ -511,7 +511,7 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
             return end_attempt(entry.first);
         }
     }
-    // The outcome is not known. The lease runs on meanwhile.
+    // The command is repeated later. The lease runs on meanwhile.
     if (each.at == phase::held && !each.stale)
         timers_.set(timer::renewal, entry.first, each.renewal_at, now_ + retry_interval);
     else

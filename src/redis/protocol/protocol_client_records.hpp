@@ -56,7 +56,7 @@ struct protocol_client_records
     {
         std::int64_t fence = 0;
         server_time deadline = 0;
-        // The length of the lease when it was granted.
+        // The time from the report to the end of the lease.
         local_time span{};
         // The arrival time of the message that reported the grant; 0 if an answer reported it.
         local_time received_at{};
@@ -159,8 +159,8 @@ struct protocol_client_records
         std::uint64_t flight = 0;
         // The incarnations under which the server may know the attempt.
         std::vector<std::uint64_t> incarnations;
-        // The number of a server: the last known one at the time of the release, the one that first received the
-        // transaction, or the one that last knew the waiting transaction or the wait on a condition.
+        // The number of a server. For a release, the last one when it began; for a transaction, the first that received
+        // it, or the last that knew it as waiting; for a wait on a condition, the last that knew it.
         std::uint64_t server = 0;
         std::int64_t ticket = 0;
         std::int64_t position = 0;
@@ -181,8 +181,8 @@ struct protocol_client_records
         release_state ending;
     };
 
-    /// The slots in which the server remembers releases. Locks with the same keys share them. Otherwise, the release of
-    /// one lock would overwrite what the server remembers about another one.
+    /// The slots in which the server remembers releases. Locks with the same keys share them, so no release overwrites
+    /// what the server remembers about another lock. A monitor has its own, and their names contain its number.
     struct slot_set
     {
         std::uint32_t users = 0;

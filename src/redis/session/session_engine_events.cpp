@@ -173,7 +173,7 @@ void session_engine::failed_for_good(error_code why, std::string)
     disconnected(why);
 }
 
-/// After a failed attempt to connect, fails the operations that do not wait for the server.
+/// After a failed attempt to connect, fails the tries; or all operations, if only a new configuration can help.
 void session_engine::fail_hopeless()
 {
     // Leases and positions of waiters survive a misconfiguration of the server that is repaired within a

@@ -197,7 +197,7 @@ private:
         link_->set_no_delay();
         open_ = true;
         trouble_.clear();
-        // If the log reported the trouble as a warning, it reports its end as a warning, too.
+        // If the log has reported a trouble, it reports the end of that as a warning.
         log(std::exchange(has_reported_, false) ? log_level::warning : log_level::info,
             fmt::format("connected to {}, Redis {}, connection {}", settings_.server_name(),
                         test_->server().version, incarnation_));
@@ -339,8 +339,8 @@ private:
     std::optional<diagnosis> failure_;
     std::chrono::steady_clock::time_point started_;
     std::string trouble_;
-    // The problems that were logged since a link worked last, whether their end still has to be logged, and the last
-    // logged warning.
+    // The problems that were logged since a link worked last, whether their end is to be logged as a warning,
+    // and the last logged warning.
     std::set<std::string> reported_;
     bool has_reported_ = false;
     std::string warned_;
