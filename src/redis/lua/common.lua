@@ -18,10 +18,10 @@ local function read_clock()
   return time[1] * 1000000 + time[2]
 end
 
--- Returns four results: the time of an object's clock, which last showed `clock` and is ahead of the server's clock by
--- `skew`; the claim lease in ms; the end of the grace by the object's clock if the state is older than the server's
--- start, or of unknown age, otherwise nil; and this end for a state of any age. Without a grace, both are nil. During a
--- grace, `claim` also contains the time at which the server started or took over, and the end of the grace.
+-- An object's clock last showed `clock`, and is ahead of the server's by `skew`. Returns its time; the claim lease in
+-- ms; the end of the grace by that clock, or nil if the state is younger than the server's start; and the end of the
+-- grace in any case. Without a grace, both ends are nil. During a grace, the argument `claim` also contains the time at
+-- which the server started or took over, and the end of the grace.
 local function read_time(wall, skew, clock, claim)
   local lease, since, ends = string.match(claim, '^(%d+) ?(%d*) ?(%d*)$')
   local now, outdated = wall + skew, clock - skew < (tonumber(since) or 0)

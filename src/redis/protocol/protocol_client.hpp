@@ -34,8 +34,8 @@ namespace turnstile::redis::detail {
  * The driver reports events and the time, and performs the requested actions in their order. The client uses no
  * sockets, threads or clocks. It is a value: a copy continues independently.
  *
- * @ref lock and @ref try_lock start an attempt. It goes through some of these phases, in this order; from queued and
- * confirming, it may return to joining:
+ * @ref lock and @ref try_lock start an attempt. It goes through some of these phases, in this order. From queued and
+ * confirming, and from releasing if it takes units, it may return to joining:
  *
  *     parked -> joining -> queued -> confirming -> held -> releasing
  *                   \________\___________\___________\_____ cancelling

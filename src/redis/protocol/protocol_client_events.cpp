@@ -83,8 +83,8 @@ void protocol_client::disconnected(local_time now)
         each.flight = 0;
         each.pending_grant = {};
         each.stale = !each.incarnations.empty();
-        // The transaction still waited at the last answer over this connection: a message about its
-        // end would have arrived first. An answer over the next connection does not show that.
+        // The transaction still waited at the last answer over this connection: a message about its end would have
+        // arrived before that answer. By an answer over the next connection, it may have ended.
         if (waits_as_transaction(entry) && !std::exchange(each.doubtful, true))
             each.transaction.since =
                 std::max(each.transaction.since, locks_.at(each.lock).last_answer);
@@ -259,8 +259,8 @@ void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
     const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
     local_time left(std::max<std::int64_t>(answer.deadline - answer.now, 0));
     // For attempts that wait on a condition, the client only checks from time to time whether they still do, because a
-    // message may have been lost. If the lock has no holder, its queue is empty. Then the transactions that the client
-    // believes to be in the queue wait on a condition, because a requirement did not hold.
+    // message may have been lost. A lock without a holder has no queue. If the client believes that a transaction is in
+    // it, the server has moved that to a condition, because a requirement did not hold.
     const bool nobody_queues = answer.status == status::asleep && answer.deadline == 0;
     if (lock.on_condition == lock.waiters.size() || nobody_queues)
     {

@@ -58,8 +58,8 @@ void protocol_client::enter(attempt_entry& entry, grant_report given, local_time
     attempt& each = entry.second;
     lock_state& lock = locks_.at(each.lock);
     dequeue(entry);
-    // The transaction is declined only now, because until the grant is confirmed, another server can lack the grant
-    // and execute the transaction.
+    // Only now does the client know that no server executes the transaction: until the grant is confirmed, another
+    // server can lack the grant and execute it.
     decline(entry);
     each.pending_grant = {};
     each.fence = given.fence;

@@ -159,8 +159,8 @@ struct protocol_client_records
         std::uint64_t flight = 0;
         // The incarnations under which the server may know the attempt.
         std::vector<std::uint64_t> incarnations;
-        // The number of a server. For a release, the last one when it began; for a transaction, the first that received
-        // it, or the last that knew it as waiting; for a wait on a condition, the last that knew it.
+        // The number of a server: of the latest connection when the release began; of the first that received the
+        // transaction, or the last that knew it as waiting; or of the last that knew the wait on a condition.
         std::uint64_t server = 0;
         std::int64_t ticket = 0;
         std::int64_t position = 0;
@@ -181,8 +181,8 @@ struct protocol_client_records
         release_state ending;
     };
 
-    /// The slots in which the server remembers releases. Locks with the same keys share them, so no release overwrites
-    /// what the server remembers about another lock. A monitor has its own, and their names contain its number.
+    /// The slots in which the server remembers releases. Objects with the same keys share them, so two attempts never
+    /// use one slot at a time. A monitor has its own, and their names contain its number.
     struct slot_set
     {
         std::uint32_t users = 0;
