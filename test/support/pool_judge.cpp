@@ -312,6 +312,7 @@ void pool_judge::forgot(std::size_t index, time now, bool excuses)
 {
     pool& each = pools_[index];
     each.forgetful = true;
+    ++each.losses;
     each.open = false;
     each.forgot_at = now;
     each.unknown_until = std::max(each.unknown_until, now + lease_ + lease_ / 50);
@@ -321,7 +322,9 @@ void pool_judge::forgot(std::size_t index, time now, bool excuses)
 
 void pool_judge::damaged(std::size_t index)
 {
-    pools_[index].damaged = true;
+    pool& each = pools_[index];
+    each.damaged = each.was_damaged = true;
+    each.losses = 0;
 }
 
 void pool_judge::clock_stepped(std::int64_t by, time now)

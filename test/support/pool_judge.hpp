@@ -131,6 +131,9 @@ private:
         time unknown_until = -1;
         bool forgetful = false;
         bool damaged = false;
+        // How often the server has lost its memory of the pool since a part of its keys was deleted, that loss included.
+        unsigned losses = 0;
+        bool was_damaged = false;
         // The contents after the last script, or before the current one.
         contents seen;
     };
@@ -147,7 +150,12 @@ private:
     void check_contents(pool& each, const contents& after, const executed& script);
     void check_beliefs(const pool& each, time now);
     void open_account(pool& each);
-    [[nodiscard]] bool fences_excused(const pool& each) const { return each.forgetful && back_; }
+    /// If the hash of a pool was deleted alone, its fences continue above the ends of the leases. They may repeat if the
+    /// server then loses its memory, too.
+    [[nodiscard]] bool fences_excused(const pool& each) const
+    {
+        return (each.forgetful && back_) || (each.was_damaged && each.losses > 1);
+    }
 
     std::vector<redis::detail::lock_keys> keys_;
     std::vector<pool> pools_;

@@ -476,11 +476,11 @@ void simulation_world::check_end()
     if (!judge_->violation().empty())
         return;
     const auto& sent = result_.sent;
-    // A client whose transaction was executed may ask for the result before it receives it. So do the waiters of a
-    // client whose own lease has expired.
-    const bool asks =
-        sent[5] != 0 && !options_.states && std::ranges::all_of(clients_, &client::renews);
-    if (calm_ && (sent[0] > result_.sections || sent[1] > result_.granted || asks))
+    // A client whose transaction was executed may ask for the result before it receives it. The waiters of a client
+    // whose own lease has expired ask, too, and queue again.
+    const bool asks = sent[5] != 0 && !options_.states;
+    const bool all_renew = std::ranges::all_of(clients_, &client::renews);
+    if (calm_ && (sent[1] > result_.granted || (all_renew && (sent[0] > result_.sections || asks))))
         return judge_->violate("it took more commands than one to acquire and one to release");
     for (std::size_t i = 0; i < clients_.size(); ++i)
     {

@@ -215,7 +215,10 @@ void simulation_world::strike(fault what, std::size_t victim)
         const auto parts = static_cast<unsigned>(keys.size());
         const unsigned which = dice_.below(parts + 1);
         if (which != parts)
+        {
+            damaged_.insert(lock);
             judge_->damaged(lock);
+        }
         for (unsigned k = 0; k < parts; ++k)
             if (which == parts || which == k)
                 static_cast<void>(store_.run(std::vector<std::string>{"DEL", keys[k]}));
@@ -286,6 +289,9 @@ void simulation_world::take_over()
     has_forgotten_ = true;
     for (std::size_t i = 0; i < keys_.size(); ++i)
         judge_->forgot(i, now_, options_.grace < options_.lease);
+    // The replica may have the keys that were left, although the master has served that lock since.
+    for (const std::size_t lock : damaged_)
+        judge_->damaged(lock);
 }
 
 void simulation_world::step_clock(std::int64_t by)

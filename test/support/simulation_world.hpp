@@ -296,6 +296,8 @@ private:
     redis_store store_;
     std::optional<redis_store> replica_;
     std::set<attempt_name> changed_at_replica_;
+    // The locks of which an operator has deleted some of the keys.
+    std::set<std::size_t> damaged_;
     std::int64_t server_offset_ = 0;
     std::uint64_t server_run_ = 1;
     world_time server_back_at_ = 0;
