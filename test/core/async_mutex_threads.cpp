@@ -565,6 +565,26 @@ BOOST_AUTO_TEST_CASE(a_context_and_the_mutex_are_destroyed_at_the_same_time)
     BOOST_TEST(granted == 0);
 }
 
+// The mutex still has a link to the context of a former waiter.
+BOOST_AUTO_TEST_CASE(the_context_of_a_former_waiter_and_the_mutex_are_destroyed_at_the_same_time)
+{
+    asio::io_context own;
+    int granted = 0;
+    for (int i = 0; i < rounds; ++i)
+    {
+        auto mutex = std::make_unique<async_mutex>(own);
+        auto context = std::make_unique<asio::io_context>();
+        optional_guard holder = mutex->try_lock();
+        mutex->async_lock(asio::bind_executor(*context,
+                                              [&](const error_code& error, const guard_type&)
+                                              { granted += error ? 0 : 1; }));
+        holder.reset();
+        context->run();
+        race([&] { context.reset(); }, [&] { mutex.reset(); });
+    }
+    BOOST_TEST(granted == rounds);
+}
+
 BOOST_AUTO_TEST_CASE(a_mutex_is_destroyed_while_another_thread_destroys_the_guard)
 {
     running_context context(1);

@@ -116,7 +116,8 @@ protected:
     virtual void evict(context_link& link, waiter_chain& evicted, waiter_chain& ready,
                        std::vector<watch_log>& logs) noexcept = 0;
 
-    /// The links of this queue; changed under the registry's mutex and the queue lock.
+    /// The links of this queue. Changed under the registry's mutex, and under the queue lock as long as
+    /// there are references.
     context_link* links_ = nullptr;
 
 private:
@@ -245,8 +246,6 @@ public:
     /// Removes all links of a queue that is about to be destroyed.
     static void detach_all(wait_queue_base& queue) noexcept
     {
-        if (queue.links_ == nullptr)
-            return;
         const std::lock_guard hold(mutex());
         while (context_link* link = queue.links_)
         {

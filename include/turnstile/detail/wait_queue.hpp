@@ -446,6 +446,9 @@ protected:
     void drop_reference(std::uint64_t word) noexcept
     {
         const bool last = --references_ == 0;
+        // A context that shuts down removes its link, and unlocks the queue after that. Read later, a removed link
+        // would not show that the queue is still locked.
+        was_linked_ = links_ != nullptr;
         unlock_queue(word);
         if (last)
             destroy_when_possible();
@@ -459,7 +462,8 @@ protected:
 private:
     void destroy() noexcept override
     {
-        context_registry::detach_all(*this);
+        if (was_linked_)
+            context_registry::detach_all(*this);
         delete this;
     }
 
@@ -559,6 +563,8 @@ private:
     std::uint64_t references_ = 1;
     /// Whether the queue is that of a lock: orphan() then adds its live_grants() to the references.
     bool counts_grants_ = false;
+    /// Whether there were links when the last reference was dropped.
+    bool was_linked_ = false;
     std::shared_ptr<lock_watch> watch_;
     std::string name_;
 };
