@@ -174,7 +174,7 @@ public:
      * @par Complexity
      * Constant, also for a cancellation. Does not allocate on the fast path (see
      * @ref has_await_fast_path), except that Asio allocates a coroutine for `use_awaitable`.
-     * Otherwise allocates once, from the associated allocator, if it has to wait.
+     * Otherwise allocates a waiter if it has to wait, besides what posting needs, from the associated allocator.
      */
     template <boost::asio::completion_token_for<void(error_code, guard_type)> CompletionToken =
                   boost::asio::deferred_t>
@@ -200,7 +200,7 @@ public:
      * @par Immediate completion
      * Always, through the associated immediate executor.
      * @par Complexity
-     * Constant; does not allocate.
+     * Constant; does not allocate beyond what posting a completion needs.
      */
     template <boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -296,7 +296,7 @@ public:
      * @par Immediate completion
      * Always, through the associated immediate executor.
      * @par Complexity
-     * Constant; does not allocate.
+     * Constant; does not allocate beyond what posting a completion needs.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>

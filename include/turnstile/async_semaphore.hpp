@@ -215,7 +215,7 @@ public:
      * @par Immediate completion
      * Always, through the associated immediate executor.
      * @par Complexity
-     * Constant; does not allocate.
+     * Constant; does not allocate beyond what posting a completion needs.
      */
     template <boost::asio::completion_token_for<void(error_code, std::optional<permit_type>)>
                   CompletionToken = boost::asio::deferred_t>

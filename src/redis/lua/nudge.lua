@@ -3,7 +3,8 @@
 -- KEYS       lock (and the state, of a monitor)
 -- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms, channel (of the
 --            client), condition (on which the waiter may wait; may be empty)
--- returns    own | queued | asleep | gone | foreign | wrongtype; the extra is the holder, if it has the same channel
+-- returns    own | queued | asleep | gone | foreign | wrongtype; the extra is the holder, if it is another attempt
+--            with the same channel
 -- repeated   harmless
 -- wakes      the first waiter of the queue, if the lock is free
 -- complexity O(log waiters)

@@ -162,7 +162,7 @@ void session_engine::disconnected(error_code why)
     gates_.disconnected();
     jobs_.disconnected();
     complete_ready(why);
-    // The client's pending actions come first: a transaction may have been executed.
+    // The client's pending actions come first: they may end operations, such as transactions.
     perform();
     if (obstacle_)
         fail_hopeless();
