@@ -276,6 +276,35 @@ BOOST_AUTO_TEST_CASE(a_session_asks_when_something_is_due)
     receive("job q due " + clock() + ' ' + clock(1s));
     pass(1001ms);
     BOOST_TEST(sent() == "renew");
+    // The connection breaks before the answer, and the server's clock is set back.
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "resync renew");
+    answer({"ok " + clock() + " 0"});
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(sent() == "take");
+    commands.clear();
+    const std::string due = clock(1s);
+    receive("job q due " + clock() + ' ' + due);
+    pass(1001ms);
+    answer({"ok " + clock(-2s) + " 0"});
+    BOOST_TEST(sent() == "");
+    pass(3002ms);
+    BOOST_TEST(sent() == "renew");
+}
+
+BOOST_AUTO_TEST_CASE(a_session_continues_what_a_script_has_left)
+{
+    connect();
+    push();
+    answer({"pushed " + clock() + " 5 more"});
+    pass(1ms);
+    BOOST_TEST(sent() == "renew");
+    answer({"ok " + clock() + " 0 more"});
+    pass(1ms);
+    BOOST_TEST(sent() == "renew");
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(!machine.next_tick());
 }
 
 BOOST_AUTO_TEST_CASE(errors_are_distinguished)

@@ -53,14 +53,13 @@ public:
     {
         return word(call("cancel", {"w:", worker + "/15000"}).at(0), 2);
     }
-    /// The results for the attempts; the time at which to ask again is in `due`.
+    /// The results for the attempts.
     words renew(const words& attempts, const std::string& progress = "")
     {
         words arguments{"w:", "15000"};
         for (const std::string& each : attempts)
             arguments.insert(arguments.end(), {each, progress});
         words all = call("renew", arguments);
-        due = std::stoll(word(all.at(0), 2));
         all.erase(all.begin());
         return all;
     }
@@ -133,12 +132,15 @@ public:
         store.published.clear();
         const redis_reply reply = engine.run(store, "jobs_" + name, keys, arguments);
         BOOST_TEST(!reply.is_error(), reply.text);
-        return reply.leaves();
+        const words result = reply.leaves();
+        has_more = result.at(0).ends_with(" more");
+        return result;
     }
 
     std::string attempt;
     std::string record;
-    std::int64_t due = 0;
+    /// Whether the caller of the last script has to send a renewal.
+    bool has_more = false;
 
 private:
     std::string started(const words& answer)

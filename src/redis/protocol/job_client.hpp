@@ -197,8 +197,11 @@ private:
         /// The time of the next timer of the queue.
         local_time due = never;
         local_time renew_at = never;
-        /// The time at which the client asks the server to do what is due.
+        /// When the client asks the server to do what is due.
         local_time ask_at = never;
+        /// The latest time of the server at which it has to ask, and that time when the renewal in flight was sent.
+        server_time due_at = 0;
+        server_time asked_for = 0;
         bool renewing = false;
         bool has_progress = false;
     };

@@ -50,8 +50,11 @@ void job_client::answered(local_time now, std::uint64_t number,
     const flight flown = std::move(found->second);
     flights_.erase(found);
     queue_state& queue = queues_.at(flown.queue);
-    if (const std::int64_t shown = job_number(job_word(answer[0], 1)); shown != 0)
+    const server_time shown = job_number(job_word(answer[0], 1));
+    if (shown != 0)
         queue.clock.sample(flown.sent, shown);
+    if (answer[0].ends_with(" more"))
+        ask_at(queue, shown, shown);
     switch (flown.op)
     {
     case job_operation::take:
@@ -120,11 +123,11 @@ void job_client::on_renewal(const flight& flown, const std::vector<std::string>&
     queue_state& queue = queues_.at(flown.queue);
     queue.renewing = false;
     const std::int64_t now = job_number(job_word(answer[0], 1));
-    const std::int64_t due = job_number(job_word(answer[0], 2));
+    // The renewal came too early if it was sent for the leases, or if the server's clock was set back.
+    if (const server_time due = std::exchange(queue.asked_for, 0); due > now)
+        ask_at(queue, now, due);
     if (result_of(job_word(answer[0], 0)) != job_result::ok)
         return;
-    if (due != 0)
-        ask_at(queue, now, due);
     const local_time expires = expiry(queue, now + queue.options.lease.count() * 1000);
     for (std::size_t i = 0; i < flown.others.size() && i + 1 < answer.size(); ++i)
     {

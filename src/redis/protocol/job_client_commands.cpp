@@ -78,6 +78,7 @@ void job_client::send_renewal(job_queue_id id)
     queue.renewing = true;
     queue.has_progress = false;
     queue.ask_at = never;
+    queue.asked_for = std::max(queue.asked_for, std::exchange(queue.due_at, 0));
     queue.renew_at = queue.attempts.empty() ? never : now_ + local_time(queue.options.lease) / 3;
     std::vector<std::string> arguments{std::to_string(queue.options.lease.count())};
     std::vector<std::uint64_t> others;

@@ -29,7 +29,7 @@ void job_client::connected(local_time now, std::uint64_t incarnation, bool is_ot
         if (is_other_server)
             queue.clock.reset();
         send_resync(id);
-        if (!queue.attempts.empty() || queue.ask_at != never)
+        if (!queue.attempts.empty() || queue.ask_at != never || queue.asked_for != 0)
             send_renewal(id);
     }
     for (auto& [id, each] : attempts_)
@@ -171,6 +171,7 @@ void job_client::ask_at(queue_state& queue, server_time shown, server_time due)
 {
     const auto left = local_time(std::max<std::int64_t>(due - shown, 0));
     queue.ask_at = std::min(queue.ask_at, now_ + left + std::chrono::milliseconds(1));
+    queue.due_at = std::max(queue.due_at, due);
     wake(queue, queue.ask_at);
 }
 

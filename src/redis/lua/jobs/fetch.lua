@@ -12,5 +12,5 @@ serve()
 save()
 local till = redis.call('ZSCORE', key .. '{active}', ARGV[2])
 local record = till and redis.call('HGET', key .. '{jobs}', string.match(ARGV[2], '^%d+'))
-if not record then return answer('lost', 0) end
-return {answer('job', till), ARGV[2], record}
+if not record then return answer('lost', 0) .. more() end
+return {answer('job', till) .. more(), ARGV[2], record}

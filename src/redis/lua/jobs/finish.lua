@@ -22,4 +22,4 @@ end
 settle()
 serve()
 save()
-return answer(result, 0)
+return answer(result, 0) .. more()

@@ -14,7 +14,7 @@ serve()
 save()
 if what == 'counts' then
   return format('%s %d %d %d %d', answer('ok', paused or 0), ready[1] + ready[2] + ready[3],
-    redis.call('ZCARD', key .. '{delayed}'), redis.call('ZCARD', key .. '{active}'), redis.call('ZCARD', key .. '{dead}'))
+    redis.call('ZCARD', key .. '{delayed}'), redis.call('ZCARD', key .. '{active}'), redis.call('ZCARD', key .. '{dead}')) .. more()
 end
 local entries = {}
 if what == 'waiting' then
@@ -34,7 +34,7 @@ else
     entries[#entries + 1] = what == 'delayed' and string.sub(each, 2) or each
   end
 end
-local results = {answer('ok', 0)}
+local results = {answer('ok', 0) .. more()}
 for _, each in ipairs(entries) do
   local id = string.match(each, '^%d+')
   local notes = redis.call('HMGET', key .. '{notes}', 'p' .. id, id)

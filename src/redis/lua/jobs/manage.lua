@@ -30,7 +30,7 @@ elseif what == 'retry' then
   if not record then
     serve()
     save()
-    return answer('missing', 0)
+    return answer('missing', 0) .. more()
   end
   local level = options_of(record)
   redis.call('ZREM', key .. '{dead}', entry)
@@ -50,12 +50,12 @@ else
       ready[level] = redis.call('LLEN', key .. '{ready}' .. level)
     end
   end
-  local list = redis.call('ZRANGE', key .. '{delayed}', 0, most - removed - 1)
   if removed < most then
+    local list = redis.call('ZRANGE', key .. '{delayed}', 0, most - removed - 1)
     for _, each in ipairs(list) do redis.call('ZREM', key .. '{delayed}', each) end
     removed = removed + remove_all(list, 2)
   end
 end
 serve()
 save()
-return answer('ok', removed) .. (removed == most and ' 1' or ' 0')
+return answer('ok', removed) .. (removed == most and ' 1' or ' 0') .. more()

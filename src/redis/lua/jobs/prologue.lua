@@ -233,7 +233,7 @@ local function serve()
   while parked > 0 and can_start() do
     if left == 0 then
       due = now
-      return
+      break
     end
     left = left - 1
     local worker, ticket = unpack(redis.call('ZPOPMIN', key .. '{idle}'))
@@ -250,6 +250,8 @@ local function serve()
         (#record <= small and ' ' .. record or ''))
     end
   end
+  -- If the clock was set back, those who were informed of an earlier time may have asked before.
+  if due == 0 then informed = 0 end
   if parked == 0 or due == 0 or informed > now and informed <= due then return end
   informed = due
   -- Informs four connections, because some of them may be disconnected by then. If all four are, the next script does
@@ -264,6 +266,12 @@ local function serve()
     seen[whose] = true
     if left == 0 then return end
   end
+end
+
+-- Returns the last word of an answer: whether this call has left something that is due now, so the caller has to send a
+-- renewal.
+local function more()
+  return parked > 0 and due > 0 and due <= now and ' more' or ''
 end
 
 -- Returns the first words of an answer.

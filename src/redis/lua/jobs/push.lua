@@ -2,7 +2,8 @@
 --
 -- KEYS       queue
 -- ARGV       prefix, record, level, delay ms, deduplication id (may be empty), window ms (of that id)
--- returns    pushed NOW ID; with a deduplication id, perhaps the id of another job | foreign
+-- returns    pushed NOW ID; with a deduplication id, perhaps the id of another job | foreign. The word `more` at the end
+--            means that the caller has to send a renewal, because something is due still
 -- repeated   adds another job, unless a deduplication id prevents it
 -- wakes      the first waiting worker; if the job is delayed, some waiting workers learn when it is due
 -- complexity O(log jobs) for a delayed job and a deduplication id, otherwise O(1)
@@ -59,7 +60,7 @@ if name ~= '' then
   if other and (done == '' or till + 0 > now) then
     serve()
     save()
-    return 'pushed ' .. text(now) .. ' ' .. other
+    return 'pushed ' .. text(now) .. ' ' .. other .. more()
   end
 end
 local id = text(new_number())
@@ -71,7 +72,10 @@ else
   ready[level + 0] = ready[level + 0] + 1
 end
 redis.call('HSET', key .. '{jobs}', id, record)
-if name ~= '' then redis.call('HSET', key .. '{names}', name, id .. ' ' .. text(now + 1000 * window)) end
+if name ~= '' then
+  redis.call('ZREM', key .. '{windows}', name)
+  redis.call('HSET', key .. '{names}', name, id .. ' ' .. text(now + 1000 * window))
+end
 serve()
 save()
-return 'pushed ' .. text(now) .. ' ' .. id
+return 'pushed ' .. text(now) .. ' ' .. id .. more()

@@ -2,8 +2,7 @@
 --
 -- KEYS       queue
 -- ARGV       prefix, lease ms; for each attempt: attempt, progress (may be empty)
--- returns    ok NOW DUE (the time at which the caller has to ask again; 0: it need not), and for each attempt 1, or 0
---            if it was lost | foreign
+-- returns    ok NOW 0, with `more` as for push, and for each attempt 1, or 0 if it was lost | foreign
 -- repeated   harmless
 -- wakes      waiting workers, if jobs are due
 -- complexity O(n log attempts)
@@ -21,7 +20,6 @@ for i = 3, #ARGV, 2 do
   results[#results + 1] = known and '1' or '0'
 end
 serve()
-if parked > 0 then informed = due end
 save()
-table.insert(results, 1, answer('ok', parked > 0 and due or 0))
+table.insert(results, 1, answer('ok', 0) .. more())
 return results

@@ -16,7 +16,7 @@ end
 settle()
 serve()
 save()
-local results = {answer('ok', 0)}
+local results = {answer('ok', 0) .. more()}
 local all = redis.call('ZRANGE', key .. '{active}', 0, -1, 'WITHSCORES')
 for i = 1, #all, 2 do
   local id, whose, sequence = string.match(all[i], '^(%d+) %d+ %d+ .. %d+ (%x+#)%d+%.(%d+)/')

@@ -86,7 +86,7 @@ settle()
 if failed then
   serve()
   save()
-  return answer(failed, 0)
+  return answer(failed, 0) .. more()
 end
 if parked == 0 and can_start() then
   local member, till, record = start(worker)
