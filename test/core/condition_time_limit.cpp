@@ -266,3 +266,23 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_timed_wait_has_no_time_limit)
     BOOST_TEST(b.state() == "aborted");
     BOOST_TEST(b.owns());
 }
+
+BOOST_AUTO_TEST_CASE(a_context_does_not_run_out_of_work_while_a_timed_out_waiter_waits_for_the_lock)
+{
+    boost::asio::io_context context;
+    async_mutex mutex(context);
+    condition<async_mutex> changed(mutex);
+    auto guard = mutex.try_lock();
+    bool told = false;
+    changed.async_wait_until(*guard, manual_clock::now() + 5s,
+                             [&](const error_code&, std::cv_status) { told = true; });
+    auto other = mutex.try_lock();
+    manual_clock::advance(5s);
+    context.poll();
+    BOOST_TEST(!context.stopped());
+    BOOST_TEST(!told);
+    other.reset();
+    context.poll();
+    BOOST_TEST(told);
+    BOOST_TEST(context.stopped());
+}

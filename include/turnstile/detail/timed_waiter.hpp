@@ -8,10 +8,10 @@
 #include <atomic>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
-#include <boost/asio/executor_work_guard.hpp>
 #include <chrono>
 #include <turnstile/detail/executor_context.hpp>
 #include <turnstile/detail/wait_operation.hpp>
+#include <turnstile/detail/work_executor.hpp>
 #include <utility>
 
 // A wait with a time limit.
@@ -93,6 +93,7 @@ private:
                  const Limit& limit)
         : base(request, std::move(handler), executor)
         , timer_(boost::asio::get_associated_executor(base::handler_, executor), limit.deadline())
+        , work_(timer_.get_executor())
     {
     }
 
@@ -130,7 +131,7 @@ private:
             return;
         if (dropped_)
             return destroy_undelivered();
-        const auto work = boost::asio::make_work_guard(timer_.get_executor());
+        [[maybe_unused]] const auto work = std::move(work_);
         base::clear_slot();
         base::finish();
     }
@@ -147,10 +148,13 @@ private:
     {
         if (delivered_)
             detail::abandon(base::request_, *this);
+        [[maybe_unused]] const auto work = std::move(work_);
         base::destroy_with_handler();
     }
 
     timer_type timer_;
+    /// The timer may end before the wait: a granted waiter is not posted yet, or one of a condition waits for the lock.
+    work_executor<executor_type> work_;
     std::atomic<int> completions_left_{2};
     std::atomic<bool> dropped_{false};
     bool delivered_ = false;
