@@ -5,7 +5,9 @@
 // Tests snapshots, counters, hooks and reports, with a handler and in a coroutine.
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/bind_immediate_executor.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstddef>
@@ -340,6 +342,28 @@ TURNSTILE_TEST_BOTH_PATHS(a_watched_semaphore)
     BOOST_TEST(record.told() == "seats -3\nseats +4\n");
     drain(context);
     BOOST_TEST((counts(*watch) == numbers{2, 1, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(a_watched_semaphore_grants_available_units_at_once)
+{
+    asio::io_context context;
+    recorder record;
+    async_semaphore s(context, 1, "seats", std::make_shared<lock_watch>(record.hooks()));
+    const auto here = [](auto f)
+    { return asio::bind_immediate_executor(asio::system_executor(), std::move(f)); };
+    int told = 0;
+    s.async_acquire(here([&](error_code error, const permit_type&) { told += !error; }));
+    BOOST_TEST(told == 1);
+    BOOST_TEST(record.told() == "seats +1\nseats -1\n");
+    s.async_try_acquire_for(
+        1, 1h,
+        here([&](error_code, const std::optional<permit_type>& p) { told += p.has_value(); }));
+    BOOST_TEST(told == 2);
+    BOOST_TEST(record.told() == "seats +1\nseats -1\n");
+    const auto held = s.try_acquire();
+    s.async_acquire(here([&](error_code error, const permit_type&) { told += !error; }));
+    BOOST_TEST(told == 2);
+    BOOST_TEST(record.told() == "seats +1\nseats ?1\n");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_watched_shared_mutex)

@@ -152,7 +152,7 @@ public:
         if (is_refused(attempt))
             return true;
         attempt.value = units();
-        return state_->try_acquire_quickly(units());
+        return state_->try_start(attempt, this->location_);
     }
 
     bool start(waiter& w, boost::asio::execution_context* context)

@@ -34,6 +34,7 @@ class semaphore_state : public wait_queue<Synchronization>
 {
     using queue = wait_queue<Synchronization>;
     using queue::engine_bits;
+    using queue::has_waiters;
     using queue::orphaned;
     using queue::parked_;
     using queue::settle;
@@ -103,6 +104,21 @@ public:
             return outcome::granted;
         attempt_base attempt{units};
         return queue::try_grant(attempt, location);
+    }
+
+    /// Acquires the units that an attempt requests, or refuses it. Returns false if it has to wait.
+    bool try_start(attempt_base& attempt, const std::source_location& location) noexcept
+    {
+        if (try_acquire_quickly(attempt.value)) [[likely]]
+            return true;
+        // Most attempts that have to wait need not lock the queue here.
+        const std::uint64_t word = word_.peek();
+        if ((word & has_waiters) != 0 || available_in(word) < attempt.value)
+            return false;
+        if (queue::try_grant(attempt, location) != outcome::timed_out)
+            return true;
+        attempt.result = outcome::granted;
+        return false;
     }
 
     /// Releases the units of a permit.
