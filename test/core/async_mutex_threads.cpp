@@ -9,6 +9,7 @@
 #include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -27,6 +28,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <future>
 #include <latch>
 #include <memory>
@@ -583,6 +585,84 @@ BOOST_AUTO_TEST_CASE(the_context_of_a_former_waiter_and_the_mutex_are_destroyed_
         race([&] { context.reset(); }, [&] { mutex.reset(); });
     }
     BOOST_TEST(granted == rounds);
+}
+
+namespace {
+
+/// An allocator that calls a function before the next allocation.
+template <class T>
+class announcing_allocator
+{
+public:
+    using value_type = T;
+
+    explicit announcing_allocator(std::function<void()>& announce) noexcept
+        : announce_(&announce)
+    {
+    }
+
+    template <class U>
+    announcing_allocator(const announcing_allocator<U>& other) noexcept
+        : announce_(other.announce_)
+    {
+    }
+
+    [[nodiscard]] T* allocate(std::size_t n)
+    {
+        if (const auto announce = std::exchange(*announce_, nullptr))
+            announce();
+        return std::allocator<T>().allocate(n);
+    }
+
+    void deallocate(T* p, std::size_t n) noexcept { std::allocator<T>().deallocate(p, n); }
+
+    friend bool operator==(const announcing_allocator&, const announcing_allocator&) = default;
+
+private:
+    template <class>
+    friend class announcing_allocator;
+
+    std::function<void()>* announce_;
+};
+
+}  // namespace
+
+// The strand shuts down before the waiters are evicted, so it destroys a handler that is posted to it.
+BOOST_AUTO_TEST_CASE(
+    a_grant_to_a_context_that_is_destroyed_may_destroy_an_object_of_another_context)
+{
+    asio::io_context own;
+    async_mutex mutex(own);
+    auto context = std::make_unique<asio::io_context>();
+    optional_guard holder = mutex.try_lock();
+    // Makes the library's service of the context older than that of the strand.
+    mutex.async_lock(asio::bind_executor(*context, [](const error_code&, const guard_type&) {}));
+    holder.reset();
+    context->run();
+    const auto life = std::make_shared<int>();
+    std::function<void()> announce;
+    holder = mutex.try_lock();
+    {
+        auto owned = std::make_unique<async_mutex>(asio::make_strand(own));
+        mutex.async_lock(asio::bind_executor(
+            asio::make_strand(*context),
+            asio::bind_allocator(
+                announcing_allocator<void>(announce),
+                [owned = std::move(owned), life](const error_code&, const guard_type&) {})));
+    }
+    mutex.async_lock(asio::bind_executor(*context, [](const error_code&, const guard_type&) {}));
+    std::thread ender;
+    // The first waiter is granted, but not posted yet.
+    announce = [&]
+    {
+        ender = std::thread([&] { context.reset(); });
+        while (!mutex.snapshot().waiters.empty())
+            std::this_thread::yield();
+    };
+    holder.reset();
+    BOOST_TEST(life.use_count() == 1);
+    ender.join();
+    BOOST_TEST(!mutex.is_locked());
 }
 
 BOOST_AUTO_TEST_CASE(a_mutex_is_destroyed_while_another_thread_destroys_the_guard)

@@ -28,7 +28,8 @@
 //
 // One mutex guards all links and guests of the process. It is locked when a link is created, when a
 // guest is added or removed, and when a queue or a context is destroyed. Lock order: registry
-// mutex, then queue lock.
+// mutex, then queue lock. No thread waits for a gate while it holds the mutex: a thread in a gate may
+// destroy a handler, and with it an object that needs the mutex.
 
 namespace turnstile::detail {
 
@@ -41,9 +42,14 @@ public:
     void enter() noexcept { inside_.fetch_add(1, std::memory_order_relaxed); }
     void leave() noexcept { inside_.fetch_sub(1, std::memory_order_release); }
 
+    [[nodiscard]] bool is_empty() const noexcept
+    {
+        return inside_.load(std::memory_order_acquire) == 0;
+    }
+
     void wait_until_empty() const noexcept
     {
-        while (inside_.load(std::memory_order_acquire) != 0)
+        while (!is_empty())
             boost::core::sp_thread_yield();
     }
 
@@ -246,12 +252,8 @@ public:
     /// Removes all links of a queue that is about to be destroyed.
     static void detach_all(wait_queue_base& queue) noexcept
     {
-        const std::lock_guard hold(mutex());
-        while (context_link* link = queue.links_)
-        {
-            queue.links_ = link->next_of_queue;
-            link->registry->destroy(*link);
-        }
+        while (!detach_idle(queue))
+            boost::core::sp_thread_yield();
     }
 
     void add_guest(context_guest& guest)
@@ -281,18 +283,36 @@ private:
 
     void shutdown() override { evict_all(); }
 
+    /// Removes links of a queue until the gate of one is not empty. Returns whether none is left. The context keeps
+    /// that link, since it has to wait for the same gate if it shuts down.
+    static bool detach_idle(wait_queue_base& queue) noexcept
+    {
+        const std::lock_guard hold(mutex());
+        while (context_link* link = queue.links_)
+        {
+            if (!link->posting.is_empty())
+                return false;
+            queue.links_ = link->next_of_queue;
+            link->registry->remove(*link);
+            delete link;
+        }
+        return true;
+    }
+
     void evict_all() noexcept
     {
         waiter_chain evicted;
         waiter_chain ready;
         std::vector<watch_log> logs;
+        context_link* links = nullptr;
         context_remains* remains = nullptr;
         {
             const std::lock_guard hold(mutex());
             while (context_link* link = first_)
             {
                 link->queue->evict(*link, evicted, ready, logs);
-                destroy(*link);
+                remove(*link);
+                link->next_of_context = std::exchange(links, link);
             }
             while (context_guest* guest = guests_)
             {
@@ -303,6 +323,12 @@ private:
         }
         logs.clear();
         deliver(ready);
+        while (context_link* link = links)
+        {
+            links = link->next_of_context;
+            link->posting.wait_until_empty();
+            delete link;
+        }
         while (remains != nullptr)
             delete std::exchange(remains, remains->next);
         // Destroys handlers, which is user code.
@@ -332,14 +358,12 @@ private:
         first_ = &link;
     }
 
-    void destroy(context_link& link) noexcept
+    void remove(context_link& link) noexcept
     {
         (link.prev_of_context != nullptr ? link.prev_of_context->next_of_context : first_) =
             link.next_of_context;
         if (link.next_of_context != nullptr)
             link.next_of_context->prev_of_context = link.prev_of_context;
-        link.posting.wait_until_empty();
-        delete &link;
     }
 
     context_link* first_ = nullptr;
