@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_STOP_TOKEN_HPP
 #define TURNSTILE_STOP_TOKEN_HPP
 
+#include <atomic>
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
@@ -39,7 +40,12 @@ public:
 
     [[nodiscard]] boost::asio::cancellation_slot slot() noexcept { return signal_.slot(); }
 
+    /// Called before the operation is started.
     void start(std::stop_token token) { callback_.emplace(std::move(token), notify{this}); }
+
+    /// Called when the operation has been started. Before that, a cancellation could come too early: another thread
+    /// may run the executor.
+    void operation_started() { reach_step(); }
 
     void emit(boost::asio::cancellation_type_t type)
     {
@@ -59,20 +65,25 @@ private:
     {
         stop_link* link;
 
-        void operator()() const
-        {
-            // Runs on the thread that requests the stop. The operation keeps the link alive
-            // meanwhile, since destroying the callback waits until this function has returned.
-            boost::asio::post(link->executor_,
-                              [weak = link->weak_from_this()]
+        // Runs on the thread that requests the stop. The operation keeps the link alive meanwhile,
+        // since destroying the callback waits until this function has returned.
+        void operator()() const { link->reach_step(); }
+    };
+
+    /// The last of two steps posts the cancellation: the stop request and the start of the operation.
+    void reach_step()
+    {
+        if (steps_left_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+            boost::asio::post(executor_,
+                              [weak = this->weak_from_this()]
                               {
                                   if (const auto self = weak.lock())
                                       self->emit(boost::asio::cancellation_type::terminal);
                               });
-        }
-    };
+    }
 
     Executor executor_;
+    std::atomic<int> steps_left_{2};
     boost::asio::cancellation_signal signal_;
     bool ended_ = false;
     std::optional<std::stop_callback<notify>> callback_;
@@ -157,6 +168,7 @@ public:
             handler_type(std::forward<Handler>(handler)), link);
         link->start(std::move(token));
         std::move(initiation_)(std::move(wrapped), std::forward<Args>(args)...);
+        link->operation_started();
     }
 
 private:

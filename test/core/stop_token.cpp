@@ -6,6 +6,8 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -322,6 +324,34 @@ BOOST_AUTO_TEST_CASE(operations_of_asio_can_be_stopped)
     source.request_stop();
     drain(context);
     BOOST_TEST(a.state() == "aborted");
+}
+
+BOOST_AUTO_TEST_CASE(a_stop_request_waits_until_the_operation_can_be_cancelled)
+{
+    for (const bool early : {true, false})
+    {
+        asio::io_context context;
+        std::stop_source source;
+        if (early)
+            source.request_stop();
+        int cancellations = 0;
+        std::shared_ptr<void> operation;
+        const auto initiate = [&](auto handler)
+        {
+            auto owned = std::make_shared<decltype(handler)>(std::move(handler));
+            operation = owned;
+            source.request_stop();
+            // The thread that runs the context need not be the one that starts the operation.
+            std::thread([&] { drain(context); }).join();
+            asio::get_associated_cancellation_slot(*owned).assign([&](asio::cancellation_type)
+                                                                  { ++cancellations; });
+        };
+        auto token =
+            bind_stop_token(source.get_token(), asio::bind_executor(context.get_executor(), [] {}));
+        asio::async_initiate<decltype(token), void()>(initiate, token);
+        drain(context);
+        BOOST_TEST(cancellations == 1);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(other_tokens_can_be_adapted)
