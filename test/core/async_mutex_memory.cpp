@@ -32,6 +32,7 @@
 #include <support/mutex_scene.hpp>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/condition.hpp>
+#include <turnstile/observe.hpp>
 #include <utility>
 
 namespace asio = boost::asio;
@@ -58,6 +59,11 @@ constexpr bool counts = TURNSTILE_TEST_COUNTS_ALLOCATIONS == 1 && has_await_fast
 
 std::atomic<std::size_t> heap_allocations{0};
 
+constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+
+/// The number of allocations until one fails.
+std::size_t allocations_until_failure = unlimited;
+
 }  // namespace
 
 #if TURNSTILE_TEST_COUNTS_ALLOCATIONS
@@ -67,6 +73,8 @@ namespace {
 void* allocate(std::size_t size, std::size_t alignment)
 {
     heap_allocations.fetch_add(1, std::memory_order_relaxed);
+    if (allocations_until_failure != unlimited && allocations_until_failure-- == 0)
+        throw std::bad_alloc();
     const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
     if (void* p = std::aligned_alloc(alignment, std::max(rounded, alignment)))
         return p;
@@ -438,6 +446,43 @@ BOOST_AUTO_TEST_CASE(a_handler_that_is_never_invoked_frees_its_memory)
     for (const allocation_count* each : {&waiting, &timed, &granted, &at_once})
         BOOST_TEST(each->live == 0u);
     BOOST_TEST(told == 0);
+}
+
+namespace {
+
+/// Waits for the lock of a watched mutex. One allocation fails. Returns whether there were that many.
+bool wait_with_failing_allocation(std::size_t number)
+{
+    asio::io_context context;
+    async_mutex mutex(context, "orders", std::make_shared<lock_watch>());
+    auto holder = mutex.try_lock();
+    bool failed = false;
+    int told = 0;
+    allocations_until_failure = number;
+    try
+    {
+        mutex.async_lock([&](const error_code&, const guard_type&) { ++told; });
+    }
+    catch (const std::bad_alloc&)
+    {
+        failed = true;
+    }
+    allocations_until_failure = unlimited;
+    holder.reset();
+    context.poll();
+    BOOST_TEST(told == (failed ? 0 : 1));
+    BOOST_TEST(!mutex.is_locked());
+    return failed;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_attempt_that_fails_for_lack_of_memory_leaves_the_lock_usable)
+{
+    std::size_t number = 0;
+    while (wait_with_failing_allocation(number))
+        ++number;
+    BOOST_TEST((number > 0) == (TURNSTILE_TEST_COUNTS_ALLOCATIONS == 1));
 }
 
 namespace {

@@ -24,8 +24,11 @@ class watch_log
 public:
     watch_log(const std::shared_ptr<lock_watch>& watch, const std::string& name)
     {
-        if (watch != nullptr)
-            details_ = std::make_unique<details>(details{watch, name, {}});
+        if (watch == nullptr)
+            return;
+        details_ = std::make_unique<details>(details{watch, name, {}});
+        // An attempt logs one event after it has parked its waiter, when it must not fail any more.
+        details_->events.reserve(1);
     }
 
     watch_log(watch_log&&) noexcept = default;
