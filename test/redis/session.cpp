@@ -16,15 +16,18 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <support/attempt.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/raw_client.hpp>
 #include <support/redis_server.hpp>
 #include <support/running_context.hpp>
+#include <support/start.hpp>
 #include <support/tcp_proxy.hpp>
 #include <thread>
 #include <tuple>
 #include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/async_semaphore.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/event.hpp>
 #include <unistd.h>
@@ -35,16 +38,21 @@ namespace {
 using namespace std::chrono_literals;
 using turnstile::error_code;
 using turnstile::redis::async_mutex;
+using turnstile::redis::async_semaphore;
 using turnstile::redis::config;
 using turnstile::redis::errc;
 using turnstile::redis::mutex_options;
 using turnstile::redis::redis_error;
 using turnstile::redis::session;
 using turnstile::redis::session_thread;
+using turnstile::test::attempt;
+using turnstile::test::drain;
 using turnstile::test::lock_client;
 using turnstile::test::never_within;
+using turnstile::test::path;
 using turnstile::test::redis_server;
 using turnstile::test::short_leases;
+using turnstile::test::start;
 using turnstile::test::tcp_proxy;
 using turnstile::test::undisturbed;
 using turnstile::test::until;
@@ -209,6 +217,51 @@ BOOST_AUTO_TEST_CASE(close_reports_an_unknown_outcome_without_a_server)
     server.kill();
     BOOST_TEST(client.close() == make_error_code(errc::unknown_outcome));
     BOOST_TEST(!holder->holds());
+}
+
+// A release in progress keeps its context running until it completes.
+BOOST_AUTO_TEST_CASE(close_ends_releases_in_progress_without_a_server)
+{
+    // The attempts outlive the session.
+    attempt<async_mutex::guard_type> holder;
+    attempt<async_semaphore::permit_type> units;
+    attempt<> unlocking;
+    attempt<> releasing;
+    attempt<> closing;
+    redis_server server;
+    config settings = undisturbed(server.url());
+    settings.connect_timeout = 300ms;
+    boost::asio::io_context context;
+    session owner(context, settings);
+    async_mutex mutex(owner, "a");
+    async_semaphore semaphore(owner, "b", 3);
+    start(path::handler, context, holder, [&] { return mutex.async_lock(); });
+    start(path::handler, context, units, [&] { return semaphore.async_acquire(3); });
+    const auto run_until = [&](auto condition)
+    {
+        return until(
+            [&]
+            {
+                drain(context);
+                return condition();
+            });
+    };
+    BOOST_REQUIRE(run_until([&] { return holder.is_told() && units.is_told(); }));
+
+    server.kill();
+    auto part = units.value().split(1);
+    start(path::handler, context, unlocking, [&] { return holder.value().async_unlock(); });
+    start(path::handler, context, releasing, [&] { return part.async_release(); });
+    start(path::handler, context, closing, [&] { return owner.async_close(); });
+    BOOST_TEST(run_until([&] { return closing.is_told(); }));
+    const auto unknown = make_error_code(errc::unknown_outcome);
+    BOOST_TEST(closing.error() == unknown);
+    drain(context);
+    BOOST_TEST(unlocking.is_told());
+    BOOST_TEST(unlocking.error() == unknown);
+    BOOST_TEST(releasing.is_told());
+    BOOST_TEST(releasing.error() == unknown);
+    BOOST_TEST(context.stopped());
 }
 
 BOOST_AUTO_TEST_CASE(close_before_the_first_connection)

@@ -170,8 +170,9 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `errc::unknown_outcome` if the server could not be reached within the connect timeout; the locks are
-     * free when their leases expire. `errc::session_closed` if the session was closed before.
+     * `errc::unknown_outcome` if the server could not be reached within the connect timeout. Releases and commits
+     * in progress then complete with it, too, and the locks are free when their leases expire.
+     * `errc::session_closed` if the session was closed before.
      * @par Immediate completion
      * Never.
      * @par Per-Operation Cancellation

@@ -418,6 +418,10 @@ void session_engine::end_close(error_code error)
     close_timer_.cancel();
     announcement_timer_.cancel();
     timer_.cancel();
+    for (const auto& [attempt, done] : std::exchange(releasing_, {}))
+        complete(done, error);
+    while (!shrinking_.empty())
+        finish_shrinking(shrinking_.begin()->first, ~std::uint64_t(), error);
     gates_.stop();
     jobs_.stop();
     if (replicas_)
@@ -435,10 +439,6 @@ void session_engine::abandon()
         if (const auto held = weak.lock(); held && held->end())
             report_loss(*held, "the session was destroyed");
     abandon_contributions();
-    for (const auto& [attempt, done] : std::exchange(releasing_, {}))
-        complete(done, aborted);
-    while (!shrinking_.empty())
-        finish_shrinking(shrinking_.begin()->first, ~std::uint64_t(), aborted);
     abort_calls(aborted);
     gates_.finish_all(aborted, aborted);
     jobs_.finish_all(aborted, aborted);
