@@ -28,6 +28,7 @@
 #include <tuple>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/event.hpp>
 #include <unistd.h>
@@ -39,6 +40,7 @@ using namespace std::chrono_literals;
 using turnstile::error_code;
 using turnstile::redis::async_mutex;
 using turnstile::redis::async_semaphore;
+using turnstile::redis::condition;
 using turnstile::redis::config;
 using turnstile::redis::errc;
 using turnstile::redis::mutex_options;
@@ -80,6 +82,18 @@ std::string refusal(const std::string& name, const mutex_options& options, errc 
 bool contains(const std::string& text, const std::string& part)
 {
     return text.find(part) != std::string::npos;
+}
+
+/// Runs ready handlers until the condition holds, and returns whether it does.
+template <class Condition>
+bool run_until(boost::asio::io_context& context, Condition condition)
+{
+    return until(
+        [&]
+        {
+            drain(context);
+            return condition();
+        });
 }
 
 /// The scripts and publications in the output of MONITOR.
@@ -237,23 +251,14 @@ BOOST_AUTO_TEST_CASE(close_ends_releases_in_progress_without_a_server)
     async_semaphore semaphore(owner, "b", 3);
     start(path::handler, context, holder, [&] { return mutex.async_lock(); });
     start(path::handler, context, units, [&] { return semaphore.async_acquire(3); });
-    const auto run_until = [&](auto condition)
-    {
-        return until(
-            [&]
-            {
-                drain(context);
-                return condition();
-            });
-    };
-    BOOST_REQUIRE(run_until([&] { return holder.is_told() && units.is_told(); }));
+    BOOST_REQUIRE(run_until(context, [&] { return holder.is_told() && units.is_told(); }));
 
     server.kill();
     auto part = units.value().split(1);
     start(path::handler, context, unlocking, [&] { return holder.value().async_unlock(); });
     start(path::handler, context, releasing, [&] { return part.async_release(); });
     start(path::handler, context, closing, [&] { return owner.async_close(); });
-    BOOST_TEST(run_until([&] { return closing.is_told(); }));
+    BOOST_TEST(run_until(context, [&] { return closing.is_told(); }));
     const auto unknown = make_error_code(errc::unknown_outcome);
     BOOST_TEST(closing.error() == unknown);
     drain(context);
@@ -311,6 +316,43 @@ BOOST_AUTO_TEST_CASE(destroying_a_mutex_aborts_its_waiters_and_not_its_holder)
     BOOST_TEST(holder->holds());
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(client.lock("a")->result() == "held");
+}
+
+BOOST_AUTO_TEST_CASE(a_condition_notifies_after_its_mutex_was_destroyed)
+{
+    const redis_server server;
+    boost::asio::io_context context;
+    session owner(context, undisturbed(server.url()));
+    async_mutex mutex(owner, "a");
+    condition changed(mutex, "c");
+    for (const bool is_used : {true, false})
+    {
+        attempt<async_mutex::guard_type> first;
+        attempt<> wait;
+        start(path::handler, context, first, [&] { return mutex.async_lock(); });
+        BOOST_REQUIRE(run_until(context, [&] { return first.is_told(); }));
+        start(path::handler, context, wait, [&] { return changed.async_wait(first.value()); });
+
+        auto other = std::make_unique<async_mutex>(owner, "a");
+        condition same(*other, "c");
+        if (is_used)
+        {
+            // The lock is granted after the wait has released it.
+            attempt<async_mutex::guard_type> second;
+            attempt<> unlock;
+            start(path::handler, context, second, [&] { return other->async_lock(); });
+            BOOST_REQUIRE(run_until(context, [&] { return second.is_told(); }));
+            start(path::handler, context, unlock, [&] { return second.value().async_unlock(); });
+            BOOST_REQUIRE(run_until(context, [&] { return unlock.is_told(); }));
+        }
+        other.reset();
+        drain(context);
+        same.notify_one();
+        BOOST_TEST(run_until(context, [&] { return wait.is_told(); }));
+        BOOST_TEST(wait.error() == error_code());
+        BOOST_TEST(first.value().owns_lock());
+        first.value() = {};
+    }
 }
 
 // --- threads ------------------------------------------------------------------------------------

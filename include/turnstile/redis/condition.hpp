@@ -150,8 +150,8 @@ private:
  *
  * @par Lifetime
  * The condition may be destroyed before or after its mutex. Waits that were started on this object then
- * complete with `operation_aborted`, holding the lock. Do not move the guard of a wait before the wait
- * completes.
+ * complete with `operation_aborted`, holding the lock. A condition notifies waiters also after its mutex was
+ * destroyed. Do not move the guard of a wait before the wait completes.
  *
  * @par Idle traffic
  * A session with waiters asks the server once per lease whether it still knows them.

@@ -289,9 +289,14 @@ void session_engine::notify(const condition_handle& condition, bool all, const c
         return;
     }
     lock_handle& lock = *condition.lock;
-    if (lock.id == 0)
-        lock.id = client_.open_lock(lock.keys, lock.options);
-    const call_id id = client_.notify(boot_time(), lock.id, condition.key, all);
+    // A condition may outlive its mutex, which then has closed its lock. Other waiters still need the notification.
+    lock_id temporary = 0;
+    lock_id& opened = lock.forgotten ? temporary : lock.id;
+    if (opened == 0)
+        opened = client_.open_lock(lock.keys, lock.options);
+    const call_id id = client_.notify(boot_time(), opened, condition.key, all);
+    if (lock.forgotten)
+        client_.close_lock(opened);
     if (done)
         calling_.emplace(id, std::pair(call_kind::notify_one, done));
     perform();
