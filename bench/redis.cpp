@@ -593,7 +593,8 @@ void parked(world& w, report& report)
     auto second = std::make_unique<redis::async_mutex>(w.other, "parked");
     redis::async_mutex::guard_type guard;
     int left = count;
-    const auto wait = [&]() -> asio::awaitable<void> { co_await second->async_lock(); };
+    const auto wait = [&]() -> asio::awaitable<void>
+    { static_cast<void>(co_await second->async_lock()); };
     const auto sent = [&]
     {
         const redis::session_metrics m = w.other.metrics();
