@@ -18,8 +18,10 @@
 #include <string>
 #include <support/expect.hpp>
 #include <support/lock_client.hpp>
+#include <support/lock_view.hpp>
 #include <support/redis_server.hpp>
 #include <support/running_context.hpp>
+#include <support/tcp_proxy.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <turnstile/redis/session.hpp>
@@ -322,6 +324,30 @@ BOOST_AUTO_TEST_CASE(call_whose_answer_was_lost_is_executed_once)
         get(directory.async_release("a", permit));
     BOOST_TEST(value("a") == 1000);
     BOOST_TEST(first.metrics().connections > 1U);
+}
+
+BOOST_AUTO_TEST_CASE(late_copy_of_a_call_takes_nothing)
+{
+    turnstile::test::tcp_proxy proxy(server.port());
+    turnstile::redis::config settings = undisturbed(proxy.url());
+    settings.health_check = 100ms;
+    settings.logger = nullptr;
+    session slow(context.get_executor(), settings, session_thread::own);
+    semaphore_directory same(slow, "d");
+    const listed_permit_options good;
+    get(same.async_create("a", 10));
+    get(same.async_take("a", 1, good));
+
+    // The call is sent on this connection, and again on the next one.
+    proxy.hold();
+    get(same.async_take("a", 1, good));
+    BOOST_TEST(slow.metrics().connections > 1U);
+    get(same.async_take("a", 1, good));
+    BOOST_TEST(value("a") == 7);
+    const std::uint64_t before = turnstile::test::scripts_run(server);
+    proxy.resume();
+    until([&] { return turnstile::test::scripts_run(server) > before; });
+    BOOST_TEST(value("a") == 7);
 }
 
 BOOST_AUTO_TEST_CASE(unreachable_server_is_an_error)

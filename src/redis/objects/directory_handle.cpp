@@ -58,7 +58,9 @@ void directory_handle::look(session_engine& engine, std::string_view script,
                             std::vector<std::string> keys, std::vector<std::string> arguments,
                             done_handler done)
 {
-    send(engine, {script, std::move(keys), std::move(arguments), {}, 0}, std::move(done));
+    send(engine, {script, std::move(keys), std::move(arguments), {}, 0},
+         [done = std::move(done)](error_code error, const std::vector<std::string>& leaves, int)
+         { done(error, leaves); });
 }
 
 void directory_handle::change(session_engine& engine, std::string_view script,
@@ -78,11 +80,12 @@ void directory_handle::change(session_engine& engine, std::string_view script,
     arguments.push_back(last_calls_[slot]);
     arguments.insert(arguments.end(), more.begin(), more.end());
     send(engine, {script, {key_of(name), index}, std::move(arguments), {}, 0},
-         [self = shared_from_this(), slot, call = std::move(call),
-          done = std::move(done)](error_code error, const std::vector<std::string>& leaves)
+         [self = shared_from_this(), slot, call = std::move(call), done = std::move(done)](
+             error_code error, const std::vector<std::string>& leaves, int attempts)
          {
-             // The server remembers the call until the slot names another one.
-             if (error || leaves.at(0).starts_with("ok"))
+             // The server remembers the call until the slot names it. If the call was sent several times, the server
+             // must not forget it, because it may still receive a copy.
+             if (!error && attempts == 1 && leaves.at(0).starts_with("ok"))
                  self->last_calls_[slot] = call;
              self->free_slots_.push_back(slot);
              done(error, leaves);
@@ -115,7 +118,7 @@ std::shared_ptr<async_semaphore> directory_handle::find(
 }
 
 /// Sends a command until there is an answer, a few times at most.
-void directory_handle::send(session_engine& engine, message what, done_handler done)
+void directory_handle::send(session_engine& engine, message what, sent_handler done)
 {
     ++what.attempts;
     // The engine moves its arguments, and a repetition needs them.
@@ -135,10 +138,10 @@ void directory_handle::send(session_engine& engine, message what, done_handler d
             }
             // The server may have executed the message when it was sent before.
             if (error && what.error)
-                return done(what.error, leaves);
+                return done(what.error, leaves, what.attempts);
             if (!error && leaves.empty())
-                return done(errc::server_error, leaves);
-            done(error, leaves);
+                return done(errc::server_error, leaves, what.attempts);
+            done(error, leaves, what.attempts);
         });
 }
 

@@ -70,12 +70,16 @@ private:
         int attempts = 0;
     };
 
-    void send(session_engine& engine, message what, done_handler done);
+    /// The last argument is the number of times that the message was sent.
+    using sent_handler = std::function<void(error_code, const std::vector<std::string>&, int)>;
+
+    void send(session_engine& engine, message what, sent_handler done);
     void forget(const std::string& name, const async_semaphore* object);
 
     const std::string nonce_ = random_text(2);
     // The names of calls. They belong to the session's strand.
     std::uint64_t calls_ = 0;
+    // The call that the server may forget, for each slot.
     std::vector<std::string> last_calls_;
     std::vector<std::size_t> free_slots_;
     // Guards the semaphore objects that callers keep.
