@@ -48,7 +48,7 @@ public:
     }
     words renew_permit(const std::string& id, const std::string& span = "")
     {
-        return change("pool_permit", "", {"renew", id, span});
+        return send("pool_permit", "", {"renew", id, span});
     }
     words release_permit(const std::string& id, const std::string& call = "")
     {
@@ -89,8 +89,12 @@ private:
     /// Runs a script that changes the semaphore. Without a name, the call is a new one.
     words change(const std::string& script, const std::string& call, const words& more)
     {
+        return send(script, call.empty() ? "call " + std::to_string(++calls_) : call, more);
+    }
+    words send(const std::string& script, const std::string& call, const words& more)
+    {
         words arguments = common();
-        arguments.push_back(call.empty() ? "call " + std::to_string(++calls_) : call);
+        arguments.push_back(call);
         arguments.emplace_back();
         arguments.insert(arguments.end(), more.begin(), more.end());
         keys = {"pool", "index"};

@@ -15,6 +15,7 @@
 #include <functional>
 #include <future>
 #include <optional>
+#include <redis/protocol/names.hpp>
 #include <string>
 #include <support/expect.hpp>
 #include <support/lock_client.hpp>
@@ -67,6 +68,7 @@ struct scene
     turnstile::test::running_context context;
     session first{context.get_executor(), undisturbed(server.url()), session_thread::own};
     semaphore_directory directory{first, "d"};
+    const std::string index = turnstile::redis::detail::directory_key("turnstile", "d");
 };
 
 /// A directory of another session.
@@ -96,7 +98,7 @@ BOOST_AUTO_TEST_CASE(name_is_created_once_and_removed_once)
     BOOST_TEST((get(directory.async_remove("a")).status == directory_status::done));
     BOOST_TEST((get(directory.async_remove("a")).status == directory_status::missing));
     BOOST_TEST((get(directory.async_add("a", 1)).status == directory_status::missing));
-    BOOST_TEST(server.cli({"ZCARD", "turnstile:{31}:directory:d"}) == "0");
+    BOOST_TEST(server.cli({"ZCARD", index}) == "0");
 }
 
 BOOST_AUTO_TEST_CASE(units_are_bounded_by_the_capacity)
@@ -348,6 +350,19 @@ BOOST_AUTO_TEST_CASE(late_copy_of_a_call_takes_nothing)
     proxy.resume();
     until([&] { return turnstile::test::scripts_run(server) > before; });
     BOOST_TEST(value("a") == 7);
+}
+
+BOOST_AUTO_TEST_CASE(server_remembers_the_last_calls_only)
+{
+    get(directory.async_create("a", 1));
+    for (int i = 0; i < 10; ++i)
+    {
+        const auto taken = get(directory.async_take("a", 1, listed_permit_options(1h, "client")));
+        get(directory.async_renew("a", taken.permit, {}));
+        get(directory.async_renew("a", taken.permit, 2h));
+        get(directory.async_release("a", taken.permit));
+    }
+    BOOST_TEST(server.cli({"ZCARD", index + "{calls}"}) == "1");
 }
 
 BOOST_AUTO_TEST_CASE(unreachable_server_is_an_error)

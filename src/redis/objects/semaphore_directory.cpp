@@ -47,9 +47,6 @@ std::pair<std::string_view, std::vector<std::string>> script_of(const directory_
         return {"pool_supply", {number}};
     case directory_operation::take:
         return {"pool_draw", {number, call.permit, lease, call.terms.client}};
-    case directory_operation::renew:
-        return {"pool_permit",
-                {"renew", call.permit, call.terms.lease.count() == 0 ? std::string() : lease}};
     case directory_operation::release:
         return {"pool_permit", {"release", call.permit, ""}};
     default:
@@ -97,6 +94,18 @@ void start_reading(const std::shared_ptr<directory_handle>& directory, session_e
 {
     directory->look(engine, "pool_states", {directory->key_of(call.name)},
                     directory->common_arguments(), finish(directory, engine, call, done));
+}
+
+void start_renewing(const std::shared_ptr<directory_handle>& directory, session_engine& engine,
+                    const directory_call& call, const answer_completion& done)
+{
+    const std::int64_t lease = call.terms.lease.count();
+    std::vector<std::string> arguments = directory->common_arguments();
+    // The call has no name: it may be executed several times, so the server need not remember it.
+    arguments.insert(arguments.end(),
+                     {"", "", "renew", call.permit, lease == 0 ? "" : std::to_string(lease)});
+    directory->look(engine, "pool_permit", {directory->key_of(call.name), directory->index},
+                    std::move(arguments), finish(directory, engine, call, done));
 }
 
 using page_completion = std::shared_ptr<completion<error_code, semaphore_page>>;
@@ -183,6 +192,8 @@ void start_call(const std::shared_ptr<directory_handle>& directory, directory_ca
             {
                 if (call.what == directory_operation::read)
                     return start_reading(directory, engine, call, done);
+                if (call.what == directory_operation::renew)
+                    return start_renewing(directory, engine, call, done);
                 const auto [script, arguments] = script_of(call);
                 directory->change(engine, script, call.name, arguments,
                                   finish(directory, engine, call, done));

@@ -2,8 +2,8 @@
 --
 -- KEYS       pool, index (of the directory)
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its
---            slot, what (renew, release, free), id of the permit (for free: its fence), its new lease ms (empty: the
---            former one)
+--            slot (both empty for renew), what (renew, release, free), id of the permit (for free: its fence), its
+--            new lease ms (empty: the former one)
 -- returns    ok | unheld | missing | foreign | wrongtype; see conclude(), the fence and the units are those of
 --            the permit
 -- repeated   renews again; ends nothing, and answers ok, until another call in the slot has changed something
