@@ -56,7 +56,8 @@ awaitable<response> service::metrics(const request&, const std::string&)
                "Waits that ended by a hang-up, a deletion, an error or the server's end.",
                numbers.withdrawn);
     add_metric(body, "undone_total", "counter",
-               "Grants that were returned because the client had hung up.", numbers.undone);
+               "Grants that were returned because their clients had not received them.",
+               numbers.undone);
     if (numbers.expired)
         add_metric(body, "expired_total", "counter", "Permits whose lease expired.",
                    *numbers.expired);

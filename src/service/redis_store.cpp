@@ -253,15 +253,29 @@ awaitable<grant> redis_store::keep(std::string_view name, const demand& wanted,
                                    std::chrono::milliseconds waited)
 {
     const auto terms = terms_of(wanted);
-    const auto [error, answer] = co_await directory_.async_keep(name, units, terms, as_result);
+    auto [error, answer] = co_await directory_.async_keep(name, units, terms, as_result);
     if (!error && answer.status == directory_status::done)
         co_return granted(answer, waited);
-    // The semaphore was removed, or the grant has expired.
-    const auto [unread, found] = co_await directory_.async_read(name, as_result);
+    // The semaphore was removed, the grant has expired, or the units are kept and only the state could not be read.
+    const bool is_kept = error && answer.units != 0;
+    auto [unread, found] = co_await directory_.async_read(name, as_result);
+    if (is_kept && !unread && found.status == directory_status::done)
+    {
+        answer.state = std::move(found.state);
+        co_return granted(answer, waited);
+    }
     grant refused;
     static_cast<result&>(refused) = error ? unavailable(error) : finished(error, answer);
     if (!unread && found.status == directory_status::missing)
+    {
         refused.what = outcome::unknown;
+    }
+    else if (is_kept)
+    {
+        const bool is_returned = co_await give_back(std::string(name), answer.units, answer.permit);
+        if (!is_returned)
+            refused.reason += "; the units may have been taken";
+    }
     co_return refused;
 }
 
@@ -338,8 +352,8 @@ grant redis_store::granted(const semaphore_answer& answer, std::chrono::millisec
     return received;
 }
 
-/// Releases granted units if their client has not received the grant.
-awaitable<void> redis_store::give_back(std::string name, std::int64_t units, std::string permit)
+/// Releases granted units if their client has not received the grant. Returns whether Redis has answered.
+awaitable<bool> redis_store::give_back(std::string name, std::int64_t units, std::string permit)
 {
     ++counts_.undone;
     result ended;
@@ -353,9 +367,11 @@ awaitable<void> redis_store::give_back(std::string name, std::int64_t units, std
         const auto [error, answer] = co_await directory_.async_release(name, permit, as_result);
         ended = finished(error, answer, happening::released, "undone");
     }
-    if (ended.what == outcome::unavailable)
-        log(log_level::warning, "cannot return the units of a client that has hung up",
+    const bool is_answered = ended.what != outcome::unavailable;
+    if (!is_answered)
+        log(log_level::warning, "cannot return the units of a client that has not received them",
             {{"name", name}, {"n", units}, {"error", ended.reason}});
+    co_return is_answered;
 }
 
 void redis_store::tell(happening what, const semaphore_answer& answer,

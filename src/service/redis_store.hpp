@@ -75,7 +75,7 @@ private:
     awaitable<grant> end_wait(std::string_view name, const demand& wanted, error_code error,
                               std::chrono::milliseconds waited);
     awaitable<void> report_waiter(std::string name, std::int64_t units);
-    awaitable<void> give_back(std::string name, std::int64_t units, std::string permit);
+    awaitable<bool> give_back(std::string name, std::int64_t units, std::string permit);
     [[nodiscard]] result finished(error_code error, const redis::semaphore_answer& answer) const;
     [[nodiscard]] result finished(error_code error, const redis::semaphore_answer& answer,
                                   happening what, std::string_view reason = {}) const;

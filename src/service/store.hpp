@@ -85,7 +85,7 @@ enum class happening
     /// A client left the queue without a grant.
     left,
     granted,
-    /// A permit ended, or a grant was undone because its client had hung up.
+    /// A permit ended, or a grant was undone because its client had not received it.
     released,
     renewed,
     /// In a shared store: another process changed the semaphore, or a lease expired.

@@ -9,6 +9,7 @@
 #include "server_process.hpp"
 #include "waiting_clients.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <csignal>
@@ -17,10 +18,12 @@
 #include <iterator>
 #include <memory>
 #include <random>
+#include <redis/transport/scripts.hpp>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <support/redis_server.hpp>
+#include <support/tcp_proxy.hpp>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -215,6 +218,64 @@ BOOST_AUTO_TEST_CASE(waiters_survive_broken_connections)
     BOOST_TEST(first.receive().status == 200);
     BOOST_TEST(second.receive().status == 200);
     BOOST_TEST(listed(control, "value") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(unit_reaches_its_waiter_or_is_returned_although_its_semaphore_cannot_be_read)
+{
+    const auto scripts = turnstile::redis::detail::scripts();
+    const auto reading =
+        std::ranges::find(scripts, "pool_states", &turnstile::redis::detail::script::name);
+    const scene all(1);
+    tcp_proxy proxy(all.redis.port());
+    const server_process server(
+        {"--idle-timeout", "3600", "--redis", proxy.url() + "?max_backoff=10ms"});
+    create_empty(all.at(0));
+    http_client control(all.at(0));
+    http_client waiter(server.address());
+    // The server keeps the unit, and then reads the semaphore. It sends a command five times at most.
+    wait_for_unit(waiter, control, 1);
+    proxy.cut_before(std::string(reading->sha1), 5);
+    up(control, 1);
+    http_answer answer = waiter.receive();
+    BOOST_TEST(answer.status == 200);
+    BOOST_TEST(answer.body == R"({"name":"a","value":0})");
+    BOOST_TEST(listed(control, "value") == 0);
+    BOOST_TEST(proxy.connections() == 6U);
+
+    for (const std::string end : {"}", ",\"lease\":600}"})
+    {
+        waiter.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600)" + end));
+        while (listed(control, "waiters") != 1)
+            std::this_thread::yield();
+        proxy.cut_before(std::string(reading->sha1), 10);
+        up(control, 1);
+        answer = waiter.receive();
+        BOOST_TEST(answer.status == 503);
+        BOOST_TEST(answer.body == "Redis: the connection broke before the answer came");
+        BOOST_TEST(listed(control, "value") == 1);
+        BOOST_TEST(listed(control, "permits") == 0);
+        ask(all.at(0), "POST", "/semaphore/down", R"({"name":"a"})");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(waiter_learns_that_its_unit_may_have_been_taken)
+{
+    const scene all(1);
+    all.redis.run({"ACL", "SETUSER", "confined", "on", ">secret", "~*", "&*", "+@all"});
+    const server_process server(
+        {"--idle-timeout", "3600", "--redis",
+         "redis://confined:secret@127.0.0.1:" + std::to_string(all.redis.port())});
+    create_empty(all.at(0));
+    http_client control(all.at(0));
+    http_client waiter(server.address());
+    wait_for_unit(waiter, control, 1);
+    // The server keeps the unit, and then can neither read the semaphore nor return the unit.
+    all.redis.run({"ACL", "SETUSER", "confined", "-zcard"});
+    up(control, 1);
+    const http_answer answer = waiter.receive();
+    BOOST_TEST(answer.status == 503);
+    BOOST_TEST(answer.body ==
+               "Redis: the server's ACL lacks a rule; the units may have been taken");
 }
 
 BOOST_AUTO_TEST_CASE(no_unit_is_lost_or_doubled_when_a_server_is_killed_under_load)

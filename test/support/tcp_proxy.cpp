@@ -12,6 +12,7 @@
 #include <boost/asio/write.hpp>
 #include <deque>
 #include <future>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -83,6 +84,8 @@ public:
                               {
                                   if (error)
                                       return self->stop_reading();
+                                  if (self->is_cut_before(size))
+                                      return self->sockets_->close();
                                   self->take(size);
                                   self->read();
                               });
@@ -111,6 +114,15 @@ private:
             sockets_->is_over = true;
         else
             sockets_->close();
+    }
+
+    [[nodiscard]] bool is_cut_before(std::size_t size)
+    {
+        if (proxy_.cuts_ == 0 || which_ != to_server ||
+            std::string_view(chunk_.data(), size).find(proxy_.cut_text_) == std::string_view::npos)
+            return false;
+        --proxy_.cuts_;
+        return true;
     }
 
     void take(std::size_t size)
@@ -268,6 +280,16 @@ void tcp_proxy::lead_to(std::uint16_t server_port)
 void tcp_proxy::cut()
 {
     run([&] { close_all(); });
+}
+
+void tcp_proxy::cut_before(const std::string& text, int times)
+{
+    run(
+        [&]
+        {
+            cut_text_ = text;
+            cuts_ = times;
+        });
 }
 
 void tcp_proxy::mend()

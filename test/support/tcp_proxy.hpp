@@ -60,6 +60,9 @@ public:
     /// Closes all connections now.
     void cut();
 
+    /// The next @p times that a client sends data that contain a text, closes its connection instead of forwarding them.
+    void cut_before(const std::string& text, int times);
+
     /// Closes all connections, and forwards all data on later ones: neither side sees a gap.
     void mend();
 
@@ -100,6 +103,8 @@ private:
     std::chrono::milliseconds delay_{0};
     bool refuse_ = false;
     bool holds_new_ones_ = false;
+    std::string cut_text_;
+    int cuts_ = 0;
     std::list<std::weak_ptr<connection>> all_;
     std::atomic<std::size_t> connections_{0};
     std::atomic<std::size_t> refused_{0};
