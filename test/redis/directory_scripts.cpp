@@ -209,6 +209,33 @@ BOOST_AUTO_TEST_CASE(a_repeated_removal_does_not_remove_the_next_semaphore)
     TEST_WORDS(members("index"), "name");
 }
 
+BOOST_AUTO_TEST_CASE(holder_of_a_removed_semaphore_takes_no_units_of_the_next_one)
+{
+    for (const bool has_grace : {false, true})
+    {
+        enlist(2);
+        const std::int64_t fence = std::stoll(acquire("a#1.1", 2)[2]);
+        pass(1ms);
+        delist();
+        if (has_grace)
+            begin_grace(10s);
+        enlist(has_grace ? 1 : 3);
+        BOOST_TEST(resync("a#1.1", "a#2.1", fence, 2)[0] == "unknown");
+        BOOST_TEST(read()[1] == (has_grace ? "1" : "3"));
+        delist();
+    }
+}
+
+BOOST_AUTO_TEST_CASE(holder_reclaims_its_units_from_an_outdated_state_of_its_semaphore)
+{
+    enlist(3);
+    const auto outdated = store;
+    const std::int64_t fence = std::stoll(acquire("a#1.1", 2)[2]);
+    store = outdated;
+    BOOST_TEST(resync("a#1.1", "a#2.1", fence, 2)[0] == "own");
+    BOOST_TEST(read()[1] == "1");
+}
+
 // --- supply -------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(units_are_added)

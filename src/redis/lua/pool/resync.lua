@@ -66,10 +66,11 @@ return each(function(key, i)
       s.held = s.held - had + still
       move(s, outside - left)
       hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
-    elseif fence > 0 and not its and
+    elseif fence > 0 and not its and (s.born <= fence or ARGV[a + 9] ~= '-1') and
       (s.grace or (s.born > fence or s.given < fence) and fits(s, units)) then
       -- The server forgot the grant. The holder reclaims its units if they are available, or if only an outdated state
-      -- says that others hold them.
+      -- says that others hold them. A pool of a directory that is younger than the grant is another one, with the
+      -- name of a former one.
       s.fence, s.given, s.held = math.max(s.fence, fence), math.max(s.given, fence), s.held + units
       hold(s, id, units, fence, tonumber(ARGV[a + 4]), s.now + lease * 1000)
     end
