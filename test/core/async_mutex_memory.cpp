@@ -9,6 +9,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
@@ -21,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <new>
@@ -30,6 +32,7 @@
 #include <support/expect.hpp>
 #include <support/manual_clock.hpp>
 #include <support/mutex_scene.hpp>
+#include <thread>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/condition.hpp>
 #include <turnstile/observe.hpp>
@@ -64,6 +67,9 @@ constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 /// The number of allocations until one fails.
 std::size_t allocations_until_failure = unlimited;
 
+/// Called before the allocation fails.
+std::function<void()> before_failure;
+
 }  // namespace
 
 #if TURNSTILE_TEST_COUNTS_ALLOCATIONS
@@ -74,7 +80,11 @@ void* allocate(std::size_t size, std::size_t alignment)
 {
     heap_allocations.fetch_add(1, std::memory_order_relaxed);
     if (allocations_until_failure != unlimited && allocations_until_failure-- == 0)
+    {
+        if (before_failure)
+            before_failure();
         throw std::bad_alloc();
+    }
     const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
     if (void* p = std::aligned_alloc(alignment, std::max(rounded, alignment)))
         return p;
@@ -481,6 +491,56 @@ BOOST_AUTO_TEST_CASE(an_attempt_that_fails_for_lack_of_memory_leaves_the_lock_us
 {
     std::size_t number = 0;
     while (wait_with_failing_allocation(number))
+        ++number;
+    BOOST_TEST((number > 0) == (TURNSTILE_TEST_COUNTS_ALLOCATIONS == 1));
+}
+
+namespace {
+
+/// Waits for a lock until now. An allocation fails after the timer has expired, and before its handler has
+/// run. Destroys the mutex. Returns whether there were that many allocations.
+bool wait_until_now_with_failing_allocation(std::size_t number)
+{
+    asio::io_context context;
+    const auto strand = asio::make_strand(context);
+    auto mutex = std::make_unique<async_mutex>(context);
+    auto holder = mutex->try_lock();
+    bool failed = false;
+    int told = 0;
+    // The handler of the timer waits for the end of the function.
+    before_failure = [&] { std::thread([&] { context.poll(); }).join(); };
+    asio::post(
+        strand,
+        [&]
+        {
+            allocations_until_failure = number;
+            try
+            {
+                mutex->async_try_lock_until(
+                    manual_clock::now(),
+                    asio::bind_executor(strand, [&](const error_code&,
+                                                    const std::optional<guard_type>&) { ++told; }));
+            }
+            catch (const std::bad_alloc&)
+            {
+                failed = true;
+            }
+            allocations_until_failure = unlimited;
+            holder.reset();
+            mutex.reset();
+        });
+    drain(context);
+    before_failure = nullptr;
+    BOOST_TEST(told == (failed ? 0 : 1));
+    return failed;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_timed_attempt_that_fails_for_lack_of_memory_does_not_time_out_later)
+{
+    std::size_t number = 0;
+    while (wait_until_now_with_failing_allocation(number))
         ++number;
     BOOST_TEST((number > 0) == (TURNSTILE_TEST_COUNTS_ALLOCATIONS == 1));
 }

@@ -57,7 +57,8 @@ private:
         }
 
         timer_completion(timer_completion&& other) noexcept
-            : operation_(std::exchange(other.operation_, nullptr))
+            : operation_(other.operation_)
+            , is_pending_(std::exchange(other.is_pending_, false))
         {
         }
 
@@ -65,7 +66,7 @@ private:
 
         ~timer_completion()
         {
-            if (operation_ != nullptr)
+            if (is_pending_)
                 operation_->drop();
         }
 
@@ -81,11 +82,14 @@ private:
 
         void operator()(const error_code& error)
         {
-            std::exchange(operation_, nullptr)->timer_ended(error);
+            is_pending_ = false;
+            operation_->timer_ended(error);
         }
 
     private:
+        /// Also set after a move: if a timer cannot be started, Asio asks a moved-from handler for its allocator.
         timed_waiter* operation_;
+        bool is_pending_ = true;
     };
 
     template <class Limit>
@@ -118,8 +122,8 @@ private:
     void timer_ended(const error_code& error)
     {
         // The queue still exists: until finish(), the waiter is parked, or holds a grant or a
-        // reference.
-        if (!error)
+        // reference. After drop(), the queue may have been destroyed.
+        if (!error && !dropped_)
             this->queue->withdraw(*this, outcome::timed_out);
         completion_ended();
     }
