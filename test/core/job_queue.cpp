@@ -260,3 +260,42 @@ BOOST_AUTO_TEST_CASE(threads_finish_each_job_once)
     for (const auto& each : finished)
         BOOST_TEST(each == 1);
 }
+
+BOOST_AUTO_TEST_CASE(workers_start_jobs_while_the_queue_is_drained)
+{
+    constexpr int workers = 4;
+    constexpr int rounds = 3000;
+    asio::thread_pool pool(4);
+    queue_type queue(pool.get_executor());
+    std::atomic<std::size_t> started = 0;
+    std::size_t removed = 0;
+
+    auto work = [&]() -> asio::awaitable<void>
+    {
+        for (;;)
+        {
+            auto job = co_await queue.async_next();
+            const bool is_last = job.payload() == "stop";
+            co_await job.async_finish();
+            if (is_last)
+                co_return;
+            ++started;
+        }
+    };
+    auto push_and_drain = [&]() -> asio::awaitable<void>
+    {
+        for (int i = 0; i < rounds; ++i)
+        {
+            for (int each = 0; each < 3; ++each)
+                co_await queue.async_push("a");
+            removed += co_await queue.async_drain();
+        }
+        for (int i = 0; i < workers; ++i)
+            co_await queue.async_push("stop");
+    };
+    for (int i = 0; i < workers; ++i)
+        asio::co_spawn(pool, work(), asio::detached);
+    asio::co_spawn(pool, push_and_drain(), asio::detached);
+    pool.join();
+    BOOST_TEST(started + removed == 3U * rounds);
+}

@@ -160,9 +160,11 @@ public:
     std::size_t drain()
     {
         const lock_type lock(mutex_);
+        // The remaining units belong to workers. Each of these workers keeps a job.
+        take_back_units(0);
         std::vector<record_ptr> promised;
         const std::uint64_t turn = turn_;
-        for (std::size_t left = count_promised(); left > 0; --left)
+        for (std::size_t left = units_; left > 0; --left)
             promised.push_back(take_next());
         turn_ = turn;
         const std::size_t removed = waiting() + delayed_.size();
@@ -397,12 +399,6 @@ private:
         return nullptr;
     }
 
-    /// The number of units that workers have.
-    [[nodiscard]] std::size_t count_promised() const noexcept
-    {
-        return units_ - static_cast<std::size_t>(ready_->available());
-    }
-
     record_ptr end_attempt(std::uint64_t token)
     {
         auto found = ready_ ? active_.extract(token) : decltype(active_.extract(token))();
@@ -473,6 +469,24 @@ private:
         ++rate_started_;
     }
 
+    /// Takes available units back until @p most are left. Units of workers stay.
+    void take_back_units(std::size_t most)
+    {
+        while (units_ > most)
+        {
+            const auto surplus =
+                std::min(static_cast<std::ptrdiff_t>(units_ - most), ready_->available());
+            if (surplus == 0)
+                return;
+            // Fails if a worker has acquired a unit since. Then there are fewer to take back.
+            if (auto unit = ready_->try_acquire(surplus))
+            {
+                unit->forget();
+                units_ -= static_cast<std::size_t>(surplus);
+            }
+        }
+    }
+
     /// Makes due jobs wait, and lets as many workers start as may.
     void settle()
     {
@@ -495,17 +509,7 @@ private:
             ready_->release(static_cast<std::ptrdiff_t>(most - units_));
             units_ = most;
         }
-        // A worker may take units at the same time. Then there are fewer to take back.
-        while (units_ > most)
-        {
-            const auto surplus =
-                std::min(static_cast<std::ptrdiff_t>(units_ - most), ready_->available());
-            auto unit = surplus > 0 ? ready_->try_acquire(surplus) : std::nullopt;
-            if (!unit)
-                break;
-            unit->forget();
-            units_ -= static_cast<std::size_t>(surplus);
-        }
+        take_back_units(most);
         std::optional<clock::time_point> next;
         if (!delayed_.empty())
             next = delayed_.begin()->first;
