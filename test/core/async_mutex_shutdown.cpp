@@ -16,8 +16,6 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/execution/blocking.hpp>
-#include <boost/asio/execution/context.hpp>
 #include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/executor.hpp>
@@ -34,6 +32,7 @@
 #include <memory>
 #include <optional>
 #include <support/manual_clock.hpp>
+#include <support/owning_executor.hpp>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/async_semaphore.hpp>
 #include <turnstile/barrier.hpp>
@@ -51,6 +50,7 @@ namespace asio = boost::asio;
 using turnstile::async_mutex;
 using turnstile::test::manual_clock;
 using turnstile::test::manual_timer;
+using turnstile::test::owning_executor;
 
 using shared_mutex_ptr = std::shared_ptr<async_mutex>;
 using life = std::shared_ptr<int>;
@@ -417,44 +417,6 @@ BOOST_AUTO_TEST_CASE(a_mutex_serves_other_contexts_when_that_of_its_strand_is_go
 }
 
 namespace {
-
-/// An executor that owns its context.
-class owning_executor
-{
-public:
-    explicit owning_executor(std::shared_ptr<asio::io_context> context) noexcept
-        : context_(std::move(context))
-    {
-    }
-
-    [[nodiscard]] asio::io_context& query(asio::execution::context_t) const noexcept
-    {
-        return *context_;
-    }
-
-    [[nodiscard]] static constexpr asio::execution::blocking_t query(
-        asio::execution::blocking_t) noexcept
-    {
-        return asio::execution::blocking.never;
-    }
-
-    [[nodiscard]] owning_executor require(asio::execution::blocking_t::never_t) const noexcept
-    {
-        return *this;
-    }
-
-    template <class F>
-    void execute(F f) const
-    {
-        asio::require(context_->get_executor(), asio::execution::blocking.never)
-            .execute(std::move(f));
-    }
-
-    friend bool operator==(const owning_executor&, const owning_executor&) noexcept = default;
-
-private:
-    std::shared_ptr<asio::io_context> context_;
-};
 
 /// Creates a mutex whose executor alone owns its context, and destroys it with a waiter elsewhere.
 template <class Mutex>

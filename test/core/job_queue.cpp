@@ -14,6 +14,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/test/unit_test.hpp>
@@ -22,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <support/owning_executor.hpp>
 #include <turnstile/job_queue.hpp>
 #include <utility>
 #include <vector>
@@ -29,6 +31,7 @@
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
 using namespace turnstile;
+using turnstile::test::owning_executor;
 
 namespace {
 
@@ -196,6 +199,123 @@ BOOST_AUTO_TEST_CASE(a_delayed_job_may_outlive_the_context_of_its_queue)
     queue_type queue(asio::make_strand(*context));
     push(queue, "a", push_options().delay(1h));
     context.reset();
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_that_a_strand_destroys_may_return_its_job)
+{
+    asio::io_context context;
+    queue_type queue(context);
+    {
+        asio::io_context doomed;
+        // The library knows the context from these waits, so the strand shuts down first.
+        worker first(queue, doomed);
+        worker second(queue, doomed);
+        push(queue, "a");
+        push(queue, "b");
+        doomed.poll();
+        const auto strand = asio::make_strand(doomed);
+        queue.async_next(asio::bind_executor(
+            strand, [held = std::move(first.job)](const error_code&, const job_type&) {}));
+        // Its destructor grants the other job to the worker on the strand.
+        asio::post(strand, [held = std::move(second.job)] {});
+    }
+    worker third(queue, context);
+    worker fourth(queue, context);
+    context.run();
+    BOOST_TEST(third.job.valid());
+    BOOST_TEST(fourth.job.valid());
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_may_hold_the_last_executor_that_keeps_its_context)
+{
+    using owning_queue = basic_job_queue<std::string, owning_executor>;
+    auto context = std::make_shared<asio::io_context>();
+    const std::weak_ptr<asio::io_context> observer = context;
+    auto queue = std::make_unique<owning_queue>(owning_executor(context));
+    queue->async_push("a", asio::detached);
+    // Destroyed with the context, which returns the job.
+    owning_queue::job_type job;
+    queue->async_next([&](const error_code&, owning_queue::job_type next)
+                      { job = std::move(next); });
+    context->poll();
+    BOOST_TEST(job.payload() == "a");
+    asio::post(*context, [held = std::move(job)] {});
+    context.reset();
+    BOOST_TEST(!observer.expired());
+    queue.reset();
+    BOOST_TEST(observer.expired());
+}
+
+namespace {
+
+/// A payload that looks at its queue when it is copied or destroyed.
+class curious_payload
+{
+public:
+    using queue_type = job_queue<curious_payload>;
+
+    curious_payload(queue_type*& queue, int& looks)
+        : queue_(&queue)
+        , looks_(&looks)
+    {
+    }
+
+    curious_payload(const curious_payload& other)
+        : queue_(other.queue_)
+        , looks_(other.looks_)
+    {
+        look();
+    }
+
+    curious_payload(curious_payload&& other) noexcept
+        : queue_(std::exchange(other.queue_, nullptr))
+        , looks_(other.looks_)
+    {
+    }
+
+    curious_payload& operator=(const curious_payload&) = delete;
+
+    ~curious_payload() { look(); }
+
+private:
+    void look() const
+    {
+        if (queue_ != nullptr && *queue_ != nullptr)
+            (*queue_)->async_counts([looks = looks_](const error_code&, const job_counts&)
+                                    { ++*looks; });
+    }
+
+    queue_type** queue_;
+    int* looks_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_payload_may_use_its_queue)
+{
+    using curious_queue = curious_payload::queue_type;
+    asio::io_context context;
+    auto queue = std::make_unique<curious_queue>(context);
+    curious_queue* observed = queue.get();
+    int looks = 0;
+    const auto push = [&](const push_options& options)
+    { queue->async_push(curious_payload(observed, looks), options, asio::detached); };
+    push({});
+    push(push_options().delay(1h));
+    push(push_options().priority(job_priority::high).attempts(1));
+    std::optional<curious_queue::job_type> job;
+    queue->async_next([&](const error_code&, curious_queue::job_type next)
+                      { job.emplace(std::move(next)); });
+    context.poll();
+    BOOST_TEST_REQUIRE(job.has_value());
+    job->async_fail("", asio::detached);
+    queue->async_list(job_state::waiting, 0, 1, asio::detached);
+    queue->async_drain(asio::detached);
+    queue->async_purge(asio::detached);
+    context.restart();
+    context.poll();
+    BOOST_TEST(looks >= 4);
+    observed = nullptr;
 }
 
 BOOST_AUTO_TEST_CASE(a_payload_need_not_be_copyable)

@@ -20,7 +20,9 @@
 #include <optional>
 #include <string>
 #include <turnstile/async_semaphore.hpp>
+#include <turnstile/detail/context_registry.hpp>
 #include <turnstile/detail/kept_executor.hpp>
+#include <turnstile/detail/waiter.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/job.hpp>
 #include <turnstile/push_options.hpp>
@@ -29,6 +31,33 @@
 #include <vector>
 
 namespace turnstile::detail {
+
+/// Delays the deliveries of this thread until its destructor runs.
+class delayed_delivery
+{
+public:
+    delayed_delivery() noexcept
+    {
+        if (is_outermost_)
+            progress_.waiters = &ready_;
+    }
+
+    delayed_delivery(const delayed_delivery&) = delete;
+    delayed_delivery& operator=(const delayed_delivery&) = delete;
+
+    ~delayed_delivery()
+    {
+        if (!is_outermost_)
+            return;
+        progress_.waiters = nullptr;
+        deliver(ready_);
+    }
+
+private:
+    delivery_in_progress& progress_ = delivery_in_progress::of_this_thread();
+    const bool is_outermost_ = progress_.waiters == nullptr;
+    waiter_chain ready_;
+};
 
 /**
  * @brief The state of a local job queue: which job starts next, and how attempts end.
@@ -54,7 +83,21 @@ class job_queue_state
     };
 
     using mutex_type = std::conditional_t<Synchronization::is_thread_safe, std::mutex, no_mutex>;
-    using lock_type = std::unique_lock<mutex_type>;
+
+    /// Locks the mutex. Workers that are granted a unit meanwhile are posted after it was unlocked,
+    /// because a strand that has shut down destroys their handlers.
+    class lock_type
+    {
+    public:
+        explicit lock_type(mutex_type& mutex)
+            : lock_(mutex)
+        {
+        }
+
+    private:
+        delayed_delivery delivery_;
+        std::unique_lock<mutex_type> lock_;
+    };
 
 public:
     using semaphore_type = basic_async_semaphore<Executor, Synchronization>;
@@ -112,10 +155,11 @@ public:
     /// The queue is destroyed.
     void close() noexcept
     {
+        // Destroyed while the mutex is not locked, since the executor may own its context.
+        std::unique_ptr<semaphore_type> ready;
         const lock_type lock(mutex_);
         stop_timer();
-        // The semaphore posts to its waiters and calls nobody.
-        ready_.reset();
+        ready = std::move(ready_);
     }
 
     // --- for producers and operators ---
@@ -159,6 +203,9 @@ public:
     /// Removes the waiting and delayed jobs. Returns their number.
     std::size_t drain()
     {
+        // Payloads are destroyed while the mutex is not locked.
+        decltype(waiting_) waiting_jobs;
+        decltype(delayed_) delayed_jobs;
         const lock_type lock(mutex_);
         // The remaining units belong to workers. Each of these workers keeps a job.
         take_back_units(0);
@@ -167,11 +214,16 @@ public:
         for (std::size_t left = units_; left > 0; --left)
             promised.push_back(take_next());
         turn_ = turn;
-        const std::size_t removed = waiting() + delayed_.size();
-        for (auto& level : waiting_)
-            for (const record_ptr& each : std::exchange(level, {}))
+        waiting_jobs.swap(waiting_);
+        delayed_jobs.swap(delayed_);
+        std::size_t removed = delayed_jobs.size();
+        for (const auto& level : waiting_jobs)
+        {
+            removed += level.size();
+            for (const record_ptr& each : level)
                 forget_name(*each);
-        for (const auto& [due, each] : std::exchange(delayed_, {}))
+        }
+        for (const auto& [due, each] : delayed_jobs)
             forget_name(*each);
         for (record_ptr& each : promised)
             append(std::move(each));
@@ -182,8 +234,11 @@ public:
     /// Removes the dead letters. Returns their number.
     std::size_t purge()
     {
+        // Payloads are destroyed while the mutex is not locked.
+        decltype(dead_) removed;
         const lock_type lock(mutex_);
-        return std::exchange(dead_, {}).size();
+        removed.swap(dead_);
+        return removed.size();
     }
 
     /// Makes a dead letter wait again.
@@ -233,36 +288,10 @@ public:
             result.first = errc::invalid_count;
             return result;
         }
-        const lock_type lock(mutex_);
-        settle();
-        const auto add = [&](const record& each)
-        {
-            if (offset > 0)
-                --offset;
-            else if (result.second.size() < count)
-                result.second.push_back({each.id, each.state, each.payload, each.options.priority(),
-                                         each.attempt, each.progress, each.failure, each.error});
-        };
-        switch (state)
-        {
-        case job_state::waiting:
-            for (const auto& level : waiting_)
-                for (const record_ptr& each : level)
-                    add(*each);
-            break;
-        case job_state::delayed:
-            for (const auto& [due, each] : delayed_)
-                add(*each);
-            break;
-        case job_state::active:
-            for (const auto& [token, each] : active_)
-                add(*each);
-            break;
-        case job_state::dead:
-            for (const auto& [id, each] : dead_)
-                add(*each);
-            break;
-        }
+        const std::vector<record_ptr> found = describe(state, offset, count, result.second);
+        // Payloads are copied while the mutex is not locked.
+        for (std::size_t i = 0; i < found.size(); ++i)
+            result.second[i].payload.emplace(found[i]->payload);
         return result;
     }
 
@@ -397,6 +426,47 @@ private:
                 return job;
             }
         return nullptr;
+    }
+
+    /// Describes jobs without their payloads, and returns them.
+    std::vector<record_ptr> describe(job_state state, std::size_t offset, std::size_t count,
+                                     std::vector<job_info<T>>& infos)
+    {
+        std::vector<record_ptr> found;
+        const lock_type lock(mutex_);
+        settle();
+        const auto add = [&](const record_ptr& each)
+        {
+            if (offset > 0)
+                --offset;
+            else if (found.size() < count)
+            {
+                infos.push_back({each->id, each->state, std::nullopt, each->options.priority(),
+                                 each->attempt, each->progress, each->failure, each->error});
+                found.push_back(each);
+            }
+        };
+        switch (state)
+        {
+        case job_state::waiting:
+            for (const auto& level : waiting_)
+                for (const record_ptr& each : level)
+                    add(each);
+            break;
+        case job_state::delayed:
+            for (const auto& [due, each] : delayed_)
+                add(each);
+            break;
+        case job_state::active:
+            for (const auto& [token, each] : active_)
+                add(each);
+            break;
+        case job_state::dead:
+            for (const auto& [id, each] : dead_)
+                add(each);
+            break;
+        }
+        return found;
     }
 
     record_ptr end_attempt(std::uint64_t token)
