@@ -31,6 +31,7 @@
 #include <latch>
 #include <memory>
 #include <optional>
+#include <support/race.hpp>
 #include <support/running_context.hpp>
 #include <thread>
 #include <tuple>
@@ -101,22 +102,6 @@ private:
 asio::awaitable<void> yield()
 {
     co_await asio::post(co_await asio::this_coro::executor, asio::deferred);
-}
-
-/// Runs two functions on two threads, at once.
-template <class F, class G>
-void race(F f, G g)
-{
-    std::latch start(2);
-    std::thread other(
-        [&]
-        {
-            start.arrive_and_wait();
-            f();
-        });
-    start.arrive_and_wait();
-    g();
-    other.join();
 }
 
 }  // namespace

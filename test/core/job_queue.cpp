@@ -24,6 +24,7 @@
 #include <optional>
 #include <string>
 #include <support/owning_executor.hpp>
+#include <support/race.hpp>
 #include <turnstile/job_queue.hpp>
 #include <utility>
 #include <vector>
@@ -32,8 +33,12 @@ namespace asio = boost::asio;
 using namespace std::chrono_literals;
 using namespace turnstile;
 using turnstile::test::owning_executor;
+using turnstile::test::race;
 
 namespace {
+
+/// How often two threads race.
+constexpr int races = 500;
 
 using queue_type = job_queue<std::string>;
 using job_type = queue_type::job_type;
@@ -316,6 +321,51 @@ BOOST_AUTO_TEST_CASE(a_payload_may_use_its_queue)
     context.poll();
     BOOST_TEST(looks >= 4);
     observed = nullptr;
+}
+
+namespace {
+
+/// Fails a job with a back-off, after the context of its queue was destroyed.
+template <class MakeExecutor>
+void fail_without_the_context_of_the_queue(MakeExecutor make)
+{
+    auto doomed = std::make_unique<asio::io_context>();
+    asio::io_context context;
+    queue_type queue(make(*doomed));
+    worker w(queue, context);
+    push(queue, "a", push_options().attempts(2));
+    context.run();
+    doomed.reset();
+    std::optional<error_code> failed;
+    job_counts counts;
+    w.job.async_fail("", asio::bind_executor(context, [&](const error_code& e) { failed = e; }));
+    queue.async_counts(asio::bind_executor(context, [&](const error_code&, const job_counts& result)
+                                           { counts = result; }));
+    context.restart();
+    context.run();
+    BOOST_TEST(!failed.value());
+    BOOST_TEST(counts.delayed == 1U);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_job_may_fail_after_the_end_of_the_context_of_its_queue)
+{
+    fail_without_the_context_of_the_queue([](asio::io_context& context)
+                                          { return context.get_executor(); });
+    fail_without_the_context_of_the_queue([](asio::io_context& context)
+                                          { return asio::make_strand(context); });
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_with_a_delayed_job_and_its_context_may_end_at_once)
+{
+    for (int i = 0; i < races; ++i)
+    {
+        auto doomed = std::make_unique<asio::io_context>();
+        auto queue = std::make_unique<queue_type>(*doomed);
+        push(*queue, "a", push_options().delay(1h));
+        race([&] { doomed.reset(); }, [&] { queue.reset(); });
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_payload_need_not_be_copyable)

@@ -21,6 +21,7 @@
 #include <string>
 #include <turnstile/async_semaphore.hpp>
 #include <turnstile/detail/context_registry.hpp>
+#include <turnstile/detail/executor_context.hpp>
 #include <turnstile/detail/kept_executor.hpp>
 #include <turnstile/detail/waiter.hpp>
 #include <turnstile/error.hpp>
@@ -68,11 +69,13 @@ private:
  * settle() adds the missing ones and takes back the surplus. A unit with a worker is never taken
  * back, so at least that many jobs always stay in the queue.
  *
- * Jobs have a pointer to the state and may outlive the queue.
+ * Jobs have a pointer to the state and may outlive the queue. Both may outlive the context of the
+ * queue. Then no job becomes due by time alone.
  */
 template <class T, class Executor, class Synchronization>
-class job_queue_state
-    : public std::enable_shared_from_this<job_queue_state<T, Executor, Synchronization>>
+class job_queue_state final
+    : public std::enable_shared_from_this<job_queue_state<T, Executor, Synchronization>>,
+      private context_guest
 {
     using clock = std::chrono::steady_clock;
 
@@ -137,7 +140,10 @@ public:
     job_queue_state(const Executor& executor, std::size_t max_payload)
         : max_payload_(max_payload)
         , ready_(std::make_unique<semaphore_type>(executor, 0, semaphore_type::max_capacity))
+        , timer_(std::make_unique<timer_type>(executor))
     {
+        if (auto* context = context_of(executor))
+            join(*context);
     }
 
     /// The semaphore of the workers; null if the queue is destroyed.
@@ -157,9 +163,14 @@ public:
     {
         // Destroyed while the mutex is not locked, since the executor may own its context.
         std::unique_ptr<semaphore_type> ready;
-        const lock_type lock(mutex_);
-        stop_timer();
-        ready = std::move(ready_);
+        {
+            const lock_type lock(mutex_);
+            ready = std::move(ready_);
+            // Under the mutex, so that the context does not end meanwhile.
+            if (timer_)
+                timer_->waits.reset();
+        }
+        quit();
     }
 
     // --- for producers and operators ---
@@ -380,8 +391,19 @@ public:
     static constexpr std::size_t max_page = 512;
 
 private:
-    using timer_type =
-        boost::asio::basic_waitable_timer<clock, boost::asio::wait_traits<clock>, Executor>;
+    /// The timer, which ends with its context.
+    struct timer_type final : context_remains
+    {
+        explicit timer_type(const Executor& executor)
+            : waits(executor)
+        {
+        }
+
+        /// Empty if the queue is destroyed.
+        std::optional<
+            boost::asio::basic_waitable_timer<clock, boost::asio::wait_traits<clock>, Executor>>
+            waits;
+    };
 
     struct name_entry
     {
@@ -588,19 +610,18 @@ private:
         set_timer(next);
     }
 
-    /// The completion handler owns the timer, so a context that is destroyed destroys both.
+    /// Makes the timer wait, or ends its wait. No effect if the context has ended.
     void set_timer(std::optional<clock::time_point> when)
     {
-        if (when == timer_due_)
+        if (when == timer_due_ || !timer_)
             return;
-        stop_timer();
+        timer_due_.reset();
+        timer_->waits->cancel();
         if (!when)
             return;
-        const auto timer = std::make_shared<timer_type>(ready_->get_executor(), *when);
-        timer_ = timer;
-        timer_due_ = when;
-        timer->async_wait(
-            [timer, due = *when, weak = this->weak_from_this()](const error_code& error)
+        timer_->waits->expires_at(*when);
+        timer_->waits->async_wait(
+            [due = *when, weak = this->weak_from_this()](const error_code& error)
             {
                 const auto self = error ? nullptr : weak.lock();
                 if (!self)
@@ -610,13 +631,13 @@ private:
                     self->timer_due_.reset();
                 self->settle();
             });
+        timer_due_ = when;
     }
 
-    void stop_timer()
+    context_remains* context_ends() noexcept override
     {
-        timer_due_.reset();
-        if (const auto timer = std::exchange(timer_, {}).lock())
-            timer->cancel();
+        const lock_type lock(mutex_);
+        return timer_.release();
     }
 
     static constexpr auto limit_of_units = static_cast<std::size_t>(semaphore_type::max_capacity);
@@ -642,7 +663,8 @@ private:
     push_options::duration rate_period_{0};
     std::size_t rate_started_ = 0;
     clock::time_point rate_ends_;
-    std::weak_ptr<timer_type> timer_;
+    // Null if its context has ended.
+    std::unique_ptr<timer_type> timer_;
     std::optional<clock::time_point> timer_due_;
     std::uint64_t random_ = static_cast<std::uint64_t>(clock::now().time_since_epoch().count()) ^
                             reinterpret_cast<std::uintptr_t>(this);
