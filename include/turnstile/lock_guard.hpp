@@ -184,7 +184,8 @@ public:
      * @brief Releases the lock and reports the result.
      *
      * Use it where the result matters; the destructor does the same in the background. The guard is
-     * empty afterwards. It must not be moved or destroyed before the operation is started.
+     * empty afterwards. It must not be moved or destroyed before the operation is started. While it
+     * is started, no other thread may destroy the context of the mutex's executor.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode

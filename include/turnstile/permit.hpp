@@ -162,7 +162,8 @@ public:
 
     /**
      * @brief Releases the units and reports the result. The permit is empty afterwards. It must not
-     * be moved or destroyed before the operation is started.
+     * be moved or destroyed before the operation is started. While it is started, no other thread
+     * may destroy the context of the semaphore's executor.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
