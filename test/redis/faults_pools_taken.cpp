@@ -6,31 +6,48 @@
 // units outside add up to the capacity, and each client that has received an outcome knows which units it has taken.
 
 #include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <support/attempt.hpp>
 #include <support/fault_leases.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_process.hpp>
 #include <support/lock_view.hpp>
 #include <support/pool_view.hpp>
 #include <support/redis_server.hpp>
+#include <support/start.hpp>
 #include <support/tcp_proxy.hpp>
+#include <turnstile/event_reset.hpp>
 #include <turnstile/redis/error.hpp>
+#include <turnstile/redis/event.hpp>
 #include <utility>
 #include <vector>
 
 namespace {
 
+using namespace std::chrono_literals;
 using turnstile::error_code;
+using turnstile::event_reset;
+using turnstile::redis::config;
+using turnstile::redis::event;
+using turnstile::redis::session;
+using turnstile::test::attempt;
+using turnstile::test::drain;
 using turnstile::test::endless;
 using turnstile::test::expiring;
 using turnstile::test::kill_connections;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
+using turnstile::test::never_within;
+using turnstile::test::path;
 using turnstile::test::pool_view;
 using turnstile::test::redis_server;
+using turnstile::test::start;
 using turnstile::test::surviving;
 using turnstile::test::tcp_proxy;
 using turnstile::test::until;
@@ -59,6 +76,14 @@ struct deaf_taker
     lock_client other{endless(server.url())};
     const pool_view view{server, "a"};
 };
+
+/// Claim leases expire soon, also those of other sessions that this one grants, but no session gives up its connection.
+config claiming(const std::string& url)
+{
+    config settings = endless(url);
+    settings.claim_lease = 500ms;
+    return settings;
+}
 
 }  // namespace
 
@@ -191,6 +216,67 @@ BOOST_FIXTURE_TEST_CASE(reply_to_a_take_lost, deaf_taker)
     BOOST_TEST(client.metrics().acquires == 1U);
 }
 // The test above fails without resync.
+
+BOOST_AUTO_TEST_CASE(cancelled_taker_does_not_wait_again_if_its_grant_expired)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client client(claiming(proxy.url()));
+    lock_client other(claiming(server.url()));
+    client.size("a", 5);
+    other.size("a", 5);
+    const pool_view view(server, "a");
+    const auto holder = other.acquire("a", 5);
+    BOOST_TEST(holder->result() == "held");
+    const auto taker = client.take("a", 2);
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    // The client receives the grant, but the server does not receive that the client takes the units.
+    proxy.swallow(tcp_proxy::to_server);
+    BOOST_TEST(holder->unlock() == error_code());
+    BOOST_TEST(other.take("a", 5)->result() == "taken");
+    taker->cancel();
+    BOOST_TEST(never_within(50ms, [&] { return taker->is_told(); }));
+    proxy.mend();
+    BOOST_TEST(taker->result() == error_code(boost::asio::error::operation_aborted).message());
+    BOOST_TEST(view.queued() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(timed_out_wait_for_an_event_does_not_wait_again_if_its_grant_expired)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    attempt<std::cv_status> waiter;
+    attempt<> setting;
+    attempt<> next;
+    boost::asio::io_context context;
+    session client(context, claiming(proxy.url()));
+    session other(context, claiming(server.url()));
+    event signal(client, "a", event_reset::automatic);
+    event same(other, "a", event_reset::automatic);
+    const pool_view view(server, "a", "event");
+    const auto run_until = [&](auto condition)
+    {
+        return until(
+            [&]
+            {
+                drain(context);
+                return condition();
+            });
+    };
+    constexpr auto limit = 2s;
+    start(path::handler, context, waiter, [&] { return signal.async_wait_for(limit); });
+    BOOST_TEST(run_until([&] { return view.queued() == 1; }));
+    proxy.swallow(tcp_proxy::to_server);
+    start(path::handler, context, setting, [&] { return same.async_set(); });
+    start(path::handler, context, next, [&] { return same.async_wait(); });
+    const auto now = [] { return std::chrono::steady_clock::now(); };
+    BOOST_TEST(run_until([&, end = now() + limit] { return now() > end && next.is_told(); }));
+    BOOST_TEST(!waiter.is_told());
+    proxy.mend();
+    BOOST_TEST(run_until([&] { return waiter.is_told(); }));
+    BOOST_TEST(waiter.error() == error_code());
+    BOOST_TEST((waiter.value() == std::cv_status::timeout));
+}
 
 BOOST_AUTO_TEST_CASE(connections_killed_while_units_are_taken_and_added)
 {

@@ -73,6 +73,38 @@ BOOST_AUTO_TEST_CASE(units_are_not_outside_before_they_are_taken)
     BOOST_TEST(only<taken>().attempt == id);
 }
 
+// The caller no longer wants the units, so the attempt must not wait for them again.
+BOOST_AUTO_TEST_CASE(a_cancelled_take_ends_if_its_grant_has_ended)
+{
+    const attempt_id id = take();
+    answer(own(fence, 4s));
+    BOOST_TEST(sent() == "release");
+    disconnect();
+    BOOST_TEST(!machine.cancel(now, id));
+    BOOST_TEST(!machine.cancel(now, id));
+    now += 5s;
+    connect(2);
+    answer(say(status::lost));
+    BOOST_TEST(commands.empty());
+    const auto event = only<failed>();
+    BOOST_TEST(event.attempt == id);
+    BOOST_TEST((event.reason == attempt_failure::cancelled));
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_take_may_have_its_units)
+{
+    const attempt_id id = take();
+    answer(own(fence, 4s));
+    BOOST_TEST(!machine.cancel(now, id));
+    disconnect();
+    BOOST_TEST(events.empty());
+    connect(2);
+    BOOST_TEST(sent() == "release");
+    answer(say(status::released));
+    BOOST_TEST(only<taken>().attempt == id);
+}
+
 // The server remembers one release for each slot. If objects shared slots, a release of one could erase the memory of
 // another's, which would then take its units twice.
 BOOST_AUTO_TEST_CASE(objects_with_the_same_name_share_no_slot)

@@ -245,7 +245,8 @@ void simulation_world::act(std::size_t index, const action& what)
         // The lock was lost before its holder could wait on the condition.
         else if (over->reason != attempt_failure::busy &&
                  !(over->reason == attempt_failure::lost && options_.conditions) &&
-                 !(over->reason == attempt_failure::cancelled && each.transacts) &&
+                 !(over->reason == attempt_failure::cancelled &&
+                   (each.transacts || each.wants.takes)) &&
                  !(over->reason == attempt_failure::unknown && options_.states && !calm_))
             judge_->violate("an attempt failed: " + over->text);
     }

@@ -259,7 +259,8 @@ public:
      * As with @ref async_acquire; also `errc::unknown_outcome` if the session is closed while the server
      * takes the units, or if the connection breaks then and the server refuses the repetition.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal, until the units are granted; after that, the operation succeeds.
+     * Total, partial and terminal, until the units are granted; after that, the operation succeeds, unless the
+     * connection breaks and the grant ends before the process can take the units.
      * @par Immediate completion
      * Never.
      * @par Round trips

@@ -167,6 +167,9 @@ bool protocol_client::cancel(local_time now, attempt_id id)
 {
     advance(now);
     auto& entry = *find_bearer(id);
+    // The answer to the release shows whether the units are taken. If not, the attempt then ends.
+    if (entry.second.wants.takes && entry.second.at == phase::releasing)
+        entry.second.ending.how = release_kind::unawaited;
     if (entry.second.at == phase::releasing || entry.second.transaction.unwanted)
         return false;
     if (entry.second.doubtful)

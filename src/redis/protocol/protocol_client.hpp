@@ -35,7 +35,7 @@ namespace turnstile::redis::detail {
  * sockets, threads or clocks. It is a value: a copy continues independently.
  *
  * @ref lock and @ref try_lock start an attempt. It goes through some of these phases, in this order. From queued and
- * confirming, and from releasing if it takes units, it may return to joining:
+ * confirming, and from releasing if it takes units and was not cancelled, it may return to joining:
  *
  *     parked -> joining -> queued -> confirming -> held -> releasing
  *                   \________\___________\___________\_____ cancelling

@@ -131,7 +131,7 @@ enum class attempt_failure
     unknown,
     /// The server refused to run the script.
     refused,
-    /// The transaction was cancelled. The server did not execute it.
+    /// A transaction was cancelled, and the server did not execute it; or a take was cancelled, and took no units.
     cancelled,
 };
 

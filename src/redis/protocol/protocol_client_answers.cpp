@@ -314,18 +314,21 @@ void protocol_client::on_release(attempt_entry& entry, const script_answer& answ
     attempt& each = entry.second;
     if (each.at != phase::releasing)
         return proceed(entry);
+    const bool is_awaited = each.ending.how == release_kind::awaited;
     if (each.wants.takes)
     {
         each.doubtful = false;
-        // If the grant ended before the units could be taken, the attempt starts again.
-        if (answer.status != status::released)
+        // If the grant ended before the units could be taken, the attempt starts again, unless it was cancelled.
+        if (answer.status != status::released && is_awaited)
         {
             each.units.outside = 0;
             return rejoin(entry);
         }
+        if (answer.status != status::released)
+            return end_with(entry, attempt_failure::cancelled);
         actions_.emplace_back(taken{each.bearer});
     }
-    if (each.ending.how == release_kind::awaited)
+    else if (is_awaited)
     {
         auto result = release_result::unknown;
         if (answer.status == status::released)

@@ -83,6 +83,7 @@ void protocol_client::enter(attempt_entry& entry, grant_report given, local_time
     {
         each.units.outside = each.wants.units;
         each.at = phase::releasing;
+        each.ending.how = release_kind::awaited;
         return proceed(entry);
     }
     each.at = phase::held;

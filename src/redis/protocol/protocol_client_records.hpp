@@ -77,6 +77,7 @@ struct protocol_client_records
     /// How an attempt releases its lock.
     enum class release_kind
     {
+        /// Nobody waits for the result; or for a take, it was cancelled, so it need not be tried again.
         unawaited,
         /// The caller waits for the result.
         awaited,

@@ -167,11 +167,11 @@ void session_engine::cancel(const std::shared_ptr<lock_operation>& operation)
         end_wait(operation);
         return perform();
     }
-    // Takes and transactions in progress cannot be cancelled.
-    if (const attempt_id id = operation->attempt; id != 0 && !client_.cancel(boot_time(), id))
-        return perform();
-    finish(operation, boost::asio::error::operation_aborted, grant());
-    perform();
+    const error_code aborted = boost::asio::error::operation_aborted;
+    if (operation->attempt == 0)
+        finish(operation, aborted, grant());
+    else
+        give_up(operation, aborted);
 }
 
 /// Ends a wait without a lock, unless it has ended.
@@ -179,7 +179,8 @@ void session_engine::give_up(const std::shared_ptr<lock_operation>& operation, e
 {
     if (operation->attempt == 0)
         return;
-    // Takes in progress cannot be cancelled.
+    operation->too_late = error;
+    // The server decides whether a take or a transaction in progress still ends so.
     if (client_.cancel(boot_time(), operation->attempt))
         finish(operation, error, grant());
     perform();

@@ -51,8 +51,8 @@ struct lock_operation
 
     std::shared_ptr<lock_handle> lock;
     std::optional<std::chrono::nanoseconds> limit;
-    /// The error at the time limit. Normally none, because the empty grant reports the time-out; a permanent
-    /// take has no grant, so it needs an error.
+    /// The error if the operation is given up or does not wait. At a time limit normally none, because the empty grant
+    /// reports the time-out; a permanent take has no grant, so it needs an error.
     error_code too_late;
     lock_request wants;
     /// For a wait on a condition: the condition, and the lock that it releases.

@@ -209,9 +209,11 @@ void session_engine::perform(const failed& what)
     const error_code code =
         what.reason == attempt_failure::refused ? refusal_of(what.text) : error_of(what.reason);
     report(code, what.keys, what.text);
+    const bool is_given_up =
+        what.reason == attempt_failure::busy || what.reason == attempt_failure::cancelled;
     if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
-        finish(std::shared_ptr(found->second),
-               what.reason == attempt_failure::busy ? found->second->too_late : code, grant());
+        finish(std::shared_ptr(found->second), is_given_up ? found->second->too_late : code,
+               grant());
 }
 
 void session_engine::perform(const lost& what)

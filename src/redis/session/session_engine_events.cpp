@@ -185,8 +185,7 @@ void session_engine::fail_hopeless()
         if (is_hopeless_ || !operation->wants.waits)
             ended.push_back(operation);
     for (const auto& operation : ended)
-        if (client_.cancel(boot_time(), operation->attempt))
-            finish(operation, obstacle_, grant());
+        give_up(operation, obstacle_);
     if (is_hopeless_)
         for (const auto& [call, whose] : std::exchange(calling_, {}))
             whose.second->complete(
