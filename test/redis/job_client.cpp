@@ -6,6 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -179,6 +180,64 @@ BOOST_AUTO_TEST_CASE(leases_are_renewed_together_after_a_third)
     pass(5s);
     answer({"ok " + clock() + " 0", "1"});
     BOOST_TEST(machine.holds(first));
+}
+
+// One command renews at most 512 leases.
+BOOST_AUTO_TEST_CASE(more_leases_than_fit_into_a_command_are_renewed_without_repetition)
+{
+    connect();
+    for (int i = 0; i < 600; ++i)
+        start();
+    std::vector<std::size_t> renewed;
+    for (int ms = 0; ms < 9000; ++ms)
+    {
+        pass(1ms);
+        if (commands.empty())
+            continue;
+        BOOST_TEST_REQUIRE(sent() == "renew");
+        renewed.push_back((commands[0].arguments.size() - 2) / 2);
+        std::vector<std::string> texts{"ok " + clock() + " 0"};
+        texts.resize(1 + renewed.back(), "1");
+        answer(std::move(texts));
+    }
+    BOOST_TEST(renewed == (std::vector<std::size_t>{512, 512}), boost::test_tools::per_element());
+    BOOST_TEST(lost.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_report_of_progress_renews_no_other_lease)
+{
+    connect();
+    start();
+    const job_attempt_id name = start();
+    pass(1s);
+    report(name, "0.5");
+    BOOST_TEST(sent() == "renew");
+    BOOST_TEST(commands[0].arguments.size() == 2U + 2U);
+    BOOST_TEST(commands[0].arguments.back() == "0.5");
+    // Later reports wait for the answer, and only the last one is sent.
+    report(name, "0.6");
+    report(name, "0.7");
+    answer({"ok " + clock() + " 0", "1"});
+    BOOST_TEST(sent() == "renew");
+    BOOST_TEST(commands[0].arguments.back() == "0.7");
+    // Reports do not put off the renewal of the other lease.
+    report(name, "0.8");
+    pass(4s);
+    answer({"ok " + clock() + " 0", "1"});
+    pass(0ms);
+    BOOST_TEST(sent() == "renew");
+    BOOST_TEST(commands[0].arguments.size() == 2U + 2 * 2U);
+    BOOST_TEST(commands[0].arguments.back() == "0.8");
+    answer({"ok " + clock() + " 0", "1", "1"});
+    BOOST_TEST(sent() == "");
+    // An attempt that has ended reports nothing.
+    disconnect();
+    report(name, "0.9");
+    finish(name);
+    connect(2);
+    BOOST_TEST(sent() == "renew finish");
+    answer({"ok " + clock() + " 0", "1"});
+    BOOST_TEST(sent() == "finish");
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_that_is_not_renewed_is_lost_before_its_end)

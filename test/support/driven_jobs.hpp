@@ -66,6 +66,11 @@ struct driven_jobs
         granted.clear();
         collect();
     }
+    void report(job_attempt_id id, std::string progress)
+    {
+        machine.progress(now, id, std::move(progress));
+        collect();
+    }
     void push() { call(job_operation::push, redis::detail::push_arguments({}, "x")); }
     void call(job_operation op, std::vector<std::string> arguments)
     {

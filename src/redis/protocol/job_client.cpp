@@ -111,11 +111,9 @@ void job_client::progress(local_time now, job_attempt_id id, std::string value)
     const auto found = attempts_.find(id);
     if (found == attempts_.end())
         return;
-    found->second.progress = std::move(value);
     found->second.has_notes = true;
-    queue_state& queue = queues_.at(found->second.queue);
-    queue.has_progress = true;
-    send_renewal(found->second.queue);
+    queues_.at(found->second.queue).progress[id] = std::move(value);
+    send_progress(found->second.queue);
 }
 
 job_call_id job_client::call(local_time now, job_queue_id queue, job_operation op,
@@ -148,6 +146,7 @@ void job_client::drop(job_attempt_id id)
     const auto found = attempts_.find(id);
     queue_state& queue = queues_.at(found->second.queue);
     queue.attempts.erase(id);
+    queue.progress.erase(id);
     if (queue.attempts.empty())
         queue.renew_at = never;
     attempts_.erase(found);

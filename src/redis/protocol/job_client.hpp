@@ -203,7 +203,8 @@ private:
         server_time due_at = 0;
         server_time asked_for = 0;
         bool renewing = false;
-        bool has_progress = false;
+        /// The progress that the server does not know yet.
+        std::map<job_attempt_id, std::string> progress;
     };
 
     struct request
@@ -236,7 +237,6 @@ private:
         local_time expires{};
         /// When its time limit ends by the server's clock.
         local_time limit = never;
-        std::optional<std::string> progress;
         bool has_notes = false;
         /// Whether the server may have lost its memory since the attempt began.
         bool in_doubt = false;
@@ -270,6 +270,8 @@ private:
     void send_call(job_call_id id);
     void send_cancel(job_request_id id);
     void send_renewal(job_queue_id id);
+    void send_progress(job_queue_id id);
+    void send_renewal(job_queue_id id, const std::vector<job_attempt_id>& renewed);
     void send_resync(job_queue_id id);
     void resend(const flight& flown);
 

@@ -143,8 +143,9 @@ void job_client::on_renewal(const flight& flown, const std::vector<std::string>&
         found->second.in_doubt = false;
         actions_.emplace_back(job_renewed{found->first, expires});
     }
-    if (queue.has_progress)
-        send_renewal(flown.queue);
+    // Leases that are due come first.
+    if (queue.renew_at > now_)
+        send_progress(flown.queue);
     wake(queue, std::min(queue.renew_at, queue.ask_at));
 }
 

@@ -75,29 +75,47 @@ void job_client::send_renewal(job_queue_id id)
     queue_state& queue = queues_.at(id);
     if (!up_ || queue.renewing)
         return;
-    queue.renewing = true;
-    queue.has_progress = false;
-    queue.ask_at = never;
-    queue.asked_for = std::max(queue.asked_for, std::exchange(queue.due_at, 0));
-    queue.renew_at = queue.attempts.empty() ? never : now_ + local_time(queue.options.lease) / 3;
-    std::vector<std::string> arguments{std::to_string(queue.options.lease.count())};
-    std::vector<std::uint64_t> others;
+    const local_time lease(queue.options.lease);
+    queue.renew_at = queue.attempts.empty() ? never : now_ + lease / 3;
     // If there are too many for one command, it renews those that expire first.
     std::vector<job_attempt_id> all(queue.attempts.begin(), queue.attempts.end());
     if (all.size() > max_batch)
     {
-        std::ranges::sort(all, {}, [&](job_attempt_id each) { return attempts_.at(each).expires; });
+        const auto expiry_of = [&](job_attempt_id each) { return attempts_.at(each).expires; };
+        std::ranges::sort(all, {}, expiry_of);
+        queue.renew_at = std::min(queue.renew_at, expiry_of(all[max_batch]) - 2 * lease / 3);
         all.resize(max_batch);
-        queue.renew_at = now_;
     }
-    for (const job_attempt_id each : all)
+    send_renewal(id, all);
+}
+
+/// Reports progress to the server, which renews these attempts.
+void job_client::send_progress(job_queue_id id)
+{
+    const queue_state& queue = queues_.at(id);
+    if (!up_ || queue.renewing || queue.progress.empty())
+        return;
+    std::vector<job_attempt_id> reported;
+    for (const auto& [name, value] : queue.progress)
+        if (reported.size() < max_batch)
+            reported.push_back(name);
+    send_renewal(id, reported);
+}
+
+void job_client::send_renewal(job_queue_id id, const std::vector<job_attempt_id>& renewed)
+{
+    queue_state& queue = queues_.at(id);
+    queue.renewing = true;
+    queue.ask_at = never;
+    queue.asked_for = std::max(queue.asked_for, std::exchange(queue.due_at, 0));
+    std::vector<std::string> arguments{std::to_string(queue.options.lease.count())};
+    for (const job_attempt_id each : renewed)
     {
-        attempt& renewed = attempts_.at(each);
-        arguments.push_back(renewed.text);
-        arguments.push_back(std::exchange(renewed.progress, std::nullopt).value_or(""));
-        others.push_back(each);
+        const auto reported = queue.progress.extract(each);
+        arguments.push_back(attempts_.at(each).text);
+        arguments.push_back(reported ? reported.mapped() : "");
     }
-    send(job_operation::renew, id, id, std::move(arguments), std::move(others));
+    send(job_operation::renew, id, id, std::move(arguments), renewed);
 }
 
 void job_client::send_resync(job_queue_id id)
