@@ -25,6 +25,7 @@
 #include <string>
 #include <support/owning_executor.hpp>
 #include <support/race.hpp>
+#include <thread>
 #include <turnstile/job_queue.hpp>
 #include <utility>
 #include <vector>
@@ -104,6 +105,40 @@ BOOST_AUTO_TEST_CASE(a_grant_that_is_released_during_a_pause_starts_no_job)
     BOOST_TEST(!second.error.has_value());
     queue.async_resume(asio::detached);
     context.restart();
+    context.run();
+    BOOST_TEST(second.job.payload() == "a");
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_is_released_during_a_pause_passes_to_no_other_worker)
+{
+    asio::io_context context;
+    queue_type queue(context);
+    worker first(queue, context);
+    worker second(queue, context);
+    push(queue, "a");
+    queue.async_pause(asio::detached);
+    first.signal.emit(asio::cancellation_type::terminal);
+    context.poll();
+    BOOST_TEST(!first.job);
+    BOOST_TEST(!second.error.has_value());
+    queue.async_resume(asio::detached);
+    context.run();
+    BOOST_TEST(second.job.payload() == "a");
+}
+
+BOOST_AUTO_TEST_CASE(a_context_that_is_destroyed_during_a_pause_gives_its_grant_to_no_other_worker)
+{
+    asio::io_context context;
+    auto doomed = std::make_unique<asio::io_context>();
+    queue_type queue(context);
+    worker first(queue, *doomed);
+    worker second(queue, context);
+    push(queue, "a");
+    queue.async_pause(asio::detached);
+    doomed.reset();
+    context.poll();
+    BOOST_TEST(!second.error.has_value());
+    queue.async_resume(asio::detached);
     context.run();
     BOOST_TEST(second.job.payload() == "a");
 }
@@ -355,6 +390,20 @@ BOOST_AUTO_TEST_CASE(a_job_may_fail_after_the_end_of_the_context_of_its_queue)
                                           { return context.get_executor(); });
     fail_without_the_context_of_the_queue([](asio::io_context& context)
                                           { return asio::make_strand(context); });
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_gets_a_due_job_without_the_context_of_the_queue)
+{
+    auto doomed = std::make_unique<asio::io_context>();
+    asio::io_context context;
+    queue_type queue(*doomed);
+    push(queue, "a", push_options().delay(1ms));
+    doomed.reset();
+    std::this_thread::sleep_for(2ms);
+    worker w(queue, context);
+    context.poll();
+    BOOST_TEST_REQUIRE(w.job.valid());
+    BOOST_TEST(w.job.payload() == "a");
 }
 
 BOOST_AUTO_TEST_CASE(a_queue_with_a_delayed_job_and_its_context_may_end_at_once)

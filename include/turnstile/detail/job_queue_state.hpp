@@ -23,6 +23,7 @@
 #include <turnstile/detail/context_registry.hpp>
 #include <turnstile/detail/executor_context.hpp>
 #include <turnstile/detail/kept_executor.hpp>
+#include <turnstile/detail/wait_queue.hpp>
 #include <turnstile/detail/waiter.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/job.hpp>
@@ -105,6 +106,8 @@ class job_queue_state final
 public:
     using semaphore_type = basic_async_semaphore<Executor, Synchronization>;
     using permit_type = typename semaphore_type::permit_type;
+    using unit_state_type =
+        std::remove_reference_t<decltype(state_access::state(std::declval<semaphore_type&>()))>;
 
     /// A job. Only the payload may be read without the lock.
     struct record
@@ -308,10 +311,22 @@ public:
 
     // --- for workers ---
 
-    /// Lets the other workers have a unit that a worker gave back, if that is still allowed.
+    /// Makes due jobs wait, which matters if the context of the queue does not run.
     void refresh()
     {
         const lock_type lock(mutex_);
+        settle();
+    }
+
+    /// Takes the unit of a worker that will start no job. Another worker gets one if that is still
+    /// allowed.
+    void take_back(permit_type unit)
+    {
+        const lock_type lock(mutex_);
+        if (!ready_)
+            return;
+        unit.forget();
+        --units_;
         settle();
     }
 

@@ -16,9 +16,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <source_location>
 #include <string>
 #include <tuple>
 #include <turnstile/detail/composed_operation.hpp>
+#include <turnstile/detail/semaphore_requests.hpp>
+#include <turnstile/detail/start_request.hpp>
+#include <turnstile/detail/wait_queue.hpp>
+#include <turnstile/detail/waiter.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/job.hpp>
 #include <turnstile/lock_guard.hpp>
@@ -61,6 +66,34 @@ auto start_immediate(Function function, const Executor& executor, CompletionToke
         std::forward<CompletionToken>(token));
 }
 
+/// Waits for a unit of a job queue. A unit that is never delivered returns to the queue, which may
+/// have been paused since.
+template <class State>
+class unit_request
+    : public acquire_request<typename State::unit_state_type, typename State::permit_type>
+{
+    using unit_state = typename State::unit_state_type;
+    using permit_type = typename State::permit_type;
+    using base = acquire_request<unit_state, permit_type>;
+
+public:
+    explicit unit_request(State& jobs) noexcept
+        : base(state_access::state(*jobs.ready()), 1, std::source_location::current())
+        , jobs_(&jobs)
+    {
+    }
+
+    void abandon(const attempt_base& attempt) noexcept
+    {
+        if (attempt.result == outcome::granted)
+            jobs_->take_back(guard_access::make<permit_type>(
+                local_permit_grant<unit_state>(*base::state_, attempt.value)));
+    }
+
+private:
+    State* jobs_;
+};
+
 /// Waits for the next job; finishes another one before, if there is one. @p Finish returns the
 /// error of that.
 template <class State, class Job, class Finish>
@@ -81,8 +114,8 @@ public:
             return call_immediately(self, error);
         state_->refresh();
         // The queue exists until the operation is started.
-        auto& ready = *state_->ready();
-        ready.async_acquire(std::move(self));
+        const unit_request<State> request(*state_);
+        start_with(request, std::move(self));
     }
 
     template <class Self>
@@ -99,8 +132,8 @@ public:
         Job result;
         if (error)
         {
-            unit = typename State::permit_type();
-            state_->refresh();
+            if (unit)
+                state_->take_back(std::move(unit));
         }
         else if (auto started = state_->start(std::move(unit)))
             result = guard_access::make<Job>(
