@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <support/owning_executor.hpp>
 #include <support/race.hpp>
@@ -415,6 +416,62 @@ BOOST_AUTO_TEST_CASE(a_queue_with_a_delayed_job_and_its_context_may_end_at_once)
         push(*queue, "a", push_options().delay(1h));
         race([&] { doomed.reset(); }, [&] { queue.reset(); });
     }
+}
+
+namespace {
+
+/// A payload with a value may throw when it is moved.
+class fragile_payload
+{
+public:
+    explicit fragile_payload(int& moves_left)
+        : moves_left_(&moves_left)
+    {
+    }
+
+    // NOLINTNEXTLINE(performance-noexcept-move-constructor)
+    fragile_payload(fragile_payload&& other)
+        : moves_left_(other.moves_left_)
+    {
+        if (moves_left_ != nullptr && (*moves_left_)-- == 0)
+            throw std::runtime_error("fragile");
+        other.moves_left_ = nullptr;
+    }
+
+    fragile_payload& operator=(fragile_payload&&) = delete;
+    ~fragile_payload() = default;
+
+private:
+    int* moves_left_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_push_that_throws_does_not_keep_its_deduplication_id)
+{
+    asio::io_context context;
+    job_queue<fragile_payload> queue(context);
+    const auto options = push_options().deduplicate("name", 1h);
+    int failures = 0;
+    for (bool is_pushed = false; !is_pushed;)
+    {
+        int moves_left = failures;
+        try
+        {
+            queue.async_push(fragile_payload(moves_left), options, asio::detached);
+            is_pushed = true;
+        }
+        catch (const std::runtime_error&)
+        {
+            ++failures;
+        }
+    }
+    BOOST_TEST(failures > 2);
+    job_counts counts;
+    queue.async_counts([&](const error_code&, const job_counts& result) { counts = result; });
+    context.restart();
+    context.run();
+    BOOST_TEST(counts.waiting == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_payload_need_not_be_copyable)

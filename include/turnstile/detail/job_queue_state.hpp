@@ -109,19 +109,18 @@ public:
     using unit_state_type =
         std::remove_reference_t<decltype(state_access::state(std::declval<semaphore_type&>()))>;
 
-    /// A job. Only the payload may be read without the lock.
+    /// A job. Only the payload and the id may be read without the lock.
     struct record
     {
-        record(job_id number, T what, push_options how)
+        record(T what, push_options how)
             : payload(std::move(what))
             , options(std::move(how))
-            , id(number)
         {
         }
 
         const T payload;
         const push_options options;
-        const job_id id;
+        job_id id = 0;
         job_state state = job_state::waiting;
         std::ptrdiff_t attempt = 0;
         std::uint64_t token = 0;
@@ -185,26 +184,28 @@ public:
         if constexpr (std::is_same_v<T, std::string>)
             if (payload.empty() || payload.size() > max_payload_)
                 return {errc::invalid_payload, 0};
+        // Moves the payload while the mutex is not locked.
+        const auto added = std::make_shared<record>(std::move(payload), std::move(options));
         const lock_type lock(mutex_);
-        const job_id id = last_id_ + 1;
-        if (const auto& name = options.deduplication_id())
+        std::map<std::string, name_entry> named;
+        added->id = last_id_ + 1;
+        if (const auto& name = added->options.deduplication_id())
         {
             const clock::time_point now = clock::now();
             forget_names(now);
-            const auto [found, is_new] =
-                names_.try_emplace(*name, name_entry{id, now + options.window()});
-            if (!is_new)
+            if (const auto found = names_.find(*name); found != names_.end())
                 return {{}, found->second.job};
+            named.emplace(*name, name_entry{added->id, now + added->options.window()});
         }
-        last_id_ = id;
-        const auto delay = options.delay();
-        auto added = std::make_shared<record>(id, std::move(payload), std::move(options));
-        if (delay.count() > 0)
-            postpone(std::move(added), delay);
+        if (const auto delay = added->options.delay(); delay.count() > 0)
+            postpone(added, delay);
         else
-            append(std::move(added));
+            append(added);
+        // Last, so that no name is left without a job if something throws. This does not throw.
+        names_.merge(named);
+        last_id_ = added->id;
         settle();
-        return {{}, id};
+        return {{}, added->id};
     }
 
     void pause(bool paused)
