@@ -366,6 +366,113 @@ BOOST_AUTO_TEST_CASE(a_session_continues_what_a_script_has_left)
     BOOST_TEST(!machine.next_tick());
 }
 
+// A queue that the client has forgotten needs no timer for what is due.
+BOOST_AUTO_TEST_CASE(queues_that_nobody_uses_are_forgotten)
+{
+    connect();
+    for (int i = 0; i < 10000; ++i)
+    {
+        const std::string key = "q" + std::to_string(i);
+        queue = machine.open_queue({key, 15000ms, 50ms});
+        push();
+        machine.close_queue(queue);
+        // The call keeps the queue.
+        BOOST_TEST(answered.size() == static_cast<std::size_t>(i));
+        answer({"pushed " + clock() + " 9"});
+        receive("job " + key + " due " + clock() + ' ' + clock());
+        BOOST_TEST(!machine.next_tick());
+    }
+    BOOST_TEST(answered.size() == 10000U);
+}
+
+// What a script has left is done even if the queue is not used any more.
+BOOST_AUTO_TEST_CASE(a_queue_is_forgotten_after_its_last_renewal)
+{
+    for (const bool is_refused : {false, true})
+    {
+        driven_jobs other;
+        other.connect();
+        other.push();
+        other.machine.close_queue(other.queue);
+        other.answer({"pushed " + clock() + " 9 more"});
+        other.disconnect();
+        other.connect(2);
+        BOOST_TEST(other.sent() == "renew");
+        if (is_refused)
+            other.refuse("WRONGTYPE Operation");
+        else
+            other.answer({"ok " + clock() + " 0"});
+        other.receive("job q due " + clock() + ' ' + clock());
+        BOOST_TEST(!other.machine.next_tick());
+        other.disconnect();
+        other.connect(3);
+        BOOST_TEST(other.sent() == "");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_is_kept_for_its_request_and_its_attempt)
+{
+    const job_queue_id first = std::exchange(queue, machine.open_queue({"other", 15000ms, 50ms}));
+    machine.close_queue(first);
+    const job_request_id request = take();
+    machine.close_queue(queue);
+    connect();
+    BOOST_TEST(sent() == "take");
+    answer(job(request));
+    const job_attempt_id name = granted.at(0).attempt;
+    // A loss in another queue does not end the attempt.
+    const job_queue_id again = machine.open_queue({"q", 15000ms, 50ms});
+    receive("job q lost " + clock() + " 7");
+    BOOST_TEST(machine.holds(name));
+    machine.close_queue(again);
+    pass(5s);
+    BOOST_TEST(sent() == "renew");
+    receive("job other lost " + clock() + " 7");
+    BOOST_TEST(lost == std::vector<job_attempt_id>{name}, boost::test_tools::per_element());
+    // Nothing follows the answer, nor a refusal.
+    answer({"ok " + clock() + " 0", "0"});
+    BOOST_TEST(!machine.next_tick());
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_renewal_of_a_forgotten_queue_is_not_repeated)
+{
+    for (const bool is_late : {false, true})
+    {
+        driven_jobs other;
+        other.connect();
+        const job_attempt_id name = other.start();
+        other.machine.close_queue(other.queue);
+        other.pass(5s);
+        BOOST_TEST(other.sent() == "renew");
+        if (is_late)
+            other.refuse("LOADING Redis is loading the dataset in memory");
+        other.receive("job q lost " + clock() + " 7");
+        BOOST_TEST(!other.machine.holds(name));
+        if (!is_late)
+            other.refuse("LOADING Redis is loading the dataset in memory");
+        other.pass(1s);
+        BOOST_TEST(other.sent() == "");
+        BOOST_TEST(!other.machine.next_tick());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(objects_with_the_same_name_share_a_queue)
+{
+    connect();
+    start();
+    queue = machine.open_queue({"q", 15000ms, 50ms});
+    const job_attempt_id second = start();
+    pass(5s);
+    BOOST_TEST(sent() == "renew");
+    BOOST_TEST(commands[0].arguments.size() == 2U + 2 * 2U);
+    answer({"ok " + clock() + " 0", "1", "1"});
+    machine.close_queue(queue);
+    finish(second);
+    answer({"ok " + clock() + " 0"});
+    pass(5s);
+    BOOST_TEST(sent() == "renew");
+}
+
 BOOST_AUTO_TEST_CASE(errors_are_distinguished)
 {
     connect();

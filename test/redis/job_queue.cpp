@@ -192,6 +192,23 @@ BOOST_AUTO_TEST_CASE(a_closed_session_returns_its_jobs)
     BOOST_TEST((error_of(its.async_next(as_tuple(use_future))) == redis::errc::session_closed));
 }
 
+// The session repeats the command, which removes 256 jobs at most.
+BOOST_AUTO_TEST_CASE(a_drain_continues_after_its_queue_is_destroyed)
+{
+    std::vector<std::future<job_id>> pushes;
+    for (int i = 0; i < 600; ++i)
+        pushes.push_back(queue.async_push("a", use_future));
+    for (auto& each : pushes)
+        each.get();
+    const auto other = connect();
+    std::future<std::size_t> removed;
+    {
+        redis::job_queue<std::string> brief(*other, "q");
+        removed = brief.async_drain(use_future);
+    }
+    BOOST_TEST(removed.get() == 600U);
+}
+
 BOOST_AUTO_TEST_CASE(keys_of_other_programs_are_refused)
 {
     const auto fails_with = [&](redis::errc expected)

@@ -34,18 +34,68 @@ job_client::job_client(std::uint64_t nonce, std::string wake_prefix, std::int64_
 
 job_queue_id job_client::open_queue(job_queue_options options)
 {
-    queue_state& queue = queues_[++last_];
-    queue.options = std::move(options);
-    queue.clock = clock_bound(drift_);
-    return last_;
+    const auto [found, is_new] = names_.try_emplace(options.key, last_ + 1);
+    queue_state& queue = queues_[found->second];
+    ++queue.users;
+    if (is_new)
+    {
+        ++last_;
+        queue.options = std::move(options);
+        queue.clock = clock_bound(drift_);
+    }
+    return found->second;
+}
+
+/// Ends one use of a queue.
+void job_client::release(job_queue_id id)
+{
+    --queues_.at(id).users;
+    forget_if_unused(id);
+}
+
+/// Forgets a queue with the next actions, unless it has users by then, or something is left that the client has to ask
+/// the server for.
+void job_client::forget_if_unused(job_queue_id id)
+{
+    if (queues_.at(id).users == 0)
+        unused_.push_back(id);
+}
+
+std::vector<job_action> job_client::take_actions()
+{
+    for (const job_queue_id id : std::exchange(unused_, {}))
+    {
+        const auto found = queues_.find(id);
+        if (found == queues_.end() || found->second.users != 0 || has_to_ask(found->second))
+            continue;
+        names_.erase(found->second.options.key);
+        queues_.erase(found);
+    }
+    return std::exchange(actions_, {});
+}
+
+job_client::request& job_client::add_request(job_request_id id, job_queue_id queue)
+{
+    ++queues_.at(queue).users;
+    request& each = requests_[id];
+    each.queue = queue;
+    return each;
+}
+
+job_call_id job_client::add_call(call_state what)
+{
+    ++queues_.at(what.queue).users;
+    const job_call_id id = ++last_;
+    calls_.emplace(id, std::move(what));
+    send_call(id);
+    return id;
 }
 
 job_request_id job_client::take(local_time now, job_queue_id queue, job_attempt_id finished)
 {
     now_ = now;
     const job_request_id id = ++last_;
-    request& each = requests_[id];
-    each.queue = queue;
+    request& each = add_request(id, queue);
     if (const auto found = attempts_.find(finished); found != attempts_.end())
     {
         each.finishes = found->second.text;
@@ -60,9 +110,8 @@ job_request_id job_client::take(local_time now, job_queue_id queue, job_attempt_
 void job_client::bury(local_time now, job_request_id whose, job_attempt_id id, std::string reason)
 {
     now_ = now;
-    request& each = requests_[whose];
     const auto found = attempts_.find(id);
-    each.queue = found->second.queue;
+    request& each = add_request(whose, found->second.queue);
     each.finishes = found->second.text;
     each.reason = std::move(reason);
     each.in_doubt = found->second.in_doubt;
@@ -78,7 +127,7 @@ void job_client::cancel(local_time now, job_request_id id)
         return;
     if (!found->second.sent && found->second.finishes.empty())
     {
-        requests_.erase(found);
+        erase(requests_, found);
         return;
     }
     found->second.cancelled = true;
@@ -92,17 +141,14 @@ job_call_id job_client::finish(local_time now, job_attempt_id id, std::string_vi
     now_ = now;
     const attempt ended = std::move(attempts_.at(id));
     drop(id);
-    const job_call_id call_id = ++last_;
-    calls_.emplace(call_id, call_state{ended.queue,
-                                       job_operation::finish,
-                                       {ended.text, std::string(what), ended.has_notes ? "1" : "",
-                                        "first", std::move(error)},
-                                       true,
-                                       true,
-                                       false,
-                                       ended.in_doubt});
-    send_call(call_id);
-    return call_id;
+    return add_call(
+        {ended.queue,
+         job_operation::finish,
+         {ended.text, std::string(what), ended.has_notes ? "1" : "", "first", std::move(error)},
+         true,
+         true,
+         false,
+         ended.in_doubt});
 }
 
 void job_client::progress(local_time now, job_attempt_id id, std::string value)
@@ -120,10 +166,7 @@ job_call_id job_client::call(local_time now, job_queue_id queue, job_operation o
                              std::vector<std::string> arguments, bool is_harmless)
 {
     now_ = now;
-    const job_call_id id = ++last_;
-    calls_.emplace(id, call_state{queue, op, std::move(arguments), is_harmless});
-    send_call(id);
-    return id;
+    return add_call({queue, op, std::move(arguments), is_harmless});
 }
 
 bool job_client::abandon_call(job_call_id id)
@@ -134,7 +177,7 @@ bool job_client::abandon_call(job_call_id id)
     found->second.awaited = false;
     const bool is_unknown_to_server = !found->second.sent;
     if (is_unknown_to_server && found->second.op != job_operation::finish)
-        calls_.erase(found);
+        erase(calls_, found);
     return is_unknown_to_server;
 }
 
@@ -149,7 +192,7 @@ void job_client::drop(job_attempt_id id)
     queue.progress.erase(id);
     if (queue.attempts.empty())
         queue.renew_at = never;
-    attempts_.erase(found);
+    erase(attempts_, found);
 }
 
 void job_client::lose(job_attempt_id id)
@@ -165,18 +208,13 @@ void job_client::end_request(job_request_id id, job_result result, std::string_v
         return;
     if (!found->second.cancelled)
         actions_.emplace_back(job_refused{id, result, std::string(text)});
-    requests_.erase(found);
+    erase(requests_, found);
 }
 
 /// Returns a job to the head of the queue, and does not count the attempt.
 void job_client::give_back(job_queue_id queue, std::string text)
 {
-    const job_call_id id = ++last_;
-    calls_.emplace(
-        id,
-        call_state{
-            queue, job_operation::finish, {std::move(text), "r", "", "first", ""}, true, false});
-    send_call(id);
+    add_call({queue, job_operation::finish, {std::move(text), "r", "", "first", ""}, true, false});
 }
 
 /// The local time at which a lease counts as expired.
@@ -196,7 +234,7 @@ void job_client::grant(job_request_id id, std::string text, server_time now, ser
     queue_state& queue = queues_.at(queue_id);
     const auto job = parse_job_record(record);
     const bool cancelled = found->second.cancelled;
-    requests_.erase(found);
+    erase(requests_, found);
     if (cancelled || !job)
     {
         if (!cancelled)
@@ -207,6 +245,7 @@ void job_client::grant(job_request_id id, std::string text, server_time now, ser
     const job_attempt_id name = ++last_;
     const std::int64_t limit = job_number(job_word(text, 4));
     const std::string_view flags = job_word(text, 3);
+    ++queue.users;
     attempt& each = attempts_[name];
     each.queue = queue_id;
     each.expires = limit != 0 ? std::max(expiry(queue, now + queue.options.lease.count() * 1000),

@@ -6,7 +6,9 @@
 #define TURNSTILE_SRC_REDIS_PROTOCOL_JOB_CLIENT_HPP
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -144,7 +146,12 @@ class job_client
 public:
     job_client(std::uint64_t nonce, std::string wake_prefix, std::int64_t drift);
 
+    /// Registers a queue. Queues with the same key have the same name, and the options of the first one.
     [[nodiscard]] job_queue_id open_queue(job_queue_options options);
+
+    /// Reverts one open_queue(). After the last one, the client forgets the queue as soon as its last request, attempt
+    /// and call has ended, and the server has done what the client knows to be due.
+    void close_queue(job_queue_id id) { release(id); }
 
     /// Asks for a job. First finishes the attempt @p finished, unless it is 0.
     job_request_id take(local_time now, job_queue_id queue, job_attempt_id finished = 0);
@@ -180,7 +187,8 @@ public:
     void received(local_time now, std::string_view text);
     void tick(local_time now);
 
-    [[nodiscard]] std::vector<job_action> take_actions() { return std::exchange(actions_, {}); }
+    /// Removes and returns the pending actions.
+    [[nodiscard]] std::vector<job_action> take_actions();
     [[nodiscard]] std::optional<local_time> next_tick() const;
 
     /// Whether no request and no call needs the server.
@@ -192,6 +200,8 @@ private:
     struct queue_state
     {
         job_queue_options options;
+        /// The number of its requests, attempts and calls, and of the calls of open_queue() without a close_queue().
+        std::size_t users = 0;
         clock_bound clock;
         std::set<job_attempt_id> attempts;
         /// The time of the next timer of the queue.
@@ -264,6 +274,21 @@ private:
         std::vector<std::uint64_t> others{};
     };
 
+    request& add_request(job_request_id id, job_queue_id queue);
+    job_call_id add_call(call_state what);
+    template <class Records>
+    void erase(Records& from, typename Records::iterator which)
+    {
+        release(which->second.queue);
+        from.erase(which);
+    }
+    void release(job_queue_id id);
+    void forget_if_unused(job_queue_id id);
+    [[nodiscard]] static bool has_to_ask(const queue_state& queue)
+    {
+        return queue.ask_at != never || queue.asked_for != 0;
+    }
+
     void send(job_operation op, job_queue_id queue, std::uint64_t whose,
               std::vector<std::string> arguments, std::vector<std::uint64_t> others = {});
     void send_take(job_request_id id);
@@ -298,6 +323,9 @@ private:
     std::uint64_t incarnation_ = 0;
     std::uint64_t last_ = 0;
     std::map<job_queue_id, queue_state> queues_;
+    std::map<std::string, job_queue_id, std::less<>> names_;
+    // Queues that the client perhaps forgets with the next actions.
+    std::vector<job_queue_id> unused_;
     std::map<job_request_id, request> requests_;
     std::map<job_attempt_id, attempt> attempts_;
     std::map<job_call_id, call_state> calls_;

@@ -49,7 +49,10 @@ void job_client::answered(local_time now, std::uint64_t number,
         return refused(now, number, not_understood);
     const flight flown = std::move(found->second);
     flights_.erase(found);
-    queue_state& queue = queues_.at(flown.queue);
+    const auto place = queues_.find(flown.queue);
+    if (place == queues_.end())
+        return;
+    queue_state& queue = place->second;
     const server_time shown = job_number(job_word(answer[0], 1));
     if (shown != 0)
         queue.clock.sample(flown.sent, shown);
@@ -68,7 +71,7 @@ void job_client::answered(local_time now, std::uint64_t number,
         // A message with a grant would have arrived before this answer.
         if (const auto each = requests_.find(flown.whose); each != requests_.end())
             if (each->second.fetched.empty())
-                requests_.erase(each);
+                erase(requests_, each);
         return;
     default:
         break;
@@ -79,7 +82,7 @@ void job_client::answered(local_time now, std::uint64_t number,
     if (whose->second.awaited)
         actions_.emplace_back(
             job_answered{whose->first, result_of(job_word(answer[0], 0)), {}, answer});
-    calls_.erase(whose);
+    erase(calls_, whose);
 }
 
 void job_client::on_take(const flight& flown, const std::vector<std::string>& answer)
@@ -103,7 +106,7 @@ void job_client::on_take(const flight& flown, const std::vector<std::string>& an
         each.fetched.clear();
         each.finishes.clear();
         each.reason.clear();
-        return each.cancelled ? static_cast<void>(requests_.erase(found)) : send_take(flown.whose);
+        return each.cancelled ? erase(requests_, found) : send_take(flown.whose);
     }
     if (status != "parked")
         return end_request(flown.whose, result_of(status) == job_result::ok ? job_result::damaged
@@ -126,6 +129,7 @@ void job_client::on_renewal(const flight& flown, const std::vector<std::string>&
     // The renewal came too early if it was sent for the leases, or if the server's clock was set back.
     if (const server_time due = std::exchange(queue.asked_for, 0); due > now)
         ask_at(queue, now, due);
+    forget_if_unused(flown.queue);
     if (result_of(job_word(answer[0], 0)) != job_result::ok)
         return;
     const local_time expires = expiry(queue, now + queue.options.lease.count() * 1000);
@@ -170,18 +174,13 @@ void job_client::on_resync(const flight& flown, const std::vector<std::string>& 
             continue;
         }
         if (!found->second.finishes.empty())
-        {
-            const job_call_id call = ++last_;
-            calls_.emplace(call, call_state{flown.queue,
-                                            job_operation::finish,
-                                            {found->second.finishes,
-                                             found->second.reason.empty() ? "finish" : "b", "1",
-                                             found->second.how, found->second.reason},
-                                            true,
-                                            false});
-            send_call(call);
-        }
-        requests_.erase(found);
+            add_call({flown.queue,
+                      job_operation::finish,
+                      {found->second.finishes, found->second.reason.empty() ? "finish" : "b", "1",
+                       found->second.how, found->second.reason},
+                      true,
+                      false});
+        erase(requests_, found);
     }
 }
 
@@ -193,7 +192,10 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
         return;
     const flight flown = std::move(found->second);
     flights_.erase(found);
-    queue_state& queue = queues_.at(flown.queue);
+    const auto place = queues_.find(flown.queue);
+    if (place == queues_.end())
+        return;
+    queue_state& queue = place->second;
     if (flown.op == job_operation::renew)
         queue.renewing = false;
     const bool is_internal = flown.op == job_operation::renew || flown.op == job_operation::cancel;
@@ -207,12 +209,11 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     {
     case job_operation::take:
     case job_operation::fetch:
-        return end_request(flown.whose, result, text);
     case job_operation::cancel:
-        requests_.erase(flown.whose);
-        return;
+        return end_request(flown.whose, result, text);
     case job_operation::renew:
-        return;
+        queue.asked_for = 0;
+        return forget_if_unused(flown.queue);
     case job_operation::resync:
         for (const job_request_id each : flown.others)
             end_request(each, result, text);
@@ -225,7 +226,7 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
         return;
     if (whose->second.awaited)
         actions_.emplace_back(job_answered{whose->first, result, std::string(text), {}});
-    calls_.erase(whose);
+    erase(calls_, whose);
 }
 
 }  // namespace turnstile::redis::detail

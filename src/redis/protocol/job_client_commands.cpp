@@ -150,7 +150,8 @@ void job_client::resend(const flight& flown)
             send(flown.op, flown.queue, flown.whose, {found->second.fetched});
         break;
     case job_operation::renew:
-        send_renewal(flown.queue);
+        if (queues_.contains(flown.queue))
+            send_renewal(flown.queue);
         break;
     case job_operation::resync:
         send_resync(flown.queue);

@@ -29,7 +29,7 @@ void job_client::connected(local_time now, std::uint64_t incarnation, bool is_ot
         if (is_other_server)
             queue.clock.reset();
         send_resync(id);
-        if (!queue.attempts.empty() || queue.ask_at != never || queue.asked_for != 0)
+        if (!queue.attempts.empty() || has_to_ask(queue))
             send_renewal(id);
     }
     for (auto& [id, each] : attempts_)
@@ -70,7 +70,7 @@ void job_client::disconnected(local_time now)
             continue;
         if (each->second.awaited)
             actions_.emplace_back(job_answered{each->first, job_result::unknown, {}, {}});
-        calls_.erase(each);
+        erase(calls_, each);
     }
 }
 
@@ -86,19 +86,19 @@ void job_client::received(local_time now, std::string_view text)
     const std::string_view key = take_job_word(text);
     const std::string_view what = take_job_word(text);
     const std::int64_t shown = job_number(take_job_word(text));
-    const auto queue = std::ranges::find_if(queues_, [&](const auto& each)
-                                            { return each.second.options.key == key; });
-    if (queue == queues_.end())
+    const auto found = names_.find(key);
+    if (found == names_.end())
         return;
+    queue_state& queue = queues_.at(found->second);
     if (what == "due")
-        return ask_at(queue->second, shown, job_number(take_job_word(text)));
+        return ask_at(queue, shown, job_number(take_job_word(text)));
     if (what == "grant")
         return on_grant(shown, text);
     if (what != "lost")
         return;
     const std::string_view token = take_job_word(text);
-    for (const auto& [id, each] : attempts_)
-        if (queues_.at(each.queue).options.key == key && job_word(each.text, 1) == token)
+    for (const job_attempt_id id : queue.attempts)
+        if (job_word(attempts_.at(id).text, 1) == token)
             return lose(id);
 }
 

@@ -84,6 +84,12 @@ job_queue_id job_engine::name_of(job_queue_handle& queue)
     return queue.id;
 }
 
+void job_engine::close(job_queue_handle& queue)
+{
+    if (queue.id != 0)
+        client_.close_queue(std::exchange(queue.id, 0));
+}
+
 void job_engine::next(const std::shared_ptr<job_wait>& wait, error_code obstacle)
 {
     const auto former = std::exchange(wait->finishes, nullptr);
@@ -125,6 +131,9 @@ void job_engine::call(const std::shared_ptr<job_call>& what, error_code obstacle
     calls_.emplace(client_.call(boot_time(), name_of(*what->queue), what->op, what->arguments,
                                 what->is_harmless),
                    what);
+    // The rest of a call whose object is destroyed.
+    if (what->queue->forgotten)
+        close(*what->queue);
     perform();
 }
 
@@ -156,6 +165,8 @@ void job_engine::forget(job_queue_handle& queue)
     for (const auto& [id, wait] : std::map(waiting_))
         if (wait->queue.get() == &queue)
             cancel(wait);
+    close(queue);
+    perform();
 }
 
 void job_engine::fail_hopeless(error_code obstacle)

@@ -213,6 +213,7 @@ private:
     void finish(const std::shared_ptr<job_wait>& wait, error_code error, job_hold hold);
     void wake();
     [[nodiscard]] job_queue_id name_of(job_queue_handle& queue);
+    void close(job_queue_handle& queue);
     [[nodiscard]] error_code code_of(job_result result, const std::string& key,
                                      const std::string& text);
 
