@@ -45,7 +45,6 @@ session_core::session_core(const boost::asio::any_io_executor& fallback,
 {
     // asio::post() would do this for each function.
     posts_ = boost::asio::require(posts_, boost::asio::execution::blocking.never);
-    if (life_)
     {
         const std::lock_guard lock(life_->mutex);
         life_->move_in(*this);
@@ -55,13 +54,11 @@ session_core::session_core(const boost::asio::any_io_executor& fallback,
 
 session_core::~session_core()
 {
+    // Destroyed after the lock, which the end of an engine may need.
     std::shared_ptr<void> rest;
-    auto lock = life_ ? std::unique_lock(life_->mutex) : std::unique_lock<std::mutex>();
-    if (life_)
-        life_->move_out(*this);
+    const std::lock_guard lock(life_->mutex);
+    life_->move_out(*this);
     rest = evict();
-    if (lock)
-        lock.unlock();
 }
 
 void session_core::stop(std::function<void()> then)
@@ -74,15 +71,13 @@ void session_core::stop(std::function<void()> then)
                 then();
         });
     std::shared_ptr<void> rest;
-    auto lock = life_ ? std::unique_lock(life_->mutex) : std::unique_lock<std::mutex>();
+    const std::lock_guard lock(life_->mutex);
     rest = evict();
-    if (lock)
-        lock.unlock();
 }
 
 session_metrics session_core::metrics() const
 {
-    const auto lock = life_ ? std::unique_lock(life_->mutex) : std::unique_lock<std::mutex>();
+    const std::lock_guard lock(life_->mutex);
     auto result = engine_ ? engine_->metrics() : session_metrics();
     result.grant_delivery = deliveries.copy();
     return result;

@@ -5,7 +5,6 @@
 #include "redis/session/context_life.hpp"
 
 #include <boost/asio/query.hpp>
-#include <boost/asio/system_executor.hpp>
 #include <vector>
 
 namespace turnstile::redis::detail {
@@ -55,10 +54,6 @@ std::shared_ptr<context_life> context_life::of(const boost::asio::any_io_executo
     thread_local std::shared_ptr<context_life> life;
     if (latest == &context && life->alive)
         return life;
-    // The system context lives as long as the process.
-    if (&context ==
-        &boost::asio::query(boost::asio::system_executor(), boost::asio::execution::context))
-        return nullptr;
     life = boost::asio::use_service<life_service>(context).life();
     latest = &context;
     return life;

@@ -36,7 +36,7 @@ protected:
 class context_life
 {
 public:
-    /// The life of an executor's context; null if the context cannot end.
+    /// The life of an executor's context; null if there is no executor.
     static std::shared_ptr<context_life> of(const boost::asio::any_io_executor& executor);
 
     /// Both require the lock. An evicted resident is no longer linked, so move_out() has no effect.

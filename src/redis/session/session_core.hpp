@@ -39,7 +39,7 @@ public:
     {
         if (fork_.is_forked())
             return false;
-        const auto lock = life_ ? std::unique_lock(life_->mutex) : std::unique_lock<std::mutex>();
+        const std::lock_guard lock(life_->mutex);
         if (!engine_)
             return false;
         posts_.execute([engine = engine_, function = std::move(function)]() mutable
