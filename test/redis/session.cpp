@@ -5,14 +5,21 @@
 // The promises of a session to its users, with a server that works or cannot be reached.
 
 #include <atomic>
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <functional>
+#include <future>
 #include <memory>
 #include <redis/transport/scripts.hpp>
 #include <set>
@@ -34,6 +41,7 @@
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/event.hpp>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -55,6 +63,7 @@ using turnstile::test::lock_client;
 using turnstile::test::never_within;
 using turnstile::test::path;
 using turnstile::test::redis_server;
+using turnstile::test::running_context;
 using turnstile::test::short_leases;
 using turnstile::test::start;
 using turnstile::test::tcp_proxy;
@@ -432,6 +441,42 @@ BOOST_AUTO_TEST_CASE(a_session_on_the_system_executor_ends_while_another_thread_
         std::thread other([&] { guard = {}; });
         owner.reset();
         other.join();
+    }
+}
+
+// ThreadSanitizer checks the accesses.
+BOOST_AUTO_TEST_CASE(a_wait_is_cancelled_on_the_executor_of_its_erased_handler)
+{
+    const redis_server server;
+    running_context home;
+    running_context away;
+    const auto executor = away.get_executor();
+    session owner(home.get_executor(), undisturbed(server.url()));
+    async_mutex mutex(owner, "a");
+    for (int i = 0; i < 50; ++i)
+    {
+        boost::asio::cancellation_signal signal;
+        bool is_over = false;
+        const auto ended = std::make_shared<std::promise<void>>();
+        const std::function<void()> emit = [&, ended]
+        {
+            if (is_over)
+                return ended->set_value();
+            signal.emit(boost::asio::cancellation_type::total);
+            boost::asio::post(executor, emit);
+        };
+        const auto lock = [&]
+        {
+            auto handler = boost::asio::bind_executor(
+                executor,
+                [&](const error_code&, const async_mutex::guard_type&) { is_over = true; });
+            mutex.async_lock(
+                boost::asio::any_completion_handler<void(error_code, async_mutex::guard_type)>(
+                    boost::asio::bind_cancellation_slot(signal.slot(), std::move(handler))));
+            emit();
+        };
+        boost::asio::post(executor, lock);
+        ended->get_future().wait();
     }
 }
 

@@ -108,21 +108,25 @@ private:
     {
         return [is_at_home, handler = std::move(handler), ... args = std::move(args)]() mutable
         {
-            // A slot may be used only on the handler's executor, so it cannot be cleared earlier.
-            if (auto slot = boost::asio::get_associated_cancellation_slot(handler);
-                slot.is_connected())
-                slot.clear();
             if (is_at_home)
-                return std::move(handler)(std::move(args)...);
+                return call(handler, args...);
             const auto executor = boost::asio::get_associated_executor(
                 handler, boost::asio::any_completion_executor());
-            auto call = [handler = std::move(handler), ... args = std::move(args)]() mutable
-            { std::move(handler)(std::move(args)...); };
+            auto dispatched = [handler = std::move(handler), ... args = std::move(args)]() mutable
+            { call(handler, args...); };
             if (executor)
-                boost::asio::dispatch(executor, std::move(call));
+                boost::asio::dispatch(executor, std::move(dispatched));
             else
-                call();
+                dispatched();
         };
+    }
+
+    static void call(handler_type& handler, Args&... args)
+    {
+        // A slot may be used only on the handler's executor, so it cannot be cleared earlier.
+        if (auto slot = boost::asio::get_associated_cancellation_slot(handler); slot.is_connected())
+            slot.clear();
+        std::move(handler)(std::move(args)...);
     }
 
     std::shared_ptr<void> evict() noexcept override
