@@ -13,8 +13,10 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <turnstile/redis/error.hpp>
+#include <utility>
 #include <vector>
 
 #include "support/lock_client.hpp"
@@ -239,6 +241,29 @@ BOOST_AUTO_TEST_CASE(a_missing_permission_for_the_keys_is_reported)
     redis::job_queue<std::string> other(confined, "q");
     BOOST_TEST(
         (error_of(other.async_next(as_tuple(use_future))) == redis::errc::missing_permission));
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_a_job_is_unknown_if_credentials_are_revoked_for_a_lease)
+{
+    server.run({"ACL", "SETUSER", "app", "on", ">right", "~*", "&*", "+@all"});
+    redis::config settings(server.url() + "?lease=2s&max_backoff=50ms");
+    settings.username = "app";
+    settings.password = "right";
+    redis::session locked_out(context, settings, redis::session_thread::own);
+    redis::job_queue<std::string> other(locked_out, "q");
+    queue.async_push("a", use_future).get();
+    queue.async_push("b", use_future).get();
+    auto first = other.async_next(use_future).get();
+    auto second = other.async_next(use_future).get();
+    server.run({"ACL", "SETUSER", "app", "resetpass"});
+    server.run({"CLIENT", "KILL", "USER", "app"});
+    while (locked_out.metrics().connected)
+        std::this_thread::yield();
+    auto finished = first.async_finish(as_tuple(use_future));
+    auto failed = second.async_fail("x", as_tuple(use_future));
+    BOOST_TEST_REQUIRE((finished.wait_for(10s) == std::future_status::ready));
+    BOOST_TEST((error_of(std::move(finished)) == redis::errc::unknown_outcome));
+    BOOST_TEST((error_of(std::move(failed)) == redis::errc::unknown_outcome));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

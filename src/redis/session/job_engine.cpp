@@ -179,6 +179,13 @@ void job_engine::fail_hopeless(error_code obstacle)
     for (const auto& [id, what] : std::exchange(calls_, {}))
         what->done->complete(
             client_.abandon_call(id) ? obstacle : make_error_code(errc::unknown_outcome), {});
+    // The client still sends these ends when it is connected, so that no finished job runs again.
+    for (const auto& [id, each] : std::exchange(ends_, {}))
+    {
+        client_.abandon_call(id);
+        if (each.second)
+            each.second->complete(errc::unknown_outcome);
+    }
     perform();
 }
 
