@@ -474,6 +474,21 @@ BOOST_AUTO_TEST_CASE(a_push_that_throws_does_not_keep_its_deduplication_id)
     BOOST_TEST(counts.waiting == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(a_job_with_a_time_limit_and_the_context_of_its_worker_may_end_at_once)
+{
+    asio::io_context context;
+    for (int i = 0; i < races; ++i)
+    {
+        auto doomed = std::make_unique<asio::io_context>();
+        queue_type queue(context);
+        worker w(queue, *doomed);
+        push(queue, "a", push_options().timeout(1h));
+        doomed->poll();
+        BOOST_TEST_REQUIRE(w.job.valid());
+        race([&] { doomed.reset(); }, [&] { w.job = job_type(); });
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_payload_need_not_be_copyable)
 {
     asio::io_context context;

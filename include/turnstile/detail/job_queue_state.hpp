@@ -104,6 +104,7 @@ class job_queue_state final
     };
 
 public:
+    using synchronization_type = Synchronization;
     using semaphore_type = basic_async_semaphore<Executor, Synchronization>;
     using permit_type = typename semaphore_type::permit_type;
     using unit_state_type =

@@ -5,16 +5,16 @@
 #ifndef TURNSTILE_DETAIL_LOCAL_JOB_HPP
 #define TURNSTILE_DETAIL_LOCAL_JOB_HPP
 
-#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <source_location>
 #include <string>
@@ -25,6 +25,7 @@
 #include <turnstile/detail/wait_queue.hpp>
 #include <turnstile/detail/waiter.hpp>
 #include <turnstile/error.hpp>
+#include <turnstile/event.hpp>
 #include <turnstile/job.hpp>
 #include <turnstile/lock_guard.hpp>
 #include <utility>
@@ -161,8 +162,8 @@ class local_job
         std::shared_ptr<record_type> job;
         std::ptrdiff_t number = 0;
         std::uint64_t token = 0;
-        /// Whether the attempt has a time limit, and what cancels its timer.
-        std::function<void()> stop_timer;
+        /// The event that nothing sets, in whose queue the time limit waits; null without a limit.
+        std::shared_ptr<void> limit;
         boost::asio::cancellation_signal lost;
     };
 
@@ -197,8 +198,8 @@ public:
 
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept
     {
-        return attempt_ && attempt_->stop_timer ? attempt_->lost.slot()
-                                                : boost::asio::cancellation_slot();
+        return attempt_ && attempt_->limit ? attempt_->lost.slot()
+                                           : boost::asio::cancellation_slot();
     }
 
     [[nodiscard]] const auto& payload() const noexcept { return attempt_->job->payload; }
@@ -265,31 +266,27 @@ private:
     template <class WorkerExecutor>
     void arm(std::chrono::milliseconds limit, const WorkerExecutor& worker)
     {
-        using clock = std::chrono::steady_clock;
-        using timer_type = boost::asio::basic_waitable_timer<clock, boost::asio::wait_traits<clock>,
-                                                             WorkerExecutor>;
-        // The completion handler owns the timer, so a context that is destroyed destroys both.
-        const auto timer = std::make_shared<timer_type>(worker, limit);
-        attempt_->stop_timer = [weak = std::weak_ptr(timer)]
-        {
-            if (const auto running = weak.lock())
-                running->cancel();
-        };
-        timer->async_wait(
-            [timer, weak = std::weak_ptr(attempt_)](const error_code& error)
-            {
-                const auto self = error ? nullptr : weak.lock();
-                if (self && !self->state->fail(self->token, job_failure::timed_out))
-                    self->lost.emit(boost::asio::cancellation_type::terminal);
-            });
+        using event_type = basic_event<WorkerExecutor, typename State::synchronization_type>;
+        const auto never = std::make_shared<event_type>(worker);
+        attempt_->limit = never;
+        never->async_wait_for(
+            limit,
+            boost::asio::bind_executor(
+                worker,
+                [weak = std::weak_ptr(attempt_)](const error_code& error, std::cv_status /*status*/)
+                {
+                    const auto self = error ? nullptr : weak.lock();
+                    if (self && !self->state->fail(self->token, job_failure::timed_out))
+                        self->lost.emit(boost::asio::cancellation_type::terminal);
+                }));
     }
 
     /// Empties the grant.
     [[nodiscard]] std::shared_ptr<attempt_type> take() noexcept
     {
         auto ended = std::exchange(attempt_, nullptr);
-        if (ended && ended->stop_timer)
-            ended->stop_timer();
+        if (ended)
+            ended->limit.reset();
         return ended;
     }
 
