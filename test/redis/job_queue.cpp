@@ -10,6 +10,7 @@
 #include <boost/describe/class.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <clocale>
 #include <future>
 #include <memory>
 #include <string>
@@ -105,6 +106,21 @@ BOOST_AUTO_TEST_CASE(a_payload_that_cannot_be_read_becomes_a_dead_letter)
     BOOST_TEST_REQUIRE(dead.size() == 1U);
     BOOST_TEST(!dead[0].payload);
     BOOST_TEST(dead[0].error != "");
+    job.async_finish(use_future).get();
+}
+
+// Shows something only if the machine has that locale.
+BOOST_AUTO_TEST_CASE(progress_does_not_depend_on_the_locale)
+{
+    const bool has_comma = std::setlocale(LC_NUMERIC, "de_DE.UTF-8") != nullptr;
+    BOOST_TEST_MESSAGE("the decimal point is a " << (has_comma ? "comma" : "point"));
+    queue.async_push("a", use_future).get();
+    auto job = queue.async_next(use_future).get();
+    job.progress(0.5);
+    session->async_ping(use_future).get();
+    const auto listed = queue.async_list(job_state::active, 0, 1, use_future).get();
+    std::setlocale(LC_NUMERIC, "C");
+    BOOST_TEST(listed.at(0).progress == 0.5);
     job.async_finish(use_future).get();
 }
 

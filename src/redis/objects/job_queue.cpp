@@ -7,7 +7,6 @@
 #include <boost/asio/system_executor.hpp>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/job_queue.hpp>
 
@@ -253,7 +252,9 @@ std::vector<job_info<std::string>> job_list(job_state state, const std::vector<s
             each.payload = std::move(job->first);
             each.priority = job->second;
         }
-        each.progress = std::strtod(answer[i + 2].c_str(), nullptr);
+        // Other functions depend on the locale.
+        const std::string& progress = answer[i + 2];
+        std::from_chars(progress.data(), progress.data() + progress.size(), each.progress);
         each.error = answer[i + 3];
     }
     return result;
