@@ -251,6 +251,20 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_not_renewed_is_lost_before_its_end)
     BOOST_TEST(lost.size() == 1U);
 }
 
+// The server times the attempt out, and nobody can ask it.
+BOOST_AUTO_TEST_CASE(a_disconnected_attempt_is_lost_at_its_time_limit)
+{
+    connect();
+    const job_request_id request = take();
+    answer({"job " + clock() + ' ' + clock(1s), attempt(request, "7", clock(1s)), "2 x"});
+    const job_attempt_id name = granted.at(0).attempt;
+    disconnect();
+    pass(999ms);
+    BOOST_TEST(machine.holds(name));
+    pass(2ms);
+    BOOST_TEST(lost == std::vector<job_attempt_id>{name}, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_reconnect_asks_for_grants_that_got_lost)
 {
     connect();

@@ -153,6 +153,11 @@ void job_client::tick(local_time now)
             }
             if (held.limit <= now)
             {
+                if (!up_)
+                {
+                    lose(name);
+                    continue;
+                }
                 renews = true;
                 // The server's clock may be slower, so the client asks again soon.
                 held.limit = now + std::chrono::milliseconds(10);
