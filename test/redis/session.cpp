@@ -10,8 +10,11 @@
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/execution/context.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/query.hpp>
+#include <boost/asio/system_context.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
@@ -424,24 +427,6 @@ BOOST_AUTO_TEST_CASE(many_threads_use_one_session)
     BOOST_TEST(fences.size() == static_cast<std::size_t>(sections));
     // Each acquisition took one command. The additional one is the try at the start.
     BOOST_TEST(client.metrics().acquires == static_cast<std::uint64_t>(sections) + 1);
-}
-
-// ThreadSanitizer checks the accesses.
-BOOST_AUTO_TEST_CASE(a_session_on_the_system_executor_ends_while_another_thread_drops_a_guard)
-{
-    const redis_server server;
-    for (int i = 0; i < 10; ++i)
-    {
-        auto owner =
-            std::make_unique<session>(boost::asio::system_executor(), undisturbed(server.url()));
-        // Destroyed sessions do not release their locks, so each has its own.
-        async_mutex mutex(*owner, std::to_string(i));
-        auto guard = mutex.async_lock(boost::asio::use_future).get();
-        BOOST_TEST(guard.owns_lock());
-        std::thread other([&] { guard = {}; });
-        owner.reset();
-        other.join();
-    }
 }
 
 // ThreadSanitizer checks the accesses.
@@ -926,4 +911,29 @@ BOOST_AUTO_TEST_CASE(metrics_count_commands_and_grants)
     BOOST_TEST(m.resyncs == 0U);
     BOOST_TEST(m.lost == 0U);
     BOOST_TEST(m.malformed == 0U);
+}
+
+// --- the system_executor ------------------------------------------------------------------------
+
+// ThreadSanitizer checks the accesses. The last test, because it ends the threads of the system_executor.
+BOOST_AUTO_TEST_CASE(a_session_on_the_system_executor_ends_while_another_thread_drops_a_guard)
+{
+    const redis_server server;
+    for (int i = 0; i < 10; ++i)
+    {
+        auto owner =
+            std::make_unique<session>(boost::asio::system_executor(), undisturbed(server.url()));
+        // Destroyed sessions do not release their locks, so each has its own.
+        async_mutex mutex(*owner, std::to_string(i));
+        auto guard = mutex.async_lock(boost::asio::use_future).get();
+        BOOST_TEST(guard.owns_lock());
+        std::thread other([&] { guard = {}; });
+        owner.reset();
+        other.join();
+    }
+    // OpenSSL frees the memory of a thread when it ends, which has to be before OpenSSL's own end.
+    auto& threads =
+        boost::asio::query(boost::asio::system_executor(), boost::asio::execution::context);
+    threads.stop();
+    threads.join();
 }
