@@ -33,6 +33,7 @@
 #include <latch>
 #include <memory>
 #include <optional>
+#include <support/race.hpp>
 #include <support/random_runs.hpp>
 #include <thread>
 #include <turnstile/async_mutex.hpp>
@@ -42,6 +43,7 @@
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
 using namespace turnstile;
+using turnstile::test::race;
 
 namespace {
 
@@ -468,22 +470,6 @@ BOOST_AUTO_TEST_CASE(several_cancellations_race_hand_overs)
 // --- destruction ------------------------------------------------------------------------------
 
 namespace {
-
-/// Runs two functions at the same time, one of them on this thread.
-template <class Here, class There>
-void race(Here here, There there)
-{
-    std::latch both(2);
-    std::thread other(
-        [&]
-        {
-            both.arrive_and_wait();
-            there();
-        });
-    both.arrive_and_wait();
-    here();
-    other.join();
-}
 
 /// Starts one waiter of each kind on a context. None of them completes.
 template <class Executor>

@@ -399,7 +399,7 @@ BOOST_AUTO_TEST_CASE(queues_that_nobody_uses_are_forgotten)
     BOOST_TEST(answered.size() == 10000U);
 }
 
-// What a script has left is done even if the queue is not used any more.
+// The client continues the work of a script even if nobody uses the queue any longer.
 BOOST_AUTO_TEST_CASE(a_queue_is_forgotten_after_its_last_renewal)
 {
     for (const bool is_refused : {false, true})
