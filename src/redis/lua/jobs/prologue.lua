@@ -250,7 +250,7 @@ local function serve()
         (#record <= small and ' ' .. record or ''))
     end
   end
-  -- If the clock was set back, those who were informed of an earlier time may have asked before.
+  -- With nothing due, no session has to ask. A stale time would prevent the next message if the clock was set back.
   if due == 0 then informed = 0 end
   if parked == 0 or due == 0 or informed > now and informed <= due then return end
   informed = due
