@@ -13,10 +13,10 @@
 --   {notes}     hash: the last error text of a job, by its id; its progress, by `p` and its id
 --   {lost}      sorted set: `ID TOKEN` of attempts that were lost, by the time of the loss
 --
--- state    1 LAST SKEW TURN HIGH NORMAL LOW PARKED DUE INFORMED LIMITS. LAST is the newest id, token or ticket. The queue's
---          clock never shows less, and is ahead of the server's by SKEW. TURN counts starts, up to 16. HIGH, NORMAL and
---          LOW are the numbers of ready jobs, and PARKED that of waiting workers. Nothing is due before DUE; 0: nothing
---          at all. Sessions of some waiting workers know the time INFORMED, and ask then. LIMITS is `-`, or
+-- state    1 LAST SKEW TURN HIGH NORMAL LOW PARKED DUE INFORMED LIMITS. LAST is the newest id, token or ticket. The
+--          queue's clock never shows less, and is ahead of the server's by SKEW. TURN counts starts, up to 16. HIGH,
+--          NORMAL and LOW are the numbers of ready jobs, and PARKED that of waiting workers. Nothing is due before DUE;
+--          0: nothing at all. Sessions of some waiting workers know the time INFORMED, and ask then. LIMITS is `-`, or
 --          PAUSED,STARTS,PERIOD ms,STARTED,END of the period.
 -- entry    ID; or for a job that was started before, ID ATTEMPTS FAILURE (f failed, a abandoned, t timed out)
 -- record   LEVEL, or LEVEL,ATTEMPTS,FIRST,MOST,TIMEOUT,SIZE, see options_of() (times in ms); then a space, the
