@@ -292,9 +292,15 @@ void redis_server::forget_cut_script()
 {
     if (contents(folder_ / "log").find("Truncating the AOF") == std::string::npos)
         return;
-    run({"BGREWRITEAOF"});
-    while (info("aof_rewrite_in_progress") != "0" || info("aof_rewrite_scheduled") != "0")
+    const auto is_rewriting = [&]
+    { return info("aof_rewrite_in_progress") != "0" || info("aof_rewrite_scheduled") != "0"; };
+    // A rewrite that the server has begun by itself does the same, and a second one would be refused.
+    run({"CONFIG", "SET", "auto-aof-rewrite-percentage", "0"});
+    if (!is_rewriting())
+        run({"BGREWRITEAOF"});
+    while (is_rewriting())
         ::poll(nullptr, 0, 1);
+    run({"CONFIG", "SET", "auto-aof-rewrite-percentage", "100"});
 }
 
 void redis_server::try_to_start()
