@@ -18,6 +18,7 @@
 #include <string>
 #include <turnstile/await_fast_path.hpp>
 #include <turnstile/detail/call_request.hpp>
+#include <turnstile/detail/hosted.hpp>
 #include <turnstile/detail/mutex_requests.hpp>
 #include <turnstile/detail/mutex_state.hpp>
 #include <turnstile/detail/start_request.hpp>

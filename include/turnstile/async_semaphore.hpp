@@ -18,6 +18,7 @@
 #include <source_location>
 #include <string>
 #include <turnstile/detail/call_request.hpp>
+#include <turnstile/detail/hosted.hpp>
 #include <turnstile/detail/semaphore_requests.hpp>
 #include <turnstile/detail/semaphore_state.hpp>
 #include <turnstile/detail/start_request.hpp>

@@ -18,6 +18,7 @@
 #include <string>
 #include <turnstile/detail/call_request.hpp>
 #include <turnstile/detail/event_state.hpp>
+#include <turnstile/detail/hosted.hpp>
 #include <turnstile/detail/start_request.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/fwd.hpp>

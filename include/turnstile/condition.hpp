@@ -14,6 +14,7 @@
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/detail/call_request.hpp>
 #include <turnstile/detail/condition_requests.hpp>
+#include <turnstile/detail/hosted.hpp>
 #include <turnstile/detail/kept_executor.hpp>
 #include <turnstile/detail/predicate_wait.hpp>
 #include <turnstile/detail/start_operation.hpp>

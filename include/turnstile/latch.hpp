@@ -19,6 +19,7 @@
 #include <string>
 #include <turnstile/detail/call_request.hpp>
 #include <turnstile/detail/event_state.hpp>
+#include <turnstile/detail/hosted.hpp>
 #include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/timed_waiter.hpp>
 #include <turnstile/error.hpp>

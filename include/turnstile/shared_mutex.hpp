@@ -16,6 +16,7 @@
 #include <optional>
 #include <source_location>
 #include <string>
+#include <turnstile/detail/hosted.hpp>
 #include <turnstile/detail/shared_mutex_state.hpp>
 #include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/timed_waiter.hpp>

@@ -21,9 +21,13 @@
 #include <string>
 #include <turnstile/async_semaphore.hpp>
 #include <turnstile/detail/context_registry.hpp>
+#include <turnstile/detail/deduplication_ids.hpp>
+#include <turnstile/detail/delayed_delivery.hpp>
 #include <turnstile/detail/executor_context.hpp>
+#include <turnstile/detail/hosted.hpp>
+#include <turnstile/detail/job_backoff.hpp>
+#include <turnstile/detail/job_record.hpp>
 #include <turnstile/detail/kept_executor.hpp>
-#include <turnstile/detail/wait_queue.hpp>
 #include <turnstile/detail/waiter.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/job.hpp>
@@ -33,33 +37,6 @@
 #include <vector>
 
 namespace turnstile::detail {
-
-/// Delays the deliveries of this thread until its destructor runs.
-class delayed_delivery
-{
-public:
-    delayed_delivery() noexcept
-    {
-        if (is_outermost_)
-            progress_.waiters = &ready_;
-    }
-
-    delayed_delivery(const delayed_delivery&) = delete;
-    delayed_delivery& operator=(const delayed_delivery&) = delete;
-
-    ~delayed_delivery()
-    {
-        if (!is_outermost_)
-            return;
-        progress_.waiters = nullptr;
-        deliver(ready_);
-    }
-
-private:
-    delivery_in_progress& progress_ = delivery_in_progress::of_this_thread();
-    const bool is_outermost_ = progress_.waiters == nullptr;
-    waiter_chain ready_;
-};
 
 /**
  * @brief The state of a local job queue: which job starts next, and how attempts end.
@@ -110,26 +87,7 @@ public:
     using unit_state_type =
         std::remove_reference_t<decltype(state_access::state(std::declval<semaphore_type&>()))>;
 
-    /// A job. Only the payload and the id may be read without the lock.
-    struct record
-    {
-        record(T what, push_options how)
-            : payload(std::move(what))
-            , options(std::move(how))
-        {
-        }
-
-        const T payload;
-        const push_options options;
-        job_id id = 0;
-        job_state state = job_state::waiting;
-        std::ptrdiff_t attempt = 0;
-        std::uint64_t token = 0;
-        double progress = 0;
-        job_failure failure = job_failure::none;
-        std::string error;
-    };
-
+    using record = job_record<T>;
     using record_ptr = std::shared_ptr<record>;
 
     /// A job that has been started, and the number of its attempt.
@@ -188,22 +146,20 @@ public:
         // Moves the payload while the mutex is not locked.
         const auto added = std::make_shared<record>(std::move(payload), std::move(options));
         const lock_type lock(mutex_);
-        std::map<std::string, name_entry> named;
         added->id = last_id_ + 1;
+        deduplication_ids::node_type named;
         if (const auto& name = added->options.deduplication_id())
         {
-            const clock::time_point now = clock::now();
-            forget_names(now);
-            if (const auto found = names_.find(*name); found != names_.end())
-                return {{}, found->second.job};
-            named.emplace(*name, name_entry{added->id, now + added->options.window()});
+            if (const auto found = names_.find(*name))
+                return {{}, *found};
+            named = deduplication_ids::make(*name, added->id, added->options.window());
         }
         if (const auto delay = added->options.delay(); delay.count() > 0)
             postpone(added, delay);
         else
             append(added);
         // Last, so that no name is left without a job if something throws. This does not throw.
-        names_.merge(named);
+        names_.add(std::move(named));
         last_id_ = added->id;
         settle();
         return {{}, added->id};
@@ -343,7 +299,6 @@ public:
         count_start();
         const record_ptr job = take_next();
         job->state = job_state::active;
-        job->progress = 0;
         job->token = ++last_token_;
         active_.emplace(job->token, job);
         const std::ptrdiff_t attempt = ++job->attempt;
@@ -382,6 +337,7 @@ public:
         record_ptr job = end_attempt(token);
         if (!job)
             return errc::lost;
+        job->progress = 0;
         job->failure = why;
         if (why == job_failure::failed)
             job->error = std::move(error);
@@ -397,7 +353,7 @@ public:
             job->state = job_state::waiting;
             level_of(*job).push_front(std::move(job));
         }
-        else if (const auto delay = backoff_of(*job); delay.count() > 0)
+        else if (const auto delay = backoff_.after(job->attempt, job->options); delay.count() > 0)
             postpone(std::move(job), delay);
         else
             append(std::move(job));
@@ -420,13 +376,6 @@ private:
         std::optional<
             boost::asio::basic_waitable_timer<clock, boost::asio::wait_traits<clock>, Executor>>
             waits;
-    };
-
-    struct name_entry
-    {
-        job_id job;
-        clock::time_point ends;
-        bool is_done = false;
     };
 
     std::deque<record_ptr>& level_of(const record& job) noexcept
@@ -514,52 +463,11 @@ private:
         return found ? std::move(found.mapped()) : nullptr;
     }
 
-    push_options::duration backoff_of(const record& job)
-    {
-        const auto first = job.options.backoff_first();
-        const auto most = job.options.backoff_most();
-        // A double holds each duration that is possible, and more.
-        const double full =
-            std::min(std::ldexp(static_cast<double>(first.count()),
-                                static_cast<int>(std::min<std::ptrdiff_t>(job.attempt - 1, 64))),
-                     static_cast<double>(most.count()));
-        return push_options::duration(static_cast<std::int64_t>(std::ceil(full * random_part())));
-    }
-
-    /// A random number from 0.5 to 1. It only spreads repeated attempts, so a simple generator
-    /// suffices; <random> would take long to compile.
-    double random_part() noexcept
-    {
-        random_ = random_ * 6364136223846793005U + 1442695040888963407U;
-        return 0.5 + std::ldexp(static_cast<double>(random_ >> 32U), -33);
-    }
-
-    // --- deduplication ---
-
     /// The job is finished, dead or removed.
     void forget_name(const record& job)
     {
-        const auto& name = job.options.deduplication_id();
-        const auto found = name ? names_.find(*name) : names_.end();
-        if (found == names_.end() || found->second.job != job.id || found->second.is_done)
-            return;
-        if (found->second.ends <= clock::now())
-        {
-            names_.erase(found);
-            return;
-        }
-        found->second.is_done = true;
-        done_names_.emplace(found->second.ends, *name);
-    }
-
-    /// Forgets the names of jobs that are done whose windows have ended.
-    void forget_names(clock::time_point now)
-    {
-        while (!done_names_.empty() && done_names_.begin()->first <= now)
-        {
-            names_.erase(done_names_.begin()->second);
-            done_names_.erase(done_names_.begin());
-        }
+        if (const auto& name = job.options.deduplication_id())
+            names_.job_ended(*name, job.id);
     }
 
     // --- units and time ---
@@ -673,8 +581,7 @@ private:
     // By the token.
     std::map<std::uint64_t, record_ptr> active_;
     std::map<job_id, record_ptr> dead_;
-    std::map<std::string, name_entry> names_;
-    std::multimap<clock::time_point, std::string> done_names_;
+    deduplication_ids names_;
     // The starts of the present period, and its end. A period begins with its first start.
     std::size_t rate_ = 0;
     push_options::duration rate_period_{0};
@@ -683,8 +590,7 @@ private:
     // Null if its context has ended.
     std::unique_ptr<timer_type> timer_;
     std::optional<clock::time_point> timer_due_;
-    std::uint64_t random_ = static_cast<std::uint64_t>(clock::now().time_since_epoch().count()) ^
-                            reinterpret_cast<std::uintptr_t>(this);
+    job_backoff backoff_;
 };
 
 }  // namespace turnstile::detail

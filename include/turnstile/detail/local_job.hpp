@@ -20,9 +20,9 @@
 #include <string>
 #include <tuple>
 #include <turnstile/detail/composed_operation.hpp>
+#include <turnstile/detail/hosted.hpp>
 #include <turnstile/detail/semaphore_requests.hpp>
 #include <turnstile/detail/start_request.hpp>
-#include <turnstile/detail/wait_queue.hpp>
 #include <turnstile/detail/waiter.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/event.hpp>

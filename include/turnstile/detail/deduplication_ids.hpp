@@ -1,0 +1,91 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_DEDUPLICATION_IDS_HPP
+#define TURNSTILE_DETAIL_DEDUPLICATION_IDS_HPP
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <turnstile/job.hpp>
+#include <turnstile/push_options.hpp>
+#include <utility>
+
+namespace turnstile::detail {
+
+/**
+ * @brief The deduplication ids of a local job queue. Each belongs to one job until the job has ended and the
+ * window is over.
+ */
+class deduplication_ids
+{
+    using clock = std::chrono::steady_clock;
+
+    struct entry
+    {
+        job_id job;
+        clock::time_point window_end;
+        bool has_ended = false;
+    };
+
+    using entries = std::map<std::string, entry>;
+
+public:
+    /// An id and its job, which add() inserts without throwing.
+    using node_type = entries::node_type;
+
+    /// The job that the id belongs to, if any.
+    [[nodiscard]] std::optional<job_id> find(const std::string& id)
+    {
+        forget_ended();
+        const auto found = entries_.find(id);
+        return found == entries_.end() ? std::nullopt : std::optional(found->second.job);
+    }
+
+    [[nodiscard]] static node_type make(const std::string& id, job_id job,
+                                        push_options::duration window)
+    {
+        entries made;
+        return made.extract(made.emplace(id, entry{job, clock::now() + window}).first);
+    }
+
+    /// Adds a node, which may be empty. Its id must belong to no job.
+    void add(node_type node) noexcept { entries_.insert(std::move(node)); }
+
+    /// The job has ended: frees its id, now or when the window is over.
+    void job_ended(const std::string& id, job_id job)
+    {
+        const auto found = entries_.find(id);
+        if (found == entries_.end() || found->second.job != job || found->second.has_ended)
+            return;
+        if (found->second.window_end <= clock::now())
+        {
+            entries_.erase(found);
+            return;
+        }
+        found->second.has_ended = true;
+        ended_.emplace(found->second.window_end, id);
+    }
+
+private:
+    /// Frees the ids of jobs that have ended whose windows are over.
+    void forget_ended()
+    {
+        const auto now = clock::now();
+        while (!ended_.empty() && ended_.begin()->first <= now)
+        {
+            entries_.erase(ended_.begin()->second);
+            ended_.erase(ended_.begin());
+        }
+    }
+
+    entries entries_;
+    /// The ids of jobs that have ended, by the end of the window.
+    std::multimap<clock::time_point, std::string> ended_;
+};
+
+}  // namespace turnstile::detail
+
+#endif

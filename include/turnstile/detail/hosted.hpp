@@ -1,0 +1,82 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_DETAIL_HOSTED_HPP
+#define TURNSTILE_DETAIL_HOSTED_HPP
+
+#include <boost/asio/system_executor.hpp>
+#include <optional>
+#include <turnstile/detail/kept_executor.hpp>
+#include <utility>
+
+namespace turnstile::detail {
+
+/// A state with the executor of its public object, the fallback executor of its operations.
+template <class State, class Executor>
+class hosted final : public State
+{
+public:
+    using executor_type = Executor;
+
+    template <class... Args>
+    explicit hosted(Executor executor, Args&&... args)
+        : State(std::forward<Args>(args)...)
+        , executor_(std::move(executor))
+    {
+        State::start_watching();
+    }
+
+    /// The executor. The public object must exist.
+    [[nodiscard]] const executor_type& executor() const noexcept { return executor_.get(); }
+
+    /// The executor, or the system executor if the public object or the executor's context has been
+    /// destroyed.
+    [[nodiscard]] executor_or_system_t<Executor> executor_or_system() noexcept
+    {
+        const std::uint64_t word = State::lock_queue();
+        executor_or_system_t<Executor> found = boost::asio::system_executor();
+        if (executor_)
+            found = executor_or_system_t<Executor>(executor_.get());
+        State::unlock_queue(word);
+        return found;
+    }
+
+    /// Called by the destructor of the public object.
+    void orphan() noexcept
+    {
+        executor_.unwatch();
+        const std::uint64_t word = State::lock_queue();
+        // Destroyed last and while no lock is held, since the executor may own its context.
+        [[maybe_unused]] const std::optional<Executor> last = executor_.take();
+        State::unlock_queue(word);
+        State::orphan();
+    }
+
+private:
+    kept_executor<Executor> executor_;
+};
+
+/// Access to the state of a public object, for other parts of the library.
+struct state_access
+{
+    template <class Object>
+    static auto& state(Object& object) noexcept
+    {
+        return *object.state_;
+    }
+};
+
+/// Deleter with which a public object owns its state.
+struct orphan_state
+{
+    template <class State>
+    void operator()(State* state) const noexcept
+    {
+        state->orphan();
+    }
+};
+
+}  // namespace turnstile::detail
+
+#endif

@@ -1,0 +1,397 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_REDIS_MONITOR_SECTION_HPP
+#define TURNSTILE_REDIS_MONITOR_SECTION_HPP
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/throw_exception.hpp>
+#include <chrono>
+#include <concepts>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <turnstile/detail/predicate_wait.hpp>
+#include <turnstile/detail/start_operation.hpp>
+#include <turnstile/detail/stored_callable.hpp>
+#include <turnstile/redis/condition.hpp>
+#include <turnstile/redis/contribution.hpp>
+#include <turnstile/redis/detail/described.hpp>
+#include <turnstile/redis/detail/section_grant.hpp>
+#include <turnstile/redis/detail/section_wait.hpp>
+#include <turnstile/redis/monitor.hpp>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace turnstile::redis {
+
+/**
+ * @brief The parameter of a section's body: the state and the conditions.
+ *
+ * Exists while the lock is held. Do not keep a reference to the state beyond the body, and read the state
+ * again after each wait.
+ *
+ * @par Thread safety
+ * Distinct objects: Safe. Shared objects: Unsafe.
+ */
+template <class T>
+class monitor<T>::section
+{
+public:
+    /// Used by @ref async_with only.
+    section(construction_key, detail::section_grant& owned, std::shared_ptr<const origin> from)
+        : owned_(&owned)
+        , origin_(std::move(from))
+        , value_(origin_->value)
+    {
+        load();
+    }
+
+    section(const section&) = delete;
+    section& operator=(const section&) = delete;
+    ~section() = default;
+
+    /// The state.
+    [[nodiscard]] T& operator*() noexcept { return value_; }
+    /// The state.
+    [[nodiscard]] const T& operator*() const noexcept { return value_; }
+
+    /// The state.
+    [[nodiscard]] T* operator->() noexcept { return &value_; }
+    /// The state.
+    [[nodiscard]] const T* operator->() const noexcept { return &value_; }
+
+    /**
+     * @brief Waits for notifications of a condition until a predicate of the state holds.
+     *
+     * One step commits the changes, sends the notifications and releases the lock. Afterwards the section
+     * holds the lock again, with the new state.
+     *
+     * @param condition of this monitor.
+     * @param predicate a function `bool(const T&)`, called on the executor of the handler while the lock
+     *                  is held. If it throws, the wait ends as with @ref redis::condition::async_wait.
+     * @par Completion Signature
+     * @code void(error_code) @endcode
+     * @par Errors
+     * `turnstile::errc::wrong_object` if the condition belongs to another monitor,
+     * `turnstile::errc::empty_guard` if the section no longer holds the lock; then nothing changes.
+     * `turnstile::errc::lost` if the lock was lost before: nothing was written, and the section can only
+     * end. `errc::unknown_outcome` if the server or its memory was lost meanwhile. `errc::server_error` if
+     * the server refused to write. `errc::bad_state` if a value cannot be written, or the new state cannot
+     * be read; then the section commits nothing more. `turnstile::errc::predicate_threw`.
+     * `operation_aborted` if cancelled, and then the section holds the lock; or if the monitor is destroyed.
+     * @par Per-Operation Cancellation
+     * Any type ends the wait; see @ref redis::condition.
+     * @par Immediate completion
+     * If the predicate already holds.
+     * @par Round trips
+     * One command for each wait, and one message with the next grant, which usually contains the state.
+     * Otherwise, for example if the state is larger than 4 KiB, one more command reads it.
+     */
+    template <class Predicate, boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                                   boost::asio::deferred_t>
+        requires std::predicate<std::decay_t<Predicate>&, const T&>
+    auto async_wait(condition_type& condition, Predicate&& predicate, CompletionToken&& token = {})
+    {
+        return wait<false>(condition, std::nullopt, std::forward<Predicate>(predicate),
+                           std::forward<CompletionToken>(token));
+    }
+
+    /**
+     * @brief Like @ref async_wait, but waits no longer than a duration on the steady clock.
+     *
+     * @par Completion Signature
+     * @code void(error_code, bool) @endcode
+     * The final value of the predicate; false means a time-out.
+     * @par Errors, Per-Operation Cancellation, Immediate completion, Round trips
+     * As with @ref async_wait, and one more command after a time-out.
+     */
+    template <class Rep, class Period, class Predicate,
+              boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
+                  boost::asio::deferred_t>
+        requires std::predicate<std::decay_t<Predicate>&, const T&>
+    auto async_wait_for(condition_type& condition,
+                        const std::chrono::duration<Rep, Period>& duration, Predicate&& predicate,
+                        CompletionToken&& token = {})
+    {
+        return wait<true>(condition, detail::end_of(detail::to_time_limit(duration)),
+                          std::forward<Predicate>(predicate), std::forward<CompletionToken>(token));
+    }
+
+    /// Like @ref async_wait_for, but until a time point of any clock, which is converted at the call.
+    template <class Clock, class Duration, class Predicate,
+              boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
+                  boost::asio::deferred_t>
+        requires std::predicate<std::decay_t<Predicate>&, const T&>
+    auto async_wait_until(condition_type& condition,
+                          const std::chrono::time_point<Clock, Duration>& deadline,
+                          Predicate&& predicate, CompletionToken&& token = {})
+    {
+        return wait<true>(condition, detail::end_of(detail::to_time_limit(deadline)),
+                          std::forward<Predicate>(predicate), std::forward<CompletionToken>(token));
+    }
+
+    /**
+     * @brief Notifies the first waiter of the condition when the section is committed.
+     *
+     * @throws system_error with `turnstile::errc::wrong_object` if the condition belongs to another monitor.
+     */
+    void notify_one(condition_type& condition) { note(condition, false); }
+
+    /// Notifies all waiters of the condition; see @ref notify_one.
+    void notify_all(condition_type& condition) { note(condition, true); }
+
+    /**
+     * @brief Adds an amount to a number of the state, until it is withdrawn or this process crashes.
+     *
+     * The contribution takes effect with the commit, like all other changes of the section: if the
+     * section is dropped, so is the contribution. Keep the returned object as long as the contribution is
+     * to count.
+     *
+     * If the process crashes, or cannot reach the server for a lease, the server subtracts the amount and
+     * notifies all waiters of the condition. If a client waits for the lock or for a condition of the
+     * monitor, the server does so when the lease expires; otherwise, when the next client uses the monitor.
+     *
+     * @code
+     * auto mine = section.contribute(&room::readers, 1, ok_to_write);
+     * @endcode
+     *
+     * @param member    a number of the state itself, not of a nested struct.
+     * @param amount    the amount to add; may be negative.
+     * @param condition of this monitor.
+     * @throws system_error with `turnstile::errc::wrong_object` if the condition belongs to another
+     *         monitor, `turnstile::errc::empty_guard` if the lock is no longer held,
+     *         `turnstile::errc::invalid_count` if the negated amount does not fit into 64 bits; a
+     *         redis_error with `errc::bad_state` if the member is not described. Then nothing has
+     *         changed.
+     * @par Round trips
+     * None of its own: the command that ends the section, or a wait's, makes the contribution. While it
+     * lasts, one command per third of the lease renews all contributions of the session.
+     */
+    template <detail::whole_number Number, class Class>
+        requires std::derived_from<T, Class>
+    [[nodiscard]] contribution_type contribute(Number Class::* member,
+                                               std::type_identity_t<Number> amount,
+                                               condition_type& condition)
+    {
+        if (!detail::is_of(*condition.condition_, *origin_->lock))
+            boost::throw_exception(system_error(turnstile::errc::wrong_object));
+        Number T::* const of_state = member;
+        const auto number = static_cast<std::int64_t>(amount);
+        if ((std::is_unsigned_v<Number> && number < 0) ||
+            number == std::numeric_limits<std::int64_t>::min())
+            boost::throw_exception(system_error(turnstile::errc::invalid_count));
+        auto made = detail::make_contribution(*condition.condition_, owned_->current(),
+                                              detail::field_of_member<T>(of_state), number);
+        contributed_.push_back(made);
+        detail::add_to_member(value_, detail::field_of(*made), detail::amount_of(*made));
+        return contribution_type(std::move(made));
+    }
+
+    /**
+     * @brief Withdraws a contribution in this section, unless it has been lost.
+     *
+     * Subtracts the amount from the state. The contribution ends when the section is committed; if the
+     * section is dropped, the contribution stays.
+     *
+     * @return whether the contribution is withdrawn. If not, it was lost and the state is unchanged: the
+     * server subtracts the amount after the section, or has done so, and notifies the condition.
+     * @throws system_error with `turnstile::errc::wrong_object` if the contribution belongs to another
+     *         monitor.
+     * @par Round trips
+     * None of its own.
+     */
+    bool withdraw(contribution_type& mine)
+    {
+        const auto handle = mine.handle_;
+        if (!handle)
+            return false;
+        if (!detail::is_of(*handle, *origin_->lock))
+            boost::throw_exception(system_error(turnstile::errc::wrong_object));
+        // The server does not know a contribution before its commit.
+        if (std::erase(contributed_, handle) != 0)
+            mine = contribution_type();
+        else if (contains(withdrawn_, handle))
+            return false;
+        // If the contribution is valid after the state has arrived, that state contains its amount. The
+        // server does not undo it while the lock is held.
+        else if (detail::is_valid(*handle))
+            withdrawn_.push_back(handle);
+        else
+        {
+            mine = contribution_type();
+            return false;
+        }
+        detail::add_to_member(value_, detail::field_of(*handle), -detail::amount_of(*handle));
+        return true;
+    }
+
+    /// The fencing token of the current grant. It rises with each wait.
+    [[nodiscard]] std::uint64_t fencing_token() const noexcept
+    {
+        return owned_->current().number();
+    }
+
+private:
+    friend monitor;
+    template <class, bool>
+    friend class detail::section_wait;
+    template <class, class>
+    friend class detail::waking_handler;
+
+    /// Parses the state that arrived with the grant.
+    void load()
+    {
+        const detail::fields& stored = owned_->current().state();
+        try
+        {
+            value_ = stored.empty() ? origin_->value : detail::from_fields<T>(stored);
+            loaded_ = detail::to_fields(value_);
+        }
+        catch (const redis_error& error)
+        {
+            boost::throw_exception(
+                redis_error(errc::bad_state, std::string(error.what()) + " (key " +
+                                                 detail::state_key_of(*origin_->lock) + ")"));
+        }
+    }
+
+    template <class Element>
+    static bool contains(const std::vector<Element>& list, const Element& value)
+    {
+        for (const Element& each : list)
+            if (each == value)
+                return true;
+        return false;
+    }
+
+    void note(const condition_type& condition, bool all)
+    {
+        if (!detail::is_of(*condition.condition_, *origin_->lock))
+            boost::throw_exception(system_error(turnstile::errc::wrong_object));
+        std::pair notification(detail::key_of(*condition.condition_), all);
+        // One notification of all waiters at the commit is enough.
+        if (!all || !contains(notifications_, notification))
+            notifications_.push_back(std::move(notification));
+    }
+
+    /// Returns the changes since the state arrived, and forgets them.
+    [[nodiscard]] detail::section_changes take_changes()
+    {
+        if (unreadable_)
+            std::rethrow_exception(unreadable_);
+        detail::section_changes changes;
+        const detail::fields now = detail::to_fields(value_);
+        // The server adds a contribution only to a field that exists.
+        if (now != loaded_ || !contributed_.empty())
+        {
+            const detail::fields& stored = owned_->current().state();
+            for (const auto& [name, text] : now)
+            {
+                const auto before = loaded_.find(name);
+                // Fields that do not exist yet are written, too: a new state, or new members.
+                if (before == loaded_.end() || before->second != text || !stored.contains(name))
+                    changes.fields.emplace_back(name, text);
+            }
+            for (const auto& [name, text] : loaded_)
+                if (!now.contains(name))
+                    changes.fields.emplace_back(name, std::nullopt);
+        }
+        changes.notifications = std::exchange(notifications_, {});
+        changes.contributed = std::exchange(contributed_, {});
+        changes.withdrawn = std::exchange(withdrawn_, {});
+        return changes;
+    }
+
+    /// The notification that a dropped section passes to the next waiter.
+    [[nodiscard]] detail::section_changes changes_of_failure() const
+    {
+        detail::section_changes changes;
+        if (!notified_.empty())
+            changes.notifications.emplace_back(notified_, false);
+        return changes;
+    }
+
+    /// The reason why the section cannot wait, if any.
+    [[nodiscard]] error_code check(const detail::condition_handle& condition) const noexcept
+    {
+        return unreadable_ ? failure_ : detail::check_wait(condition, owned_->current());
+    }
+
+    template <class Handler>
+    void sleep(const std::shared_ptr<detail::condition_handle>& condition, detail::time_limit limit,
+               detail::section_changes changes, Handler handler)
+    {
+        waits_on_ = detail::key_of(*condition);
+        detail::start_wait(condition, owned_->current(), limit,
+                           {detail::waking_handler<section, Handler>(*this, std::move(handler)),
+                            detail::executor_of(*condition)},
+                           std::move(changes));
+    }
+
+    /// Resumes after a wait. Without a grant, the body can only end.
+    std::pair<error_code, std::cv_status> wake(const error_code& error, detail::grant granted)
+    {
+        granted.arrive();
+        const auto status =
+            granted.is_unnotified() ? std::cv_status::timeout : std::cv_status::no_timeout;
+        if (!granted)
+            return {error, status};
+        notified_ = granted.is_unnotified() ? std::string() : waits_on_;
+        owned_->adopt(std::move(granted));
+        try
+        {
+            load();
+        }
+        catch (const system_error& failure)
+        {
+            unreadable_ = std::current_exception();
+            failure_ = failure.code();
+            return {failure_, status};
+        }
+        return {error, status};
+    }
+
+    template <bool Timed, class Predicate, class CompletionToken>
+    auto wait(condition_type& condition,
+              const std::optional<std::chrono::steady_clock::time_point>& limit,
+              Predicate&& predicate, CompletionToken&& token)
+    {
+        turnstile::detail::check_callable<Predicate>();
+        auto holds = [this, predicate = std::decay_t<Predicate>(
+                                std::forward<Predicate>(predicate))]() mutable -> bool
+        { return predicate(std::as_const(value_)); };
+        return turnstile::detail::start_operation(
+            turnstile::detail::predicate_operation(
+                detail::section_wait<section, Timed>(*this, condition.condition_, limit),
+                std::move(holds), detail::executor_of(*origin_->lock)),
+            std::forward<CompletionToken>(token));
+    }
+
+    detail::section_grant* owned_;
+    std::shared_ptr<const origin> origin_;
+    T value_;
+    /// The state as it arrived, in this program's format.
+    detail::fields loaded_;
+    std::vector<std::pair<std::string, bool>> notifications_;
+    /// The contributions that the next commit makes and withdraws.
+    std::vector<std::shared_ptr<detail::contribution_handle>> contributed_;
+    std::vector<std::shared_ptr<detail::contribution_handle>> withdrawn_;
+    /// The condition that the section waits on, and the one whose notification led to the current grant.
+    std::string waits_on_;
+    std::string notified_;
+    /// The reason why the state that arrived after a wait is unreadable.
+    std::exception_ptr unreadable_;
+    error_code failure_;
+};
+
+}  // namespace turnstile::redis
+
+#endif
