@@ -16,6 +16,7 @@
 //   close    stops the workers
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <boost/asio/awaitable.hpp>
 #include <cerrno>
@@ -26,8 +27,10 @@
 #include <exception>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -272,13 +275,13 @@ private:
     int file_;
 };
 
-/// Sends commands one after another; each may depend on the answer to the former one. Returns how many of them took the
-/// server more than a millisecond of processor time.
+/// Sends commands one after another; each may depend on the answer to the former one. Returns the indices of those that
+/// took the server more than a millisecond of processor time.
 template <class Next>
-int long_commands(const site& here, world& w, int count, Next next)
+std::set<int> long_commands(const site& here, world& w, int count, Next next)
 {
     const processor_clock spent(here.server.pid());
-    int result = 0;
+    std::set<int> result;
     w.run(
         [&]() -> asio::awaitable<void>
         {
@@ -287,16 +290,17 @@ int long_commands(const site& here, world& w, int count, Next next)
             {
                 const std::int64_t begin = spent.now();
                 answer = co_await w.bare.send(next(i, answer));
-                result += spent.now() - begin > 1'000'000 ? 1 : 0;
+                if (spent.now() - begin > 1'000'000)
+                    result.insert(i);
             }
         });
     return result;
 }
 
-/// The number of long commands: of pushes of very many jobs and of starts and ends of all of them, and of as many PINGs.
-std::pair<int, int> long_scripts(const site& here, int jobs)
+/// The long commands among pushes of very many jobs, and then of starts and ends of all of them.
+std::set<int> long_scripts(const site& here, int jobs)
 {
-    std::pair<int, int> result;
+    std::set<int> result;
     here.measure(
         "many",
         [&](world& w)
@@ -307,23 +311,32 @@ std::pair<int, int> long_scripts(const site& here, int jobs)
                                              "queue", "wake:"});
                 return words;
             };
-            const auto push = [&](int, const std::vector<std::string>&)
-            { return script("jobs_push", {"2 x", "2", "0", "", "0"}); };
-            // Finishes the job of the former answer.
-            const auto take = [&](int i, const std::vector<std::string>& answer)
+            const auto next = [&](int i, const std::vector<std::string>& answer)
             {
-                return script("jobs_take", {fmt::format("a#1.{}/600000", i + 1), "0",
+                if (i < jobs)
+                    return script("jobs_push", {"2 x", "2", "0", "", "0"});
+                // Finishes the job of the former answer.
+                return script("jobs_take", {fmt::format("a#1.{}/600000", i), "0",
                                             answer.size() == 3 ? answer[1] : "", "", "first", ""});
             };
             for (const std::string_view each : {"jobs_push", "jobs_take"})
                 w.loaded(script_named(each).text);
-            result.first = long_commands(here, w, jobs, push);
-            result.first += long_commands(here, w, jobs, take);
-            result.second =
-                long_commands(here, w, 2 * jobs, [](int, const std::vector<std::string>&)
-                              { return world::words("PING"); });
+            result = long_commands(here, w, 2 * jobs, next);
         });
     here.server.run({"FLUSHALL"});
+    return result;
+}
+
+/// The long commands among PINGs.
+std::set<int> long_pings(const site& here, int count)
+{
+    std::set<int> result;
+    here.measure("pings",
+                 [&](world& w)
+                 {
+                     result = long_commands(here, w, count, [](int, const std::vector<std::string>&)
+                                            { return world::words("PING"); });
+                 });
     return result;
 }
 
@@ -356,7 +369,13 @@ void many(const site& here, report& out, const options& o)
     program.ask("close");
     here.server.run({"FLUSHALL"});
     here.server.run({"CONFIG", "SET", "slowlog-log-slower-than", "10000"});
-    const auto [scripts, pings] = long_scripts(here, o.many);
+    // What takes long by itself takes long again at the same place; interruptions by the machine come elsewhere.
+    const std::set<int> scripts = long_scripts(here, o.many);
+    const std::set<int> repeated = long_scripts(here, o.many);
+    std::vector<int> both;
+    std::set_intersection(scripts.begin(), scripts.end(), repeated.begin(), repeated.end(),
+                          std::back_inserter(both));
+    const std::set<int> pings = long_pings(here, 2 * o.many);
 
     const std::string beginning = name("push into a short queue");
     const std::string end = name(fmt::format("push behind {} jobs", o.many));
@@ -365,13 +384,15 @@ void many(const site& here, report& out, const options& o)
     out.add({name(fmt::format("a job of {}, concurrency 50", o.many)), work, "ns"});
     out.add({name("bytes in the server for a job, beside the payload"), bytes, "B", {}, {}, 200.0});
     out.add({name(fmt::format("scripts over 1 ms, of those for {} jobs", o.many)), slow, ""});
-    out.add({name(fmt::format("scripts over 1 ms of processor time, of {}", 2 * o.many)),
-             static_cast<double>(scripts),
+    out.add({name(fmt::format("scripts over 1 ms of processor time, twice, of {}", 2 * o.many)),
+             static_cast<double>(both.size()),
              "",
              {},
              {},
              0.0});
-    out.add({name("the same of PING"), static_cast<double>(pings), ""});
+    out.add({name("scripts over 1 ms of processor time, once"),
+             static_cast<double>(scripts.size() + repeated.size()), ""});
+    out.add({name("the same of PING"), static_cast<double>(pings.size()), ""});
 }
 
 void in_place(const site& here, report& out, const options& o)
