@@ -52,7 +52,8 @@ public:
         return *this;
     }
 
-    /// How often the job is started before it becomes a dead letter; 5 by default, at least 1.
+    /// The largest number of attempts; after the last one, the job is a dead letter. 5 by default,
+    /// at least 1.
     push_options& attempts(std::ptrdiff_t value)
     {
         attempts_ = value;
@@ -62,10 +63,10 @@ public:
     /**
      * @brief How long a job waits after an attempt that failed or timed out.
      *
-     * The delay is @p first after the first attempt and doubles with each attempt, up to @p most. A
-     * random part of up to a half is subtracted, so that jobs that failed together do not start
-     * again together. By default from 1 second to 1 minute. @p first is at least 0, and @p most is
-     * at least @p first.
+     * The delay is at most @p first after the first attempt, and the limit doubles with each
+     * attempt, up to @p most. The actual delay is a random part of it, of at least a half, so that
+     * jobs that failed together do not start again together. The defaults are 1 second and 1
+     * minute. @p first is at least 0, and @p most is at least @p first.
      */
     push_options& backoff(duration first, duration most)
     {
@@ -81,12 +82,14 @@ public:
      * @brief Pushes the job only if no other job has this id.
      *
      * If another job has the id, `async_push()` returns the number of that job, and adds none. A
-     * job has its id until it is finished or becomes a dead letter, and at least for @p window
-     * after its push.
+     * job has its id until it is finished, drained or a dead letter, and at least for @p window
+     * after its push. An empty id is none.
      */
     push_options& deduplicate(std::string id, duration window = duration(0))
     {
-        deduplication_id_ = std::move(id);
+        deduplication_id_.reset();
+        if (!id.empty())
+            deduplication_id_ = std::move(id);
         window_ = window;
         return *this;
     }
@@ -98,7 +101,7 @@ public:
         return *this;
     }
 
-    /// The time limit of one attempt, which is lost when the limit expires; unlimited by default,
+    /// The time limit of each attempt. An attempt that exceeds it is lost. Unlimited by default,
     /// otherwise above 0.
     push_options& timeout(duration value)
     {

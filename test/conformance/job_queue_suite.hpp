@@ -163,6 +163,33 @@ TURNSTILE_JOB_TEST(a_deduplication_id_belongs_to_one_unfinished_job)
         });
 }
 
+TURNSTILE_JOB_TEST(progress_ends_with_the_attempt)
+{
+    turnstile::test::job_queue_test<Provider> t;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.queue.async_push("a", turnstile::push_options().attempts(1));
+            auto job = co_await t.queue.async_next();
+            job.progress(0.5);
+            co_await job.async_fail("");
+            const auto dead = co_await t.queue.async_list(turnstile::job_state::dead, 0, 1);
+            BOOST_TEST(dead.at(0).progress == 0);
+        });
+}
+
+TURNSTILE_JOB_TEST(an_empty_deduplication_id_is_none)
+{
+    turnstile::test::job_queue_test<Provider> t;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            const auto options = turnstile::push_options().deduplicate("");
+            const auto first = co_await t.queue.async_push("a", options);
+            BOOST_TEST(co_await t.queue.async_push("b", options) != first);
+        });
+}
+
 TURNSTILE_JOB_TEST(a_deduplication_window_outlasts_the_job)
 {
     using namespace std::chrono_literals;

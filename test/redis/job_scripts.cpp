@@ -168,6 +168,23 @@ BOOST_AUTO_TEST_CASE(a_lost_attempt_is_not_finished)
     BOOST_TEST(finish(second, "finish", "", "again") == "lost");
 }
 
+// The queue forgets after an hour that it was lost.
+BOOST_AUTO_TEST_CASE(nothing_is_known_of_an_attempt_that_began_long_ago)
+{
+    push("x");
+    take("a#1.1");
+    const std::string lost = attempt;
+    pass(16s);
+    BOOST_TEST(take("b#1.1") == "job");
+    BOOST_TEST(finish(attempt) == "ok");
+    pass(1h);
+    push("y");
+    take("b#1.2");
+    pass(16s);
+    BOOST_TEST(counts() == "1000");
+    BOOST_TEST(finish(lost, "finish", "", "again") == "unknown");
+}
+
 BOOST_AUTO_TEST_CASE(a_job_that_still_exists_was_not_finished)
 {
     push("x");
@@ -259,6 +276,21 @@ BOOST_AUTO_TEST_CASE(back_offs_differ)
     BOOST_TEST(ends.size() == 20U);
 }
 
+BOOST_AUTO_TEST_CASE(jobs_that_time_out_together_do_not_return_together)
+{
+    for (int i = 0; i < 20; ++i)
+    {
+        push_record("2,3,1000,1000,30,0 x");
+        take("a#1." + std::to_string(i));
+    }
+    pass(31ms);
+    renew({});
+    std::set<double> ends;
+    for (const auto& [score, member] : store.zset("jobs{delayed}")->order)
+        ends.insert(score);
+    BOOST_TEST(ends.size() == 20U);
+}
+
 BOOST_AUTO_TEST_CASE(an_attempt_ends_at_its_time_limit)
 {
     push_record("2,1,0,0,30,0 x");
@@ -341,6 +373,21 @@ BOOST_AUTO_TEST_CASE(four_sessions_learn_when_a_job_is_due)
         take(each);
     push("x", '2', 1000);
     TEST_WORDS(heard(), "w:a#1 due", "w:b#1 due", "w:c#1 due", "w:d#1 due");
+}
+
+BOOST_AUTO_TEST_CASE(disconnected_workers_do_not_hide_a_due_time_from_others)
+{
+    for (int i = 0; i < 200; ++i)
+        take("x#1." + std::to_string(i));
+    take("a#1.1");
+    push("x", '2', 1000);
+    for (int i = 0; i < 5 && has_more; ++i)
+        renew({});
+    TEST_WORDS(heard(), "w:a#1 due");
+    BOOST_TEST(!has_more);
+    pass(1s);
+    renew({});
+    TEST_WORDS(heard(), "w:a#1 grant 2 x");
 }
 
 // All of them may have crashed, or crash before they ask.

@@ -174,9 +174,9 @@ local function give_back(member, why, error_text)
     forget_name(id, name)
     return
   end
-  -- The job waits for at least half of its back-off, and at most all of it. The clock replaces a random number, because
-  -- math.random has the same seed in each call.
-  local wait = math.min(cap, first * 2 ^ math.min(attempt - 1, 64)) * (1 - now % 1000003 * 7919 % 1000 / 2000)
+  -- The job waits for at least half of its back-off, and at most all of it. The clock and the id replace a random
+  -- number, because math.random has the same seed in each call.
+  local wait = math.min(cap, first * 2 ^ math.min(attempt - 1, 64)) * (1 - (now + id) % 1000003 * 7919 % 1000 / 2000)
   if why ~= 'a' and wait > 0 then
     local till = now + math.ceil(1000 * wait)
     redis.call('ZADD', key .. '{delayed}', text(till), level .. entry)
@@ -189,12 +189,12 @@ end
 
 -- Returns the result of a command for an attempt that is not active: ok (an earlier copy has finished it), lost or
 -- unknown. `how` states whether the command is sent for the first time, again, or again to a server that may have lost
--- its memory (first, again, unsure).
+-- its memory (first, again, unsure). The loss of an attempt that began long ago may be forgotten.
 local function fate(member, how, finishes)
-  local attempt, id = string.match(member, '^((%d+) %d+)')
+  local attempt, id, token = string.match(member, '^((%d+) (%d+))')
   if how == 'first' or redis.call('ZSCORE', key .. '{lost}', attempt) then return 'lost' end
   if finishes and redis.call('HEXISTS', key .. '{jobs}', id) == 1 then return 'lost' end
-  return how == 'again' and 'ok' or 'unknown'
+  return how == 'again' and token + 0 > now - memory and 'ok' or 'unknown'
 end
 
 -- Ends the attempts whose leases have expired, and moves the jobs whose delays have ended.
@@ -256,8 +256,8 @@ local function serve()
   informed = due
   -- Informs four connections, because some of them may be disconnected by then. If all four are, the next script does
   -- what is due.
-  local seen, left = {}, 4
-  for _, worker in ipairs(redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)) do
+  local seen, left, first = {}, 4, redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)
+  for _, worker in ipairs(first) do
     local whose = channel(worker)
     if not seen[whose] and is_connected(worker) then
       redis.call('PUBLISH', whose, format('job %s due %d %d', key, now, due))
@@ -265,6 +265,13 @@ local function serve()
     end
     seen[whose] = true
     if left == 0 then return end
+  end
+  -- All of these are disconnected, and others may wait behind them: the caller continues.
+  if left == 4 and #first == looks_at then
+    redis.call('ZREM', key .. '{idle}', unpack(first))
+    parked = math.max(parked - #first, 0)
+    informed = 0
+    if parked > 0 then due = now end
   end
 end
 
