@@ -1,10 +1,11 @@
 # cmake -DOUTPUT=FILE.cpp -DDIRECTORY=DIR -DSCRIPTS="A.lua;pool/B.lua..." -P embed_lua.cmake
 #
 # Writes the C++ file that defines turnstile::redis::detail::scripts(), see src/redis/transport/scripts.hpp. A script
-# consists of a first line for the server and the text of its file. If there is a prologue.lua in the same directory, the
-# text of common.lua and this prologue stand before the file's text, or in place of its line
-# `-- the prologue stands here`. Comments are left out, and functions of these two files that the script does not call:
-# the server would create them in each call. The name of a script follows from its path: pool/B.lua is pool_B.
+# consists of a first line for the server and the text of its file. If there is a prologue.lua in the same directory,
+# the text of common.lua and this prologue stand before the file's text, or in place of its line
+# `-- common.lua and prologue.lua stand here`. Comments are left out, and functions of these two files that the script
+# does not call: the server would create them in each call. The name of a script follows from its path: pool/B.lua is
+# pool_B.
 #
 #   #!lua flags=allow-oom        from the file's line `-- flags: allow-oom`; without =... for `none`
 #
@@ -69,7 +70,7 @@ foreach(path IN LISTS SCRIPTS)
 
   set(head)
   if(EXISTS ${DIRECTORY}/${directory}/prologue.lua)
-    set(marker "-- the prologue stands here\n")
+    set(marker "-- common.lua and prologue.lua stand here\n")
     string(FIND "${text}" "${marker}" place)
     if(NOT place EQUAL -1)
       string(SUBSTRING "${text}" 0 ${place} head)

@@ -66,11 +66,16 @@ struct thumbnail
 
 std::vector<std::string> rendered;
 
+struct render_error : std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
+
 asio::awaitable<std::string> render(thumbnail what)
 {
     co_await asio::post(asio::deferred);
     if (what.width == 0)
-        throw std::runtime_error("no width: " + what.file);
+        throw render_error("no width: " + what.file);
     rendered.push_back(what.file);
     co_return "image of " + what.file;
 }
@@ -91,9 +96,21 @@ asio::awaitable<void> request(turnstile::job_queue<thumbnail>& jobs)
 asio::awaitable<void> work(turnstile::job_queue<thumbnail>& jobs)
 {
     auto body = [](auto& job) -> asio::awaitable<void> { co_await render(job.payload()); };
-    // A failure of the body is recorded in the queue, and the worker goes on.
     for (;;)
-        co_await turnstile::with_job(jobs, body, asio::as_tuple);
+        try
+        {
+            co_await turnstile::with_job(jobs, body);
+        }
+        catch (const render_error&)
+        {
+            // The queue has recorded the failure, and the worker goes on.
+        }
+        catch (const turnstile::system_error& error)
+        {
+            // The attempt took too long. Any other error ends the worker, such as that of a closed session.
+            if (error.code() != turnstile::errc::lost)
+                throw;
+        }
 }
 // [worker]
 
@@ -121,7 +138,7 @@ asio::awaitable<void> retry_dead_letters(turnstile::job_queue<thumbnail>& jobs)
     const auto letters = co_await jobs.async_list(turnstile::job_state::dead, 0, 100);
     for (const auto& letter : letters)
     {
-        std::cout << letter.id << " failed " << letter.attempt << " times: " << letter.error
+        std::cout << letter.id << " was started " << letter.attempt << " times: " << letter.error
                   << '\n';
         co_await jobs.async_retry(letter.id);
     }

@@ -40,7 +40,7 @@ enum class job_failure
 {
     /// No attempt has failed.
     none,
-    /// The worker reported a failure.
+    /// The worker reported a failure, or the payload could not be parsed.
     failed,
     /// The worker gave the job up, crashed, or lost it.
     abandoned,
@@ -60,9 +60,9 @@ struct job_info
     std::optional<T> payload;
     /// The level of the job.
     job_priority priority = job_priority::normal;
-    /// How often the job was started since it was pushed or retried.
+    /// How often the job has been started since it was pushed or retried.
     std::ptrdiff_t attempt = 0;
-    /// The progress that its worker reported last, from 0 to 1.
+    /// The progress that its worker reported last, from 0 to 1; 0 without a worker.
     double progress = 0;
     /// Why the last attempt failed.
     job_failure failure = job_failure::none;
@@ -89,7 +89,7 @@ struct job_counts
  * @brief One attempt to do a job, the result of `async_next()`.
  *
  * The worker ends the attempt by @ref async_finish or @ref async_fail. The destructor returns an
- * unfinished job to the head of its queue, or makes it a dead letter after its last attempt. It
+ * unfinished job to the head of its level, or makes it a dead letter after its last attempt. It
  * never blocks and never throws. A default-constructed or moved-from job is empty, and so is one
  * whose attempt has ended.
  *
@@ -141,8 +141,8 @@ public:
     /// Whether the attempt still counts: the job is neither empty nor lost.
     [[nodiscard]] bool valid() const noexcept { return grant_.valid(); }
 
-    /// A cancellation slot that is triggered, on the executor of the worker, if the attempt is
-    /// lost. Not connected if that is impossible.
+    /// A cancellation slot that is triggered, on the executor of the worker, if the lease or the time
+    /// limit of the attempt ends. Not connected if there is neither.
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return grant_.lost(); }
 
     /// The payload. @pre The job is not empty.
@@ -157,8 +157,8 @@ public:
     /**
      * @brief The fencing token of this attempt; 0 if the object is empty.
      *
-     * Each attempt has a higher token than all attempts that began before it. A storage that
-     * rejects lower tokens for a job is safe from a worker that has lost it.
+     * Each attempt has a higher token than all attempts of its queue that began before it. A storage
+     * that rejects lower tokens for a job is safe from a worker that has lost it.
      */
     [[nodiscard]] std::uint64_t fencing_token() const noexcept { return grant_.fencing_token(); }
 
@@ -176,9 +176,10 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * @ref errc::empty_guard if the object is empty; @ref errc::lost if the attempt did not count
-     * any more. Then another attempt may be in progress, and the result does not count.
+     * any more. Then another attempt may be in progress, and the result does not count. Over Redis
+     * also `redis::errc::unknown_outcome` and the errors of the session.
      * @par Per-Operation Cancellation
-     * None: a local operation completes at once.
+     * None. A local operation completes at once; over Redis, with the answer of the server.
      * @par Immediate completion
      * Always for a local queue, through the associated immediate executor.
      */
@@ -209,7 +210,7 @@ public:
     }
 
     /**
-     * @brief Returns the job to the head of its queue, as the destructor does, and reports the
+     * @brief Returns the job to the head of its level, as the destructor does, and reports the
      * result. The object is empty afterwards. It must not be moved or destroyed before the
      * operation is started.
      *
@@ -233,7 +234,8 @@ public:
      * Those of @ref async_finish; the operation does not wait for a job then. Otherwise those of
      * `async_next()`.
      * @par Per-Operation Cancellation
-     * As with `async_next()`. The job stays finished.
+     * As with `async_next()`. A local job stays finished. Over Redis, the session sends the finish
+     * in any case, but the caller does not learn its result.
      */
     template <boost::asio::completion_token_for<void(error_code, job)> CompletionToken =
                   boost::asio::deferred_t>

@@ -51,11 +51,11 @@ namespace turnstile {
  * letter*. The queue accepts exactly one finish for each job.
  *
  * @par Fairness
- * Workers get jobs in the order in which they began to wait. Jobs of one priority that are not
- * delayed and never retried start in the order in which they were pushed. A job that its worker gave
- * up returns to the head of its level. A job after its delay or back-off goes to the end. Of 16
- * starts, the level @ref job_priority::low has precedence in one, @ref job_priority::normal in three,
- * and @ref job_priority::high in the others. So each level advances.
+ * Workers get jobs in the order in which they began to wait. Jobs of one priority start, unless
+ * they are delayed or started again, in the order in which they were pushed. A job that its worker
+ * gave up returns to the head of its level. A job after its delay or back-off goes to the end. Of
+ * 16 starts, the level @ref job_priority::low has precedence in one, @ref job_priority::normal in
+ * three, and @ref job_priority::high in the others. So each level advances.
  *
  * @par Executors
  * Handlers without an executor run on that of the queue. Delays, back-offs and the rate limit need
@@ -148,7 +148,7 @@ public:
     }
 
     /**
-     * @brief Adds a job. The first worker that waits gets it.
+     * @brief Adds a job. If a worker waits and the job is next, that worker gets it.
      *
      * @param payload what the worker receives.
      * @param options delay, attempts, priority and so on.
@@ -324,8 +324,8 @@ public:
     }
 
     /**
-     * @brief Lists the jobs in a state: waiting jobs by level and in the order of their starts,
-     * delayed ones by time, active ones by start, dead letters by number.
+     * @brief Lists the jobs in a state: waiting jobs by level and then in the order in which they
+     * will start, delayed ones by time, active ones by start, dead letters by number.
      *
      * @param state  the state.
      * @param offset the number of jobs to leave out.

@@ -301,7 +301,7 @@ const std::vector<safeguard>& all_safeguards()
         {"the mark of a notification lasts until the end of the section",
          nullptr,
          {{"prologue",
-           "if s.conditions then redis.call('HDEL', s.key, mark(id)) end\n  return true",
+           "if s.conditions then redis.call('HDEL', s.key, mark_field(id)) end\n  return true",
            "return true"}},
          with_consumers(1, with(2, 0, {})),
          "is still marked as notified"},

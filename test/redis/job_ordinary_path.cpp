@@ -23,7 +23,7 @@ using words = job_scene::words;
 /// Scripts that count how often they continue behind the ordinary path.
 std::vector<script_patch> counting()
 {
-    const std::string mark = "-- the prologue stands here\n";
+    const std::string mark = "-- common.lua and prologue.lua stand here\n";
     const std::string count = "redis.call('HINCRBY', 'in full', 'times', '1')\n" + mark;
     return {{"jobs_push", mark, count}, {"jobs_take", mark, count}};
 }

@@ -28,7 +28,8 @@ without::patches nothing_but_ordinary_paths()
 {
     without::patches result;
     for (const char* script : {"acquire", "release", "commit", "fetch", "transact", "cancel"})
-        result.push_back({script, "-- the prologue stands here\n", "error('not ordinary')\n"});
+        result.push_back(
+            {script, "-- common.lua and prologue.lua stand here\n", "error('not ordinary')\n"});
     return result;
 }
 

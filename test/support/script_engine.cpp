@@ -374,7 +374,7 @@ std::string script_text(std::string_view name, const std::vector<script_patch>& 
     std::string result = flags == "none" ? "#!lua\n" : "#!lua flags=" + flags + '\n';
     if (const std::string prologue = prologue_of(name); !prologue.empty())
     {
-        const std::size_t place = body.find("-- the prologue stands here\n");
+        const std::size_t place = body.find("-- common.lua and prologue.lua stand here\n");
         if (place != std::string::npos)
         {
             result += without_comments(body.substr(0, place));

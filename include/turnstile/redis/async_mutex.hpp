@@ -41,14 +41,15 @@ public:
     mutex_options() noexcept = default;
 
     /// The time from the last renewal to the end of the lease; at least 100 ms. A crashed holder is replaced
-    /// within this time. @return `*this`
+    /// about this time later. @return `*this`
     mutex_options& lease(std::chrono::milliseconds value) noexcept
     {
         lease_ = value;
         return *this;
     }
 
-    /// The time within which the receiver has to confirm a new grant; at most the lease. An unresponsive
+    /// The time within which the receiver has to confirm a new grant; at least 100 ms, at most the lease. If
+    /// clients state different times, the longest one counts. An unresponsive
     /// waiter delays the others by this time. @return `*this`
     mutex_options& claim_lease(std::chrono::milliseconds value) noexcept
     {
@@ -175,8 +176,8 @@ private:
  * co_await guard.async_unlock();
  * @endcode
  *
- * It offers the same interface as @ref turnstile::async_mutex, with two additions that a lock between
- * machines needs. The lock is a *lease*: if the holder crashes, the lease expires. And the lock can be
+ * It offers the same asynchronous interface as @ref turnstile::async_mutex, with two additions that a lock
+ * between machines needs. The lock is a *lease*: if the holder crashes, the lease expires. And the lock can be
  * *lost*: if the holder cannot reach the server for too long, `guard.lost()` is triggered before another
  * process can get the lock. A stopped holder (suspended, swapped out) learns of the loss too late. So let the
  * protected storage reject a `fencing_token()` that is lower than one it has seen: then a former holder
@@ -186,9 +187,9 @@ private:
  * faster. If several processes compete, each with many waiters, see mutex_options::cohort.
  *
  * @par Fairness
- * First in, first out, as the server sees it. A release grants the lock to the first connected waiter, and
- * sends it a message, so it need not retry. A waiter keeps its position while its session reconnects.
- * With mutex_options::cohort, this order applies to sessions instead of waiters.
+ * First in, first out, as the server sees it. A release grants the lock to the first waiter that is connected
+ * and responsive. A message informs that waiter, which need not retry. A waiter keeps its position while its
+ * session reconnects. With mutex_options::cohort, this order applies to sessions instead of waiters.
  *
  * @par Lifetime
  * The mutex may be destroyed while operations wait: they complete with `operation_aborted`. A held lock

@@ -44,11 +44,11 @@ namespace turnstile::redis {
  * jobs are on the server, so they outlive the processes.
  *
  * @par Leases
- * An attempt is a lease of config::lease, which the session renews. If a process crashes or hangs, its jobs
- * return to the heads of their levels when their leases expire. A worker learns of a loss by `job::lost()`,
- * and `async_finish()` fails with `turnstile::errc::lost`. So a job may be done more than once, but exactly one
- * finish is accepted. `job::fencing_token()` protects other storage from a worker that does not know of its
- * loss yet.
+ * An attempt is a lease of config::lease, which the session renews. If a process crashes, its jobs return to
+ * the heads of their levels when their leases expire, unless that was their last attempt. A worker learns of
+ * a loss by `job::lost()`, and `async_finish()` fails with `turnstile::errc::lost`. So a job may be done more
+ * than once, but exactly one finish is accepted. `job::fencing_token()` protects other storage from a worker
+ * that does not know of its loss yet.
  *
  * @par Payloads
  * A `std::string` is stored as it is. A struct that is described with Boost.Describe is stored as JSON, like a
@@ -131,7 +131,7 @@ public:
     [[nodiscard]] const std::string& name() const noexcept { return detail::name_of(*queue_); }
 
     /**
-     * @brief Adds a job. The first worker that waits gets it.
+     * @brief Adds a job. If a worker waits and the job is next, that worker gets it.
      *
      * @param payload what the worker receives.
      * @param options delay, attempts, priority and so on.
@@ -142,7 +142,7 @@ public:
      * `turnstile::errc::invalid_payload` if the payload is empty or too large; those of
      * @ref push_options::check; `errc::bad_state` if a string of the payload is not UTF-8. Nothing is added then.
      * `errc::unknown_outcome` if the connection broke, so that the job may have been added; with a
-     * deduplication id, the caller can push it again. `errc::session_closed`, `errc::wrong_type`,
+     * deduplication id, the caller can push it again within the window. `errc::session_closed`, `errc::wrong_type`,
      * `errc::foreign_layout`, `errc::bad_state`, `errc::missing_permission`, `errc::server_error`. While the
      * server is unreachable, the operation waits. A wrong configuration is an error, see @ref session.
      * @par Per-Operation Cancellation
@@ -192,7 +192,8 @@ public:
      * Otherwise as with @ref async_push, except for the payload and `errc::unknown_outcome`.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once. No job is lost: one that is granted
-     * meanwhile returns to the head of its level, and the attempt does not count.
+     * meanwhile returns to the head of its level, and the attempt does not count unless the handler has been
+     * posted already.
      * @par Fairness
      * First in, first out, as the server sees it. A worker keeps its position when its connection is replaced.
      * @par Immediate completion
@@ -301,7 +302,7 @@ public:
     /**
      * @brief Makes a dead letter wait again, with all of its attempts.
      *
-     * The job has no deduplication id from then on.
+     * The job no longer has a deduplication id. Within the window, the id still leads to this job.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode

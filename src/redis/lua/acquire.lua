@@ -1,11 +1,12 @@
 -- Acquires a lock, or queues for it.
 --
 -- KEYS       lock (and the state, of a monitor)
--- ARGV       prefix, id, ticket (hint, 0: none; or try: does not queue), lease ms, claim ms, idle ms, seen fence
+-- ARGV       prefix, id, former ticket (0: none; `try`: does not queue), lease ms, claim ms, idle ms, seen fence (the
+--            highest one that the session knows, of any lock)
 -- returns    own | queued | busy | foreign | wrongtype. The extra is the position of a new waiter; or, for the holder
 --            of a monitor, the state, see contents()
--- repeated   answers as the first call did, with the same grant or the same position
--- wakes      the first waiter of the queue, if the lock was free
+-- repeated   adds neither a grant nor a position; reports the present one
+-- wakes      the first waiter of the queue, if the lock is free once expired leases have ended
 -- complexity O(log waiters + fields)
 -- flags: none
 local argv, call, format = ARGV, redis.call, string.format
@@ -42,7 +43,7 @@ if packed and not packed.err then
     end
   end
 end
--- the prologue stands here
+-- common.lua and prologue.lua stand here
 if state and is_of_another_type(redis.pcall('HLEN', state)) then return 'wrongtype' end
 local s, why = open(key, ARGV[5], now, packed)
 if not s then return why end

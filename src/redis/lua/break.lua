@@ -5,7 +5,7 @@
 --            claim ms, idle ms
 -- returns    ok | foreign | wrongtype; the extra is 1 if a grant was ended
 -- repeated   with a fence, does nothing; without one, ends the grant that followed
--- wakes      the first waiter of the queue, if the lock is free now
+-- wakes      the first waiter of the queue, if the lock is free once expired leases have ended
 -- complexity O(log waiters)
 -- flags: allow-oom
 local s, why = open(KEYS[1], ARGV[5])

@@ -7,7 +7,7 @@
 --            for transact)
 -- returns    cancelled | released (the transaction was executed; the extra is its fence) | foreign | wrongtype
 -- repeated   does nothing
--- wakes      the first waiter of the queue, if the lock is free now
+-- wakes      the first waiter of the queue, if the lock is free once expired leases have ended
 -- complexity O(log waiters)
 -- flags: allow-oom
 local argv, call = ARGV, redis.call
@@ -30,7 +30,7 @@ if packed and not packed.err then
     end
   end
 end
--- the prologue stands here
+-- common.lua and prologue.lua stand here
 local s, why = open(key, ARGV[4], now, packed)
 if not s then return why end
 reap(s)
@@ -38,7 +38,7 @@ mark_responsive(s, string.match(ARGV[2], '[^,]*$'))
 for id in string.gmatch(ARGV[2], '[^,]+') do
   s.waiting = s.waiting - redis.call('ZREM', s.queue, id)
   if ARGV[6] ~= '' then redis.call('ZREM', waiters_on(s, ARGV[6]), id) end
-  plan_of(s, id)
+  take_plan(s, id)
   if s.holder == id then s.holder, s.deadline = '', '0' end
   renotify(s, id)
 end

@@ -35,7 +35,7 @@ if packed and not packed.err and state and slot ~= '' and waiter == '' and argv[
     return 'released ' .. stamp .. ' ' .. fence .. ' 0'
   end
 end
--- the prologue stands here
+-- common.lua and prologue.lua stand here
 local condition, fields, stands = ARGV[9], 11 + 2 * ARGV[10], true
 local writes = state and ARGV[fields]
 local s, why = open(key, ARGV[6], now, packed)
@@ -70,4 +70,4 @@ end
 mark_responsive(s, id)
 if s.holder == '' then grant_next(s) end
 save(s, ARGV[5], ARGV[7])
-return released and stands and answer(s, 'released', nil, ticket) or answer(s, ended(s, fence + 0, slot))
+return released and stands and answer(s, 'released', nil, ticket) or answer(s, outcome_of_grant(s, fence + 0, slot))

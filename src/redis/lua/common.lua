@@ -19,7 +19,7 @@ local function read_clock()
 end
 
 -- An object's clock last showed `clock`, and is ahead of the server's by `skew`. Returns its time; the claim lease in
--- ms; the end of the grace by that clock, or nil if the state is younger than the server's start; and the end of the
+-- ms; the end of the grace by that clock, if the state may be outdated (otherwise false or nil); and the end of the
 -- grace in any case. Without a grace, both ends are nil. During a grace, the argument `claim` also contains the time at
 -- which the server started or took over, and the end of the grace.
 local function read_time(wall, skew, clock, claim)
@@ -45,8 +45,9 @@ local function is_connected(id)
   return redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0
 end
 
--- Whether a connection let a lease expire and has sent no command since. Each of its waiters could delay the others by
--- a claim lease. So its waiters are dropped like those of a broken connection, and return to their positions later.
+-- Whether a connection let a lease expire and has sent no command about the object since. Each of its waiters could
+-- delay the others by a claim lease. So its waiters are dropped like those of a broken connection, and return to their
+-- positions later.
 local function is_unresponsive(s, id)
   return s.unresponsive and string.find(s.unresponsive, ' ' .. string.match(id, '^[^.]*') .. ' ', 1, true)
 end
@@ -63,7 +64,7 @@ local function mark_unresponsive(s, id)
   redis.call('HSET', s.key, 'silent', s.unresponsive)
 end
 
--- Notes that a connection has sent a command.
+-- Notes that a connection has sent a command about the object.
 local function mark_responsive(s, id)
   local first = is_unresponsive(s, id)
   if not first then return end
@@ -124,7 +125,7 @@ end
 
 -- Returns the outcome of a grant that the object no longer knows. The outcome is unknown if the object has lost its
 -- memory (it is younger than the grant, or its last token is lower), or if the grant is older than that memory lasts.
-local function ended(s, fence, slot)
+local function outcome_of_grant(s, fence, slot)
   if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then return 'released' end
   if (s.given or s.fence) + 0 < fence or fence < s.now - memory then return 'unknown' end
   return (s.born or redis.call('HGET', s.key, 'born')) + 0 > fence and 'unknown' or 'lost'

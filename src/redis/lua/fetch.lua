@@ -4,7 +4,7 @@
 -- ARGV       prefix, id, fence, lease ms, claim ms, idle ms
 -- returns    own | lost | unknown | foreign | wrongtype; the extra is the state, see contents()
 -- repeated   renews the lease again
--- wakes      the first waiter of the queue, if the lock is free
+-- wakes      the first waiter of the queue, if the lock is free once expired leases have ended
 -- complexity O(fields + log waiters)
 -- flags: allow-oom
 local argv, call, format = ARGV, redis.call, string.format
@@ -25,15 +25,15 @@ if packed and not packed.err then
     return 'own ' .. stamp .. ' ' .. fence .. ' ' .. ends .. ' 0 0 ' .. table.concat(values)
   end
 end
--- the prologue stands here
+-- common.lua and prologue.lua stand here
 if is_of_another_type(redis.pcall('HLEN', state)) then return 'wrongtype' end
 local s, why = open(key, ARGV[5], now, packed)
 if not s then return why end
 s.state = state
 reap(s)
 mark_responsive(s, id)
-local mine = holds(s, id, fence)
+local mine = confirm_holder(s, id, fence)
 if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
 if s.holder == '' then grant_next(s) end
 save(s, lease, ARGV[6])
-return mine and answer(s, nil, id, contents(state)) or answer(s, ended(s, fence + 0, ''))
+return mine and answer(s, nil, id, contents(state)) or answer(s, outcome_of_grant(s, fence + 0, ''))

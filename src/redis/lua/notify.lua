@@ -5,7 +5,7 @@
 --            or empty)
 -- returns    ok | foreign | wrongtype; if the notification is not complete, the ticket is the newest one
 -- repeated   notifies again
--- wakes      the first waiter of the queue, if the lock is free
+-- wakes      the first waiter of the queue, if the lock is free once expired leases have ended
 -- complexity O((notified + 1) log waiters)
 -- flags: none
 local s, why = open(KEYS[1], ARGV[5])

@@ -6,7 +6,7 @@
 -- returns    own | queued | asleep | gone | foreign | wrongtype; the extra is the holder, if it is another attempt
 --            with the same channel
 -- repeated   harmless
--- wakes      the first waiter of the queue, if the lock is free
+-- wakes      the first waiter of the queue, if the lock is free once expired leases have ended
 -- complexity O(log waiters)
 -- flags: allow-oom
 local id = ARGV[2]

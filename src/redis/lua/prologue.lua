@@ -1,13 +1,13 @@
 -- The functions for the scripts of locks. This text follows common.lua.
 --
--- A lock declares one key, the hash of its state. The names of its other keys begin with that name, so a cluster would
--- store them together: KEY{queue}, a sorted set (waiters by ticket), and KEY{done}, a sorted set (for each slot, the
--- fence of the last release).
--- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds. Invariant
--- after each script: the lock has a holder, or there are no waiters, or the answer reports that there is more to do.
+-- The scripts of a lock declare one key, the hash of its state. The names of its other keys begin with that name, so a
+-- cluster would store them together: KEY{queue}, a sorted set (waiters by ticket), and KEY{done}, a sorted set (for
+-- each slot, the fence of the last release). ARGV[1] is the prefix of the wake channels. Times are in microseconds,
+-- durations in ARGV in milliseconds. Invariant after each script: the lock has a holder, or there are no waiters, or
+-- the answer reports that there is more to do.
 --
 -- The field `state` of the hash is `2 HOLDER FENCE CLOCK DEADLINE UNTIL CLAIM SKEW FLAGS TICKET`, see docs/protocol.md.
--- The scripts of the ordinary path read and write it with one command each, without this prologue.
+-- The ordinary path of a script, which runs before this text, reads it with one command and writes it with one.
 --
 -- A lock with conditions has more keys: for each condition KEY{sleepers}CONDITION, a sorted set (waiters by ticket),
 -- and KEY{conditions}. The hash has a mark for each notified waiter, with the name of the condition, until the end of
@@ -38,13 +38,13 @@ local function open(key, claim, time, state)
   local waiting = redis.pcall('ZCARD', key .. '{queue}')
   if is_of_another_type(state) or is_of_another_type(waiting) then return nil, 'wrongtype' end
   local fresh = not state
-  -- Scripts of layout 1 refuse the lock by the same field.
+  -- A lock of layout 1 has no field `state`, but the field `layout`.
   if fresh and (redis.call('HGET', key, 'layout') or '2') ~= '2' then return nil, 'foreign' end
   if fresh then state = '2 - 0 0 0 0 0 0 - 0' end
   local holder, fence, clock, deadline, expiry, longest, ahead, flags, newest = string.match(state,
     '^2 (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+)')
   if not holder and string.sub(state, 1, 2) ~= '2 ' then return nil, 'foreign' end
-  local now, lease, over, grace = read_time(wall, ahead, clock, claim)
+  local now, lease, in_doubt, grace = read_time(wall, ahead, clock, claim)
   if longest + 0 > lease + 0 then lease = longest end
   local s = {key = key, queue = key .. '{queue}', done = key .. '{done}', waiting = waiting, fresh = fresh,
     holder = holder == '-' and '' or holder, fence = fence, deadline = deadline, now = now, stamp = format('%d', now),
@@ -54,7 +54,7 @@ local function open(key, claim, time, state)
   if grace then
     -- Renewals of contributions may be missing, too. So no contribution expires before the end of the grace.
     s.grace = format('%d', grace)
-    if over then s.holder, s.deadline = '?' .. string.gsub(s.holder, '^%?', ''), s.grace end
+    if in_doubt then s.holder, s.deadline = '?' .. string.gsub(s.holder, '^%?', ''), s.grace end
   end
   return s
 end
@@ -89,7 +89,7 @@ local function note_key(s, key)
 end
 
 -- Writes the state, unless there is nothing to remember. Afterwards, all keys live for at least a lease and half of the
--- idle time. An extension adds the whole idle time, so most calls need not extend the time to live.
+-- idle time. An extension sets that to a lease and the whole idle time, so most calls need not extend it.
 local function save(s, lease, idle)
   if s.fresh and s.holder == '' and s.waiting == 0 and s.fence == '0' and not (s.new or s.pending) then return end
   local ttl, renews = lease + idle, s.expiry < s.now + (lease + idle / 2) * 1000
@@ -132,24 +132,29 @@ local function enqueue(s, id, ticket)
 end
 
 -- The field that marks a notified waiter. It does not depend on the waiter's connection.
-local function mark(id)
+local function mark_field(id)
   return 'signalled ' .. string.gsub(id, '#%d+', '', 1)
 end
 
--- Stores the plan of a transaction: its id, and the arguments of transact.lua, which are the elements of `new` from
--- `at` on. Without `new`, removes the plan and returns it. Does nothing for other attempts.
-local function plan_of(s, id, new, at)
+-- The field with the plan of a transaction. It does not depend on the connection, either.
+local function plan_field(id)
+  return 'plan ' .. string.gsub(id, '#%d+', '', 1)
+end
+
+-- Stores the plan of a transaction: its id, and the arguments of transact.lua, which are the elements of `from`,
+-- beginning with the element `at`.
+local function store_plan(s, id, from, at)
+  local parts = {#id .. ':' .. id}
+  for i = at, #from do parts[#parts + 1] = #from[i] .. ':' .. from[i] end
+  redis.call('HSET', s.key, plan_field(id), table.concat(parts))
+end
+
+-- Removes the plan of a transaction and returns it. Returns nil for other attempts.
+local function take_plan(s, id)
   if string.byte(id, -1) ~= 43 then return end
-  local field = 'plan ' .. string.gsub(id, '#%d+', '', 1)
-  if new then
-    local parts = {#id .. ':' .. id}
-    for i = at, #new do parts[#parts + 1] = #new[i] .. ':' .. new[i] end
-    redis.call('HSET', s.key, field, table.concat(parts))
-    return
-  end
-  local text, plan, first = redis.call('HGET', s.key, field), {}, 1
+  local text, plan, first = redis.call('HGET', s.key, plan_field(id)), {}, 1
   if not text then return end
-  redis.call('HDEL', s.key, field)
+  redis.call('HDEL', s.key, plan_field(id))
   while first <= #text do
     local colon = string.find(text, ':', first, true)
     local last = colon + string.sub(text, first, colon - 1)
@@ -175,8 +180,8 @@ local function use_pending(s)
   note_key(s, s.key)
 end
 
--- Moves waiters of a condition to the end of the queue: the first connected one, or all. Returns true if it reaches the
--- limit of this call before that. A call that continues a notification receives the newest ticket at the time of the
+-- Moves waiters of a condition to the end of the queue: the first connected one, or all. Returns true if the limit of
+-- this call ended that early. A call that continues a notification receives the newest ticket at the time of the
 -- notification, and skips later waiters. Otherwise, waiters whose predicate is false would be notified again and again.
 local function notify_waiters(s, condition, all, newest)
   local key = waiters_on(s, condition)
@@ -190,10 +195,10 @@ local function notify_waiters(s, condition, all, newest)
     if is_connected(id) and not skipped then
       s.conditions = true
       enqueue(s, id, new_ticket(s, 0))
-      redis.call('HSET', s.key, mark(id), condition)
+      redis.call('HSET', s.key, mark_field(id), condition)
       if not all then return false end
     else
-      plan_of(s, id)
+      take_plan(s, id)
     end
   end
   -- The new ticket distinguishes this notification from other incomplete ones.
@@ -214,14 +219,14 @@ end
 -- Passes the notification of a waiter to the next waiter, because the critical section of the former has failed or will
 -- not take place.
 local function renotify(s, id)
-  local condition = s.conditions and redis.call('HGET', s.key, mark(id))
+  local condition = s.conditions and redis.call('HGET', s.key, mark_field(id))
   if not condition then return end
-  redis.call('HDEL', s.key, mark(id))
+  redis.call('HDEL', s.key, mark_field(id))
   notify_or_defer(s, condition, false)
 end
 
--- Ends the grant of the holder and informs it, if its lease has expired, or in any case with `at_once`. The message may
--- contain a reason.
+-- If the holder's lease has expired, or with `at_once`, ends the grant and informs the holder. The message may contain
+-- a reason.
 local function reap(s, at_once, reason)
   if s.holder == '' then return end
   if s.deadline + 0 > s.now and not at_once then return end
@@ -275,9 +280,9 @@ local function contents(key)
   return table.concat(parts)
 end
 
--- Whether the lock is held with this id and fence. A holder in doubt that sends a command is no longer in doubt: its
--- lease has not expired, so no other client was granted the lock.
-local function holds(s, id, fence)
+-- Returns whether the lock is held with this id and fence. A holder in doubt that sends a command is no longer in
+-- doubt: its lease has not expired, so no other client was granted the lock.
+local function confirm_holder(s, id, fence)
   if s.fence ~= fence then return false end
   if s.holder == '?' .. id then s.holder, s.deadline = id, '0' end
   return s.holder == id
@@ -300,7 +305,7 @@ local function end_grant(s, id, fence, slot, last)
   if slot == '' then renotify(s, id) return true end
   if redis.call('ZADD', s.done, fence, slot) == 1 then note_key(s, s.done) end
   if s.now % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
-  if s.conditions then redis.call('HDEL', s.key, mark(id)) end
+  if s.conditions then redis.call('HDEL', s.key, mark_field(id)) end
   return true
 end
 
@@ -364,7 +369,7 @@ local function grant_next(s, caller)
     local id = redis.call('ZPOPMIN', s.queue)[1]
     if not id then return end
     s.waiting = s.waiting - 1
-    local plan = plan_of(s, id)
+    local plan = take_plan(s, id)
     if id == caller and not (plan and s.state) then return grant_to(s, id, 0) end
     if not is_connected(id) then
       renotify(s, id)
@@ -373,9 +378,9 @@ local function grant_next(s, caller)
       if plan and s.state then result, fence = execute(s, id, plan, 2) end
       if result == 'unmet' and plan[4] ~= '' then
         -- The notification that led here is used up, as by a critical section that waits again.
-        if s.conditions then redis.call('HDEL', s.key, mark(id)) end
+        if s.conditions then redis.call('HDEL', s.key, mark_field(id)) end
         wait_on(s, id, plan[4])
-        plan_of(s, id, plan, 2)
+        store_plan(s, id, plan, 2)
       elseif result then
         redis.pcall('PUBLISH', channel(id), result .. ' ' .. id .. ' ' .. (fence or s.fence) .. ' ' .. s.stamp)
         -- The transaction may have notified many waiters.

@@ -1,4 +1,4 @@
--- Releases a lock, also after a grant that the client did not accept, and hands it over.
+-- Ends a grant, even one that the client did not accept, and grants the lock to the next waiter.
 --
 -- KEYS       lock (and the state, of a monitor)
 -- ARGV       prefix, id, fence, slot (empty if the critical section failed: then the release is not remembered, and if
@@ -45,7 +45,7 @@ if packed and not packed.err then
     end
   end
 end
--- the prologue stands here
+-- common.lua and prologue.lua stand here
 local s, why = open(key, ARGV[6], now, packed)
 if not s then return why end
 s.state = state
@@ -54,4 +54,4 @@ if not released then reap(s) end
 mark_responsive(s, id)
 if s.holder == '' then grant_next(s) end
 save(s, ARGV[5], ARGV[7])
-return released and answer(s, 'released') or answer(s, ended(s, fence + 0, slot))
+return released and answer(s, 'released') or answer(s, outcome_of_grant(s, fence + 0, slot))

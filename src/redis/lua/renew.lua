@@ -4,7 +4,7 @@
 -- ARGV       prefix; for each lease: id, fence, lease ms, claim ms, idle ms
 -- returns    {own | lost | unknown | foreign | wrongtype | damaged, …}
 -- repeated   renews again
--- wakes      the first waiter of a queue, if its lock is free
+-- wakes      the first waiter of a queue, if its lock is free once expired leases have ended
 -- complexity O(leases log waiters)
 -- flags: allow-oom
 return each(function(key, i)
@@ -14,11 +14,11 @@ return each(function(key, i)
   if s then
     reap(s)
     mark_responsive(s, id)
-    local mine = holds(s, id, fence)
+    local mine = confirm_holder(s, id, fence)
     if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
     if s.holder == '' then grant_next(s) end
     save(s, lease, idle)
-    result = mine and answer(s, nil, id) or answer(s, ended(s, fence + 0, ''))
+    result = mine and answer(s, nil, id) or answer(s, outcome_of_grant(s, fence + 0, ''))
   end
   return result
 end)

@@ -5,7 +5,7 @@
 --            idle ms, condition
 -- returns    own | queued | gone | foreign | wrongtype; the extra is 1 if the attempt waited on the condition until now
 -- repeated   answers as if the waiter had been notified
--- wakes      the first waiter of the queue, if the lock is free
+-- wakes      the first waiter of the queue, if the lock is free once expired leases have ended
 -- complexity O(log waiters)
 -- flags: none
 local id = ARGV[3]

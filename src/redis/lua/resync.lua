@@ -5,7 +5,7 @@
 --            (of a holder; 0 for a waiter), lease ms, claim ms, idle ms, condition (on which it may wait; may be empty)
 -- returns    {own | queued | asleep | gone, or for a holder own | lost | unknown, or foreign | wrongtype | damaged, …}
 -- repeated   answers the same, if the ids of the first call are among those of the second
--- wakes      the first waiter of a queue, if its lock is free
+-- wakes      the first waiter of a queue, if its lock is free once expired leases have ended
 -- complexity O(entries log waiters)
 -- flags: allow-oom
 
@@ -24,8 +24,8 @@ local function rename(key, i)
     end
   end
   -- The plan of a transaction is stored under its id. A holder needs none.
-  local plan = s and plan_of(s, id)
-  if plan and not held then plan_of(s, id, plan, 2) end
+  local plan = s and take_plan(s, id)
+  if plan and not held then store_plan(s, id, plan, 2) end
 end
 each(rename)
 
@@ -49,13 +49,13 @@ return each(function(key, i)
       reap(s, true)
       s.holder, s.fence, s.reclaimed, reclaims = id, fence, true, true
     end
-    local mine = held and holds(s, id, fence)
+    local mine = held and confirm_holder(s, id, fence)
     if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
     if s.holder == '' then grant_next(s, id) end
     save(s, lease, idle)
     -- The present state of a monitor may differ from the one that the holder has read.
     if reclaims then redis.call('HSET', s.key, 'born', format('%d', math.max(wall, fence + 1))) end
-    result = (mine or not held) and answer(s, nil, id, nil, condition) or answer(s, ended(s, fence + 0, ''))
+    result = (mine or not held) and answer(s, nil, id, nil, condition) or answer(s, outcome_of_grant(s, fence + 0, ''))
   end
   return result
 end)

@@ -71,7 +71,7 @@ if packed and not packed.err and tries == '0' then
     end
   end
 end
--- the prologue stands here
+-- common.lua and prologue.lua stand here
 size = size or redis.pcall('HLEN', state)
 if is_of_another_type(size) then return 'wrongtype' end
 local s, why = open(key, ARGV[5], now, packed)
@@ -90,7 +90,7 @@ for i = 1, tries + 0 do
   note_key(s, s.done)
 end
 -- A delayed duplicate may already be queued.
-local former = tries ~= '0' and plan_of(s, id)
+local former = tries ~= '0' and take_plan(s, id)
 if former then
   s.waiting = s.waiting - redis.call('ZREM', s.queue, former[1])
   if condition ~= '' then redis.call('ZREM', waiters_on(s, condition), former[1]) end
@@ -106,12 +106,12 @@ local result, extra
 if s.holder ~= '' or s.waiting > 0 then
   extra = s.waiting
   enqueue(s, id, new_ticket(s, ARGV[8] + 0))
-  plan_of(s, id, ARGV, 9)
+  store_plan(s, id, ARGV, 9)
 else
   result, extra = execute(s, id, ARGV, 9)
   if result == 'unmet' and condition ~= '' then
     result, extra = 'asleep', wait_on(s, id, condition)
-    plan_of(s, id, ARGV, 9)
+    store_plan(s, id, ARGV, 9)
   elseif not result then
     grant_to(s, id, seen)
     extra = contents(state)

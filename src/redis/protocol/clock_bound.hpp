@@ -10,7 +10,7 @@
 
 namespace turnstile::redis::detail {
 
-/// A point of the client's local time, which continues while the machine sleeps.
+/// A time of the client's clock, which continues while the machine sleeps; or a duration.
 using local_time = std::chrono::microseconds;
 
 /// A point of the server's time for a lock, in microseconds.

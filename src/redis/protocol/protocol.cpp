@@ -84,7 +84,7 @@ std::optional<script_answer> parse_answer(std::string_view text)
          !parse_deadline(next_word(text), result)))
         return std::nullopt;
     for (std::int64_t* const number : {&result.ticket, &more})
-        // Trailing numbers are omitted when they are 0.
+        // TICKET, MORE and EXTRA may all be missing.
         if (!text.empty() && !parse_number(next_word(text), *number))
             return std::nullopt;
     result.more = more != 0;

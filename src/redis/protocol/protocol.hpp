@@ -41,7 +41,7 @@ inline constexpr std::string_view not_understood = "the answer of a script canno
 /// Parses a whole number. Returns false if the text is not exactly one number.
 [[nodiscard]] bool parse_number(std::string_view text, std::int64_t& value) noexcept;
 
-/// The operations of the protocol. A script executes each of them.
+/// The operations of the protocol. Each has its own script.
 enum class operation
 {
     acquire,
@@ -144,7 +144,7 @@ struct script_answer
     status_code status = status_code::unknown;
     /// The time of the lock's clock; 0 if the keys do not contain a lock that the script can read.
     server_time now = 0;
-    /// The fencing token of the last grant.
+    /// The highest fencing token of the lock so far.
     std::int64_t fence = 0;
     /// The end of the holder's lease; 0 without a holder.
     server_time deadline = 0;

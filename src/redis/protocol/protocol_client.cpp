@@ -345,7 +345,7 @@ void protocol_client::enqueue(attempt_entry& entry, const script_answer& answer,
         proceed(entry);
 }
 
-/// Enters the queue again, at the attempt's former position.
+/// Sends `acquire` again, with the attempt's former ticket if it was in the queue of the lock.
 void protocol_client::rejoin(attempt_entry& entry)
 {
     // The present server granted the lock for a critical section, so it does not execute the transaction.

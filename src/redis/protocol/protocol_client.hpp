@@ -34,8 +34,8 @@ namespace turnstile::redis::detail {
  * The driver reports events and the time, and performs the requested actions in their order. The client uses no
  * sockets, threads or clocks. It is a value: a copy continues independently.
  *
- * @ref lock and @ref try_lock start an attempt. It goes through some of these phases, in this order. From queued and
- * confirming, and from releasing if it takes units and was not cancelled, it may return to joining:
+ * @ref lock and @ref try_lock start an attempt. It goes through some of these phases, usually in this order. It may
+ * return to joining: from queued, from confirming, and from releasing if it takes units and was not cancelled.
  *
  *     parked -> joining -> queued -> confirming -> held -> releasing
  *                   \________\___________\___________\_____ cancelling
@@ -330,7 +330,7 @@ private:
     // The time of the server's clock at the start of the connection, and the client's time then.
     server_time greeted_ = 0;
     local_time greeted_at_{};
-    // Counts the servers to which the client has connected.
+    // Rises with each connection whose run id differs from the former one's.
     std::uint64_t server_ = 0;
     // The time at which the server started or took over, by its clock, and the end of its grace. The server's memory of
     // earlier events may be outdated. Both times are 0 without a grace.
@@ -346,7 +346,7 @@ private:
     // The moving average of the round-trip time.
     local_time round_trip_{};
     attempt_map attempts_;
-    // The attempts that have changed their bearers, by bearer.
+    // By bearer, the attempt that serves it, if that is another one than at first.
     std::map<attempt_id, attempt_id> guises_;
     std::map<lock_id, lock_state> locks_;
     std::map<lock_id, slot_set> slots_;

@@ -119,8 +119,8 @@ void protocol_client::answered(local_time now, std::uint64_t number,
     }
 }
 
-/// Records the time of an answer. All messages that the server sent before it have arrived, because the connection
-/// keeps their order.
+/// Records the time of an answer. All messages that the server sent before that time have arrived, because the
+/// connection keeps their order.
 void protocol_client::note_answer(lock_state& lock, const flight& flown,
                                   const script_answer& answer)
 {

@@ -19,8 +19,8 @@ using std::chrono::milliseconds;
 // Renewals that are due within this time are sent together.
 constexpr local_time renewal_window = milliseconds(20);
 
-// The nudges of different clients are spread over this time. A waiter further back in the queue sends its nudge later,
-// by 1 ms for each of the first `nudge_positions` positions.
+// The nudges of different clients are spread over this time. A client whose first waiter arrived further back in the
+// queue sends its nudge later, by 1 ms for each of the first `nudge_positions` positions.
 constexpr local_time nudge_spread = milliseconds(20);
 constexpr std::int64_t nudge_positions = 64;
 
@@ -246,8 +246,8 @@ void protocol_client::clear_timers(attempt_entry& entry)
     timers_.set(timer::retry, entry.first, each.retry_at, never);
 }
 
-/// Schedules a nudge for the end of the holder's lease, or of a contribution's lease if waiters of a condition may
-/// depend on it: the server does nothing by itself.
+/// Schedules a nudge for the known end of the holder's lease, or of a contribution's lease if waiters of a condition
+/// may depend on it: the server does nothing by itself.
 void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
 {
     lock_state& lock = locks_.at(id);

@@ -12,7 +12,7 @@
 
 namespace turnstile::redis::detail {
 
-/// The time before the end of a lease at which the client stops relying on it.
+/// How long before the end of a lease the client stops relying on it.
 local_time protocol_client::margin_of(local_time span) const
 {
     return std::min(std::max(options_.margin, 2 * round_trip_), span / 4);
@@ -128,8 +128,8 @@ void protocol_client::lose(attempt_entry& entry, loss_reason why)
     const local_time ended = entry.second.expires;
     proceed(entry);
     dismiss_envoy(entry);
-    // If the server ended the grant before the client noticed that the lease expired, it considers this client
-    // unresponsive, and may have dropped its waiters.
+    // If the server ended the grant before the client noticed that the lease expired, it may consider this client
+    // unresponsive and have dropped its waiters.
     if (now_ < ended || now_ > ended + options_.margin)
         ask_for_places(lock);
 }

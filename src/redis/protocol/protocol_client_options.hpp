@@ -65,8 +65,8 @@ struct client_options
     std::uint64_t nonce = 0;
     /// The prefix of the names of the wake channels.
     std::string wake_prefix;
-    /// The minimum margin: the client stops relying on a lease at least this long before its end. A short lease has a
-    /// smaller margin, see margin_of().
+    /// How long before the end of a lease the client stops relying on it: this time, or two round trips if they are
+    /// longer, but at most a quarter of the lease.
     std::chrono::microseconds margin{50000};
     /// The client renews a lease after this fraction of the lease in force.
     double renew_fraction = 1.0 / 3;
@@ -105,13 +105,13 @@ struct safeguards
     bool all_ids = true;
     /// An attempt does not enter a grant that it has used before.
     bool fence_floor = true;
-    /// The client does not accept a fencing token below one that it has seen before.
+    /// The client does not accept a fencing token that is not above all that it has seen of this lock.
     bool fence_regression = true;
     /// The time of a renewal depends on the lease in force, which may be a claim lease.
     bool lease_in_force = true;
     /// Expired leases are processed before incoming events, so a delayed message does not bring a lock back.
     bool deadline_first = true;
-    /// Waiters send a nudge when the holder's lease has ended.
+    /// Waiters send a nudge when the last known deadline of the holder has passed.
     bool nudge = true;
 };
 

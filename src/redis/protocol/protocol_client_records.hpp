@@ -160,8 +160,8 @@ struct protocol_client_records
         std::uint64_t flight = 0;
         // The incarnations under which the server may know the attempt.
         std::vector<std::uint64_t> incarnations;
-        // The number of a server: of the latest connection when the release began; of the first that received the
-        // transaction, or the last that knew it as waiting; or of the last that knew the wait on a condition.
+        // The number of a server. Releasing: that of the latest connection when the release began. A transaction: the
+        // first that received it, or the last that knew it as waiting. A wait on a condition: the last that knew it.
         std::uint64_t server = 0;
         std::int64_t ticket = 0;
         std::int64_t position = 0;

@@ -74,7 +74,7 @@ public:
         return boost::asio::get_associated_cancellation_slot(pending_->handler);
     }
 
-    /// Posts the handler. Returns whether this was the first call.
+    /// Posts the handler. Returns false if it was posted before, or if its context has ended.
     bool complete(Args... args)
     {
         std::unique_lock<std::mutex> lock;

@@ -60,7 +60,7 @@ struct condition_handle
     std::string key;
 };
 
-/// A mutex or a pool: a lock of a session, and the tokens that hold it.
+/// A mutex, a monitor or a pool: a lock of a session, and the tokens that hold it.
 class lock_handle
 {
 public:
@@ -86,14 +86,14 @@ public:
 
     /// The client's name of the lock; 0 before its first use. Belongs to the session's strand.
     lock_id id = 0;
-    /// Whether the mutex is destroyed. Belongs to the session's strand.
+    /// Whether the public object has been destroyed. Belongs to the session's strand.
     bool forgotten = false;
 
     /// Transfers the lock from a guard to a token.
     owner_token entrust(std::shared_ptr<held_lock> held);
 
-    /// Removes a lock from the token that holds it; null if the token holds nothing. @p expected receives the
-    /// holding token, if any.
+    /// Removes a lock from the token that holds it; null if the token holds nothing. Then @p expected receives
+    /// the token that holds the lock, if any.
     std::shared_ptr<held_lock> take(owner_token owner, owner_token& expected);
 
 private:

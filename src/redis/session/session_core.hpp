@@ -20,7 +20,8 @@
 namespace turnstile::redis::detail {
 
 /**
- * The access from any thread to the engine of a session. Outlives the session and its context, as guards may.
+ * The access from any thread to the engine of a session. Guards and the public objects keep it, so
+ * it may outlive the session and its context.
  */
 class session_core final : public context_resident
 {

@@ -180,7 +180,7 @@ void session_engine::give_up(const std::shared_ptr<lock_operation>& operation, e
     if (operation->attempt == 0)
         return;
     operation->too_late = error;
-    // The server decides whether a take or a transaction in progress still ends so.
+    // A take or a transaction in progress may still succeed: the answer of the server decides.
     if (client_.cancel(boot_time(), operation->attempt))
         finish(operation, error, grant());
     perform();

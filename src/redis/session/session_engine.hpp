@@ -36,7 +36,8 @@ namespace turnstile::redis::detail {
 
 class contribution_handle;
 
-/// A wait for a lock, or for units of a pool.
+/// An operation that ends with a grant: of a lock, of units of a pool, after a wait on a condition, or of a
+/// transaction.
 struct lock_operation
 {
     lock_operation(std::shared_ptr<lock_handle> which, time_limit how_long,
@@ -51,8 +52,8 @@ struct lock_operation
 
     std::shared_ptr<lock_handle> lock;
     std::optional<std::chrono::nanoseconds> limit;
-    /// The error if the operation is given up or does not wait. At a time limit normally none, because the empty grant
-    /// reports the time-out; a permanent take has no grant, so it needs an error.
+    /// The error if the operation ends without a result. None at a time limit, which an empty grant reports; but a
+    /// permanent take has no grant, so it needs an error.
     error_code too_late;
     lock_request wants;
     /// For a wait on a condition: the condition, and the lock that it releases.
@@ -94,7 +95,7 @@ inline void complete(const listener& done, error_code what)
 using caller = std::shared_ptr<completion<error_code, std::int64_t>>;
 
 /**
- * Performs the actions of the protocol client: a thin layer between it, the connection and the handlers.
+ * Performs the actions of the protocol client: the layer between it, the connection and the handlers.
  *
  * Runs on one strand. The operations in progress and the session keep it alive.
  */

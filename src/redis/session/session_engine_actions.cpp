@@ -163,7 +163,7 @@ void session_engine::perform(command& what)
                      request_word{what.arguments.encoded(), what.arguments.size()},
                      [self = shared_from_this(), number = what.number, op = what.op](reply answer)
                      {
-                         // A server that refuses writes still answers reads.
+                         // A `count` may only read, which a server allows even if it refuses writes.
                          if (answer.result == reply::status::ok && op != operation::count)
                              self->refusal_.clear();
                          self->on_reply(number, std::move(answer));

@@ -81,7 +81,7 @@ public:
     /// Connects and sets up: authenticates, selects the database, subscribes, loads the scripts.
     virtual void start() = 0;
 
-    /// Sends a command; before the end of the set-up, in the same write as the set-up. If the command is
+    /// Sends a command; during the set-up, in the same write as the commands of the set-up. If the command is
     /// EVALSHA of a script that the server has forgotten, loads the script and sends the command again.
     virtual void exec(std::string_view command, std::span<const request_word> arguments,
                       reply_handler handler, const script* source = nullptr) = 0;

@@ -49,7 +49,7 @@ if last and delay == 0 and name == '' then
   end
 end
 
--- the prologue stands here
+-- common.lua and prologue.lua stand here
 settle()
 if name ~= '' then
   for _, each in ipairs(redis.call('ZRANGEBYSCORE', key .. '{windows}', '-inf', text(now), 'LIMIT', 0, looks_at)) do

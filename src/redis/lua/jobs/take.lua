@@ -69,7 +69,7 @@ if last and (done and flag ~= 'n' or attempt == '') and reason == '' then
   end
 end
 
--- the prologue stands here
+-- common.lua and prologue.lua stand here
 local failed
 if attempt ~= '' then
   if redis.call('ZREM', key .. '{active}', attempt) == 0 then

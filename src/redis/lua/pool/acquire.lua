@@ -40,7 +40,7 @@ if held and capacity == ARGV[8] and (claim == ARGV[6] or claim + 0 >= (tonumber(
   end
 end
 
--- the prologue stands here
+-- common.lua and prologue.lua stand here
 local s, why = open(key, wall, ARGV[6], ARGV[8], ARGV[9], state)
 if not s then return why end
 -- A repeated command was accepted before.

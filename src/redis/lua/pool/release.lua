@@ -36,7 +36,7 @@ if held and its == ARGV[3] and ARGV[10] == '0' and capacity ~= '268435456' and i
   end
 end
 
--- the prologue stands here
+-- common.lua and prologue.lua stand here
 local fence = tonumber(ARGV[3])
 local s, why = open(key, wall, ARGV[6], ARGV[8], ARGV[9], read[1])
 if not s then return why end
@@ -63,4 +63,4 @@ reap(s)
 mark_responsive(s, string.match(ARGV[2], '[^,]*$'))
 if s.head then grant_next(s) end
 save(s, lease, ARGV[7])
-return result and answer(s, result) or answer(s, ended(s, fence, slot))
+return result and answer(s, result) or answer(s, outcome_of_grant(s, fence, slot))

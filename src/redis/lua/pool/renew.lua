@@ -28,6 +28,6 @@ return each(function(key, i)
     end
     if s.head then grant_next(s) end
     save(s, lease, ARGV[a + 6])
-    return mine and standing(s, id, lease) or answer(s, ended(s, fence, ''))
+    return mine and standing(s, id, lease) or answer(s, outcome_of_grant(s, fence, ''))
   end
 end)

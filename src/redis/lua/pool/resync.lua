@@ -78,7 +78,7 @@ return each(function(key, i)
     save(s, lease, ARGV[a + 7])
     had, its = holding(s, id)
     if fence > 0 and its ~= fence then
-      return answer(s, ended(s, fence, ''))
+      return answer(s, outcome_of_grant(s, fence, ''))
     else
       return standing(s, id, lease)
     end
