@@ -77,11 +77,11 @@ namespace turnstile {
  * @par Lifetime
  * The mutex may be destroyed while it has a holder or waiters: waiters complete with
  * `operation_aborted`, guards become inert. Contexts may be destroyed before or after the mutex.
- * The waiters of a context that shuts down are destroyed without being invoked, and the lock is
- * granted to the next waiter. When the context of the fallback executor shuts down, this executor
- * is destroyed. Afterwards, only handlers with an executor of their own can wait. That context must
- * not shut down while another thread starts an operation. An owner token (see @ref async_enter)
- * keeps nothing alive.
+ * The waiters of a context that shuts down are destroyed without being resumed. If one of them has
+ * been granted the lock, the next waiter gets it. When the context of the fallback executor shuts
+ * down, this executor is destroyed. Afterwards, only handlers with an executor of their own can
+ * wait. That context must not shut down while another thread starts an operation. An owner token
+ * (see @ref async_enter) keeps nothing alive.
  *
  * @tparam Executor the type of the fallback executor; see above.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
@@ -170,12 +170,13 @@ public:
      * @par Fairness
      * First in, first out.
      * @par Immediate completion
-     * If the lock is free, through the associated immediate executor; a coroutine is then not
-     * suspended at all.
+     * If the lock is free, through the associated immediate executor; on the fast path, the
+     * coroutine is not suspended at all.
      * @par Complexity
-     * Constant, also for a cancellation. Does not allocate on the fast path (see
-     * @ref has_await_fast_path), except that Asio allocates a coroutine for `use_awaitable`.
-     * Otherwise allocates a waiter if it has to wait, besides what posting needs, from the associated allocator.
+     * Constant, also for a cancellation. Allocates no waiter on the fast path (see
+     * @ref has_await_fast_path), except that Asio allocates a coroutine for `use_awaitable`. Otherwise
+     * allocates a waiter, if it has to wait, from the associated allocator. The first waiter of a
+     * context in this mutex allocates a link, and posting may allocate.
      */
     template <boost::asio::completion_token_for<void(error_code, guard_type)> CompletionToken =
                   boost::asio::deferred_t>
@@ -208,7 +209,7 @@ public:
     auto async_try_lock(CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(detail::try_request<timed_request>(*state_, location),
+        return detail::start_with(detail::try_request<optional_request>(*state_, location),
                                   std::forward<CompletionToken>(token));
     }
 
@@ -239,7 +240,7 @@ public:
                             CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(timed_request(*state_, location),
+        return detail::start_with(optional_request(*state_, location),
                                   std::forward<CompletionToken>(token),
                                   detail::wait_for_limit(duration));
     }
@@ -256,7 +257,7 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(timed_request(*state_, location),
+        return detail::start_with(optional_request(*state_, location),
                                   std::forward<CompletionToken>(token),
                                   detail::wait_until_limit<Clock>(deadline));
     }
@@ -368,7 +369,8 @@ private:
     friend guard_type;
     friend struct detail::state_access;
 
-    using timed_request = detail::lock_request<state_type, guard_type, std::optional<guard_type>>;
+    using optional_request =
+        detail::lock_request<state_type, guard_type, std::optional<guard_type>>;
 
     grant_type adopt(owner_token owner)
     {
@@ -378,7 +380,7 @@ private:
         return grant_type(*state_, grant);
     }
 
-    std::unique_ptr<state_type, detail::orphan_state> state_;
+    std::unique_ptr<state_type, detail::orphan_deleter> state_;
 };
 
 }  // namespace turnstile

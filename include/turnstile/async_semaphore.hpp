@@ -248,7 +248,7 @@ public:
         CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(timed_request(*state_, units, location),
+        return detail::start_with(optional_request(*state_, units, location),
                                   std::forward<CompletionToken>(token),
                                   detail::wait_for_limit(duration));
     }
@@ -267,7 +267,7 @@ public:
         CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(timed_request(*state_, units, location),
+        return detail::start_with(optional_request(*state_, units, location),
                                   std::forward<CompletionToken>(token),
                                   detail::wait_until_limit<Clock>(deadline));
     }
@@ -418,7 +418,7 @@ public:
 private:
     friend struct detail::state_access;
 
-    using timed_request =
+    using optional_request =
         detail::acquire_request<state_type, permit_type, std::optional<permit_type>>;
     using try_request = detail::try_acquire_request<state_type, permit_type>;
     using release_request = detail::release_units_request<state_type>;
@@ -447,7 +447,7 @@ private:
         return available;
     }
 
-    std::unique_ptr<state_type, detail::orphan_state> state_;
+    std::unique_ptr<state_type, detail::orphan_deleter> state_;
 };
 
 }  // namespace turnstile

@@ -179,7 +179,7 @@ private:
         return static_cast<std::uint64_t>(count);
     }
 
-    std::unique_ptr<state_type, detail::orphan_state> state_;
+    std::unique_ptr<state_type, detail::orphan_deleter> state_;
 };
 
 }  // namespace turnstile

@@ -195,7 +195,7 @@ public:
 private:
     friend struct detail::state_access;
 
-    std::unique_ptr<state_type, detail::orphan_state> state_;
+    std::unique_ptr<state_type, detail::orphan_deleter> state_;
 };
 
 }  // namespace turnstile

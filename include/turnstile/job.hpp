@@ -141,8 +141,8 @@ public:
     /// Whether the attempt still counts: the job is neither empty nor lost.
     [[nodiscard]] bool valid() const noexcept { return grant_.valid(); }
 
-    /// A cancellation slot that is triggered, on the executor of the worker, if the lease or the time
-    /// limit of the attempt ends. Not connected if there is neither.
+    /// A cancellation slot that is triggered, on the executor of the worker, if the lease or the
+    /// time limit of the attempt ends. Not connected if there is neither.
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return grant_.lost(); }
 
     /// The payload. @pre The job is not empty.

@@ -247,7 +247,7 @@ private:
                                                                : detail::outcome::over_release;
     }
 
-    std::unique_ptr<state_type, detail::orphan_state> state_;
+    std::unique_ptr<state_type, detail::orphan_deleter> state_;
 };
 
 }  // namespace turnstile

@@ -129,7 +129,7 @@ public:
     [[nodiscard]] std::uint64_t fencing_token() const noexcept { return grant_.number(); }
 
     /**
-     * @brief A cancellation slot that is triggered if the lock is lost while it is held.
+     * @brief A cancellation slot that receives a signal if the lock is lost while it is held.
      *
      * An operation that is bound to it is cancelled when the lock is lost. A local lock is never
      * lost, so its slot is not connected.
@@ -155,11 +155,11 @@ public:
     /**
      * @brief Releases the lock at once. Local locks only.
      *
-     * The lock is granted to the first waiter, whose completion is posted. No code of the waiter
-     * runs inside this call.
+     * The lock is granted to the first waiter, whose completion is posted. No waiter is resumed
+     * inside this call.
      *
      * @throws system_error with @ref errc::empty_guard if the guard is empty, since the caller then
-     *         wrongly believes that it held the lock. The destructor and the assignment accept an
+     *         wrongly believes that it holds the lock. The destructor and the assignment accept an
      *         empty guard.
      * @par Complexity
      * Constant; does not allocate beyond what posting a completion needs.
@@ -184,8 +184,9 @@ public:
      * @brief Releases the lock and reports the result.
      *
      * Use it where the result matters; the destructor does the same in the background. The guard is
-     * empty afterwards. It must not be moved or destroyed before the operation is started. While it
-     * is started, no other thread may destroy the context of the mutex's executor.
+     * empty afterwards. The guard must not be moved or destroyed before the operation is started.
+     * While the operation is being started, no other thread may destroy the context of the mutex's
+     * executor.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode

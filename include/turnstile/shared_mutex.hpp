@@ -170,8 +170,9 @@ public:
     auto async_try_lock(CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(detail::try_request<timed_request<guard_type>>(*state_, location),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_with(
+            detail::try_request<optional_request<guard_type>>(*state_, location),
+            std::forward<CompletionToken>(token));
     }
 
     /// @ref async_lock for at most a duration of the steady clock. Completion signature
@@ -183,7 +184,7 @@ public:
                             CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(timed_request<guard_type>(*state_, location),
+        return detail::start_with(optional_request<guard_type>(*state_, location),
                                   std::forward<CompletionToken>(token),
                                   detail::wait_for_limit(duration));
     }
@@ -197,7 +198,7 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(timed_request<guard_type>(*state_, location),
+        return detail::start_with(optional_request<guard_type>(*state_, location),
                                   std::forward<CompletionToken>(token),
                                   detail::wait_until_limit<Clock>(deadline));
     }
@@ -246,7 +247,7 @@ public:
                                                                  std::source_location::current())
     {
         return detail::start_with(
-            detail::try_request<timed_request<shared_guard_type>>(*state_, location),
+            detail::try_request<optional_request<shared_guard_type>>(*state_, location),
             std::forward<CompletionToken>(token));
     }
 
@@ -260,7 +261,7 @@ public:
         const std::chrono::duration<Rep, Period>& duration, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(timed_request<shared_guard_type>(*state_, location),
+        return detail::start_with(optional_request<shared_guard_type>(*state_, location),
                                   std::forward<CompletionToken>(token),
                                   detail::wait_for_limit(duration));
     }
@@ -275,7 +276,7 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(timed_request<shared_guard_type>(*state_, location),
+        return detail::start_with(optional_request<shared_guard_type>(*state_, location),
                                   std::forward<CompletionToken>(token),
                                   detail::wait_until_limit<Clock>(deadline));
     }
@@ -324,7 +325,7 @@ public:
                                                                   std::source_location::current())
     {
         return detail::start_with(
-            detail::try_request<timed_request<upgrade_guard_type>>(*state_, location),
+            detail::try_request<optional_request<upgrade_guard_type>>(*state_, location),
             std::forward<CompletionToken>(token));
     }
 
@@ -338,7 +339,7 @@ public:
         const std::chrono::duration<Rep, Period>& duration, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(timed_request<upgrade_guard_type>(*state_, location),
+        return detail::start_with(optional_request<upgrade_guard_type>(*state_, location),
                                   std::forward<CompletionToken>(token),
                                   detail::wait_for_limit(duration));
     }
@@ -353,7 +354,7 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(timed_request<upgrade_guard_type>(*state_, location),
+        return detail::start_with(optional_request<upgrade_guard_type>(*state_, location),
                                   std::forward<CompletionToken>(token),
                                   detail::wait_until_limit<Clock>(deadline));
     }
@@ -467,7 +468,7 @@ private:
     using request = detail::access_request<state_type, access_of<Guard>, Guard, Result>;
 
     template <class Guard>
-    using timed_request = request<Guard, std::optional<Guard>>;
+    using optional_request = request<Guard, std::optional<Guard>>;
 
     template <class Guard>
     std::optional<Guard> try_now(const std::source_location& location) noexcept
@@ -507,7 +508,7 @@ private:
         return held;
     }
 
-    std::unique_ptr<state_type, detail::orphan_state> state_;
+    std::unique_ptr<state_type, detail::orphan_deleter> state_;
 };
 
 }  // namespace turnstile

@@ -67,7 +67,7 @@ struct synchronized
 };
 
 /**
- * @brief Synchronization policy: one thread or strand at a time uses the object.
+ * @brief Synchronization policy: only one thread, or one strand, uses the object.
  *
  * It needs no atomic instructions. The executors of all waiters must belong to that thread or
  * strand.

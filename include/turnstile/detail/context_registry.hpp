@@ -19,10 +19,11 @@
 // Which contexts have waiters in which queues.
 //
 // A context may be destroyed while its coroutines are parked in the queue of an object that lives
-// on, perhaps used by other contexts and threads. Asio notifies the services of the context. So
-// each context has one service that knows every queue in which its waiters have been parked. A
-// `context_link` represents one such pair. It is created when the context parks its first waiter in
-// the queue; each later waiter costs a comparison of pointers.
+// on, perhaps used by other contexts and threads. Asio notifies the services of a context of its
+// shutdown. So each context has one service that knows every queue in which its waiters have been
+// parked. A `context_link` represents a pair of a context and a queue. It is created when the first
+// waiter of the context is parked in the queue; each later waiter compares the pointers of the
+// queue's links.
 //
 // The service also notifies its guests, the executors that objects store, of the shutdown.
 //
@@ -66,21 +67,21 @@ struct context_link
     context_link* next_of_queue = nullptr;
     context_link* next_of_context = nullptr;
     context_link* prev_of_context = nullptr;
-    /// A granting thread enters the gate under the queue lock, and leaves it after it has posted
-    /// the waiter. Until then, neither the shutdown of the context nor the destruction of the queue
-    /// completes.
+    /// A thread that dequeues a waiter enters the gate under the queue lock, and leaves it after it
+    /// has posted the waiter. Until then, neither the shutdown of the context nor the destruction
+    /// of the queue completes.
     gate posting{};
 };
 
-/// The remaining work of a thread that completes waiters.
-struct delivery_in_progress
+/// The remaining work of a thread that posts waiters.
+struct posting_in_progress
 {
     waiter_chain* waiters = nullptr;
     wait_queue_base* dead = nullptr;
 
-    [[nodiscard]] static delivery_in_progress& of_this_thread() noexcept
+    [[nodiscard]] static posting_in_progress& of_this_thread() noexcept
     {
-        static constinit thread_local delivery_in_progress instance;
+        static constinit thread_local posting_in_progress instance;
         return instance;
     }
 };
@@ -95,11 +96,11 @@ public:
     /// Drops a reference that kept the state alive.
     virtual void release_reference() noexcept = 0;
 
-    /// Deletes a state without references: at once, or when this thread has completed its present
+    /// Deletes a state without references: at once, or when this thread has posted its present
     /// waiters.
     void destroy_when_possible() noexcept
     {
-        delivery_in_progress& progress = delivery_in_progress::of_this_thread();
+        posting_in_progress& progress = posting_in_progress::of_this_thread();
         if (progress.waiters == nullptr)
             return destroy();
         next_dead_ = progress.dead;
@@ -113,7 +114,7 @@ protected:
     virtual ~wait_queue_base() = default;
 
     friend class context_registry;
-    friend void deliver(waiter_chain& ready) noexcept;
+    friend void post_all(waiter_chain& ready) noexcept;
 
     virtual void destroy() noexcept = 0;
 
@@ -144,15 +145,15 @@ struct canceller
 
 /// Posts the completions of dequeued waiters. No lock is held.
 ///
-/// An executor that shuts down may destroy a completion while it is posted. The destructor then
-/// grants to the next waiter, and so on, or drops the last reference to the state. Such nested
+/// An executor whose context shuts down may destroy a completion while it is posted. The destructor
+/// then grants to the next waiter, and so on, or drops the last reference to the state. Such nested
 /// calls append their waiters and states to those of the thread's outermost call. So the stack does
 /// not grow, and no state is deleted while this thread is still in the gate of a waiter's context.
-inline void deliver(waiter_chain& ready) noexcept
+inline void post_all(waiter_chain& ready) noexcept
 {
     if (ready.empty())
         return;
-    delivery_in_progress& progress = delivery_in_progress::of_this_thread();
+    posting_in_progress& progress = posting_in_progress::of_this_thread();
     if (progress.waiters != nullptr)
     {
         progress.waiters->append(ready);
@@ -161,9 +162,9 @@ inline void deliver(waiter_chain& ready) noexcept
     progress.waiters = &ready;
     while (waiter* w = ready.pop_front())
     {
-        // The waiter may be resumed and destroyed before complete() returns.
-        context_link* link = w->gated ? w->home : nullptr;
-        w->how->complete(*w);
+        // The waiter may be resumed and destroyed before post() returns.
+        context_link* link = w->gated ? w->link : nullptr;
+        w->how->post(*w);
         if (link != nullptr)
             link->posting.leave();
     }
@@ -266,7 +267,7 @@ public:
         guest.is_inside_ = true;
     }
 
-    /// Static, because the registry of a guest that was removed before may have been destroyed.
+    /// Static: if the guest was removed already, its registry may no longer exist.
     static void remove_guest(context_guest& guest) noexcept
     {
         const std::lock_guard hold(mutex());
@@ -283,8 +284,8 @@ private:
 
     void shutdown() override { evict_all(); }
 
-    /// Removes links of a queue until the gate of one is not empty. Returns whether none is left. The context keeps
-    /// that link, since it has to wait for the same gate if it shuts down.
+    /// Removes the links of a queue, and returns true when none is left. Returns false at a link
+    /// whose gate is not empty: its context needs the link to wait for the gate, too.
     static bool detach_idle(wait_queue_base& queue) noexcept
     {
         const std::lock_guard hold(mutex());
@@ -322,7 +323,7 @@ private:
             }
         }
         logs.clear();
-        deliver(ready);
+        post_all(ready);
         while (context_link* link = links)
         {
             links = link->next_of_context;
@@ -331,7 +332,7 @@ private:
         }
         while (remains != nullptr)
             delete std::exchange(remains, remains->next);
-        // Destroys handlers, which is user code.
+        // Runs user code: the destructors of handlers.
         while (waiter* w = evicted.pop_front())
         {
             wait_queue_base& queue = *w->queue;

@@ -157,7 +157,7 @@ public:
 
     bool arrive_or_park(waiter& w, boost::asio::execution_context* context)
     {
-        const std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
+        const std::uint64_t word = queue::find_link(w, context, queue::lock_queue());
         if (participants_ == 0)
         {
             queue::fail_at_once(w, outcome::no_participants);
@@ -216,7 +216,7 @@ private:
         word = queue::settle(word, ready);
         phase_ended_ = false;
         queue::unlock_queue(word);
-        deliver(ready);
+        post_all(ready);
         return true;
     }
 

@@ -15,11 +15,11 @@
 
 // co_await of a wait_operation in an awaitable<>.
 //
-// For any other operation, Asio makes a completion handler of the coroutine and allocates memory.
+// For any other operation, Asio makes a completion handler of the coroutine, and the operation
+// allocates memory for it.
 // The awaiters below first try without suspending. If frame_waiter has to wait, it is the waiter
-// itself, in the coroutine frame, so nothing is allocated. It uses these internals of Asio:
-// awaitable_frame_base (detach_thread, after_suspend), and awaitable_async_op_handler<void(),
-// Executor>, the handler that resumes a coroutine without a result.
+// itself, in the coroutine frame, so nothing is allocated. docs/design.md lists
+// the internals of Asio that this uses.
 
 namespace turnstile::detail {
 
@@ -97,7 +97,7 @@ public:
 private:
     void park()
     {
-        static constexpr behaviour kind{&complete, &discard};
+        static constexpr behaviour kind{&post, &discard};
         prepare(kind, request_.queue(), request_.location());
         typename resumer::result_type nothing;
         resumer_.emplace(frame_->detach_thread(), nothing);
@@ -109,7 +109,7 @@ private:
             if (slot.is_connected())
                 slot.template emplace<canceller>(canceller{this});
             if (request_.start(*this, context_of(executor)))
-                complete(*this);
+                post(*this);
         }
         catch (...)
         {
@@ -120,7 +120,7 @@ private:
         }
     }
 
-    static void complete(waiter& w) noexcept
+    static void post(waiter& w) noexcept
     {
         auto& self = static_cast<frame_waiter&>(w);
         if (w.plain != nullptr)

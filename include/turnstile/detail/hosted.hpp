@@ -68,7 +68,7 @@ struct state_access
 };
 
 /// Deleter with which a public object owns its state.
-struct orphan_state
+struct orphan_deleter
 {
     template <class State>
     void operator()(State* state) const noexcept

@@ -22,7 +22,7 @@
 #include <turnstile/async_semaphore.hpp>
 #include <turnstile/detail/context_registry.hpp>
 #include <turnstile/detail/deduplication_ids.hpp>
-#include <turnstile/detail/delayed_delivery.hpp>
+#include <turnstile/detail/delayed_posting.hpp>
 #include <turnstile/detail/executor_context.hpp>
 #include <turnstile/detail/hosted.hpp>
 #include <turnstile/detail/job_backoff.hpp>
@@ -76,7 +76,7 @@ class job_queue_state final
         }
 
     private:
-        delayed_delivery delivery_;
+        delayed_posting posting_;
         std::unique_lock<mutex_type> lock_;
     };
 

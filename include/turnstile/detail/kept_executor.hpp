@@ -25,7 +25,8 @@ namespace turnstile::detail {
  * @brief The fallback executor of an object, which does not outlive its context.
  *
  * The destructor of a strand, for instance, accesses the context. So the executor is destroyed when
- * its context shuts down. A moved-from executor remains, which can be copied and destroyed.
+ * its context shuts down. A moved-from executor remains, which can be copied and destroyed. The
+ * plain executor of an `io_context` is kept, because it does not access the context.
  */
 template <class Executor>
 class kept_executor final : private context_guest

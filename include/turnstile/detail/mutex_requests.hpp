@@ -111,7 +111,7 @@ private:
     std::uint64_t grant_ = 0;
 };
 
-/// Waits for the lock. @p Result is the guard, or an optional guard for a timed wait.
+/// Waits for the lock. @p Result is the guard, or an optional guard for a try or a timed wait.
 template <class State, class Guard, class Result = Guard>
 class lock_request : public state_request<State>
 {
@@ -143,7 +143,7 @@ public:
 
     result_type finish(attempt_base& attempt) noexcept
     {
-        // Without an error, the attempt was granted. Only an optional result allows a time-out.
+        // There is no error: the attempt was granted or, if the result is optional, timed out.
         if (std::is_same_v<Result, Guard> || attempt.result == outcome::granted)
             return result_type(
                 guard_access::make<Guard>(local_grant<State>(*state_, attempt.value)));

@@ -73,8 +73,8 @@ private:
  * The word: bit 4 `locked`; bit 5 `guarded`, set while a guard or an undelivered grant refers to
  * the state; from bit 6 on the number of the last grant. The value *grant* is the word that was
  * stored when the lock was granted, without the engine's bits. A guard contains this value. If the
- * word still equals it, nobody waits, and one instruction releases the lock. The same comparison
- * recognizes a stale owner token.
+ * word still equals it, nobody waits, and one instruction releases the lock. An owner token is
+ * compared in the same way, without `guarded`.
  */
 template <class Synchronization>
 class mutex_state : public wait_queue<Synchronization>
@@ -180,7 +180,7 @@ public:
         else
             expected = token_owner(word);
         queue::unlock_queue(word);
-        deliver(ready);
+        post_all(ready);
         return owns;
     }
 
@@ -235,14 +235,14 @@ public:
               std::uint64_t grant)
     {
         watch_log log = queue::start_log();
-        const std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
+        const std::uint64_t word = queue::find_link(w, context, queue::lock_queue());
         BOOST_ASSERT((word & ~engine_bits) == grant);
         if ((word & orphaned) != 0)
         {
             w.result = outcome::aborted;
             w.pinned = true;
             w.value = 0;
-            w.referenced = true;  // the reference that the guard had
+            w.has_reference = true;  // the reference that the guard had
             queue::unlock_queue(word & ~held);
             return true;
         }
@@ -263,7 +263,7 @@ public:
         else
             queue::park_in(core.waiters, w);
         queue::unlock_queue(hand_over(word, ready, log));
-        deliver(ready);
+        post_all(ready);
         return false;
     }
 
@@ -340,7 +340,7 @@ private:
         waiter_chain ready;
         word = hand_over(word, ready, log);
         queue::unlock_queue(word);
-        deliver(ready);
+        post_all(ready);
     }
 
     /// Releases the lock and grants it to the first waiter. The queue lock is held.

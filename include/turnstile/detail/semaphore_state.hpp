@@ -144,7 +144,7 @@ public:
         if (possible)
             word = hand_over(word, units, ready, log);
         queue::unlock_queue(word);
-        deliver(ready);
+        post_all(ready);
         return possible;
     }
 
@@ -188,7 +188,7 @@ public:
             fail_impossible(ready);
         }
         queue::unlock_queue(settle(word, ready, log));
-        deliver(ready);
+        post_all(ready);
     }
 
     /// All waiters fail, and so do later attempts.
@@ -199,7 +199,7 @@ public:
         closed_ = true;
         queue::fail_all(outcome::closed, ready);
         queue::unlock_queue(word | slow);
-        deliver(ready);
+        post_all(ready);
     }
 
 private:
@@ -211,7 +211,7 @@ private:
             return queue::drop_reference(word);
         waiter_chain ready;
         queue::unlock_queue(hand_over(word - one_permit, units, ready, log));
-        deliver(ready);
+        post_all(ready);
     }
 
     static std::uint64_t available_in(std::uint64_t word) noexcept

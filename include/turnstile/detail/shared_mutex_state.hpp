@@ -74,7 +74,7 @@ public:
         waiter_chain ready;
         word = settle(word, ready, log);
         queue::unlock_queue(word);
-        deliver(ready);
+        post_all(ready);
     }
 
     /// Changes the mode of a grant, and grants to the waiters for which this makes room.
@@ -115,7 +115,7 @@ public:
     bool upgrade_or_park(std::uint64_t grant, waiter& w, boost::asio::execution_context* context)
     {
         watch_log log = queue::start_log();
-        const std::uint64_t word = queue::find_home(w, context, queue::lock_queue());
+        const std::uint64_t word = queue::find_link(w, context, queue::lock_queue());
         w.value = grant;
         bool ended = true;
         if ((word & orphaned) != 0)

@@ -45,10 +45,11 @@
 //   throw_error(error, attempt_base&) throws the exception of co_await for an error
 //   location()                        where the operation was started
 //   never_waits                       true if try_start() always ends the attempt; queue(), start(),
-//                                     begin_delivery() and location() are not needed then
+//                                     begin_delivery(), abandon() and location() are not needed then
 //
 // The initiating functions return a `wait_operation`: an Asio operation that accepts any completion
-// token. In an awaitable<>, co_await needs no completion handler for it.
+// token. In an awaitable<>, co_await needs no completion handler for it, unless it has a time limit
+// and must wait.
 
 namespace turnstile::detail {
 
@@ -180,7 +181,7 @@ template <class Request>
 void begin_delivery(Request& request, waiter& w) noexcept
 {
     request.begin_delivery(w);
-    if (std::exchange(w.referenced, false))
+    if (std::exchange(w.has_reference, false))
         w.queue->release_reference();
 }
 
@@ -189,7 +190,7 @@ template <class Request>
 void abandon(Request& request, waiter& w) noexcept
 {
     request.abandon(w);
-    if (std::exchange(w.referenced, false))
+    if (std::exchange(w.has_reference, false))
         w.queue->release_reference();
 }
 
@@ -282,7 +283,7 @@ protected:
         , handler_(std::move(handler))
     {
         plain = plain_context_of(boost::asio::get_associated_executor(handler_, executor));
-        static constexpr behaviour kind{&complete, &discard};
+        static constexpr behaviour kind{&post, &discard};
         prepare(kind, request_.queue(), request_.location());
     }
 
@@ -295,7 +296,7 @@ protected:
             slot.is_connected())
             slot.template emplace<canceller>(canceller{this});
         if (request_.start(*this, context_of(whole(*this).get_executor())))
-            complete(*this);
+            post(*this);
     }
 
     void clear_slot() noexcept
@@ -333,7 +334,7 @@ protected:
 private:
     static Derived& whole(waiter& w) noexcept { return static_cast<Derived&>(w); }
 
-    static void complete(waiter& w) noexcept
+    static void post(waiter& w) noexcept
     {
         // A copy, since the operation may end meanwhile.
         const auto executor = whole(w).get_executor();

@@ -31,7 +31,7 @@
 // four bits is set, the primitive can acquire and release by one compare-and-swap, without the
 // queue:
 //
-//   queue_locked   a thread works on the queue. It owns the whole word until it stores it again,
+//   queue_locked   a thread works on the queue. That thread owns the word until its next store,
 //                  since every fast path expects a word without this bit.
 //   has_waiters    the queue has waiters, so newcomers must not acquire a free unit.
 //   orphaned       the public object has been destroyed; the guards keep the state alive.
@@ -41,17 +41,18 @@
 // So no newcomer can overtake, and no waiter has to try again.
 //
 // Hand-over. Granted waiters are dequeued under the queue lock, and posted to their executors after
-// it was released. No user code runs under the queue lock or inside a release.
+// it was released. No user code runs under the queue lock. A release never resumes a waiter; it can
+// only destroy the handler of a waiter whose context shuts down, or call the hooks of a watch.
 //
 // Races. A waiter leaves the queue exactly once, under the queue lock: by a grant, a withdrawal
 // (cancellation, time-out), an eviction (its context shuts down) or the end of the object. The
 // thread that dequeues it decides how the wait ends, and pins it; other threads see this and do
 // nothing.
 //
-// Lifetime. The state lives on the heap. It is kept alive by the public object, by the references
-// that `references_` counts, and by live grants: guards, permits, and undelivered grants. The
-// primitive counts live grants in its word, at no extra cost. When the public object is destroyed,
-// they become references. The last reference deletes the state.
+// Lifetime. The state lives on the heap. It is kept alive by references (`references_`; the public
+// object has one), and by live grants: guards, permits, and undelivered grants. The primitive knows
+// their number from its own state, at no extra cost. When the public object is destroyed, they
+// become references. The last reference deletes the state.
 
 namespace turnstile::detail {
 
@@ -87,7 +88,7 @@ public:
         }
     }
 
-    /// Unlocks the queue by storing the word.
+    /// Stores the word, which shows whether there are waiters, and so unlocks the queue.
     void unlock_queue(std::uint64_t word) noexcept
     {
         word_.store(parked_.empty() ? word & ~has_waiters : word | has_waiters);
@@ -101,22 +102,22 @@ public:
         waiter_chain ready;
         const std::uint64_t word = f(lock_queue());
         unlock_queue(settle(word, ready, log));
-        deliver(ready);
+        post_all(ready);
     }
 
     /// Sets the link through which @p w is evicted if its context shuts down. The queue lock is
     /// held before and after, but may be released in between: returns the word as read last.
-    std::uint64_t find_home(waiter& w, boost::asio::execution_context* context, std::uint64_t word)
+    std::uint64_t find_link(waiter& w, boost::asio::execution_context* context, std::uint64_t word)
     {
         if (context == nullptr)
             return word;
-        w.home = link_to(*context);
-        if (w.home == nullptr) [[unlikely]]
+        w.link = link_to(*context);
+        if (w.link == nullptr) [[unlikely]]
         {
             unlock_queue(word);
-            make_home(*context);
+            add_link(*context);
             word = lock_queue();
-            w.home = link_to(*context);
+            w.link = link_to(*context);
         }
         return word;
     }
@@ -126,7 +127,7 @@ public:
     bool grant_or_park(waiter& w, boost::asio::execution_context* context)
     {
         watch_log log = start_log();
-        std::uint64_t word = find_home(w, context, lock_queue());
+        std::uint64_t word = find_link(w, context, lock_queue());
         bool ended = true;
         if (refuse(w)) [[unlikely]]
         {
@@ -200,12 +201,12 @@ public:
             w.result = o;
         }
         unlock_queue(word);
-        deliver(ready);
+        post_all(ready);
     }
 
     void release_reference() noexcept override { drop_reference(lock_queue()); }
 
-    /// Called by the destructor of the public object.
+    /// The public object is being destroyed; called by hosted::orphan().
     void orphan() noexcept
     {
         if (watch_ != nullptr)
@@ -216,8 +217,8 @@ public:
         waiter_chain ready;
         abort_all(ready);
         unlock_queue(word | orphaned);
-        deliver(ready);
-        // Last, so that the state outlives the deliveries.
+        post_all(ready);
+        // Last, so that the state outlives post_all().
         release_reference();
     }
 
@@ -300,8 +301,8 @@ protected:
     /// is held.
     virtual bool refuse(attempt_base& /*attempt*/) noexcept { return false; }
 
-    /// Dequeues the waiters that can be granted now, and returns the new word. The queue lock is
-    /// held.
+    /// Grants to waiters from the front of the queue as far as possible, appends them to @p ready,
+    /// and returns the new word. The queue lock is held.
     virtual std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept
     {
         for (waiter* w = parked_.front(); w != nullptr && admit(word, *w); w = parked_.front())
@@ -347,7 +348,7 @@ protected:
     /// its grant or by a reference. The queue lock is held.
     void record_grant(waiter& w) noexcept
     {
-        // A pinned waiter comes from a condition, and its result is already set.
+        // A waiter that was pinned before, by a condition or a barrier, already has its result.
         if (!w.pinned)
             w.result = outcome::granted;
         if (!counts_grants_)
@@ -400,7 +401,7 @@ protected:
         for (waiter* w = list.front(); w != nullptr;)
         {
             waiter& each = *std::exchange(w, w->next);
-            if (each.home != &link)
+            if (each.link != &link)
                 continue;
             list.erase(each);
             each.parked = false;
@@ -410,19 +411,19 @@ protected:
         }
     }
 
-    /// Gives the waiter a reference to the state until its delivery begins. The grant of a lock needs
-    /// none: orphan() counts the grants that are still held. The queue lock is held.
+    /// Gives the waiter a reference to the state until its delivery begins. A granted lock needs none:
+    /// orphan() turns it into a reference. The queue lock is held.
     void refer(waiter& w) noexcept
     {
         BOOST_ASSERT((word_.peek() & queue_locked) != 0);
         BOOST_ASSERT(references_ != 0);
         // A second reference would never be released.
-        BOOST_ASSERT(!w.referenced);
-        w.referenced = true;
+        BOOST_ASSERT(!w.has_reference);
+        w.has_reference = true;
         ++references_;
     }
 
-    /// Appends a dequeued waiter to those to be completed. The queue lock is held.
+    /// Appends a dequeued waiter to those to be posted. The queue lock is held.
     void make_ready(waiter& w, waiter_chain& ready) noexcept
     {
         w.parked = false;
@@ -431,10 +432,10 @@ protected:
         {
             // A thread that runs the context need not enter the gate: the context cannot shut
             // down meanwhile.
-            if (w.home != nullptr && !(w.plain != nullptr && runs_here(*w.plain)))
+            if (w.link != nullptr && !(w.plain != nullptr && runs_here(*w.plain)))
             {
                 w.gated = true;
-                w.home->posting.enter();
+                w.link->posting.enter();
             }
         }
         ready.push_back(w);
@@ -444,8 +445,8 @@ protected:
     void drop_reference(std::uint64_t word) noexcept
     {
         const bool last = --references_ == 0;
-        // A context that shuts down removes its link, and unlocks the queue after that. Read later, a removed link
-        // would not show that the queue is still locked.
+        // Must be read under the queue lock: a context that shuts down removes its link under this
+        // lock. After the unlock, there may be no link although that thread still uses the queue.
         was_linked_ = links_ != nullptr;
         unlock_queue(word);
         if (last)
@@ -518,7 +519,7 @@ private:
         return link;
     }
 
-    void make_home(boost::asio::execution_context& context)
+    void add_link(boost::asio::execution_context& context)
     {
         context_link* link = context_registry::make_link(*this, context);
         bool added = false;

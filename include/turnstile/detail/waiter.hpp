@@ -77,9 +77,9 @@ struct attempt_base
  * @brief An attempt that may wait; an intrusive node of at most one queue.
  *
  * It lives in the frame of the awaiting coroutine, or in the operation that holds the completion
- * handler. While it is in a queue, it is written under the queue lock. Once dequeued, it belongs to
- * its own executor: the granting thread never touches its cancellation slot, nor its memory after
- * the call of `complete`.
+ * handler. While it is in a queue, it is written under the queue lock. After the call of `post`, it
+ * belongs to its own executor, and the granting thread no longer touches it. That thread never
+ * touches the cancellation slot.
  *
  * Between dequeueing and delivery, the waiter keeps the state of its queue alive, by its grant or
  * by a reference. So a late cancellation still finds the queue, which ignores it.
@@ -90,7 +90,7 @@ struct waiter : attempt_base
     struct behaviour
     {
         /// Posts the completion to the waiter's executor.
-        void (*complete)(waiter&) noexcept;
+        void (*post)(waiter&) noexcept;
         /// Destroys the operation without invoking its handler, because its context shuts down.
         void (*discard)(waiter&) noexcept;
     };
@@ -107,13 +107,13 @@ struct waiter : attempt_base
     {
         how = &kind;
         queue = &where;
-        home = nullptr;
+        link = nullptr;
         condition = nullptr;
         location = from;
         parked = false;
         pinned = false;
         withdrawn = false;
-        referenced = false;
+        has_reference = false;
         gated = false;
     }
 
@@ -126,7 +126,7 @@ struct waiter : attempt_base
     /// Whether the waiter was withdrawn before it was parked.
     bool withdrawn;
     /// Whether the waiter holds a reference to the state until it is delivered.
-    bool referenced;
+    bool has_reference;
     /// Whether the granting thread has entered the gate of the waiter's context.
     bool gated;
 
@@ -134,7 +134,8 @@ struct waiter : attempt_base
     waiter* prev;
     const behaviour* how;
     wait_queue_base* queue;
-    context_link* home;
+    /// The link of the waiter's context; null if the executor has no context.
+    context_link* link;
     /// The io_context of the waiter's executor if the executor is a plain one, to which posting is
     /// cheaper.
     boost::asio::io_context* plain;
@@ -171,7 +172,7 @@ private:
     waiter* last_ = nullptr;
 };
 
-/// Dequeued waiters that are about to be completed, in order.
+/// Dequeued waiters, in order.
 class waiter_chain
 {
 public:

@@ -2,37 +2,37 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#ifndef TURNSTILE_DETAIL_DELAYED_DELIVERY_HPP
-#define TURNSTILE_DETAIL_DELAYED_DELIVERY_HPP
+#ifndef TURNSTILE_DETAIL_DELAYED_POSTING_HPP
+#define TURNSTILE_DETAIL_DELAYED_POSTING_HPP
 
 #include <turnstile/detail/context_registry.hpp>
 #include <turnstile/detail/waiter.hpp>
 
 namespace turnstile::detail {
 
-/// Delays the deliveries of this thread until its destructor runs.
-class delayed_delivery
+/// Delays the posts of this thread until its destructor runs.
+class delayed_posting
 {
 public:
-    delayed_delivery() noexcept
+    delayed_posting() noexcept
     {
         if (is_outermost_)
             progress_.waiters = &ready_;
     }
 
-    delayed_delivery(const delayed_delivery&) = delete;
-    delayed_delivery& operator=(const delayed_delivery&) = delete;
+    delayed_posting(const delayed_posting&) = delete;
+    delayed_posting& operator=(const delayed_posting&) = delete;
 
-    ~delayed_delivery()
+    ~delayed_posting()
     {
         if (!is_outermost_)
             return;
         progress_.waiters = nullptr;
-        deliver(ready_);
+        post_all(ready_);
     }
 
 private:
-    delivery_in_progress& progress_ = delivery_in_progress::of_this_thread();
+    posting_in_progress& progress_ = posting_in_progress::of_this_thread();
     const bool is_outermost_ = progress_.waiters == nullptr;
     waiter_chain ready_;
 };
