@@ -407,11 +407,13 @@ redis_reply redis_store::run_zset(std::string_view name, words args)
         const bool is_new = make<sorted_set>(args[1]).insert(member, score);
         return redis_reply::of(is_new || only_changed ? 1 : 0);
     }
-    if (name == "ZREM" && args.size() == 3)
+    if (name == "ZREM" && args.size() >= 3)
     {
-        const bool removed = set != nullptr && set->erase(args[2]);
+        std::int64_t removed = 0;
+        for (std::size_t i = 2; set != nullptr && i != args.size(); ++i)
+            removed += set->erase(args[i]) ? 1 : 0;
         drop_if_empty(args[1]);
-        return redis_reply::of(removed ? 1 : 0);
+        return redis_reply::of(removed);
     }
     redis_reply list{kind::array, 0, {}, {}};
     if (name == "ZPOPMIN" && args.size() == 2)
