@@ -369,7 +369,7 @@ void many(const site& here, report& out, const options& o)
     program.ask("close");
     here.server.run({"FLUSHALL"});
     here.server.run({"CONFIG", "SET", "slowlog-log-slower-than", "10000"});
-    // What takes long by itself takes long again at the same place; interruptions by the machine come elsewhere.
+    // A script that takes long by itself does so in both runs. Interruptions by the machine come at other places.
     const std::set<int> scripts = long_scripts(here, o.many);
     const std::set<int> repeated = long_scripts(here, o.many);
     std::vector<int> both;

@@ -16,8 +16,8 @@
 namespace turnstile::detail {
 
 /**
- * @brief The deduplication ids of a local job queue. Each belongs to one job until the job has ended and the
- * window is over.
+ * @brief The deduplication ids of a local job queue. Each belongs to one job until the job has
+ * ended and the window is over.
  */
 class deduplication_ids
 {
@@ -44,6 +44,7 @@ public:
         return found == entries_.end() ? std::nullopt : std::optional(found->second.job);
     }
 
+    /// Makes the node of an id. Its window begins now.
     [[nodiscard]] static node_type make(const std::string& id, job_id job,
                                         push_options::duration window)
     {

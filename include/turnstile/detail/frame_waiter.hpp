@@ -18,8 +18,8 @@
 // For any other operation, Asio makes a completion handler of the coroutine, and the operation
 // allocates memory for it.
 // The awaiters below first try without suspending. If frame_waiter has to wait, it is the waiter
-// itself, in the coroutine frame, so nothing is allocated. docs/design.md lists
-// the internals of Asio that this uses.
+// itself, in the coroutine frame, so nothing is allocated. docs/design.md lists the internals of
+// Asio that this uses.
 
 namespace turnstile::detail {
 

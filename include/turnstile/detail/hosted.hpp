@@ -6,6 +6,7 @@
 #define TURNSTILE_DETAIL_HOSTED_HPP
 
 #include <boost/asio/system_executor.hpp>
+#include <cstdint>
 #include <optional>
 #include <turnstile/detail/kept_executor.hpp>
 #include <utility>

@@ -18,7 +18,8 @@ namespace turnstile::detail {
 class job_backoff
 {
 public:
-    /// The delay after a number of attempts: twice as long after each, and a random part of that.
+    /// The delay after a number of attempts: a random part, of at least a half, of a limit that
+    /// doubles with each attempt.
     [[nodiscard]] push_options::duration after(std::ptrdiff_t attempts,
                                                const push_options& options) noexcept
     {

@@ -28,7 +28,6 @@
 #include <turnstile/detail/job_backoff.hpp>
 #include <turnstile/detail/job_record.hpp>
 #include <turnstile/detail/kept_executor.hpp>
-#include <turnstile/detail/waiter.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/job.hpp>
 #include <turnstile/push_options.hpp>

@@ -9,7 +9,6 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/throw_exception.hpp>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>

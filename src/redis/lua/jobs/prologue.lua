@@ -266,7 +266,7 @@ local function serve()
     seen[whose] = true
     if left == 0 then return end
   end
-  -- All of these are disconnected, and others may wait behind them: the caller continues.
+  -- Nobody was informed, since all of these are disconnected. Others may wait behind them, so the caller continues.
   if left == 4 and #first == looks_at then
     redis.call('ZREM', key .. '{idle}', unpack(first))
     parked = math.max(parked - #first, 0)
