@@ -28,6 +28,7 @@ BOOST_AUTO_TEST_CASE(records_can_be_read)
 {
     const push_options usual;
     BOOST_TEST(job_record(usual, "a b") == "2 a b");
+    BOOST_TEST(job_record(push_options().attempts(3), "a b") == "2,3,1000,60000,0,0 a b");
     const auto options =
         push_options().attempts(3).timeout(7ms).deduplicate("x y").priority(job_priority::low);
     BOOST_TEST(job_record(options, "a b") == "3,3,1000,60000,7,3 x ya b");
@@ -188,19 +189,20 @@ BOOST_AUTO_TEST_CASE(more_leases_than_fit_into_a_command_are_renewed_without_rep
     connect();
     for (int i = 0; i < 600; ++i)
         start();
-    std::vector<std::size_t> renewed;
-    for (int ms = 0; ms < 9000; ++ms)
+    std::vector<std::size_t> batches;
+    for (int ms = 0; ms < 16000; ++ms)
     {
         pass(1ms);
         if (commands.empty())
             continue;
         BOOST_TEST_REQUIRE(sent() == "renew");
-        renewed.push_back((commands[0].arguments.size() - 2) / 2);
+        batches.push_back((commands[0].arguments.size() - 2) / 2);
         std::vector<std::string> texts{"ok " + clock() + " 0"};
-        texts.resize(1 + renewed.back(), "1");
+        texts.resize(1 + batches.back(), "1");
         answer(std::move(texts));
     }
-    BOOST_TEST(renewed == (std::vector<std::size_t>{512, 512}), boost::test_tools::per_element());
+    const std::vector<std::size_t> expected(6, 512);
+    BOOST_TEST(batches == expected, boost::test_tools::per_element());
     BOOST_TEST(lost.empty());
 }
 
@@ -244,11 +246,86 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_not_renewed_is_lost_before_its_end)
 {
     connect();
     const job_attempt_id name = start();
+    pass(5s);
+    answer({"ok " + clock() + " 0", "1"});
+    BOOST_TEST_REQUIRE(renewed.size() == 1U);
+    BOOST_TEST(renewed[0].attempt == name);
+    // The local clock may be slower than the server's by a thousandth.
+    BOOST_TEST((renewed[0].expires >= now + 14930ms && renewed[0].expires <= now + 14950ms));
     disconnect();
     pass(14900ms);
     BOOST_TEST(machine.holds(name));
+    BOOST_TEST(sent() == "");
     pass(50ms);
     BOOST_TEST(lost.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_later_attempt_does_not_put_off_the_renewal_of_an_earlier_one)
+{
+    connect();
+    const job_attempt_id first = start();
+    pass(3s);
+    const job_attempt_id second = start();
+    pass(2s);
+    BOOST_TEST(sent() == "renew");
+    answer({"ok " + clock() + " 0", "1", "1"});
+    // Nothing is left to renew.
+    finish(first);
+    finish(second);
+    commands.clear();
+    pass(5s);
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(!machine.next_tick());
+}
+
+BOOST_AUTO_TEST_CASE(a_message_about_another_attempt_ends_none)
+{
+    connect();
+    const job_attempt_id name = start();
+    receive("job q lost " + clock() + " 8");
+    receive("job q moved " + clock() + " 7");
+    BOOST_TEST(machine.holds(name));
+    receive("job q lost " + clock() + " 7");
+    BOOST_TEST(!machine.holds(name));
+}
+
+// The server's clock may be slower than the local one.
+BOOST_AUTO_TEST_CASE(the_server_is_asked_about_a_time_limit_until_it_has_timed_the_attempt_out)
+{
+    connect();
+    const job_request_id request = take();
+    answer({"job " + clock() + ' ' + clock(1s), attempt(request, "7", clock(1s)), "2 x"});
+    for (const local_time wait : {1001ms, 10ms})
+    {
+        pass(wait);
+        BOOST_TEST(sent() == "renew");
+        answer({"ok " + clock() + " 0", "1"});
+        BOOST_TEST((machine.next_tick() > now));
+    }
+    pass(10ms);
+    answer({"ok " + clock() + " 0", "0"});
+    BOOST_TEST(lost.size() == 1U);
+}
+
+// The server keeps notes about an attempt that reports progress or has failed before, and deletes them at its end.
+BOOST_AUTO_TEST_CASE(the_end_of_an_attempt_states_whether_it_has_notes)
+{
+    connect();
+    finish(start());
+    BOOST_TEST(take_command().arguments.at(3) == "");
+    const job_attempt_id reported = start();
+    report(reported, "0.5");
+    answer({"ok " + clock() + " 0", "1"});
+    finish(reported);
+    BOOST_TEST(take_command().arguments.at(3) == "1");
+    const job_attempt_id followed = start();
+    report(followed, "0.5");
+    answer({"ok " + clock() + " 0", "1"});
+    const job_request_id request = take(followed);
+    BOOST_TEST(commands.at(0).arguments.at(4) == "1");
+    answer({"job " + clock() + ' ' + clock(15s), attempt(request, "7", "0", "f-"), "2 x"});
+    finish(granted.at(0).attempt);
+    BOOST_TEST(take_command().arguments.at(3) == "1");
 }
 
 // The server times the attempt out, and nobody can ask it.
@@ -306,14 +383,14 @@ BOOST_AUTO_TEST_CASE(a_finish_of_an_attempt_that_began_at_another_server_is_in_d
     connect();
     const job_attempt_id ended = start();
     const job_attempt_id finished = start();
-    const job_attempt_id renewed = start();
+    const job_attempt_id confirmed = start();
     disconnect();
     connect(2, true);
     BOOST_TEST(sent() == "renew");
     finish(ended);
     take(finished);
     answer({"ok " + clock() + " 0", "1", "1", "1"});
-    finish(renewed);
+    finish(confirmed);
     disconnect();
     connect(3);
     BOOST_TEST(sent() == "resync finish finish");
@@ -485,32 +562,6 @@ BOOST_AUTO_TEST_CASE(objects_with_the_same_name_share_a_queue)
     answer({"ok " + clock() + " 0"});
     pass(5s);
     BOOST_TEST(sent() == "renew");
-}
-
-BOOST_AUTO_TEST_CASE(errors_are_distinguished)
-{
-    connect();
-    for (const auto& [text, result] :
-         {std::pair<std::string, job_result>("WRONGTYPE Operation", job_result::wrong_type),
-          {"ERR user_script:9: attempt to perform arithmetic", job_result::damaged},
-          {"NOPERM no", job_result::refused}})
-    {
-        refused.clear();
-        take();
-        refuse(text);
-        BOOST_TEST_REQUIRE(refused.size() == 1U);
-        BOOST_CHECK(refused[0].result == result);
-    }
-    refused.clear();
-    take();
-    answer({"foreign"});
-    BOOST_CHECK(refused.at(0).result == job_result::foreign_layout);
-    // A temporary error is no answer.
-    take();
-    refuse("LOADING Redis is loading the dataset in memory");
-    BOOST_TEST(refused.size() == 1U);
-    pass(100ms);
-    BOOST_TEST(sent() == "take");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -33,6 +33,7 @@ struct driven_jobs
     using job_lost = redis::detail::job_lost;
     using job_operation = redis::detail::job_operation;
     using job_refused = redis::detail::job_refused;
+    using job_renewed = redis::detail::job_renewed;
     using job_request_id = redis::detail::job_request_id;
 
     driven_jobs() { queue = machine.open_queue({"q", 15000ms, 50ms}); }
@@ -71,11 +72,12 @@ struct driven_jobs
         machine.progress(now, id, std::move(progress));
         collect();
     }
-    void push() { call(job_operation::push, redis::detail::push_arguments({}, "x")); }
-    void call(job_operation op, std::vector<std::string> arguments)
+    job_call_id push() { return call(job_operation::push, redis::detail::push_arguments({}, "x")); }
+    job_call_id call(job_operation op, std::vector<std::string> arguments)
     {
-        machine.call(now, queue, op, std::move(arguments), false);
+        const job_call_id id = machine.call(now, queue, op, std::move(arguments), false);
         collect();
+        return id;
     }
     job_call_id finish(job_attempt_id id)
     {
@@ -104,8 +106,10 @@ struct driven_jobs
     void pass(local_time span)
     {
         now += span;
-        while (machine.next_tick() && *machine.next_tick() <= now)
+        for (int ticks = 0; machine.next_tick() && *machine.next_tick() <= now; ++ticks)
         {
+            // Each tick moves its timer.
+            BOOST_TEST_REQUIRE(ticks < 100);
             machine.tick(now);
             collect();
         }
@@ -117,9 +121,11 @@ struct driven_jobs
         return std::to_string((now + later).count());
     }
     [[nodiscard]] static std::string attempt(job_request_id request, const std::string& token = "7",
-                                             const std::string& limit = "0")
+                                             const std::string& limit = "0",
+                                             const std::string& flags = "--")
     {
-        return "5 " + token + " 1 -- " + limit + " abc#1." + std::to_string(request) + "/15000";
+        return "5 " + token + " 1 " + flags + ' ' + limit + " abc#1." + std::to_string(request) +
+               "/15000";
     }
     [[nodiscard]] std::vector<std::string> job(job_request_id request) const
     {
@@ -159,6 +165,7 @@ struct driven_jobs
     std::vector<job_refused> refused;
     std::vector<job_answered> answered;
     std::vector<job_attempt_id> lost;
+    std::vector<job_renewed> renewed;
 
 private:
     void collect()
@@ -174,6 +181,8 @@ private:
                 answered.push_back(*end);
             else if (const auto* loss = std::get_if<job_lost>(&each))
                 lost.push_back(loss->attempt);
+            else if (const auto* renewal = std::get_if<job_renewed>(&each))
+                renewed.push_back(*renewal);
     }
 };
 

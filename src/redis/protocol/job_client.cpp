@@ -131,7 +131,7 @@ void job_client::cancel(local_time now, job_request_id id)
         return;
     }
     found->second.cancelled = true;
-    if (found->second.waits && up_ && !found->second.resyncs)
+    if (found->second.waits && !found->second.resyncs)
         send_cancel(id);
 }
 

@@ -26,8 +26,6 @@ void job_client::connected(local_time now, std::uint64_t incarnation, bool is_ot
     incarnation_ = incarnation;
     for (auto& [id, queue] : queues_)
     {
-        if (is_other_server)
-            queue.clock.reset();
         send_resync(id);
         if (!queue.attempts.empty() || has_to_ask(queue))
             send_renewal(id);

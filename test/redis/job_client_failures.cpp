@@ -1,0 +1,473 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/protocol/job_client.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/driven_jobs.hpp"
+
+// The client of job queues, without a server: cancelled requests, broken connections, and errors.
+
+namespace turnstile::test {
+namespace {
+
+using namespace redis::detail;
+using namespace std::chrono_literals;
+
+BOOST_FIXTURE_TEST_SUITE(redis_job_client_failures, driven_jobs)
+
+// --- cancellation ---------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_before_it_waited_leaves_the_queue)
+{
+    connect();
+    cancel(take());
+    answer({"parked " + clock() + " 0 42"});
+    BOOST_TEST(sent() == "cancel");
+    BOOST_TEST(!machine.is_idle());
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(machine.is_idle());
+    BOOST_TEST(refused.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_without_a_connection_is_not_sent)
+{
+    cancel(take());
+    BOOST_TEST(machine.is_idle());
+    connect();
+    BOOST_TEST(sent() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_without_a_connection_finishes_its_attempt)
+{
+    connect();
+    const job_attempt_id done = start();
+    disconnect();
+    const job_request_id request = take(done);
+    cancel(request);
+    connect(2);
+    BOOST_TEST_REQUIRE(sent() == "take");
+    BOOST_TEST(commands[0].arguments.at(3) != "");
+    answer(job(request));
+    BOOST_TEST(granted.empty());
+    BOOST_TEST_REQUIRE(sent() == "finish");
+    BOOST_TEST(commands[0].arguments.at(2) == "r");
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_request_does_not_ask_again_after_a_dead_letter)
+{
+    connect();
+    const job_request_id request = take();
+    answer(job(request));
+    bury();
+    cancel(request);
+    answer({"lost " + clock() + " 0"});
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(machine.is_idle());
+    BOOST_TEST(refused.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_before_a_reconnect_asks_no_more)
+{
+    connect();
+    const job_request_id request = take();
+    answer({"parked " + clock() + " 0 42"});
+    disconnect();
+    cancel(request);
+    BOOST_TEST(sent() == "");
+    connect(2);
+    BOOST_TEST(sent() == "resync");
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(machine.is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_request_finishes_its_attempt_after_a_reconnect)
+{
+    for (const bool is_dead_letter : {false, true})
+    {
+        driven_jobs other;
+        other.connect();
+        job_request_id request = other.take();
+        other.answer(other.job(request));
+        if (is_dead_letter)
+            other.bury();
+        else
+            request = other.take(other.granted.at(0).attempt);
+        other.disconnect();
+        other.cancel(request);
+        other.connect(2);
+        BOOST_TEST(other.sent() == "resync");
+        other.answer({"ok " + clock() + " 0"});
+        BOOST_TEST_REQUIRE(other.sent() == "finish");
+        const std::vector<std::string> arguments = other.commands[0].arguments;
+        BOOST_TEST(arguments.at(2) == (is_dead_letter ? "b" : "finish"));
+        BOOST_TEST(arguments.at(4) == "again");
+        BOOST_TEST(arguments.at(5) == (is_dead_letter ? "unreadable" : ""));
+        other.answer({"ok " + clock() + " 0"});
+        BOOST_TEST(other.machine.is_idle());
+        BOOST_TEST(other.answered.empty());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_job_that_is_fetched_during_a_cancellation_is_returned)
+{
+    connect();
+    const job_request_id request = take();
+    answer({"parked " + clock() + " 0 42"});
+    cancel(request);
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request));
+    BOOST_TEST(sent() == "cancel fetch");
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(!machine.is_idle());
+    answer(job(request));
+    BOOST_TEST(granted.empty());
+    BOOST_TEST(sent() == "finish");
+    // It is returned even if the connection breaks.
+    disconnect();
+    connect(2);
+    BOOST_TEST_REQUIRE(sent() == "finish");
+    BOOST_TEST(commands[0].arguments.at(2) == "r");
+}
+
+BOOST_AUTO_TEST_CASE(nobody_learns_the_result_of_an_abandoned_call)
+{
+    connect();
+    BOOST_TEST(!machine.abandon_call(push()));
+    answer({"pushed " + clock() + " 5"});
+    BOOST_TEST(!machine.abandon_call(push()));
+    refuse("NOPERM no");
+    BOOST_TEST(!machine.abandon_call(push()));
+    disconnect();
+    BOOST_TEST(answered.empty());
+    BOOST_TEST(machine.is_idle());
+}
+
+// The end of an attempt that has been given up is nevertheless reported.
+BOOST_AUTO_TEST_CASE(an_abandoned_call_is_not_sent_unless_it_ends_an_attempt)
+{
+    connect();
+    const job_attempt_id name = start();
+    disconnect();
+    BOOST_TEST(machine.abandon_call(push()));
+    BOOST_TEST(machine.abandon_call(finish(name)));
+    connect(2);
+    BOOST_TEST(sent() == "finish");
+}
+
+// --- connections ----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(requests_and_calls_wait_for_the_first_connection)
+{
+    take();
+    push();
+    BOOST_TEST(sent() == "");
+    // An attempt to connect fails.
+    disconnect();
+    BOOST_TEST(answered.empty());
+    connect();
+    BOOST_TEST(sent() == "take push");
+}
+
+BOOST_AUTO_TEST_CASE(a_reconnect_asks_each_queue_for_the_requests_that_were_sent)
+{
+    connect();
+    const job_request_id here = take();
+    const job_queue_id first = std::exchange(queue, machine.open_queue({"other", 15000ms, 50ms}));
+    const job_request_id there = take();
+    disconnect();
+    queue = first;
+    take();
+    connect(2);
+    BOOST_TEST_REQUIRE(sent() == "resync resync take");
+    BOOST_TEST(commands[0].key == "q");
+    BOOST_TEST(commands[0].arguments.size() == 4U);
+    BOOST_TEST(commands[0].arguments.at(2) == std::to_string(here));
+    BOOST_TEST(commands[1].key == "other");
+    BOOST_TEST(commands[1].arguments.size() == 4U);
+    BOOST_TEST(commands[1].arguments.at(2) == std::to_string(there));
+}
+
+BOOST_AUTO_TEST_CASE(a_waiting_request_does_not_repeat_its_finish)
+{
+    connect();
+    take(start());
+    BOOST_TEST(commands.at(0).arguments.at(3) != "");
+    answer({"parked " + clock() + " 0 42"});
+    disconnect();
+    connect(2);
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST_REQUIRE(sent() == "take");
+    BOOST_TEST(commands[0].arguments.at(3) == "");
+}
+
+BOOST_AUTO_TEST_CASE(answers_of_a_former_connection_are_not_read)
+{
+    connect();
+    const job_request_id request = take();
+    const job_command first = take_command();
+    disconnect();
+    machine.answered(now, first.number, job(request));
+    connect(2);
+    BOOST_TEST(granted.empty());
+    BOOST_TEST(sent() == "resync");
+}
+
+// The message reaches a request that the server is still asked about.
+BOOST_AUTO_TEST_CASE(a_request_does_not_ask_before_it_knows_its_former_grants)
+{
+    connect();
+    const job_request_id request = take();
+    answer({"parked " + clock() + " 0 42"});
+    disconnect();
+    connect(2);
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request));
+    BOOST_TEST(sent() == "resync fetch");
+    refuse("LOADING Redis is loading the dataset in memory");
+    answer({"lost " + clock() + " 0"});
+    BOOST_TEST(sent() == "");
+    pass(100ms);
+    BOOST_TEST(sent() == "resync");
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(sent() == "take");
+}
+
+BOOST_AUTO_TEST_CASE(a_fetch_ends_with_its_connection)
+{
+    connect();
+    const job_request_id request = take();
+    answer({"parked " + clock() + " 0 42"});
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request));
+    BOOST_TEST(sent() == "fetch");
+    disconnect();
+    connect(2);
+    answer({"ok " + clock() + " 0"});
+    answer({"parked " + clock() + " 0 42"});
+    cancel(request);
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(machine.is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(doubt_about_an_attempt_outlasts_reconnects)
+{
+    connect();
+    const job_attempt_id renewed_late = start();
+    const job_attempt_id finished = start();
+    finish(finished);
+    disconnect();
+    connect(2, true);
+    BOOST_TEST(sent() == "renew finish");
+    BOOST_TEST(commands[1].arguments.at(4) == "unsure");
+    disconnect();
+    connect(3);
+    BOOST_TEST(sent() == "renew finish");
+    BOOST_TEST(commands[1].arguments.at(4) == "unsure");
+    finish(renewed_late);
+    disconnect();
+    connect(4);
+    BOOST_TEST(sent() == "finish finish");
+    BOOST_TEST(commands[1].arguments.at(4) == "unsure");
+}
+
+BOOST_AUTO_TEST_CASE(what_became_due_without_a_connection_is_asked_for_after_it)
+{
+    connect();
+    take();
+    answer({"parked " + clock() + ' ' + clock(3s) + " 42"});
+    disconnect();
+    pass(4s);
+    BOOST_TEST(sent() == "");
+    connect(2);
+    BOOST_TEST(sent() == "resync renew");
+}
+
+BOOST_AUTO_TEST_CASE(the_server_is_asked_at_the_earliest_time)
+{
+    connect();
+    start();
+    receive("job q due " + clock() + ' ' + clock(1s));
+    receive("job q due " + clock() + ' ' + clock(2s));
+    pass(999ms);
+    BOOST_TEST(sent() == "");
+    pass(2ms);
+    BOOST_TEST(sent() == "renew");
+}
+
+// --- errors ---------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(results_are_distinguished)
+{
+    connect();
+    for (const auto& [status, result] : {std::pair<std::string, job_result>("ok", job_result::ok),
+                                         {"lost", job_result::lost},
+                                         {"unknown", job_result::unknown},
+                                         {"missing", job_result::missing}})
+    {
+        answered.clear();
+        finish(start());
+        answer({status + ' ' + clock() + " 0"});
+        BOOST_TEST_REQUIRE(answered.size() == 1U);
+        BOOST_CHECK(answered[0].result == result);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_that_is_not_understood_is_damage)
+{
+    connect();
+    for (const std::vector<std::string>& texts :
+         {std::vector<std::string>{}, {""}, {"strange " + clock() + " 0"}})
+    {
+        refused.clear();
+        take();
+        answer(texts);
+        BOOST_TEST_REQUIRE(refused.size() == 1U);
+        BOOST_CHECK(refused[0].result == job_result::damaged);
+        BOOST_TEST(machine.is_idle());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_job_whose_record_cannot_be_read_is_returned)
+{
+    connect();
+    const job_request_id request = take();
+    answer({"job " + clock() + ' ' + clock(15s), attempt(request), "x"});
+    BOOST_TEST(refused.at(0).text == "x");
+    BOOST_CHECK(refused[0].result == job_result::damaged);
+    BOOST_TEST_REQUIRE(sent() == "finish");
+    BOOST_TEST(commands[0].arguments.at(2) == "r");
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_command_ends_its_request_or_call)
+{
+    const std::string error = "NOPERM no";
+    connect();
+    const job_call_id call = push();
+    refuse(error);
+    BOOST_TEST_REQUIRE(answered.size() == 1U);
+    BOOST_TEST(answered[0].call == call);
+    BOOST_TEST(answered[0].text == error);
+    // Nobody waits for the end of a cancelled request.
+    const job_request_id cancelled = take();
+    answer({"parked " + clock() + " 0 42"});
+    cancel(cancelled);
+    refuse(error);
+    cancel(take());
+    refuse(error);
+    BOOST_TEST(refused.empty());
+    BOOST_TEST(machine.is_idle());
+    const job_request_id fetched = take();
+    answer({"parked " + clock() + " 0 42"});
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(fetched));
+    refuse(error);
+    BOOST_TEST(refused.size() == 1U);
+    take();
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "resync");
+    refuse(error);
+    BOOST_TEST(refused.size() == 2U);
+    BOOST_TEST(machine.is_idle());
+}
+
+// The lease may still be renewed in time.
+BOOST_AUTO_TEST_CASE(a_refused_renewal_is_repeated)
+{
+    connect();
+    const job_attempt_id name = start();
+    pass(5s);
+    BOOST_TEST(sent() == "renew");
+    refuse("NOPERM no");
+    pass(100ms);
+    BOOST_TEST(sent() == "renew");
+    answer({"ok " + clock() + " 0", "1"});
+    pass(14s);
+    BOOST_TEST(machine.holds(name));
+}
+
+BOOST_AUTO_TEST_CASE(a_command_is_repeated_after_a_temporary_error)
+{
+    const std::string error = "LOADING Redis is loading the dataset in memory";
+    connect();
+    const auto check_repetition = [&](const std::string& name)
+    {
+        BOOST_TEST_REQUIRE(sent() == name);
+        const std::vector<std::string> arguments = commands[0].arguments;
+        refuse(error);
+        machine.tick(now);
+        pass(99ms);
+        BOOST_TEST(sent() == "");
+        pass(1ms);
+        BOOST_TEST_REQUIRE(sent() == name);
+        BOOST_TEST(commands[0].arguments == arguments, boost::test_tools::per_element());
+    };
+    const job_request_id request = take();
+    check_repetition("take");
+    answer({"parked " + clock() + " 0 42"});
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request));
+    check_repetition("fetch");
+    answer(job(request));
+    finish(granted.at(0).attempt);
+    check_repetition("finish");
+    answer({"ok " + clock() + " 0"});
+    const job_request_id other = take();
+    answer({"parked " + clock() + " 0 42"});
+    disconnect();
+    connect(2);
+    check_repetition("resync");
+    answer({"ok " + clock() + " 0"});
+    answer({"parked " + clock() + " 0 42"});
+    cancel(other);
+    check_repetition("cancel");
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(machine.is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(a_reconnect_replaces_the_repetition_after_a_temporary_error)
+{
+    connect();
+    take();
+    refuse("LOADING Redis is loading the dataset in memory");
+    disconnect();
+    connect(2);
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(sent() == "take");
+    pass(100ms);
+    BOOST_TEST(sent() == "take");
+}
+
+BOOST_AUTO_TEST_CASE(errors_are_distinguished)
+{
+    connect();
+    for (const auto& [text, result] :
+         {std::pair<std::string, job_result>("WRONGTYPE Operation", job_result::wrong_type),
+          {"ERR user_script:9: attempt to perform arithmetic", job_result::damaged},
+          {"NOPERM no", job_result::refused}})
+    {
+        refused.clear();
+        take();
+        refuse(text);
+        BOOST_TEST_REQUIRE(refused.size() == 1U);
+        BOOST_CHECK(refused[0].result == result);
+    }
+    refused.clear();
+    take();
+    answer({"foreign"});
+    BOOST_CHECK(refused.at(0).result == job_result::foreign_layout);
+    // A temporary error is no answer.
+    take();
+    refuse("LOADING Redis is loading the dataset in memory");
+    BOOST_TEST(refused.size() == 1U);
+    pass(100ms);
+    BOOST_TEST(sent() == "take");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace turnstile::test
