@@ -294,7 +294,7 @@ const std::vector<safeguard>& all_safeguards()
          medium},
         {"a cancelled waiter leaves its condition",
          nullptr,
-         {{"cancel", "if ARGV[6] ~= '' then redis.call('ZREM', waiters_on(s, ARGV[6]), id) end",
+         {{"cancel", "if condition ~= '' then redis.call('ZREM', waiters_on(s, condition), id) end",
            ""}},
          with_cancels(1, with_consumers(1, with(2, 0, {}))),
          "disconnected"},

@@ -27,7 +27,7 @@ using words = script_scene::words;
 without::patches nothing_but_ordinary_paths()
 {
     without::patches result;
-    for (const char* script : {"acquire", "release", "commit", "fetch", "transact", "cancel"})
+    for (const char* script : {"acquire", "release", "commit", "fetch", "transact"})
         result.push_back(
             {script, "-- common.lua and prologue.lua stand here\n", "error('not ordinary')\n"});
     return result;
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(the_ordinary_path_has_the_effects_of_the_full_one)
                 }
             }
         });
-    for (const char* each : {"acquire", "release", "commit", "fetch", "transact", "cancel"})
+    for (const char* each : {"acquire", "release", "commit", "fetch", "transact"})
     {
         BOOST_TEST_MESSAGE(each << ": " << ordinary[each] << " ordinary, " << in_full[each]
                                 << " in full");

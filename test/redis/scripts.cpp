@@ -231,6 +231,24 @@ BOOST_AUTO_TEST_CASE(cancel_leaves_the_queue)
     BOOST_TEST(owner() == "c#1.1");
 }
 
+// Whoever still waits looks after an expired lease itself.
+BOOST_AUTO_TEST_CASE(cancel_of_a_waiter_changes_only_the_queue)
+{
+    acquire("a#1.1");
+    acquire("b#1.1");
+    acquire("c#1.1");
+    const std::string state = store.hash("lock")->at("state");
+    pass(20s);
+    const words answer = cancel("b#1.1");
+    BOOST_TEST(answer[0] == "cancelled");
+    BOOST_TEST(answer[1] == "0");
+    TEST_WORDS(queue(), "c#1.1");
+    BOOST_TEST(store.hash("lock")->at("state") == state);
+    BOOST_TEST(told().empty());
+    nudge("c#1.1");
+    BOOST_TEST(owner() == "c#1.1");
+}
+
 BOOST_AUTO_TEST_CASE(cancel_of_nothing_leaves_nothing)
 {
     cancel("a#1.1");

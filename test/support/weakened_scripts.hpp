@@ -20,7 +20,7 @@ using patches = std::vector<script_patch>;
 inline patches ordinary_paths()
 {
     patches result;
-    for (const char* script : {"acquire", "release", "commit", "fetch", "transact", "cancel"})
+    for (const char* script : {"acquire", "release", "commit", "fetch", "transact"})
         result.push_back({script, "if packed and not packed.err", "if false"});
     return result;
 }
