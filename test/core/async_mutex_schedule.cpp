@@ -88,7 +88,7 @@ private:
         case 17:
             return world_.step(context());
         case 18:
-            return settle();
+            return do_what_is_due();
         default:
             return destroy_some();
         }
@@ -133,7 +133,7 @@ private:
                   [&](id who) { world_.release(who, static_cast<manner>(dice_.below(5))); });
     }
 
-    void settle()
+    void do_what_is_due()
     {
         world_.drain_all();
         world_.check_settled();
@@ -153,12 +153,12 @@ private:
     {
         if (dice_.coin())
             return;
-        settle();
+        do_what_is_due();
         while (world_.model().locked() && all_is_well())
         {
             with_some([&](id who) { return world_.model().owns(who) && world_.holds(who); },
                       [&](id who) { world_.release(who, manner::unlock); });
-            settle();
+            do_what_is_due();
         }
     }
 

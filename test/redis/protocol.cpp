@@ -92,8 +92,8 @@ BOOST_AUTO_TEST_CASE(an_answer_with_contributions)
     BOOST_TEST_REQUIRE(told.has_value());
     BOOST_TEST(told->front().deadline == 3);
     BOOST_TEST(told->front().next_expiry == 4);
-    BOOST_TEST(told->front().spoiled == "a.b");
-    BOOST_TEST(parse_answers(std::vector<std::string>{"own 1 2 3,4"})->front().spoiled == "");
+    BOOST_TEST(told->front().bad_field == "a.b");
+    BOOST_TEST(parse_answers(std::vector<std::string>{"own 1 2 3,4"})->front().bad_field == "");
     for (const char* wrong : {"own 1 2 3,", "own 1 2 ,4", "own 1 2 3,,a", "own 1 2 3,a"})
         BOOST_TEST(!parse_answers(std::vector<std::string>{wrong}), wrong);
 }

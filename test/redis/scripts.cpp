@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(cancel_leaves_the_queue)
     BOOST_TEST(owner() == "c#1.1");
 }
 
-// Whoever still waits looks after an expired lease itself.
+// The other waiters notice an expired lease themselves.
 BOOST_AUTO_TEST_CASE(cancel_of_a_waiter_changes_only_the_queue)
 {
     acquire("a#1.1");

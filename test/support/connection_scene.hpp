@@ -37,7 +37,7 @@ struct witness final : redis::detail::connection::observer
         told += 'd';
     }
     void message(std::string_view payload) override { messages.emplace_back(payload); }
-    void failed_for_good(error_code why, std::string text) override
+    void failed_permanently(error_code why, std::string text) override
     {
         last = why;
         failure = std::move(text);

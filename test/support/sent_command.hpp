@@ -31,7 +31,7 @@ struct sent_command
     redis::detail::operation op = redis::detail::operation::acquire;
     std::vector<std::string> keys;
     std::vector<std::string> arguments;
-    redis::detail::object_kind kind = redis::detail::object_kind::mutex;
+    redis::detail::object_kind kind = redis::detail::object_kind::lock;
 };
 
 /// A command of a machine for gates; likewise.

@@ -43,7 +43,7 @@ namespace turnstile::detail {
  * Workers wait for a unit of a semaphore, so its queue decides all races between grants,
  * cancellations and destroyed contexts. A unit is the right to start the next job. There are as
  * many units, available or with workers that have not yet started, as jobs may be started now;
- * settle() adds the missing ones and takes back the surplus. A unit with a worker is never taken
+ * adjust_units() adds the missing ones and takes back the surplus. A unit with a worker is never taken
  * back, so at least that many jobs always stay in the queue.
  *
  * Jobs have a pointer to the state and may outlive the queue. Both may outlive the context of the
@@ -160,7 +160,7 @@ public:
         // Last, so that no name is left without a job if something throws. This does not throw.
         names_.add(std::move(named));
         last_id_ = added->id;
-        settle();
+        adjust_units();
         return {{}, added->id};
     }
 
@@ -168,7 +168,7 @@ public:
     {
         const lock_type lock(mutex_);
         is_paused_ = paused;
-        settle();
+        adjust_units();
     }
 
     /// Removes the waiting and delayed jobs. Returns their number.
@@ -198,7 +198,7 @@ public:
             forget_name(*each);
         for (record_ptr& each : promised)
             append(std::move(each));
-        settle();
+        adjust_units();
         return removed;
     }
 
@@ -224,7 +224,7 @@ public:
         job->failure = job_failure::none;
         job->error.clear();
         append(std::move(job));
-        settle();
+        adjust_units();
         return {};
     }
 
@@ -239,14 +239,14 @@ public:
         rate_ = static_cast<std::size_t>(starts);
         rate_period_ = period;
         rate_started_ = 0;
-        settle();
+        adjust_units();
         return {};
     }
 
     job_counts counts()
     {
         const lock_type lock(mutex_);
-        settle();
+        adjust_units();
         return {waiting(), delayed_.size(), active_.size(), dead_.size(), is_paused_};
     }
 
@@ -272,7 +272,7 @@ public:
     void refresh()
     {
         const lock_type lock(mutex_);
-        settle();
+        adjust_units();
     }
 
     /// Takes the unit of a worker that will start no job. Another worker gets one if that is still
@@ -284,7 +284,7 @@ public:
             return;
         unit.forget();
         --units_;
-        settle();
+        adjust_units();
     }
 
     /// Starts a job for a worker that has a unit. Returns nothing if the queue is destroyed.
@@ -301,7 +301,7 @@ public:
         job->token = ++last_token_;
         active_.emplace(job->token, job);
         const std::ptrdiff_t attempt = ++job->attempt;
-        settle();
+        adjust_units();
         return start_result{job, attempt, job->token};
     }
 
@@ -356,7 +356,7 @@ public:
             postpone(std::move(job), delay);
         else
             append(std::move(job));
-        settle();
+        adjust_units();
         return {};
     }
 
@@ -421,7 +421,7 @@ private:
     {
         std::vector<record_ptr> found;
         const lock_type lock(mutex_);
-        settle();
+        adjust_units();
         const auto add = [&](const record_ptr& each)
         {
             if (offset > 0)
@@ -504,7 +504,7 @@ private:
     }
 
     /// Makes due jobs wait, and lets as many workers start as may.
-    void settle()
+    void adjust_units()
     {
         if (!ready_)
             return;
@@ -553,7 +553,7 @@ private:
                 const lock_type lock(self->mutex_);
                 if (self->timer_due_ == due)
                     self->timer_due_.reset();
-                self->settle();
+                self->adjust_units();
             });
         timer_due_ = when;
     }

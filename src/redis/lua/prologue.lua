@@ -256,7 +256,7 @@ local function process_pending(s)
     if failed then
       -- The field does not contain a number. The answer reports that, and a later script tries again.
       redis.call('ZADD', s.pending, format('%d', s.now + retry), record)
-      s.spoiled = field or '?'
+      s.bad_field = field or '?'
     else
       redis.call('ZREM', s.pending, record)
     end
@@ -423,7 +423,7 @@ local function answer(s, status, id, extra, condition)
     local first = redis.call('ZRANGE', s.pending, 0, 0, 'WITHSCORES')[2] or 0
     result = result .. ',' .. (s.grace and first + 0 > 2 and first + 0 < s.grace + 0 and s.grace or first)
   end
-  if s.spoiled then result = result .. ',' .. s.spoiled end
+  if s.bad_field then result = result .. ',' .. s.bad_field end
   if not (ticket or extra) and not s.more then return result end
   return result .. ' ' .. (ticket or s.newest or 0) .. (s.more and ' 1 ' or ' 0 ') .. (extra or '')
 end

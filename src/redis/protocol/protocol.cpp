@@ -63,7 +63,7 @@ bool parse_deadline(std::string_view word, script_answer& result)
     if (first == word.size())
         return true;
     if (second < word.size())
-        result.spoiled = word.substr(second + 1);
+        result.bad_field = word.substr(second + 1);
     return parse_time(word.substr(first + 1, second - first - 1), result.next_expiry);
 }
 

@@ -80,13 +80,12 @@ inline constexpr std::size_t operation_count = 13;
 /// The kind of object that an operation applies to. Each kind has its own scripts.
 enum class object_kind
 {
-    mutex,
+    lock,
     pool,
 };
 
 /// The name of an operation's script: its file name, after `pool_` for a script of lua/pool.
-[[nodiscard]] std::string_view name_of(operation op,
-                                       object_kind kind = object_kind::mutex) noexcept;
+[[nodiscard]] std::string_view name_of(operation op, object_kind kind = object_kind::lock) noexcept;
 
 /// The argument of a script that states whether it notifies one waiter of a condition, or all of them.
 [[nodiscard]] constexpr std::string_view extent(bool all) noexcept
@@ -101,7 +100,7 @@ struct command
     operation op = operation::acquire;
     word_list keys;
     word_list arguments;
-    object_kind kind = object_kind::mutex;
+    object_kind kind = object_kind::lock;
 };
 
 /// The fields of a hash.
@@ -142,7 +141,7 @@ struct script_answer
     };
 
     status_code status = status_code::unknown;
-    /// The time of the lock's clock; 0 if the keys do not contain a lock that the script can read.
+    /// The time of the lock's clock; 0 if the script has not read it, or the keys do not contain a lock that it can read.
     server_time now = 0;
     /// The highest fencing token of the lock so far.
     std::int64_t fence = 0;
@@ -151,7 +150,7 @@ struct script_answer
     /// The time at which the next lease of a contribution expires, unless it is renewed; 0 without contributions.
     server_time next_expiry = 0;
     /// The field of the state in which the script failed to undo a contribution; empty without such a failure.
-    std::string spoiled;
+    std::string bad_field;
     std::int64_t ticket = 0;
     /// Whether the script stopped before its work was complete.
     bool more = false;

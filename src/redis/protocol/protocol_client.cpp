@@ -117,7 +117,7 @@ void protocol_client::end_attempt(attempt_id id)
     dequeue(*found);
     clear_timers(*found);
     dismiss_envoy(*found);
-    guises_.erase(found->second.bearer);
+    served_by_.erase(found->second.bearer);
     const lock_id left = found->second.lock;
     lock_state& lock = locks_.at(left);
     lock.parked.erase(id);
@@ -151,8 +151,8 @@ void protocol_client::end_with(attempt_entry& entry, attempt_failure reason, std
 /// Finds an attempt by the number that its caller knows.
 protocol_client::attempt_map::const_iterator protocol_client::find_bearer(attempt_id id) const
 {
-    const auto guise = guises_.find(id);
-    const auto found = attempts_.find(guise != guises_.end() ? guise->second : id);
+    const auto served_by = served_by_.find(id);
+    const auto found = attempts_.find(served_by != served_by_.end() ? served_by->second : id);
     return found != attempts_.end() && found->second.bearer == id ? found : attempts_.end();
 }
 
@@ -284,8 +284,8 @@ std::string_view protocol_client::phase_name(attempt_id id) const
 {
     constexpr std::array<std::string_view, 7> names{
         "parked", "joining", "queued", "confirming", "held", "releasing", "cancelling"};
-    const auto guise = guises_.find(id);
-    const auto found = attempts_.find(guise != guises_.end() ? guise->second : id);
+    const auto served_by = served_by_.find(id);
+    const auto found = attempts_.find(served_by != served_by_.end() ? served_by->second : id);
     return found == attempts_.end() ? "" : names[static_cast<std::size_t>(found->second.at)];
 }
 

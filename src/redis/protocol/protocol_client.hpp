@@ -347,7 +347,7 @@ private:
     local_time round_trip_{};
     attempt_map attempts_;
     // By bearer, the attempt that serves it, if that is another one than at first.
-    std::map<attempt_id, attempt_id> guises_;
+    std::map<attempt_id, attempt_id> served_by_;
     std::map<lock_id, lock_state> locks_;
     std::map<lock_id, slot_set> slots_;
     std::map<std::string, lock_id> slots_by_key_;

@@ -132,7 +132,7 @@ void protocol_client::note_answer(lock_state& lock, const flight& flown,
 void protocol_client::examine(lock_state& lock, const script_answer& answer, std::string_view error)
 {
     const bool is_damaged = answer.status == status::damaged;
-    const std::string trouble = is_damaged ? "damaged state" : answer.spoiled;
+    const std::string trouble = is_damaged ? "damaged state" : answer.bad_field;
     if (trouble.empty() || trouble == lock.trouble)
         return;
     lock.trouble = trouble;
@@ -140,7 +140,7 @@ void protocol_client::examine(lock_state& lock, const script_answer& answer, std
         actions_.emplace_back(reported{damage_text(lock.keys[0], error)});
     else
         actions_.emplace_back(reported{
-            "the field '" + answer.spoiled + "' of the state at the key '" + lock.options.state +
+            "the field '" + answer.bad_field + "' of the state at the key '" + lock.options.state +
             "' is no whole number, so the server cannot undo a contribution to it; repair "
             "the field, and the server undoes the contribution within a minute of use"});
 }
@@ -499,7 +499,8 @@ void protocol_client::on_refused(attempt_entry& entry, operation op, std::string
             // The server refuses the commit, but the lock is released all the same.
             if (op == operation::commit)
             {
-                if (std::exchange(each.ending.how, release_kind::spoiled) == release_kind::awaited)
+                if (std::exchange(each.ending.how, release_kind::after_failure) ==
+                    release_kind::awaited)
                     actions_.emplace_back(released{each.bearer, release_result::refused,
                                                    std::string(text), keys_of(each.lock)});
                 fail_follower(std::exchange(each.ending.follower, 0), attempt_failure::refused,

@@ -44,11 +44,11 @@ void protocol_client::pass_to_parked(attempt_entry& entry)
 {
     attempt& each = entry.second;
     const attempt_id next = *locks_.at(each.lock).parked.begin();
-    guises_.erase(each.bearer);
+    served_by_.erase(each.bearer);
     each.bearer = next;
     each.asked = attempts_.at(next).asked;
     end_attempt(next);
-    guises_.emplace(next, entry.first);
+    served_by_.emplace(next, entry.first);
 }
 
 /// Starts a run with a grant, unless another attempt of the cohort is already in the server's queue.

@@ -126,7 +126,7 @@ void protocol_client::send_release(attempt_entry& entry)
         return send_commit(entry);
     const lock_state& lock = locks_.at(each.lock);
     const bool is_pool = lock.options.pool.has_value();
-    const bool has_slot = is_pool || each.ending.how != release_kind::spoiled;
+    const bool has_slot = is_pool || each.ending.how != release_kind::after_failure;
     auto arguments = word_list::of(options_.wake_prefix, is_pool ? ids_of(entry) : id_of(entry),
                                    each.fence, has_slot ? slot_of(each) : std::string());
     append_options(arguments, lock);
@@ -230,7 +230,7 @@ template <class Subjects, class Append>
 void protocol_client::send_batches(operation op, const std::vector<std::uint64_t>& ids,
                                    Subjects& subjects, const Append& append)
 {
-    for (const auto kind : {object_kind::mutex, object_kind::pool})
+    for (const auto kind : {object_kind::lock, object_kind::pool})
     {
         flight batch{.op = op};
         word_list keys;

@@ -71,7 +71,7 @@ void protocol_client::enter(attempt_entry& entry, grant_report given, local_time
                                      "the server granted " + std::to_string(given.fence) +
                                          " after " + std::to_string(lock.top_fence)});
         each.at = phase::releasing;
-        each.ending.how = release_kind::spoiled;
+        each.ending.how = release_kind::after_failure;
         proceed(entry);
         return dismiss_envoy(entry);
     }
@@ -123,7 +123,7 @@ void protocol_client::lose(attempt_entry& entry, loss_reason why)
     ++counters_.lost;
     actions_.emplace_back(lost{entry.second.bearer, why, entry.second.expires});
     entry.second.at = phase::releasing;
-    entry.second.ending.how = release_kind::spoiled;
+    entry.second.ending.how = release_kind::after_failure;
     const lock_id lock = entry.second.lock;
     const local_time ended = entry.second.expires;
     proceed(entry);

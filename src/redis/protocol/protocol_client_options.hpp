@@ -52,7 +52,7 @@ struct lease_options
 
     [[nodiscard]] object_kind kind() const noexcept
     {
-        return pool ? object_kind::pool : object_kind::mutex;
+        return pool ? object_kind::pool : object_kind::lock;
     }
 
     friend bool operator==(const lease_options&, const lease_options&) = default;

@@ -82,7 +82,7 @@ struct protocol_client_records
         /// The caller waits for the result.
         awaited,
         /// The critical section failed. The server then passes the notification that led to it to another waiter.
-        spoiled,
+        after_failure,
     };
 
     /// The wait of an attempt on a condition, before the attempt waits for the lock.

@@ -99,7 +99,7 @@ void replica_watch::disconnected(error_code)
 
 void replica_watch::message(std::string_view) {}
 
-void replica_watch::failed_for_good(error_code why, std::string)
+void replica_watch::failed_permanently(error_code why, std::string)
 {
     disconnected(why);
 }

@@ -34,7 +34,7 @@ using script_table = std::array<std::array<const script*, operation_count>, 2>;
 script_table make_script_table()
 {
     script_table result{};
-    for (const object_kind kind : {object_kind::mutex, object_kind::pool})
+    for (const object_kind kind : {object_kind::lock, object_kind::pool})
         for (std::size_t i = 0; i < operation_count; ++i)
         {
             const auto found = std::ranges::find(

@@ -168,7 +168,7 @@ void session_engine::disconnected(error_code why)
         fail_hopeless();
 }
 
-void session_engine::failed_for_good(error_code why, std::string)
+void session_engine::failed_permanently(error_code why, std::string)
 {
     disconnected(why);
 }

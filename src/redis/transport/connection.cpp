@@ -261,7 +261,7 @@ private:
         if (observer_ == nullptr)
             return;
         if (for_good)
-            observer_->failed_for_good(failure_->code, trouble_);
+            observer_->failed_permanently(failure_->code, trouble_);
         else
             observer_->disconnected(was_open ? why : make_error_code(errc::unreachable));
     }

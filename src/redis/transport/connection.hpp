@@ -73,7 +73,7 @@ public:
 
         /// The password, the ACL or the server has to be changed. Called instead of disconnected() after each
         /// attempt that fails for such a reason; attempts continue.
-        virtual void failed_for_good(error_code why, std::string text) = 0;
+        virtual void failed_permanently(error_code why, std::string text) = 0;
 
     protected:
         observer() = default;

@@ -10,7 +10,7 @@
 -- flags: allow-oom
 local number = redis.call('ZREM', key .. '{idle}', ARGV[2])
 parked = math.max(parked - number, 0)
-settle()
+do_what_is_due()
 serve()
 save()
 return answer('ok', number) .. more()

@@ -7,7 +7,7 @@
 -- wakes      waiting workers, if jobs are due
 -- complexity O(log attempts)
 -- flags: allow-oom
-settle()
+do_what_is_due()
 serve()
 save()
 local till = redis.call('ZSCORE', key .. '{active}', ARGV[2])

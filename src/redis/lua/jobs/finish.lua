@@ -19,7 +19,7 @@ elseif what == 'finish' then
 else
   give_back(attempt, what, (what == 'f' or what == 'b') and ARGV[6] or nil)
 end
-settle()
+do_what_is_due()
 serve()
 save()
 return answer(result, 0) .. more()

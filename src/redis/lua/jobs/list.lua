@@ -9,7 +9,7 @@
 -- complexity O(log jobs + number), O(attempts) for active jobs
 -- flags: allow-oom
 local what, offset, number = ARGV[2], ARGV[3] + 0, ARGV[4] + 0
-settle()
+do_what_is_due()
 serve()
 save()
 if what == 'counts' then

@@ -18,7 +18,7 @@ local function remove_all(entries, first)
   return #entries
 end
 
-settle()
+do_what_is_due()
 local removed = 0
 if what == 'pause' or what == 'resume' or what == 'limit' then
   if not paused then paused, rate, period, started, ends = '0', 0, 0, 0, 0 end

@@ -198,7 +198,7 @@ local function fate(member, how, finishes)
 end
 
 -- Ends the attempts whose leases have expired, and moves the jobs whose delays have ended.
-local function settle()
+local function do_what_is_due()
   if due == 0 or due > now then return end
   local moved = redis.call('ZRANGEBYSCORE', key .. '{delayed}', '-inf', text(now), 'LIMIT', 0, looks_at)
   for _, each in ipairs(moved) do

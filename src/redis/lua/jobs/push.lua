@@ -50,7 +50,7 @@ if last and delay == 0 and name == '' then
 end
 
 -- common.lua and prologue.lua stand here
-settle()
+do_what_is_due()
 if name ~= '' then
   for _, each in ipairs(redis.call('ZRANGEBYSCORE', key .. '{windows}', '-inf', text(now), 'LIMIT', 0, looks_at)) do
     redis.call('ZREM', key .. '{windows}', each)

@@ -7,7 +7,7 @@
 -- wakes      waiting workers, if jobs are due
 -- complexity O(n log attempts)
 -- flags: allow-oom
-settle()
+do_what_is_due()
 local active, till, results = key .. '{active}', now + 1000 * ARGV[2], {}
 for i = 3, #ARGV, 2 do
   local member, progress = ARGV[i], ARGV[i + 1]

@@ -13,7 +13,7 @@ for i = 3, #ARGV, 2 do
   wanted[ARGV[i]] = true
   if ARGV[i + 1] ~= '' then parked = math.max(parked - redis.call('ZREM', key .. '{idle}', ARGV[i + 1]), 0) end
 end
-settle()
+do_what_is_due()
 serve()
 save()
 local results = {answer('ok', 0) .. more()}

@@ -82,7 +82,7 @@ if attempt ~= '' then
     give_back(attempt, 'b', reason)
   end
 end
-settle()
+do_what_is_due()
 if failed then
   serve()
   save()
