@@ -25,12 +25,7 @@ namespace {
 using redis::detail::job_command;
 using redis::detail::job_operation;
 
-// Sanitizers make histories ten times slower.
-#ifdef __OPTIMIZE__
-constexpr std::uint64_t portion = 10;
-#else
-constexpr std::uint64_t portion = 1;
-#endif
+const std::uint64_t portion = simulations_are_optimized() ? 10 : 1;
 
 std::string table(const job_simulation_result& sum)
 {

@@ -21,12 +21,7 @@
 namespace turnstile::test {
 namespace {
 
-// Sanitizers make histories ten times slower.
-#ifdef __OPTIMIZE__
-constexpr std::uint64_t portion = 10;
-#else
-constexpr std::uint64_t portion = 1;
-#endif
+const std::uint64_t portion = simulations_are_optimized() ? 10 : 1;
 
 simulation_options with_pools()
 {

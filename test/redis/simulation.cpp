@@ -18,12 +18,7 @@
 namespace turnstile::test {
 namespace {
 
-// Sanitizers make histories ten times slower.
-#ifdef __OPTIMIZE__
-constexpr std::uint64_t portion = 10;
-#else
-constexpr std::uint64_t portion = 1;
-#endif
+const std::uint64_t portion = simulations_are_optimized() ? 10 : 1;
 
 std::string table(const fault_coverage& coverage)
 {

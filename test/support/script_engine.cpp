@@ -274,6 +274,15 @@ std::string prologue_of(std::string_view name)
 
 }  // namespace
 
+bool simulations_are_optimized() noexcept
+{
+#ifdef __OPTIMIZE__
+    return true;
+#else
+    return false;
+#endif
+}
+
 std::string script_file(std::string_view name)
 {
     const auto path = path_of(name);

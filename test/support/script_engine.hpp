@@ -17,6 +17,9 @@
 
 namespace turnstile::test {
 
+/// Whether the simulations are optimized. Otherwise, and with a sanitizer, they are ten to thirty times slower.
+[[nodiscard]] bool simulations_are_optimized() noexcept;
+
 /// Replaces a piece of a script, to switch off a safeguard.
 struct script_patch
 {
