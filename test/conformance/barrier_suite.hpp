@@ -72,7 +72,7 @@ TURNSTILE_BARRIER_TEST(participants_wait_until_all_have_arrived)
                 co_await t.spawn_and_settle(t.meet('b'));
                 BOOST_TEST(t.told == "");
                 co_await t.meeting.async_arrive_and_wait();
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(t.told == "ab");
                 t.told.clear();
             }
@@ -128,7 +128,7 @@ TURNSTILE_BARRIER_TEST(a_cancelled_arrival_is_withdrawn)
             {
                 co_await t.spawn_and_settle(t.meet('a'), signal.slot());
                 signal.emit(type);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(t.told == "A");
                 co_await t.spawn_and_settle(t.meet('b'));
                 BOOST_TEST(t.told == "A");
@@ -147,7 +147,7 @@ TURNSTILE_BARRIER_TEST(participants_do_not_wait_for_one_that_dropped_out)
             co_await t.spawn_and_settle(t.meet('a'));
             co_await t.spawn_and_settle(t.meet('b'));
             co_await t.meeting.async_arrive_and_drop();
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "ab");
             co_await t.spawn_and_settle(t.meet('c'));
             BOOST_TEST(t.told == "ab");

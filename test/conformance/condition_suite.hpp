@@ -65,7 +65,7 @@ struct condition_test : backend_test<Provider>
             const auto [error] = co_await changed.async_wait(guard, boost::asio::as_tuple);
             BOOST_TEST(guard.owns_lock());
             this->tell(name, error);
-            co_await this->provider.do_what_is_due();
+            co_await this->provider.settle();
             co_await guard.async_unlock();
         };
     }
@@ -81,7 +81,7 @@ struct condition_test : backend_test<Provider>
             const auto [error] = co_await changed.async_wait(guard, reached, boost::asio::as_tuple);
             BOOST_TEST(guard.owns_lock());
             this->tell(name, error);
-            co_await this->provider.do_what_is_due();
+            co_await this->provider.settle();
             co_await guard.async_unlock();
         };
     }
@@ -93,7 +93,7 @@ struct condition_test : backend_test<Provider>
         {
             guard_type guard = co_await mutex.async_lock();
             this->tell(name, {});
-            co_await this->provider.do_what_is_due();
+            co_await this->provider.settle();
             co_await guard.async_unlock();
         };
     }
@@ -159,7 +159,7 @@ TURNSTILE_CONDITION_TEST(notify_one_notifies_the_first_waiter)
             {
                 co_await t.changed.async_notify_one();
                 while (t.told.size() < std::string(told).size())
-                    co_await t.provider.do_what_is_due();
+                    co_await t.provider.settle();
                 BOOST_TEST(t.told == told);
             }
         });
@@ -232,7 +232,7 @@ TURNSTILE_CONDITION_TEST(two_conditions_of_a_mutex_are_independent)
         {
             co_await t.sleep_all("a");
             co_await other.async_notify_all();
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "");
             co_await t.changed.async_notify_one();
         });
@@ -305,7 +305,7 @@ TURNSTILE_CONDITION_TEST(a_wait_with_a_predicate_ends_when_it_holds)
                 co_await t.set_number(number);
                 co_await t.changed.async_notify_all();
                 for (int i = 0; i < 4; ++i)
-                    co_await t.provider.do_what_is_due();
+                    co_await t.provider.settle();
                 BOOST_TEST(t.told.size() == static_cast<std::size_t>(number));
             }
         });
@@ -331,12 +331,12 @@ TURNSTILE_CONDITION_TEST(a_predicate_is_evaluated_under_the_lock)
             co_await t.spawn_and_settle(waiting);
             auto guard = co_await t.mutex.async_lock();
             co_await t.changed.async_notify_one();
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.number == 1);
             co_await guard.async_unlock();
             while (t.number < 2)
-                co_await t.provider.do_what_is_due();
-            co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
+            co_await t.provider.settle();
             co_await t.changed.async_notify_one();
         });
     BOOST_TEST(t.number == 3);
@@ -389,7 +389,7 @@ TURNSTILE_CONDITION_TEST(a_predicate_that_throws_ends_the_wait_holding_the_lock)
         {
             co_await t.spawn_and_settle(waiting);
             while (t.number < 1)
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
             co_await t.changed.async_notify_one();
             // The waiter's guard was destroyed with its coroutine.
             const auto guard = co_await t.mutex.async_lock();
@@ -461,7 +461,7 @@ TURNSTILE_CONDITION_TEST(a_waiter_that_times_out_loses_no_notification)
             co_await t.spawn_and_settle(limited);
             co_await t.sleep_all("a");
             while (t.told.empty())
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
             co_await t.changed.async_notify_one();
         });
     BOOST_TEST(t.told == "la");
@@ -513,7 +513,7 @@ TURNSTILE_CONDITION_TEST(each_type_of_cancellation_ends_the_wait_holding_the_loc
                 co_await t.spawn_and_settle(t.sleep_until('b', 1), predicate.slot());
                 plain.emit(type);
                 while (t.told.empty())
-                    co_await t.provider.do_what_is_due();
+                    co_await t.provider.settle();
                 predicate.emit(type);
             });
         BOOST_TEST(t.told == "AB");
@@ -533,7 +533,7 @@ TURNSTILE_CONDITION_TEST(the_wait_for_the_lock_after_a_notification_cannot_be_ca
             for (int i = 0; i < 2; ++i)
             {
                 signal.emit(boost::asio::cancellation_type::terminal);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(t.told == "");
             }
             co_await guard.async_unlock();
@@ -551,7 +551,7 @@ TURNSTILE_CONDITION_TEST(a_cancelled_waiter_loses_no_notification)
             co_await t.spawn_and_settle(t.sleep('a'), signal.slot());
             co_await t.sleep_all("b");
             signal.emit(boost::asio::cancellation_type::total);
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             co_await t.changed.async_notify_one();
         });
     BOOST_TEST(t.told == "Ab");
@@ -569,7 +569,7 @@ TURNSTILE_CONDITION_TEST(a_notification_that_races_a_cancellation_is_not_lost)
             co_await t.changed.async_notify_one();
             signal.emit(boost::asio::cancellation_type::total);
             while (t.told.empty())
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
             if (t.told == "a")
                 co_await t.changed.async_notify_one();
         });
@@ -640,7 +640,7 @@ TURNSTILE_CONDITION_TEST(destroying_the_mutex_aborts_waiters_without_the_lock)
             co_await t.spawn_and_settle(waiting);
             co_await t.spawn_and_settle(waiting);
             mutex.reset();
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             changed.reset();
         });
     BOOST_TEST(t.told == "AA");
@@ -664,7 +664,7 @@ TURNSTILE_CONDITION_TEST(handlers_are_notified_like_coroutines)
                                                       t.told += !error && guard ? 'b' : '!';
                                                       guard = typename decltype(t)::guard_type();
                                                   }));
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             co_await t.sleep_all("c");
             co_await t.changed.async_notify_all();
         });

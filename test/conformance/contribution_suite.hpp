@@ -86,7 +86,7 @@ TURNSTILE_MONITOR_TEST(destroying_a_contribution_withdraws_it_and_notifies)
             };
             co_await t.spawn_and_settle(waiter);
             mine.reset();
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             const auto now = co_await t.look();
             BOOST_TEST(now.balance == 1);
             BOOST_TEST(t.told == "");
@@ -94,11 +94,11 @@ TURNSTILE_MONITOR_TEST(destroying_a_contribution_withdraws_it_and_notifies)
             auto body = [&](section& s) -> typename decltype(t)::task
             {
                 other.reset();
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(s->balance == 1);
             };
             co_await t.guarded.async_with(body);
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
         });
     BOOST_TEST(t.told == "z");
 }

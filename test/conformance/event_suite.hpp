@@ -75,7 +75,7 @@ TURNSTILE_EVENT_TEST(setting_a_manual_event_lets_all_through)
             co_await t.wait_all("abc");
             BOOST_TEST(t.told == "");
             co_await t.flag.async_set();
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "abc");
             // It stays set.
             co_await t.flag.async_wait();
@@ -108,7 +108,7 @@ TURNSTILE_EVENT_TEST(setting_an_automatic_event_lets_one_through)
             for (const char* const told : {"c", "ca", "cab"})
             {
                 co_await t.flag.async_set();
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(t.told == told);
             }
         });
@@ -180,7 +180,7 @@ TURNSTILE_EVENT_TEST(each_type_of_cancellation_ends_the_waiting)
                 co_await t.spawn_and_settle(t.wait('a'), signal.slot());
                 co_await t.wait_all("b");
                 signal.emit(type);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(t.told == "A");
                 // The cancelled wait does not use up the event.
                 co_await t.flag.async_set();

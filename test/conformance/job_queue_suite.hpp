@@ -55,7 +55,7 @@ TURNSTILE_JOB_TEST(workers_get_jobs_in_the_order_of_their_waits)
             for (const char* const told : {"c", "ca", "cab"})
             {
                 co_await t.push_all("x");
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(t.told == told);
             }
         });
@@ -351,7 +351,7 @@ TURNSTILE_JOB_TEST(each_type_of_cancellation_ends_the_wait_of_a_worker)
                 co_await t.spawn_and_settle(t.wait('a'), signal.slot());
                 co_await t.spawn_and_settle(t.wait('b'));
                 signal.emit(type);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(t.told == "A");
                 // The cancelled worker does not get the job.
                 co_await t.push_all("x");

@@ -115,7 +115,7 @@ TURNSTILE_JOB_TEST(a_job_that_is_destroyed_returns_to_the_head)
                 const auto job = co_await t.queue.async_next();
                 BOOST_TEST(job.payload() == "a");
             }
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             const auto head = co_await t.queue.async_list(turnstile::job_state::waiting, 0, 1);
             BOOST_CHECK(head.at(0).failure == turnstile::job_failure::abandoned);
             co_await t.work(3);
@@ -298,7 +298,7 @@ TURNSTILE_JOB_TEST(progress_appears_in_listings)
             for (const auto& [told, seen] : told_and_seen)
             {
                 job.progress(told);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 const auto active = co_await t.only(turnstile::job_state::active);
                 BOOST_TEST(active.progress == seen);
                 BOOST_CHECK(active.state == turnstile::job_state::active);
@@ -396,7 +396,7 @@ TURNSTILE_JOB_TEST(a_cancelled_body_returns_its_job)
             co_await t.spawn_and_settle(worker, signal.slot());
             BOOST_TEST(co_await t.counts() == "0010");
             signal.emit(asio::cancellation_type::terminal);
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "c");
             const auto returned = co_await t.only(turnstile::job_state::waiting);
             BOOST_CHECK(returned.failure == turnstile::job_failure::abandoned);

@@ -81,10 +81,10 @@ TURNSTILE_LATCH_TEST(the_last_arrival_opens_the_latch)
             co_await t.spawn_and_settle(t.wait('a'));
             co_await t.gate.async_count_down(1);
             co_await t.gate.async_count_down();
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "");
             co_await t.gate.async_count_down(1);
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "ba");
             // It stays open.
             co_await t.gate.async_wait();
@@ -99,7 +99,7 @@ TURNSTILE_LATCH_TEST(several_arrivals_can_be_counted_at_once)
         {
             co_await t.spawn_and_settle(t.wait('a'));
             co_await t.gate.async_count_down(9);
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "");
             co_await t.gate.async_count_down(1);
         });
@@ -127,7 +127,7 @@ TURNSTILE_LATCH_TEST(an_invalid_arrival_is_rejected)
             }
             const auto [many] = co_await t.gate.async_count_down(3, boost::asio::as_tuple);
             BOOST_TEST(many == turnstile::errc::over_release);
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "");
             co_await t.gate.async_count_down(2);
             const auto [late] = co_await t.gate.async_count_down(1, boost::asio::as_tuple);
@@ -163,7 +163,7 @@ TURNSTILE_LATCH_TEST(a_cancelled_wait_does_not_withdraw_the_arrival)
             {
                 co_await t.spawn_and_settle(t.arrive('a'), signal.slot());
                 signal.emit(type);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(t.told == "A");
                 co_await t.gate.async_arrive_and_wait();
             });

@@ -27,7 +27,7 @@ public:
     [[nodiscard]] mutex_type make_mutex() const { return mutex_type(executor_); }
 
     /// Lets all other ready coroutines run.
-    [[nodiscard]] boost::asio::awaitable<void, executor_type> do_what_is_due()
+    [[nodiscard]] boost::asio::awaitable<void, executor_type> settle()
     {
         for (int i = 0; i < 5; ++i)
             co_await boost::asio::post(context_, boost::asio::deferred);

@@ -83,7 +83,7 @@ struct monitor_test : backend_test<Provider>
                 else
                     s.notify_one(changed);
             });
-        co_await this->provider.do_what_is_due();
+        co_await this->provider.settle();
     }
 
     /// A transaction with the same changes as take(), except the log.

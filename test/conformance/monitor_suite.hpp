@@ -35,7 +35,7 @@ TURNSTILE_MONITOR_TEST(the_state_lives_from_section_to_section)
             auto body = [&](section& s) -> typename decltype(t)::template awaitable<int>
             {
                 second = s.fencing_token();
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 s->log += "x";
                 co_return ++(*s).balance;
             };
@@ -59,7 +59,7 @@ TURNSTILE_MONITOR_TEST(sections_take_turns)
             auto body = [&](section& s) -> typename decltype(t)::task
             {
                 const int before = s->balance;
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 s->balance = before + 1;
             };
             co_await t.guarded.async_with(body);
@@ -84,7 +84,7 @@ TURNSTILE_MONITOR_TEST(a_body_that_throws_releases_the_lock)
         {
             auto awaited = [&](section&) -> typename decltype(t)::task
             {
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 throw 3;
             };
             const auto plain = [](section&) { throw 4; };
@@ -211,7 +211,7 @@ TURNSTILE_MONITOR_TEST(each_condition_has_its_own_waiters)
                     s->balance = 1;
                     s.notify_all(t.other);
                 });
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "");
             co_await t.give(0, true);
         });
@@ -288,7 +288,7 @@ TURNSTILE_MONITOR_TEST(each_type_of_cancellation_ends_the_waiting)
                 co_await t.spawn_and_settle(t.take(1, 'a'), signal.slot());
                 co_await t.spawn_and_settle(t.take(1, 'b'));
                 signal.emit(type);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(t.told == "A");
                 // The cancelled waiter does not use up a notification.
                 co_await t.give(1, false);
@@ -310,7 +310,7 @@ TURNSTILE_MONITOR_TEST(a_section_that_waits_for_the_lock_can_be_cancelled)
                 s->balance = 7;
                 co_await t.spawn_and_settle(t.take(1, 'a'), signal.slot());
                 signal.emit(boost::asio::cancellation_type::terminal);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(t.told == "A");
             };
             co_await t.guarded.async_with(body);

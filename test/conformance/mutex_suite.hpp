@@ -65,7 +65,7 @@ struct mutex_test : backend_test<Provider>
     {
         guard_type guard = co_await mutex.async_lock();
         this->told += name;
-        co_await this->provider.do_what_is_due();
+        co_await this->provider.settle();
         co_await guard.async_unlock();
     }
 
@@ -192,7 +192,7 @@ TURNSTILE_MUTEX_TEST(waiters_are_served_in_the_order_of_their_arrival)
             for (const char name : {'c', 'a', 'd', 'b'})
             {
                 t.spawn_waiter(name);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
             }
             BOOST_TEST(t.told == "");
             co_await guard.async_unlock();
@@ -208,7 +208,7 @@ TURNSTILE_MUTEX_TEST(a_newcomer_does_not_overtake)
         {
             auto guard = co_await t.mutex.async_lock();
             t.spawn_waiter('a');
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             co_await guard.async_unlock();
             BOOST_TEST(!(co_await t.mutex.async_try_lock()));
             t.spawn_waiter('b');
@@ -228,7 +228,7 @@ TURNSTILE_MUTEX_TEST(one_holder_at_a_time)
         {
             auto guard = co_await t.mutex.async_lock();
             BOOST_TEST(++inside == 1);
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             --inside;
             ++visits;
             co_await guard.async_unlock();
@@ -326,11 +326,11 @@ TURNSTILE_MUTEX_TEST(a_limited_attempt_is_served_in_its_turn)
         {
             auto guard = co_await t.mutex.async_lock();
             t.spawn_waiter('a');
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             t.spawn(limited);
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             t.spawn_waiter('b');
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             co_await guard.async_unlock();
         });
     BOOST_TEST(t.told == "alb");
@@ -361,7 +361,7 @@ TURNSTILE_MUTEX_TEST(a_token_holds_the_lock_until_leave)
             BOOST_TEST(static_cast<bool>(token));
             BOOST_TEST(!(co_await t.is_free()));
             t.spawn_waiter('a');
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "");
             co_await t.mutex.async_leave(token);
         });
@@ -421,13 +421,13 @@ TURNSTILE_MUTEX_TEST(each_type_of_cancellation_ends_the_waiting)
             {
                 auto guard = co_await t.mutex.async_lock();
                 t.spawn([&] { return t.wait('a'); });
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 t.spawn([&] { return t.wait('b'); }, signal.slot());
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 t.spawn([&] { return t.wait('c'); });
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 signal.emit(type);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 co_await guard.async_unlock();
             });
         BOOST_TEST(t.told == "bAC");
@@ -443,9 +443,9 @@ TURNSTILE_MUTEX_TEST(either_the_grant_or_the_cancellation_wins)
         {
             auto guard = co_await t.mutex.async_lock();
             t.spawn([&] { return t.wait('a'); }, signal.slot());
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             t.spawn([&] { return t.wait('b'); });
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             co_await guard.async_unlock();
             signal.emit(boost::asio::cancellation_type::total);
         });
@@ -484,7 +484,7 @@ TURNSTILE_MUTEX_TEST(destroying_the_mutex_aborts_waiters)
         {
             const auto guard = co_await mutex->async_lock();
             t.spawn(waiter);
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             mutex.reset();
         });
     BOOST_TEST(told == boost::asio::error::operation_aborted);
@@ -508,11 +508,11 @@ TURNSTILE_MUTEX_TEST(handlers_are_served_like_coroutines)
         {
             auto guard = co_await t.mutex.async_lock();
             t.mutex.async_lock(handler('a'));
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             t.spawn_waiter('b');
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             t.mutex.async_lock(handler('c'));
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             co_await guard.async_unlock();
         });
     BOOST_TEST(t.told == "abc");

@@ -71,7 +71,7 @@ struct semaphore_test : backend_test<Provider>
             this->tell(name, error);
             if (error)
                 co_return;
-            co_await this->provider.do_what_is_due();
+            co_await this->provider.settle();
             co_await permit.async_release();
         };
     }
@@ -208,7 +208,7 @@ TURNSTILE_SEMAPHORE_TEST(holders_never_exceed_the_capacity)
                 auto permit = co_await t.semaphore.async_acquire(units);
                 in_use += units;
                 BOOST_TEST(in_use <= 3);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 in_use -= units;
                 ++visits;
                 co_await permit.async_release();
@@ -268,7 +268,7 @@ TURNSTILE_SEMAPHORE_TEST(waiters_behind_a_withdrawn_head_are_served)
             co_await t.spawn_and_settle(t.take('t', 1));
             BOOST_TEST(t.told == "");
             signal.emit(boost::asio::cancellation_type::total);
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told.size() == 3u);
         });
     BOOST_TEST(t.told.find('L') != t.told.npos);
@@ -360,10 +360,10 @@ TURNSTILE_SEMAPHORE_TEST(units_can_be_added_without_a_permit)
         {
             co_await t.spawn_and_settle(t.take('a', 2));
             co_await t.semaphore.async_release(1);
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "");
             co_await t.semaphore.async_release();
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "a");
             co_await t.semaphore.async_release(3);
             BOOST_TEST(co_await t.semaphore.async_available() == 3);
@@ -501,7 +501,7 @@ TURNSTILE_SEMAPHORE_TEST(each_type_of_cancellation_ends_the_waiting)
                 co_await t.spawn_and_settle(t.visit('b', 1), signal.slot());
                 co_await t.spawn_and_settle(t.visit('c', 1));
                 signal.emit(type);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 co_await permit.async_release();
             });
         BOOST_TEST(t.told == "Bac");
@@ -581,10 +581,10 @@ TURNSTILE_SEMAPHORE_TEST(handlers_are_served_like_coroutines)
         {
             auto permit = co_await t.semaphore.async_acquire(1);
             t.semaphore.async_acquire(1, handler('a'));
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             co_await t.spawn_and_settle(t.visit('b', 1));
             t.semaphore.async_acquire(1, handler('c'));
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             co_await permit.async_release();
         });
     BOOST_TEST(t.told == "abc");

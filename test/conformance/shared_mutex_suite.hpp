@@ -88,7 +88,7 @@ struct shared_mutex_test : backend_test<Provider>
     task visit(Guard& guard)
     {
         BOOST_TEST(guard.owns_lock());
-        co_await this->provider.do_what_is_due();
+        co_await this->provider.settle();
         co_await guard.async_unlock();
     }
 
@@ -191,7 +191,7 @@ TURNSTILE_SHARED_MUTEX_TEST(a_writer_excludes_all_others)
             auto guard = co_await t.mutex.async_lock_shared();
             most_readers = std::max(most_readers, ++readers);
             BOOST_TEST(writers == 0);
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             --readers;
             co_await guard.async_unlock();
         }
@@ -203,7 +203,7 @@ TURNSTILE_SHARED_MUTEX_TEST(a_writer_excludes_all_others)
             auto guard = co_await t.mutex.async_lock();
             BOOST_TEST(++writers == 1);
             BOOST_TEST(readers == 0);
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             --writers;
             co_await guard.async_unlock();
         }
@@ -256,7 +256,7 @@ TURNSTILE_SHARED_MUTEX_TEST(adjacent_readers_are_granted_together)
             co_await t.spawn_and_settle(t.write('w'));
             co_await t.spawn_and_settle(t.read('l'));
             co_await writer.async_unlock();
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "rr");
             co_await first.async_unlock();
             co_await second.async_unlock();
@@ -279,7 +279,7 @@ TURNSTILE_SHARED_MUTEX_TEST(after_a_withdrawn_writer_the_readers_behind_it_are_s
                 co_await t.spawn_and_settle(t.write('w'), signal.slot());
                 co_await t.spawn_and_settle(t.read('r'));
                 signal.emit(type);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(t.told == "Wr");
             });
     }
@@ -301,7 +301,7 @@ TURNSTILE_SHARED_MUTEX_TEST(each_type_of_cancellation_ends_the_waiting)
                 co_await t.spawn_and_settle(t.prepare('u'), prepares.slot());
                 reads.emit(type);
                 prepares.emit(type);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(t.told == "RU");
                 co_await writer.async_unlock();
                 BOOST_TEST(co_await t.is_free());
@@ -357,7 +357,7 @@ TURNSTILE_SHARED_MUTEX_TEST(an_upgrade_waits_for_the_readers_and_admits_no_new_o
             co_await t.spawn_and_settle(t.read('r'));
             BOOST_TEST(t.told == "");
             co_await reader.async_unlock();
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
         });
     BOOST_TEST(t.told == "uwr");
 }
@@ -384,7 +384,7 @@ TURNSTILE_SHARED_MUTEX_TEST(a_cancelled_upgrade_leaves_the_guard_as_it_was)
                 };
                 co_await t.spawn_and_settle(upgrade, signal.slot());
                 signal.emit(type);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(t.told == "U");
                 BOOST_TEST(upgrader.valid());
                 BOOST_TEST(co_await t.admits_readers());

@@ -113,21 +113,21 @@ TURNSTILE_MONITOR_TEST(a_transaction_notifies)
                 co_await t.spawn_and_settle(t.take(1, name));
             co_await t.spawn_and_settle(t.transact(t.taking(1), 'd'));
             BOOST_TEST(!(co_await t.guarded.async_transact(none)));
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "");
             BOOST_TEST(co_await t.guarded.async_transact(give.notify_one(t.other)));
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "");
             BOOST_TEST(co_await t.guarded.async_transact(one));
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "a");
             // One unit is left and one is added: the waiters are served in order, each once.
             BOOST_TEST(co_await t.guarded.async_transact(all));
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "abc");
             // A transaction can notify a transaction.
             BOOST_TEST(co_await t.guarded.async_transact(one.notify_one(t.changed)));
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
         });
     // It waited again because nothing was left for it.
     BOOST_TEST(t.told == "abcd");
@@ -147,7 +147,7 @@ TURNSTILE_MONITOR_TEST(transactions_take_turns_with_sections)
             auto body = [&](section& s) -> typename decltype(t)::task
             {
                 const int before = s->balance;
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 s->balance = before + 1;
             };
             co_await t.guarded.async_with(body);
@@ -221,7 +221,7 @@ TURNSTILE_MONITOR_TEST(a_sum_that_its_member_cannot_represent_changes_nothing)
             const auto now = co_await t.look();
             BOOST_TEST(now.balance == most - 1);
             BOOST_TEST(now.log == "");
-            co_await t.provider.do_what_is_due();
+            co_await t.provider.settle();
             BOOST_TEST(t.told == "");
             co_await t.give(1, true);
         });
@@ -271,7 +271,7 @@ TURNSTILE_MONITOR_TEST(a_transaction_that_waits_can_be_cancelled)
                 co_await t.spawn_and_settle(t.transact(t.taking(1), 'a'), signal.slot());
                 co_await t.spawn_and_settle(t.take(1, 'b'));
                 signal.emit(type);
-                co_await t.provider.do_what_is_due();
+                co_await t.provider.settle();
                 BOOST_TEST(t.told == "A");
                 // The cancelled transaction does not use up a notification.
                 co_await t.give(1, false);
@@ -282,7 +282,7 @@ TURNSTILE_MONITOR_TEST(a_transaction_that_waits_can_be_cancelled)
                     s->balance = 7;
                     co_await t.spawn_and_settle(t.transact(t.taking(1), 'c'), signal.slot());
                     signal.emit(type);
-                    co_await t.provider.do_what_is_due();
+                    co_await t.provider.settle();
                     BOOST_TEST(t.told == "AbC");
                 };
                 co_await t.guarded.async_with(body);

@@ -88,7 +88,7 @@ private:
         case 17:
             return world_.step(context());
         case 18:
-            return do_what_is_due();
+            return settle();
         default:
             return destroy_some();
         }
@@ -133,7 +133,7 @@ private:
                   [&](id who) { world_.release(who, static_cast<manner>(dice_.below(5))); });
     }
 
-    void do_what_is_due()
+    void settle()
     {
         world_.drain_all();
         world_.check_settled();
@@ -153,12 +153,12 @@ private:
     {
         if (dice_.coin())
             return;
-        do_what_is_due();
+        settle();
         while (world_.model().locked() && all_is_well())
         {
             with_some([&](id who) { return world_.model().owns(who) && world_.holds(who); },
                       [&](id who) { world_.release(who, manner::unlock); });
-            do_what_is_due();
+            settle();
         }
     }
 

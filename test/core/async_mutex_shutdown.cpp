@@ -509,7 +509,7 @@ public:
     [[nodiscard]] auto get_executor() { return pool_.get_executor(); }
 
     /// Waits until everything that was posted before has run.
-    void do_what_is_due()
+    void settle()
     {
         std::promise<void> done;
         asio::post(pool_, [&] { done.set_value(); });
@@ -540,7 +540,7 @@ void start_on_pool(async_mutex& mutex, one_thread& thread, bool coroutine, life 
         mutex.async_lock(asio::bind_executor(
             thread.get_executor(),
             [told](const turnstile::error_code&, async_mutex::guard_type) { ++*told; }));
-    thread.do_what_is_due();
+    thread.settle();
 }
 
 void destroy_pool_in_every_order(bool coroutine, bool granted)

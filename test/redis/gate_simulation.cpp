@@ -128,7 +128,7 @@ public:
     }
 
     /// Ends the faults, and lets everything in transit arrive.
-    void do_what_is_due()
+    void settle()
     {
         while (!late_.empty())
             late();
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(a_set_event_releases_all_waiters)
                   world w(seed, "event", 1);
                   for (int i = 0; i < steps && all_is_well(); ++i)
                       w.step({gate_call::wait, gate_call::wait, gate_call::set, gate_call::reset});
-                  w.do_what_is_due();
+                  w.settle();
                   // When everything has arrived, only an event that is not set has waiters.
                   const auto waits =
                       w.count([](const wish& each)
@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(latches_count_each_arrival_once)
             world w(seed, "latch", count);
             for (int i = 0; i < steps && all_is_well(); ++i)
                 w.step({gate_call::count_down, gate_call::arrive_and_wait, gate_call::wait});
-            w.do_what_is_due();
+            w.settle();
             // Each arrival counts, even if its wait is cancelled at once.
             BOOST_TEST(w.number() == count - w.count([](const wish& each)
                                                      { return each.what != gate_call::wait; }));
@@ -384,7 +384,7 @@ BOOST_AUTO_TEST_CASE(latches_open_for_all)
             for (int i = 0; i < steps && all_is_well(); ++i)
                 w.step({gate_call::count_down, gate_call::arrive_and_wait, gate_call::wait,
                         gate_call::wait});
-            w.do_what_is_due();
+            w.settle();
             const auto arrived = w.count(
                 [](const wish& each)
                 { return each.what != gate_call::wait && each.result != gate_result::excess; });
@@ -405,7 +405,7 @@ BOOST_AUTO_TEST_CASE(barriers_count_each_arrival_in_one_round)
                       world w(seed, "barrier", participants);
                       for (int i = 0; i < steps && all_is_well(); ++i)
                           w.step({gate_call::meet});
-                      w.do_what_is_due();
+                      w.settle();
                       const auto met =
                           w.count([](const wish& each)
                                   { return each.is_over && each.result == gate_result::open; });

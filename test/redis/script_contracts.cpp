@@ -359,7 +359,7 @@ struct plain_list
         std::erase(waiters, id);
         if (owner == id)
             owner.clear();
-        do_what_is_due();
+        settle();
     }
 };
 
@@ -410,7 +410,7 @@ BOOST_AUTO_TEST_CASE(random_calls_have_the_same_effects_as_on_a_plain_list)
                               break;
                           scene.release(scene.owner(), scene.fence());
                           list.owner.clear();
-                          list.do_what_is_due();
+                          list.settle();
                       }
                       BOOST_TEST(scene.owner() == list.owner);
                       BOOST_TEST(scene.queue() == list.waiters, boost::test_tools::per_element());

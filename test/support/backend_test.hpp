@@ -31,7 +31,7 @@ namespace turnstile::test {
  * @brief One test on one backend: its coroutines, and the journal that they write.
  *
  * @tparam Provider has a type executor_type, a context() to run, an executor() for the
- *                  coroutines, and an awaitable do_what_is_due() that completes when all operations that were
+ *                  coroutines, and an awaitable settle() that completes when all operations that were
  *                  started before have reached the backend.
  */
 template <class Provider>
@@ -72,7 +72,7 @@ struct backend_test
     task spawn_and_settle(coroutine f, boost::asio::cancellation_slot slot = {})
     {
         spawn(std::move(f), slot);
-        co_await provider.do_what_is_due();
+        co_await provider.settle();
     }
 
     static task call(coroutine f)
@@ -108,7 +108,7 @@ public:
     [[nodiscard]] const executor_type& executor() const { return executor_; }
 
     /// Lets all other ready coroutines run.
-    [[nodiscard]] boost::asio::awaitable<void, executor_type> do_what_is_due()
+    [[nodiscard]] boost::asio::awaitable<void, executor_type> settle()
     {
         for (int i = 0; i < 8; ++i)
             co_await boost::asio::post(context_, boost::asio::deferred);

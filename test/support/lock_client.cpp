@@ -285,7 +285,7 @@ struct lock_client::impl
     error_code wait_for(Start start)
     {
         // After all operations that the test started before.
-        do_what_is_due();
+        settle();
         std::promise<error_code> promise;
         auto future = promise.get_future();
         start([told = std::make_shared<std::promise<error_code>>(std::move(promise))](
@@ -341,7 +341,7 @@ struct lock_client::impl
     }
 
     /// Waits until all started operations have begun, because the next call destroys something.
-    void do_what_is_due() { test::settle(asio::make_strand(context.get_executor())); }
+    void settle() { test::settle(asio::make_strand(context.get_executor())); }
 
     mutable std::mutex mutex;
     std::string log;
@@ -359,7 +359,7 @@ lock_client::lock_client(const redis::config& settings, int threads)
 
 lock_client::~lock_client()
 {
-    impl_->do_what_is_due();
+    impl_->settle();
 }
 
 void lock_client::choose(const std::string& name, const redis::mutex_options& options)
@@ -508,13 +508,13 @@ std::string lock_client::log() const
 
 void lock_client::destroy_mutex(const std::string& name)
 {
-    impl_->do_what_is_due();
+    impl_->settle();
     impl_->mutexes.erase(name);
 }
 
 void lock_client::destroy_session()
 {
-    impl_->do_what_is_due();
+    impl_->settle();
     impl_->session.reset();
 }
 

@@ -37,7 +37,7 @@ public:
 
     /// When the server answers, started operations have reached it. Its messages come with that answer or
     /// with the next one.
-    [[nodiscard]] boost::asio::awaitable<void, executor_type> do_what_is_due()
+    [[nodiscard]] boost::asio::awaitable<void, executor_type> settle()
     {
         for (int i = 0; i < 3; ++i)
         {

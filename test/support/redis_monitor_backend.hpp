@@ -28,10 +28,10 @@ public:
 
     /// After the message of a grant, a critical section reads the state, runs its body and commits. Each of
     /// these may take one round, and two critical sections may follow each other.
-    [[nodiscard]] boost::asio::awaitable<void, executor_type> do_what_is_due()
+    [[nodiscard]] boost::asio::awaitable<void, executor_type> settle()
     {
         for (int i = 0; i < 4; ++i)
-            co_await redis_backend::do_what_is_due();
+            co_await redis_backend::settle();
     }
 
 private:

@@ -53,7 +53,7 @@ public:
                 withdraw(who, fate::timed_out);
             return;
         }
-        do_what_is_due();
+        settle();
     }
 
     /// The attempt starts to upgrade the hold of @p from to exclusive.
@@ -62,7 +62,7 @@ public:
         attempts_[from].holds = false;
         attempts_[who].from = from;
         upgrading_ = who;
-        do_what_is_due();
+        settle();
     }
 
     /// Ends an attempt if it waits.
@@ -78,19 +78,19 @@ public:
             attempts_[*attempts_[who].from].holds = how != fate::lost;
         }
         std::erase(queue_, who);
-        do_what_is_due();
+        settle();
     }
 
     void release(id who)
     {
         attempts_[who].holds = false;
-        do_what_is_due();
+        settle();
     }
 
     void downgrade(id who, hold to)
     {
         attempts_[who].wanted = to;
-        do_what_is_due();
+        settle();
     }
 
     /// The result has been delivered and can no longer be lost.
@@ -101,7 +101,7 @@ public:
         for (id who = 0; who < attempts_.size(); ++who)
             if (attempts_[who].context == context && attempts_[who].result == fate::waiting)
                 evict(who);
-        do_what_is_due();
+        settle();
         for (id who = 0; who < attempts_.size(); ++who)
             if (attempts_[who].context == context && !attempts_[who].told)
                 lose(who);
@@ -174,7 +174,7 @@ private:
         each.number = ++last_number_;
     }
 
-    void do_what_is_due()
+    void settle()
     {
         if (!alive_)
             return;

@@ -113,7 +113,7 @@ private:
         case 16:
             return advance();
         case 17:
-            return do_what_is_due();
+            return settle();
         case 18:
             story_ << "\nstep";
             some_context().restart();
@@ -261,11 +261,11 @@ private:
         for (id who = 0; who < records_.size(); ++who)
             if (records_[who]->deadline <= manual_clock::now())
                 model_.withdraw(who, fate::timed_out);
-        do_what_is_due();
+        settle();
     }
 
     /// Runs all contexts until they have no work: then every decision has been delivered.
-    void do_what_is_due()
+    void settle()
     {
         story_ << "\nsettle";
         for (auto& each : contexts_)
@@ -310,7 +310,7 @@ private:
 
     void let_all_go()
     {
-        do_what_is_due();
+        settle();
         for (bool some = true; some && all_is_well();)
         {
             some = false;
@@ -320,7 +320,7 @@ private:
                           some = true;
                           release(who);
                       });
-            do_what_is_due();
+            settle();
         }
         for (id who = 0; who < records_.size(); ++who)
             BOOST_TEST((model_.fate_of(who) != fate::waiting));
