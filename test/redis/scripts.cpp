@@ -239,6 +239,7 @@ BOOST_AUTO_TEST_CASE(cancel_of_a_waiter_changes_only_the_queue)
     acquire("c#1.1");
     const std::string state = store.hash("lock")->at("state");
     pass(20s);
+    condition.clear();
     const words answer = cancel("b#1.1");
     BOOST_TEST(answer[0] == "cancelled");
     BOOST_TEST(answer[1] == "0");
