@@ -56,8 +56,7 @@ BOOST_AUTO_TEST_CASE(a_busy_worker_sends_one_command_for_each_job)
 BOOST_AUTO_TEST_CASE(a_waiting_worker_is_granted_a_job_by_message)
 {
     connect();
-    const job_request_id request = take();
-    answer({"parked " + clock() + " 0 42"});
+    const job_request_id request = wait();
     BOOST_TEST(!machine.next_tick());
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request) + " 2 a b");
     BOOST_TEST(granted.at(0).payload == "a b");
@@ -75,8 +74,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_worker_is_granted_a_job_by_message)
 BOOST_AUTO_TEST_CASE(a_worker_that_has_waited_for_hours_keeps_its_job)
 {
     connect();
-    const job_request_id request = take();
-    answer({"parked " + clock() + " 0 42"});
+    const job_request_id request = wait();
     pass(5h);
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request) + " 2 x");
     BOOST_TEST(granted.empty());
@@ -157,8 +155,7 @@ BOOST_AUTO_TEST_CASE(a_grant_of_a_cancelled_request_is_returned)
     answer({"ok 1 0"});
     BOOST_TEST(machine.is_idle());
     // A grant that crosses the cancellation is returned, too.
-    const job_request_id waits = take();
-    answer({"parked " + clock() + " 0 42"});
+    const job_request_id waits = wait();
     cancel(waits);
     BOOST_TEST(sent() == "cancel");
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(waits) + " 2 x");
@@ -345,8 +342,7 @@ BOOST_AUTO_TEST_CASE(a_disconnected_attempt_is_lost_at_its_time_limit)
 BOOST_AUTO_TEST_CASE(a_reconnect_asks_for_grants_that_got_lost)
 {
     connect();
-    const job_request_id granted_one = take();
-    answer({"parked " + clock() + " 0 42"});
+    const job_request_id granted_one = wait();
     const job_request_id other = take();
     answer({"parked " + clock() + " 0 43"});
     disconnect();

@@ -76,8 +76,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_request_does_not_ask_again_after_a_dead_letter)
 BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_before_a_reconnect_asks_no_more)
 {
     connect();
-    const job_request_id request = take();
-    answer({"parked " + clock() + " 0 42"});
+    const job_request_id request = wait();
     disconnect();
     cancel(request);
     BOOST_TEST(sent() == "");
@@ -119,8 +118,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_request_finishes_its_attempt_after_a_reconnect)
 BOOST_AUTO_TEST_CASE(a_job_that_is_fetched_during_a_cancellation_is_returned)
 {
     connect();
-    const job_request_id request = take();
-    answer({"parked " + clock() + " 0 42"});
+    const job_request_id request = wait();
     cancel(request);
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request));
     BOOST_TEST(sent() == "cancel fetch");
@@ -223,8 +221,7 @@ BOOST_AUTO_TEST_CASE(answers_of_a_former_connection_are_not_read)
 BOOST_AUTO_TEST_CASE(a_request_does_not_ask_before_it_knows_its_former_grants)
 {
     connect();
-    const job_request_id request = take();
-    answer({"parked " + clock() + " 0 42"});
+    const job_request_id request = wait();
     disconnect();
     connect(2);
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request));
@@ -241,8 +238,7 @@ BOOST_AUTO_TEST_CASE(a_request_does_not_ask_before_it_knows_its_former_grants)
 BOOST_AUTO_TEST_CASE(a_fetch_ends_with_its_connection)
 {
     connect();
-    const job_request_id request = take();
-    answer({"parked " + clock() + " 0 42"});
+    const job_request_id request = wait();
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request));
     BOOST_TEST(sent() == "fetch");
     disconnect();
@@ -275,7 +271,7 @@ BOOST_AUTO_TEST_CASE(doubt_about_an_attempt_outlasts_reconnects)
     BOOST_TEST(commands[1].arguments.at(4) == "unsure");
 }
 
-BOOST_AUTO_TEST_CASE(what_became_due_without_a_connection_is_asked_for_after_it)
+BOOST_AUTO_TEST_CASE(a_reconnect_asks_for_jobs_that_became_due_meanwhile)
 {
     connect();
     take();
@@ -353,16 +349,14 @@ BOOST_AUTO_TEST_CASE(a_refused_command_ends_its_request_or_call)
     BOOST_TEST(answered[0].call == call);
     BOOST_TEST(answered[0].text == error);
     // Nobody waits for the end of a cancelled request.
-    const job_request_id cancelled = take();
-    answer({"parked " + clock() + " 0 42"});
+    const job_request_id cancelled = wait();
     cancel(cancelled);
     refuse(error);
     cancel(take());
     refuse(error);
     BOOST_TEST(refused.empty());
     BOOST_TEST(machine.is_idle());
-    const job_request_id fetched = take();
-    answer({"parked " + clock() + " 0 42"});
+    const job_request_id fetched = wait();
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(fetched));
     refuse(error);
     BOOST_TEST(refused.size() == 1U);
@@ -415,8 +409,7 @@ BOOST_AUTO_TEST_CASE(a_command_is_repeated_after_a_temporary_error)
     finish(granted.at(0).attempt);
     check_repetition("finish");
     answer({"ok " + clock() + " 0"});
-    const job_request_id other = take();
-    answer({"parked " + clock() + " 0 42"});
+    const job_request_id other = wait();
     disconnect();
     connect(2);
     check_repetition("resync");

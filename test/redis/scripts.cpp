@@ -250,6 +250,20 @@ BOOST_AUTO_TEST_CASE(cancel_of_a_waiter_changes_only_the_queue)
     BOOST_TEST(owner() == "c#1.1");
 }
 
+BOOST_AUTO_TEST_CASE(cancel_without_a_condition_looks_at_more_than_the_queue_if_it_must)
+{
+    condition.clear();
+    acquire("a#1.1");
+    acquire("b#1.1");
+    acquire("c#1.1");
+    BOOST_TEST(cancel("a#1.1")[0] == "cancelled");
+    BOOST_TEST(owner() == "b#1.1");
+    BOOST_TEST(cancel("c#1.1,c#2.1")[0] == "cancelled");
+    TEST_WORDS(queue(), "");
+    store.run(words{"SET", "lock{queue}", "x"});
+    BOOST_TEST(cancel("d#1.1")[0] == "wrongtype");
+}
+
 BOOST_AUTO_TEST_CASE(cancel_of_nothing_leaves_nothing)
 {
     cancel("a#1.1");

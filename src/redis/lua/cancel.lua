@@ -13,8 +13,9 @@
 -- flags: allow-oom
 local ids, condition = ARGV[2], ARGV[6]
 
--- A waiter with one id, without a condition or a transaction, is in the queue and nowhere else.
-if condition == '' and not ARGV[7] and not string.find(ids, '[,+]') and
+-- A waiter with one id, without a condition or a transaction, is in the queue and nowhere else. Several ids are no
+-- element of the queue.
+if condition == '' and not string.find(ids, '+', 1, true) and
   redis.pcall('ZREM', KEYS[1] .. '{queue}', ids) == 1 then
   return 'cancelled 0 0 0'
 end
