@@ -72,7 +72,7 @@ namespace turnstile {
  * `use_awaitable_t<>::as_default_on`, have no effect. Name a token where you need another one, for
  * example `async_lock(use_awaitable)` for the awaitable operators. `as_tuple` and `redirect_error`,
  * alone or with `deferred` or `use_awaitable`, also take the fast path (see
- * @ref has_await_fast_path). All other tokens take the ordinary way of Asio.
+ * @ref has_await_fast_path). With all other tokens, the operation is an ordinary one of Asio.
  *
  * @par Lifetime
  * The mutex may be destroyed while it has a holder or waiters: waiters complete with
@@ -173,10 +173,11 @@ public:
      * If the lock is free, through the associated immediate executor; on the fast path, the
      * coroutine is not suspended at all.
      * @par Complexity
-     * Constant, also for a cancellation. Allocates no waiter on the fast path (see
-     * @ref has_await_fast_path), except that Asio allocates a coroutine for `use_awaitable`. Otherwise
-     * allocates a waiter, if it has to wait, from the associated allocator. The first waiter of a
-     * context in this mutex allocates a link, and posting may allocate.
+     * Constant in the number of waiters, also for a cancellation; linear in the number of contexts
+     * whose coroutines have waited for this mutex, if it has to wait. Allocates no waiter on the fast
+     * path (see @ref has_await_fast_path), but Asio allocates a coroutine for `use_awaitable`.
+     * Otherwise allocates a waiter, if it has to wait, from the associated allocator. The first waiter
+     * of a context in this mutex allocates a link, and posting may allocate.
      */
     template <boost::asio::completion_token_for<void(error_code, guard_type)> CompletionToken =
                   boost::asio::deferred_t>
@@ -230,8 +231,8 @@ public:
      * @par Immediate completion
      * If the lock is free, through the associated immediate executor.
      * @par Complexity
-     * Constant, besides arming a timer. If it has to wait, allocates once, in addition to the
-     * memory of the timer.
+     * As with @ref async_lock, besides arming a timer. If it has to wait, allocates a waiter, in
+     * addition to the memory of the timer.
      */
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>

@@ -99,11 +99,11 @@ public:
     static result_type finish(attempt_base& attempt) noexcept
         requires(!std::is_void_v<Result>)
     {
-        return attempt.result == outcome::timed_out ? std::cv_status::timeout
-                                                    : std::cv_status::no_timeout;
+        return attempt.result == outcome::not_granted ? std::cv_status::timeout
+                                                      : std::cv_status::no_timeout;
     }
 
-    void abandon(waiter& w) noexcept
+    void undo_grant(waiter& w) noexcept
     {
         if (w.value == 0)
             return;

@@ -36,7 +36,7 @@ namespace turnstile::detail {
 
 class context_registry;
 
-/// Counts the threads that are posting waiters to one context.
+/// Counts the waiters of one link that are dequeued and not posted yet.
 class gate
 {
 public:
@@ -69,11 +69,11 @@ struct context_link
     context_link* prev_of_context = nullptr;
     /// A thread that dequeues a waiter enters the gate under the queue lock, and leaves it after it
     /// has posted the waiter. Until then, neither the shutdown of the context nor the destruction
-    /// of the queue completes.
+    /// of the queue completes. A thread that runs the waiter's own io_context does without.
     gate posting{};
 };
 
-/// The remaining work of a thread that posts waiters.
+/// What a thread that posts waiters has still to do: the waiters, and the states to delete.
 struct posting_in_progress
 {
     waiter_chain* waiters = nullptr;
@@ -164,7 +164,7 @@ inline void post_all(waiter_chain& ready) noexcept
     {
         // The waiter may be resumed and destroyed before post() returns.
         context_link* link = w->gated ? w->link : nullptr;
-        w->how->post(*w);
+        w->completion->post(*w);
         if (link != nullptr)
             link->posting.leave();
     }
@@ -336,7 +336,7 @@ private:
         while (waiter* w = evicted.pop_front())
         {
             wait_queue_base& queue = *w->queue;
-            w->how->discard(*w);
+            w->completion->discard(*w);
             queue.release_reference();
         }
     }

@@ -157,7 +157,7 @@ public:
 
     bool arrive_or_park(waiter& w, boost::asio::execution_context* context)
     {
-        const std::uint64_t word = queue::find_link(w, context, queue::lock_queue());
+        const std::uint64_t word = queue::ensure_link(w, context, queue::lock_queue());
         if (participants_ == 0)
         {
             queue::fail_at_once(w, outcome::no_participants);
@@ -220,10 +220,10 @@ private:
         return true;
     }
 
-    void take_out(waiter& w, outcome o, waiter_chain& ready) noexcept override
+    void end_wait(waiter& w, outcome o, waiter_chain& ready) noexcept override
     {
         --arrived_;
-        queue::take_out(w, o, ready);
+        queue::end_wait(w, o, ready);
     }
 
     /// Undoes the arrivals of a context that shuts down.
@@ -271,13 +271,13 @@ public:
     static result_type finish(attempt_base& attempt) noexcept
         requires(!std::is_void_v<Result>)
     {
-        return attempt.result == outcome::timed_out ? std::cv_status::timeout
-                                                    : std::cv_status::no_timeout;
+        return attempt.result == outcome::not_granted ? std::cv_status::timeout
+                                                      : std::cv_status::no_timeout;
     }
 
     [[nodiscard]] bool is_consuming() const noexcept { return state_->is_consuming(); }
 
-    void abandon(const waiter& w) noexcept
+    void undo_grant(const waiter& w) noexcept
     {
         if (w.result == outcome::granted)
             state_->passage_undelivered();

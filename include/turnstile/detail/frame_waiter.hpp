@@ -16,10 +16,9 @@
 // co_await of a wait_operation in an awaitable<>.
 //
 // For any other operation, Asio makes a completion handler of the coroutine, and the operation
-// allocates memory for it.
-// The awaiters below first try without suspending. If frame_waiter has to wait, it is the waiter
-// itself, in the coroutine frame, so nothing is allocated. docs/design.md lists the internals of
-// Asio that this uses.
+// allocates memory for it. The awaiters below first try without suspending. If that fails, a
+// frame_waiter becomes the waiter itself. It lives in the coroutine frame, so no memory is allocated
+// for the waiter. docs/design.md lists the internals of Asio that this uses.
 
 namespace turnstile::detail {
 
@@ -74,7 +73,8 @@ public:
     {
         // Parking has to follow the suspension, since another thread may resume a parked coroutine
         // at once.
-        frame_->after_suspend([](void* self) { static_cast<frame_waiter*>(self)->park(); }, this);
+        frame_->after_suspend([](void* self) { static_cast<frame_waiter*>(self)->start_waiting(); },
+                              this);
     }
 
     typename Operation::awaited_type await_resume() { return report_.result(request_, *this); }
@@ -89,20 +89,20 @@ public:
 
     void abandon() noexcept
     {
-        detail::abandon(request_, *this);
+        detail::undo_grant(request_, *this);
         // Destroys the coroutine through its executor.
         take_resumer();
     }
 
 private:
-    void park()
+    void start_waiting()
     {
-        static constexpr behaviour kind{&post, &discard};
-        prepare(kind, request_.queue(), request_.location());
+        static constexpr completion_functions functions{&post, &discard};
+        prepare(functions, request_.queue(), request_.location());
         typename resumer::result_type nothing;
         resumer_.emplace(frame_->detach_thread(), nothing);
         const Executor executor = resumer_->get_executor();
-        plain = plain_context_of(executor);
+        plain_context = plain_context_of(executor);
         auto slot = resumer_->get_cancellation_slot();
         try
         {
@@ -123,8 +123,8 @@ private:
     static void post(waiter& w) noexcept
     {
         auto& self = static_cast<frame_waiter&>(w);
-        if (w.plain != nullptr)
-            boost::asio::post(w.plain->get_executor(), delivery<frame_waiter>(self));
+        if (w.plain_context != nullptr)
+            boost::asio::post(w.plain_context->get_executor(), delivery<frame_waiter>(self));
         else
             boost::asio::post(self.resumer_->get_executor(), delivery<frame_waiter>(self));
     }
@@ -146,16 +146,16 @@ private:
     [[no_unique_address]] typename Operation::report_type report_;
 };
 
-/// The awaiter of a request with a time limit: tries without suspending, else takes the ordinary
-/// way of Asio.
+/// The awaiter of a request with a time limit: tries without suspending. If that fails, it passes a
+/// completion handler to the operation, as Asio does.
 template <class Operation, class Executor, class Signature>
-class timed_awaiter
+class awaiter_with_limit
 {
     using frame_type = boost::asio::detail::awaitable_frame_base<Executor>;
     using handler_type = boost::asio::detail::awaitable_async_op_handler<Signature, Executor>;
 
 public:
-    timed_awaiter(const Operation& operation, frame_type* frame) noexcept
+    awaiter_with_limit(const Operation& operation, frame_type* frame) noexcept
         : operation_(operation)
         , request_(operation.request())
         , frame_(frame)
@@ -166,7 +166,8 @@ public:
 
     void await_suspend(boost::asio::detail::coroutine_handle<void>) noexcept
     {
-        frame_->after_suspend([](void* self) { static_cast<timed_awaiter*>(self)->start(); }, this);
+        frame_->after_suspend([](void* self) { static_cast<awaiter_with_limit*>(self)->start(); },
+                              this);
     }
 
     typename Operation::awaited_type await_resume()
@@ -188,18 +189,18 @@ private:
 
 template <class Operation, class Executor,
           class Signature = wait_signature_t<typename Operation::request_type>>
-using frame_awaiter =
+using awaiter_for =
     std::conditional_t<Operation::request_type::never_waits, frame_attempt<Operation, Executor>,
                        std::conditional_t<std::is_same_v<typename Operation::limit_type, no_limit>,
                                           frame_waiter<Operation, Executor>,
-                                          timed_awaiter<Operation, Executor, Signature>>>;
+                                          awaiter_with_limit<Operation, Executor, Signature>>>;
 
 }  // namespace turnstile::detail
 
 template <class Signature, class Request, class Limit, class Report, class Executor>
 class boost::asio::detail::awaitable_async_op<
     Signature, turnstile::detail::wait_operation<Request, Limit, Report>, Executor>
-    : public turnstile::detail::frame_awaiter<
+    : public turnstile::detail::awaiter_for<
           turnstile::detail::wait_operation<Request, Limit, Report>, Executor, Signature>
 {
     using operation_type = turnstile::detail::wait_operation<Request, Limit, Report>;
@@ -209,7 +210,7 @@ public:
     awaitable_async_op(const operation_type& operation,
                        boost::asio::detail::awaitable_frame_base<Executor>* frame,
                        const Location&...) noexcept
-        : turnstile::detail::frame_awaiter<operation_type, Executor, Signature>(operation, frame)
+        : turnstile::detail::awaiter_for<operation_type, Executor, Signature>(operation, frame)
     {
     }
 };

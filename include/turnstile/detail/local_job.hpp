@@ -84,7 +84,7 @@ public:
     {
     }
 
-    void abandon(const attempt_base& attempt) noexcept
+    void undo_grant(const attempt_base& attempt) noexcept
     {
         if (attempt.result == outcome::granted)
             jobs_->take_back(guard_access::make<permit_type>(

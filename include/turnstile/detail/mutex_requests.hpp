@@ -150,7 +150,7 @@ public:
         return result_type();
     }
 
-    void abandon(const attempt_base& attempt) noexcept
+    void undo_grant(const attempt_base& attempt) noexcept
     {
         if (attempt.result == outcome::granted)
             state_->unlock(attempt.value);

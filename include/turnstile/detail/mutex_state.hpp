@@ -235,7 +235,7 @@ public:
               std::uint64_t grant)
     {
         watch_log log = queue::start_log();
-        const std::uint64_t word = queue::find_link(w, context, queue::lock_queue());
+        const std::uint64_t word = queue::ensure_link(w, context, queue::lock_queue());
         BOOST_ASSERT((word & ~engine_bits) == grant);
         if ((word & orphaned) != 0)
         {
@@ -319,7 +319,7 @@ private:
         return true;
     }
 
-    /// Out of line, like all slow paths, so that the fast paths stay small.
+    /// Out of line, so that try_lock() stays small.
     BOOST_NOINLINE bool try_lock_slowly(std::uint64_t& grant,
                                         const std::source_location& location) noexcept
     {
@@ -386,12 +386,12 @@ private:
             holder.where = held_at_;
     }
 
-    void take_out(waiter& w, outcome o, waiter_chain& ready) noexcept override
+    void end_wait(waiter& w, outcome o, waiter_chain& ready) noexcept override
     {
         if (w.condition != nullptr)
             end_condition_wait(w, o);
         else
-            queue::take_out(w, o, ready);
+            queue::end_wait(w, o, ready);
     }
 
     void abort_all(waiter_chain& ready) noexcept override

@@ -115,7 +115,7 @@ public:
         const std::uint64_t word = word_.peek();
         if ((word & has_waiters) != 0 || available_in(word) < attempt.value)
             return false;
-        if (queue::try_grant(attempt, location) != outcome::timed_out)
+        if (queue::try_grant(attempt, location) != outcome::not_granted)
             return true;
         attempt.result = outcome::granted;
         return false;
@@ -265,7 +265,7 @@ private:
         {
             waiter& each = *std::exchange(w, w->next);
             if (refuse(each))
-                queue::take_out(each, each.result, ready);
+                queue::end_wait(each, each.result, ready);
         }
     }
 

@@ -115,7 +115,7 @@ public:
     bool upgrade_or_park(std::uint64_t grant, waiter& w, boost::asio::execution_context* context)
     {
         watch_log log = queue::start_log();
-        const std::uint64_t word = queue::find_link(w, context, queue::lock_queue());
+        const std::uint64_t word = queue::ensure_link(w, context, queue::lock_queue());
         w.value = grant;
         bool ended = true;
         if ((word & orphaned) != 0)
@@ -279,15 +279,15 @@ private:
         return shared_ + (upgradable_ ? 1U : 0U) + (exclusive_ ? 1U : 0U);
     }
 
-    void take_out(waiter& w, outcome o, waiter_chain& ready) noexcept override
+    void end_wait(waiter& w, outcome o, waiter_chain& ready) noexcept override
     {
-        queue::take_from(&w == upgrading_.front() ? upgrading_ : parked_, w, o, ready);
+        queue::end_wait_in(&w == upgrading_.front() ? upgrading_ : parked_, w, o, ready);
     }
 
     void abort_all(waiter_chain& ready) noexcept override
     {
         if (waiter* w = upgrading_.front())
-            take_out(*w, outcome::aborted, ready);
+            end_wait(*w, outcome::aborted, ready);
         queue::abort_all(ready);
     }
 
@@ -385,7 +385,7 @@ public:
             restore(w.value);
     }
 
-    void abandon(const attempt_base& attempt) noexcept
+    void undo_grant(const attempt_base& attempt) noexcept
     {
         if (attempt.value != 0)
             base::state_->unlock(attempt.value);

@@ -50,7 +50,7 @@ public:
     bool try_start(attempt_base& attempt) noexcept
     {
         if (!Request::try_start(attempt))
-            attempt.result = outcome::timed_out;
+            attempt.result = outcome::not_granted;
         return true;
     }
 };

@@ -103,14 +103,14 @@ private:
 
     [[nodiscard]] executor_type get_executor() noexcept { return timer_.get_executor(); }
 
-    void park()
+    void start_waiting()
     {
         // The timer is armed first: the wait may end as soon as the waiter is parked, and then
         // cancels it.
         timer_.async_wait(timer_completion(*this));
         try
         {
-            base::park();
+            base::start_waiting();
         }
         catch (...)
         {
@@ -124,7 +124,7 @@ private:
         // The queue still exists: until finish(), the waiter is parked, or holds a grant or a
         // reference. After drop(), the queue may have been destroyed.
         if (!error && !dropped_)
-            this->queue->withdraw(*this, outcome::timed_out);
+            this->queue->withdraw(*this, outcome::not_granted);
         completion_ended();
     }
 
@@ -151,7 +151,7 @@ private:
     void destroy_undelivered() noexcept
     {
         if (delivered_)
-            detail::abandon(base::request_, *this);
+            detail::undo_grant(base::request_, *this);
         [[maybe_unused]] const auto work = std::move(work_);
         base::destroy_with_handler();
     }

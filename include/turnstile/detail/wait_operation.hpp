@@ -39,13 +39,16 @@
 //   queue()                           the queue in which the attempt may be parked
 //   try_start(attempt_base&)          tries without waiting; true if the attempt has ended
 //   start(waiter&, context*)          tries, else parks the waiter; true if the attempt has ended
-//   begin_delivery(waiter&)           the waiter is about to be delivered, on its executor
+//   begin_delivery(waiter&)           the waiter is about to be delivered, on its executor. If the
+//                                     object has been destroyed, releases a grant: the attempt is
+//                                     aborted
 //   finish(attempt_base&) -> result   the result of an attempt that ended without an error
-//   abandon(attempt_base&)            the attempt has ended but can never be delivered
+//   undo_grant(attempt_base&)         the attempt has ended but can never be delivered
 //   throw_error(error, attempt_base&) throws the exception of co_await for an error
 //   location()                        where the operation was started
 //   never_waits                       true if try_start() always ends the attempt; queue(), start(),
-//                                     begin_delivery(), abandon() and location() are not needed then
+//                                     begin_delivery(), undo_grant() and location() are not needed
+//                                     then
 //
 // The initiating functions return a `wait_operation`: an Asio operation that accepts any completion
 // token. In an awaitable<>, co_await needs no completion handler for it, unless it has a time limit
@@ -95,9 +98,9 @@ public:
 
     ~immediate_completion()
     {
-        if constexpr (requires { request_.abandon(attempt_); })
+        if constexpr (requires { request_.undo_grant(attempt_); })
             if (pending_)
-                request_.abandon(attempt_);
+                request_.undo_grant(attempt_);
     }
 
     [[nodiscard]] allocator_type get_allocator() const noexcept
@@ -170,13 +173,14 @@ bool try_start_for_handler(Request& request, attempt_base& attempt)
 template <class Executor, class Completion>
 void post_to(const Executor& executor, const waiter& w, Completion&& completion)
 {
-    if (w.plain != nullptr)
-        boost::asio::post(w.plain->get_executor(), std::forward<Completion>(completion));
+    if (w.plain_context != nullptr)
+        boost::asio::post(w.plain_context->get_executor(), std::forward<Completion>(completion));
     else
         boost::asio::post(executor, std::forward<Completion>(completion));
 }
 
-/// The first step of each delivery. Called on the waiter's executor.
+/// The first step of each delivery, on the waiter's executor. Also drops the reference that kept the
+/// state of the queue alive until now.
 template <class Request>
 void begin_delivery(Request& request, waiter& w) noexcept
 {
@@ -185,11 +189,12 @@ void begin_delivery(Request& request, waiter& w) noexcept
         w.queue->release_reference();
 }
 
-/// Undoes the grant of a waiter whose context will never deliver it.
+/// Undoes the grant of a waiter that will never be delivered, because its context shuts down. Also
+/// drops the reference that kept the state of the queue alive until now.
 template <class Request>
-void abandon(Request& request, waiter& w) noexcept
+void undo_grant(Request& request, waiter& w) noexcept
 {
-    request.abandon(w);
+    request.undo_grant(w);
     if (std::exchange(w.has_reference, false))
         w.queue->release_reference();
 }
@@ -258,7 +263,7 @@ public:
         }
         try
         {
-            self->park();
+            self->start_waiting();
         }
         catch (...)
         {
@@ -272,7 +277,7 @@ public:
 
     void abandon() noexcept
     {
-        detail::abandon(request_, *this);
+        detail::undo_grant(request_, *this);
         whole(*this).drop();
     }
 
@@ -282,14 +287,15 @@ protected:
         : request_(request)
         , handler_(std::move(handler))
     {
-        plain = plain_context_of(boost::asio::get_associated_executor(handler_, executor));
-        static constexpr behaviour kind{&post, &discard};
-        prepare(kind, request_.queue(), request_.location());
+        plain_context = plain_context_of(boost::asio::get_associated_executor(handler_, executor));
+        static constexpr completion_functions functions{&post, &discard};
+        prepare(functions, request_.queue(), request_.location());
     }
 
     ~handler_waiter() = default;
 
-    void park()
+    /// Parks the waiter, unless the attempt ends at once.
+    void start_waiting()
     {
         // Before parking, since afterwards the handler may run and be destroyed at any moment.
         if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);

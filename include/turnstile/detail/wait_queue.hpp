@@ -32,7 +32,8 @@
 // queue:
 //
 //   queue_locked   a thread works on the queue. That thread owns the word until its next store,
-//                  since every fast path expects a word without this bit.
+//                  since every compare-and-swap without the queue lock expects a word without this
+//                  bit.
 //   has_waiters    the queue has waiters, so newcomers must not acquire a free unit.
 //   orphaned       the public object has been destroyed; the guards keep the state alive.
 //   slow           each operation must take the slow path: the object is watched, closed, ...
@@ -40,19 +41,21 @@
 // Fairness. First in, first out. A release grants to the first waiter before it unlocks the queue.
 // So no newcomer can overtake, and no waiter has to try again.
 //
-// Hand-over. Granted waiters are dequeued under the queue lock, and posted to their executors after
-// it was released. No user code runs under the queue lock. A release never resumes a waiter; it can
-// only destroy the handler of a waiter whose context shuts down, or call the hooks of a watch.
+// Posting. Granted waiters are dequeued under the queue lock, and posted to their executors after
+// it was released. No user code runs under the queue lock. A release never resumes a waiter. The only
+// user code that it runs is the destructor of a handler whose context shuts down, or the hooks of a
+// watch.
 //
 // Races. A waiter leaves the queue exactly once, under the queue lock: by a grant, a withdrawal
 // (cancellation, time-out), an eviction (its context shuts down) or the end of the object. The
-// thread that dequeues it decides how the wait ends, and pins it; other threads see this and do
-// nothing.
+// thread that dequeues it stores the result and pins it; other threads see this and do nothing. Only
+// the delivery can still change the result: if the object has been destroyed meanwhile, a lock that
+// was granted is released, and the wait ends with an abort.
 //
-// Lifetime. The state lives on the heap. It is kept alive by references (`references_`; the public
-// object has one), and by live grants: guards, permits, and undelivered grants. The primitive knows
-// their number from its own state, at no extra cost. When the public object is destroyed, they
-// become references. The last reference deletes the state.
+// Lifetime. The state lives on the heap. References (`references_`) keep it alive; the public object
+// has one. So do live grants: guards, permits, and undelivered grants. The primitive knows their number
+// from its own state, at no extra cost. When the public object is destroyed, they become references.
+// The last reference deletes the state.
 
 namespace turnstile::detail {
 
@@ -105,9 +108,11 @@ public:
         post_all(ready);
     }
 
-    /// Sets the link through which @p w is evicted if its context shuts down. The queue lock is
-    /// held before and after, but may be released in between: returns the word as read last.
-    std::uint64_t find_link(waiter& w, boost::asio::execution_context* context, std::uint64_t word)
+    /// Sets the link through which @p w is evicted if its context shuts down; creates it if there is
+    /// none. The queue lock is held before and after, but may be released in between: returns the
+    /// word as read last.
+    std::uint64_t ensure_link(waiter& w, boost::asio::execution_context* context,
+                              std::uint64_t word)
     {
         if (context == nullptr)
             return word;
@@ -127,7 +132,7 @@ public:
     bool grant_or_park(waiter& w, boost::asio::execution_context* context)
     {
         watch_log log = start_log();
-        std::uint64_t word = find_link(w, context, lock_queue());
+        std::uint64_t word = ensure_link(w, context, lock_queue());
         bool ended = true;
         if (refuse(w)) [[unlikely]]
         {
@@ -150,7 +155,7 @@ public:
     }
 
     /// Grants what an attempt requests if that is possible at once. Returns its result. Out of line,
-    /// like all slow paths, so that the fast paths stay small.
+    /// like everything that locks the queue, so that a compare-and-swap and its callers stay small.
     BOOST_NOINLINE outcome try_grant(attempt_base& attempt,
                                      const std::source_location& location) noexcept
     {
@@ -158,7 +163,7 @@ public:
         std::uint64_t word = lock_queue();
         if (!refuse(attempt))
             attempt.result =
-                parked_.empty() && admit(word, attempt) ? outcome::granted : outcome::timed_out;
+                parked_.empty() && admit(word, attempt) ? outcome::granted : outcome::not_granted;
         if (log.is_on() && attempt.result == outcome::granted)
             log_grant(log, attempt.value, 0, location);
         unlock_queue(word);
@@ -192,7 +197,7 @@ public:
         waiter_chain ready;
         if (w.parked && !w.pinned)
         {
-            take_out(w, o, ready);
+            end_wait(w, o, ready);
             word = settle(word, ready, log);
         }
         else if (!w.pinned)
@@ -356,9 +361,9 @@ protected:
     }
 
     /// Dequeues a waiter because of a withdrawal. The queue lock is held.
-    virtual void take_out(waiter& w, outcome o, waiter_chain& ready) noexcept
+    virtual void end_wait(waiter& w, outcome o, waiter_chain& ready) noexcept
     {
-        take_from(parked_, w, o, ready);
+        end_wait_in(parked_, w, o, ready);
     }
 
     /// Dequeues all waiters of a link without completing them. The queue lock is held.
@@ -374,7 +379,7 @@ protected:
     void fail_all(outcome o, waiter_chain& ready) noexcept
     {
         while (waiter* w = parked_.front())
-            take_from(parked_, *w, o, ready);
+            end_wait_in(parked_, *w, o, ready);
     }
 
     bool park_in(waiter_list& list, waiter& w) noexcept
@@ -388,7 +393,7 @@ protected:
         return false;
     }
 
-    void take_from(waiter_list& list, waiter& w, outcome o, waiter_chain& ready) noexcept
+    void end_wait_in(waiter_list& list, waiter& w, outcome o, waiter_chain& ready) noexcept
     {
         list.erase(w);
         w.result = o;
@@ -430,9 +435,9 @@ protected:
         w.pinned = true;
         if constexpr (Synchronization::is_thread_safe)
         {
-            // A thread that runs the context need not enter the gate: the context cannot shut
-            // down meanwhile.
-            if (w.link != nullptr && !(w.plain != nullptr && runs_here(*w.plain)))
+            // A thread that runs the io_context of the waiter need not enter the gate: the context
+            // cannot shut down meanwhile. Only for plain executors, this is cheap to find out.
+            if (w.link != nullptr && !(w.plain_context != nullptr && runs_here(*w.plain_context)))
             {
                 w.gated = true;
                 w.link->posting.enter();

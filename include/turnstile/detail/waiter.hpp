@@ -21,7 +21,8 @@ struct condition_core;
 enum class outcome : std::uint8_t
 {
     granted,
-    timed_out,
+    /// The time limit expired, or a try found the lock held.
+    not_granted,
     aborted,
     closed,
     not_owner,
@@ -32,10 +33,10 @@ enum class outcome : std::uint8_t
     no_participants,
 };
 
-/// A time-out is a result, not an error.
+/// A time-out or a failed try is a result, not an error.
 [[nodiscard]] constexpr bool is_success(outcome o) noexcept
 {
-    return o <= outcome::timed_out;
+    return o <= outcome::not_granted;
 }
 
 [[nodiscard]] inline error_code to_error_code(outcome o) noexcept
@@ -43,7 +44,7 @@ enum class outcome : std::uint8_t
     switch (o)
     {
     case outcome::granted:
-    case outcome::timed_out:
+    case outcome::not_granted:
         return {};
     case outcome::aborted:
         return boost::asio::error::operation_aborted;
@@ -77,17 +78,17 @@ struct attempt_base
  * @brief An attempt that may wait; an intrusive node of at most one queue.
  *
  * It lives in the frame of the awaiting coroutine, or in the operation that holds the completion
- * handler. While it is in a queue, it is written under the queue lock. After the call of `post`, it
- * belongs to its own executor, and the granting thread no longer touches it. That thread never
- * touches the cancellation slot.
+ * handler. While it is in a queue, it is written under the queue lock. Once `post` is called, only
+ * its own executor uses it; the granting thread no longer does. That thread never touches the
+ * cancellation slot.
  *
  * Between dequeueing and delivery, the waiter keeps the state of its queue alive, by its grant or
  * by a reference. So a late cancellation still finds the queue, which ignores it.
  */
 struct waiter : attempt_base
 {
-    /// How the operation that embeds the waiter ends.
-    struct behaviour
+    /// The functions that end the operation that embeds the waiter.
+    struct completion_functions
     {
         /// Posts the completion to the waiter's executor.
         void (*post)(waiter&) noexcept;
@@ -102,10 +103,10 @@ struct waiter : attempt_base
     waiter& operator=(const waiter&) = delete;
 
     /// Must be called before the waiter is parked.
-    void prepare(const behaviour& kind, wait_queue_base& where,
+    void prepare(const completion_functions& functions, wait_queue_base& where,
                  const std::source_location& from) noexcept
     {
-        how = &kind;
+        completion = &functions;
         queue = &where;
         link = nullptr;
         condition = nullptr;
@@ -121,24 +122,24 @@ struct waiter : attempt_base
 
     /// Whether the waiter is in a queue.
     bool parked;
-    /// Whether the waiter can no longer be cancelled.
+    /// Whether the waiter can no longer be withdrawn.
     bool pinned;
     /// Whether the waiter was withdrawn before it was parked.
     bool withdrawn;
     /// Whether the waiter holds a reference to the state until it is delivered.
     bool has_reference;
-    /// Whether the granting thread has entered the gate of the waiter's context.
+    /// Whether the thread that dequeued the waiter has entered the gate of its link.
     bool gated;
 
     waiter* next;
     waiter* prev;
-    const behaviour* how;
+    const completion_functions* completion;
     wait_queue_base* queue;
     /// The link of the waiter's context; null if the executor has no context.
     context_link* link;
     /// The io_context of the waiter's executor if the executor is a plain one, to which posting is
     /// cheaper.
-    boost::asio::io_context* plain;
+    boost::asio::io_context* plain_context;
     /// The condition that the waiter waits for, or whose notification it has received.
     condition_core* condition;
     /// When the waiter was parked, in nanoseconds of the steady clock; written only if watched.
