@@ -222,6 +222,7 @@ BOOST_AUTO_TEST_CASE(a_report_of_progress_renews_no_other_lease)
     // Reports do not put off the renewal of the other lease.
     report(name, "0.8");
     pass(4s);
+    BOOST_TEST(sent() == "renew");
     answer({"ok " + clock() + " 0", "1"});
     pass(0ms);
     BOOST_TEST(sent() == "renew");

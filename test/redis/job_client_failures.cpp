@@ -271,6 +271,24 @@ BOOST_AUTO_TEST_CASE(doubt_about_an_attempt_outlasts_reconnects)
     BOOST_TEST(commands[1].arguments.at(4) == "unsure");
 }
 
+BOOST_AUTO_TEST_CASE(the_clock_of_a_former_server_says_nothing_about_a_lease)
+{
+    connect();
+    wait();
+    disconnect();
+    const job_request_id request = take();
+    connect(2, true);
+    BOOST_TEST(sent() == "resync take");
+    // The other server's clock is two seconds ahead. Its script publishes the grant before the answer of the script, and
+    // the client reads the message two seconds late.
+    const std::string grant =
+        "job q grant " + clock(2s) + ' ' + clock(17s) + ' ' + attempt(request) + " 2 payload";
+    pass(2s);
+    receive(grant);
+    BOOST_TEST(granted.empty());
+    BOOST_TEST(sent() == "resync take fetch");
+}
+
 BOOST_AUTO_TEST_CASE(a_reconnect_asks_for_jobs_that_became_due_meanwhile)
 {
     connect();

@@ -26,6 +26,8 @@ void job_client::connected(local_time now, std::uint64_t incarnation, bool is_ot
     incarnation_ = incarnation;
     for (auto& [id, queue] : queues_)
     {
+        // It may be the clock of another server, and a grant may arrive before the first answer.
+        queue.clock.reset();
         send_resync(id);
         if (!queue.attempts.empty() || has_to_ask(queue))
             send_renewal(id);
