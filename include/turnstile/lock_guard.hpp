@@ -52,7 +52,8 @@ inline constexpr adopt_lock_t adopt_lock{};
  * never blocks and never throws: it grants a local lock to the next waiter directly, and releases a
  * Redis lock in the background.
  *
- * A guard may outlive its mutex. Releasing it then has no effect.
+ * A guard may outlive its mutex. Releasing a local guard then has no effect. A Redis guard stays
+ * valid, and still releases its lock.
  *
  * @tparam Mutex the mutex type, for instance @ref async_mutex.
  *
@@ -114,8 +115,8 @@ public:
     /**
      * @brief Whether the guard still protects anything.
      *
-     * False for an empty guard, for a guard that outlived its mutex, and for a Redis guard whose
-     * lock was lost.
+     * False for an empty guard, for a local guard that outlived its mutex, and for a Redis guard
+     * whose lock was lost.
      */
     [[nodiscard]] bool valid() const noexcept { return grant_.valid(); }
 
@@ -191,11 +192,13 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * @ref errc::empty_guard if the guard is empty, for the same reason as in @ref unlock.
+     * @ref errc::empty_guard if the guard is empty, for the same reason as in @ref unlock. Over Redis also
+     * @ref errc::lost if the lease had expired, `redis::errc::unknown_outcome` if the server could not be
+     * reached until then, `redis::errc::session_closed`, and errors of the server.
      * @par Per-Operation Cancellation
-     * None: a local release completes at once.
+     * None.
      * @par Immediate completion
-     * Always, through the associated immediate executor.
+     * Local locks: always, through the associated immediate executor. Redis locks: never.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -209,8 +212,8 @@ public:
      *
      * The token now holds the lock, which has to be released by `leave()`, or adopted by a guard.
      *
-     * @return The token; an empty one, which is not an error, if the guard is empty or its mutex
-     *         was destroyed.
+     * @return The token; an empty one, which is not an error, if the guard is empty, or if it is
+     *         local and its mutex was destroyed.
      */
     [[nodiscard]] owner_token release() noexcept
         requires requires(grant_type& g) { g.disown(); }

@@ -22,8 +22,8 @@ namespace turnstile {
  * @brief Holds units of a semaphore, and releases them when it is destroyed.
  *
  * The result of `async_acquire()`. A default-constructed or moved-from permit is empty. The
- * destructor never blocks and never throws. A permit may outlive its semaphore. Releasing it then
- * has no effect.
+ * destructor never blocks and never throws. A permit may outlive its semaphore. Releasing a local
+ * permit then has no effect. A Redis permit stays valid, and still releases its units.
  *
  * @tparam Semaphore the semaphore type, for instance @ref async_semaphore.
  *

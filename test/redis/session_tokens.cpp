@@ -40,6 +40,7 @@
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/lease_clock.hpp>
 #include <turnstile/with_lock.hpp>
+#include <utility>
 
 namespace {
 
@@ -205,6 +206,25 @@ BOOST_AUTO_TEST_CASE(operations_accept_callbacks_deferred_and_awaitables)
         guard_type adopted(it.mutex, token, turnstile::adopt_lock);
         BOOST_TEST(adopted.valid());
         BOOST_TEST(adopted.fencing_token() == token.value());
+    };
+    turnstile::test::run(it.context, body());
+}
+
+// LeakSanitizer checks that nothing remains.
+BOOST_AUTO_TEST_CASE(a_lock_that_a_token_holds_stays_held_when_its_mutex_is_destroyed)
+{
+    const redis_server server;
+    scene it(server);
+    std::optional<async_mutex> other(std::in_place, it.s, "b");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        async_mutex::guard_type guard = co_await other->async_lock();
+        const turnstile::owner_token token = guard.release();
+        other.reset();
+        const async_mutex third(it.s, "b");
+        co_await it.s.async_ping();
+        BOOST_TEST(lock_view(server, "b").number("fence") == token.value());
+        BOOST_TEST(lock_view(server, "b").owner() != "");
     };
     turnstile::test::run(it.context, body());
 }

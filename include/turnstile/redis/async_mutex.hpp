@@ -193,7 +193,8 @@ private:
  *
  * @par Lifetime
  * The mutex may be destroyed while operations wait: they complete with `operation_aborted`. A held lock
- * belongs to the session and stays held. The session may be destroyed before the mutex.
+ * belongs to the session and stays held. If a token holds it, it stays held until the session ends, because
+ * only this object could release it. The session may be destroyed before the mutex.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction.
@@ -260,8 +261,9 @@ public:
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command, and one message if the lock was held. With mutex_options::durability, also one command to
-     * the replicas. With mutex_options::cohort, none if another holder of the session hands the lock over.
+     * One command, and one message if the lock was held. While it waits, its session also sends one command
+     * per lease of the holder, for all waiters of this object. With mutex_options::durability, also one
+     * command to the replicas. With mutex_options::cohort, none if another holder of the session hands the lock over.
      * @par Complexity
      * Logarithmic in the number of waiters.
      */
@@ -299,7 +301,8 @@ public:
     /**
      * @brief Waits for the lock, but no longer than a duration.
      *
-     * @param duration how long to wait, on the steady clock, from the call on. Zero or less acts as
+     * @param duration how long to wait, on the steady clock, from the start on the strand of the session.
+     *                 Zero or less acts as
      *                 @ref async_try_lock; a duration that is out of range waits forever.
      * @par Completion Signature
      * @code void(error_code, std::optional<lock_guard<async_mutex>>) @endcode

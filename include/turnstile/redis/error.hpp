@@ -38,7 +38,8 @@ enum class errc
     foreign_layout = 6,
     /// The name of an object is empty or too long.
     invalid_name = 7,
-    /// The server granted a lock with a lower fencing token than before, so it has lost its memory.
+    /// The server granted a lock with a fencing token that is not above all earlier ones, so it has lost its
+    /// memory.
     fence_regressed = 8,
     /// The server is older than Redis 7.0, lacks a feature, or is a Redis Cluster.
     unsupported_server = 9,
@@ -166,7 +167,8 @@ public:
         case errc::invalid_name:
             return "the name of the object is empty or too long";
         case errc::fence_regressed:
-            return "the server granted with a lower fencing token than before";
+            return "the server granted the lock with a fencing token that is not above all earlier "
+                   "ones";
         case errc::unsupported_server:
             return "the server is older than Redis 7.0, or a Redis Cluster";
         case errc::unknown_outcome:

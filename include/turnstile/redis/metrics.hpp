@@ -95,7 +95,8 @@ struct session_metrics
     std::uint64_t nudges = 0;
     /// The same for `resync`.
     std::uint64_t resyncs = 0;
-    /// Locks granted by the answer to an acquire, because they were free.
+    /// Locks whose grant was reported by an answer: that to `acquire` if the lock was free, or that to a later
+    /// command if the message was lost or late.
     std::uint64_t granted_by_answer = 0;
     /// Locks granted by a message, after a wait.
     std::uint64_t granted_by_message = 0;
@@ -105,13 +106,13 @@ struct session_metrics
     std::uint64_t confirmed = 0;
     /// Locks that were lost while they were held.
     std::uint64_t lost = 0;
-    /// Grants that were rejected because their fencing token was lower than before.
+    /// Grants that were rejected because their fencing token was not above all earlier ones.
     std::uint64_t regressed = 0;
     /// Waiters that had to enqueue again.
     std::uint64_t reentered = 0;
     /// Malformed messages on the wake channel.
     std::uint64_t malformed = 0;
-    /// Attempts that currently wait, hold a lock, or are being cancelled.
+    /// Attempts that wait, hold a lock, or are being released or cancelled.
     std::size_t attempts = 0;
     /// From a command to its answer.
     latency_histogram round_trip;

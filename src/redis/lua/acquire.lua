@@ -19,6 +19,7 @@ if packed and not packed.err then
   local holder, fence, clock, deadline, rest, expiry, claim, flags = string.match(packed,
     '^2 (%S+) (%d+) (%d+) (%d+) ((%d+) (%d+) 0 ([-w]) %d+)')
   if claim ~= argv[5] or clock + 0 > now or expiry + 0 < now + (argv[4] + argv[6] / 2) * 1000 then
+    -- Not ordinary: the script continues below.
   elseif holder == '-' and flags == '-' and fence + 0 < now and argv[7] + 0 < now then
     local values = state and redis.pcall('HGETALL', state)
     if not (values and values.err) then
@@ -35,7 +36,8 @@ if packed and not packed.err then
     local queue, position = key .. '{queue}', 0
     if redis.pcall('ZADD', queue, 'NX', stamp, id) == 1 then
       if flags == 'w' then position = call('ZCARD', queue) - 1 end
-      -- An operator may have deleted the queue.
+      -- The queue may be new although the flag is set: a cancellation has removed the last waiter, or an operator has
+      -- deleted the key.
       if position == 0 then call('PEXPIRE', queue, math.ceil((expiry - now) / 1000)) end
       call('HSET', key, 'state', '2 ' .. holder .. ' ' .. fence .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. expiry ..
         ' ' .. claim .. ' 0 w ' .. stamp)

@@ -8,13 +8,14 @@
 -- returns    cancelled (without a time, if only the queue was looked at) | released (the transaction was executed; the
 --            extra is its fence) | foreign | wrongtype
 -- repeated   does nothing
--- wakes      the first waiter of the queue, if the lock is free once expired leases have ended
+-- wakes      the first waiter of the queue, if the lock is free once expired leases have ended; nobody, if only the
+--            queue was looked at
 -- complexity O(log waiters)
 -- flags: allow-oom
 local ids, condition = ARGV[2], ARGV[6]
 
--- A waiter with one id, without a condition or a transaction, is in the queue and nowhere else. Several ids are no
--- element of the queue.
+-- A waiter in the queue with one id, without a condition or a transaction, is removed from the queue alone: the server
+-- stores nothing else about it. With several ids, the argument contains commas and is no element of the queue.
 if condition == '' and not string.find(ids, '+', 1, true) and
   redis.pcall('ZREM', KEYS[1] .. '{queue}', ids) == 1 then
   return 'cancelled 0 0 0'

@@ -18,10 +18,10 @@ local function read_clock()
   return time[1] * 1000000 + time[2]
 end
 
--- An object's clock last showed `clock`, and is ahead of the server's by `skew`. Returns its time; the claim lease in
--- ms; the end of the grace by that clock, if the state may be outdated (otherwise false or nil); and the end of the
--- grace in any case. Without a grace, both ends are nil. During a grace, the argument `claim` also contains the time at
--- which the server started or took over, and the end of the grace.
+-- Returns four values: the object's time; the claim lease in ms; the end of the grace, if the state may be outdated
+-- (otherwise false or nil); and the end of the grace, or nil without one. `clock` is the last time of the object's
+-- clock, which is ahead of the server's by `skew`. During a grace, `claim` has two more numbers: the time at which the
+-- server started or took over, and the end of the grace.
 local function read_time(wall, skew, clock, claim)
   local lease, since, ends = string.match(claim, '^(%d+) ?(%d*) ?(%d*)$')
   local now, outdated = wall + skew, clock - skew < (tonumber(since) or 0)
@@ -45,9 +45,9 @@ local function is_connected(id)
   return redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0
 end
 
--- Whether a connection let a lease expire and has sent no command about the object since. Each of its waiters could
--- delay the others by a claim lease. So its waiters are dropped like those of a broken connection, and return to their
--- positions later.
+-- Whether a connection let a lease expire and has sent no command since that looks at the object's state. Each of its
+-- waiters could delay the others by a claim lease. So its waiters are dropped like those of a broken connection, and
+-- return to their positions later.
 local function is_unresponsive(s, id)
   return s.unresponsive and string.find(s.unresponsive, ' ' .. string.match(id, '^[^.]*') .. ' ', 1, true)
 end
@@ -64,7 +64,7 @@ local function mark_unresponsive(s, id)
   redis.call('HSET', s.key, 'silent', s.unresponsive)
 end
 
--- Notes that a connection has sent a command about the object.
+-- Notes that a connection has sent a command that looks at the object's state.
 local function mark_responsive(s, id)
   local first = is_unresponsive(s, id)
   if not first then return end

@@ -1,6 +1,6 @@
 -- The functions for the scripts of locks. This text follows common.lua.
 --
--- The scripts of a lock declare one key, the hash of its state. The names of its other keys begin with that name, so a
+-- The scripts of a lock declare one key, the hash of the lock. The names of its other keys begin with that name, so a
 -- cluster would store them together: KEY{queue}, a sorted set (waiters by ticket), and KEY{done}, a sorted set (for
 -- each slot, the fence of the last release). ARGV[1] is the prefix of the wake channels. Times are in microseconds,
 -- durations in ARGV in milliseconds. Invariant after each script: the lock has a holder, or there are no waiters, or

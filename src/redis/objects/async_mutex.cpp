@@ -20,19 +20,28 @@ owner_token lock_handle::entrust(std::shared_ptr<held_lock> held)
 {
     const std::uint64_t fence = held->fence;
     const std::lock_guard lock(mutex_);
-    entrusted_.insert_or_assign(fence, std::move(held));
+    if (entrusted_)
+        entrusted_->insert_or_assign(fence, std::move(held));
     return owner_token(fence);
 }
 
 std::shared_ptr<held_lock> lock_handle::take(owner_token owner, owner_token& expected)
 {
     const std::lock_guard lock(mutex_);
-    if (const auto found = entrusted_.find(owner.value()); found != entrusted_.end())
-        return entrusted_.extract(found).mapped();
-    for (const auto& [fence, held] : entrusted_)
+    if (!entrusted_)
+        return nullptr;
+    if (const auto found = entrusted_->find(owner.value()); found != entrusted_->end())
+        return entrusted_->extract(found).mapped();
+    for (const auto& [fence, held] : *entrusted_)
         if (held->valid())
             expected = owner_token(fence);
     return nullptr;
+}
+
+void lock_handle::forget_tokens() noexcept
+{
+    const std::lock_guard lock(mutex_);
+    entrusted_.reset();
 }
 
 // --- grants -------------------------------------------------------------------------------------
@@ -208,6 +217,7 @@ void detail::check_name(std::string_view name)
 
 void detail::forget(const std::shared_ptr<lock_handle>& lock) noexcept
 {
+    lock->forget_tokens();
     lock->core->post([lock](session_engine& engine) { engine.forget_lock(*lock); });
 }
 

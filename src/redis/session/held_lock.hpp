@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <turnstile/owner_token.hpp>
 #include <turnstile/redis/lease_clock.hpp>
@@ -96,9 +97,13 @@ public:
     /// the token that holds the lock, if any.
     std::shared_ptr<held_lock> take(owner_token owner, owner_token& expected);
 
+    /// Forgets all tokens. Their locks, which refer to this object, stay held.
+    void forget_tokens() noexcept;
+
 private:
     std::mutex mutex_;
-    std::map<std::uint64_t, std::shared_ptr<held_lock>> entrusted_;
+    /// Nothing when the public object has been destroyed: then no token can be used.
+    std::optional<std::map<std::uint64_t, std::shared_ptr<held_lock>>> entrusted_{std::in_place};
 };
 
 /// A lock that is or was held, as a guard or a token stores it. Accessible from any thread.
