@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(permit_holder_sigkilled)
     BOOST_TEST(view.adds_up());
     BOOST_TEST(client.value("a") == 0);
 }
-// The test above fails without the nudge at the end of the first lease, and without reap() in the scripts.
+// The test above fails without the nudge at the end of the first lease, and without expire_grants() in the scripts.
 
 BOOST_AUTO_TEST_CASE(permit_holder_sigstopped_past_its_lease)
 {
@@ -467,7 +467,7 @@ BOOST_AUTO_TEST_CASE(upgrader_sigkilled_while_it_waits)
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(view.adds_up());
 }
-// The test above fails without reap(), and without PUBSUB NUMSUB before a grant.
+// The test above fails without expire_grants(), and without PUBSUB NUMSUB before a grant.
 
 BOOST_AUTO_TEST_CASE(reader_sigkilled_while_an_upgrade_waits)
 {
@@ -493,7 +493,7 @@ BOOST_AUTO_TEST_CASE(reader_sigkilled_while_an_upgrade_waits)
     BOOST_TEST(writer->fence() > upgraded->fence());
     BOOST_TEST(view.adds_up());
 }
-// The test above fails without reap(), and without the ticket that precedes all others.
+// The test above fails without expire_grants(), and without the ticket that precedes all others.
 
 BOOST_AUTO_TEST_CASE(upgrade_granted_and_the_message_lost)
 {

@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(holder_sigkilled)
     BOOST_TEST(client.metrics().nudges > 0U);
     BOOST_TEST(write_register(server, "a", waiter->fence()));
 }
-// The test above fails without the nudge at the end of the holder's lease, and without reap() in the scripts.
+// The test above fails without the nudge at the end of the holder's lease, and without expire_grant() in the scripts.
 
 BOOST_AUTO_TEST_CASE(holder_sigstopped_for_two_leases_then_continued)
 {

@@ -50,7 +50,7 @@ if state and is_of_another_type(redis.pcall('HLEN', state)) then return 'wrongty
 local s, why = open(key, ARGV[5], now, packed)
 if not s then return why end
 s.state = state
-reap(s)
+expire_grant(s)
 mark_responsive(s, id)
 -- An operator may have deleted the state of the lock, but not the key of its contributions.
 if s.fresh and state and redis.call('EXISTS', s.key .. '{bound}') == 1 then use_pending(s) end

@@ -15,7 +15,7 @@ local broken = s.holder ~= '' and (ARGV[2] == '' or ARGV[2] == s.fence)
 if broken then
   -- Without permission to publish, this is an error before anything has changed.
   redis.call('PUBLISH', ARGV[3], s.key .. ' ' .. s.fence)
-  reap(s, true, ' broken')
+  revoke(s, ' broken')
   -- A disconnected holder that reconnects finds a higher token than its own, and does not reclaim the lock.
   s.fence = s.fence + 0 < s.now and s.stamp or format('%d', s.fence + 1)
 end

@@ -23,7 +23,7 @@ end
 -- common.lua and prologue.lua stand here
 local s, why = open(KEYS[1], ARGV[4])
 if not s then return why end
-reap(s)
+expire_grant(s)
 mark_responsive(s, string.match(ids, '[^,]*$'))
 for id in string.gmatch(ids, '[^,]+') do
   s.waiting = s.waiting - redis.call('ZREM', s.queue, id)

@@ -65,7 +65,7 @@ if released and stands then
   end
   if waiter ~= '' then ticket = wait_on(s, waiter, condition) end
 elseif not released then
-  reap(s)
+  expire_grant(s)
 end
 mark_responsive(s, id)
 if s.holder == '' then grant_next(s) end

@@ -13,7 +13,7 @@ return each(function(key, i)
   local record, span, lease, idle = ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
   local s, result = open(key, ARGV[a + 3])
   if s then
-    reap(s)
+    expire_grant(s)
     local ends = redis.call('ZSCORE', s.key .. '{bound}', record)
     -- An expired or ended contribution is not renewed, even if no script has undone it yet: its process was informed.
     local mine = ends and (ends + 0 > s.now or s.grace and ends ~= '2')

@@ -30,7 +30,7 @@ if is_of_another_type(redis.pcall('HLEN', state)) then return 'wrongtype' end
 local s, why = open(key, ARGV[5], now, packed)
 if not s then return why end
 s.state = state
-reap(s)
+expire_grant(s)
 mark_responsive(s, id)
 local mine = confirm_holder(s, id, fence)
 if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end

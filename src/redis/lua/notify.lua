@@ -11,7 +11,7 @@
 local s, why = open(KEYS[1], ARGV[5])
 if not s then return why end
 s.state = KEYS[2]
-reap(s)
+expire_grant(s)
 s.more = notify_waiters(s, ARGV[2], ARGV[3] == 'all', ARGV[7] ~= '' and ARGV[7]) or s.more
 if s.holder == '' then grant_next(s) end
 save(s, ARGV[4], ARGV[6])

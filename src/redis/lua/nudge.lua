@@ -13,7 +13,7 @@ local id = ARGV[2]
 local s, why = open(KEYS[1], ARGV[4])
 if not s then return why end
 s.state = KEYS[2]
-reap(s)
+expire_grant(s)
 mark_responsive(s, string.sub(ARGV[6], #ARGV[1] + 1))
 if s.holder == '' then grant_next(s, id) elseif s.pending then process_pending(s) end
 save(s, ARGV[3], ARGV[5])

@@ -225,16 +225,23 @@ local function renotify(s, id)
   notify_or_defer(s, condition, false)
 end
 
--- If the holder's lease has expired, or with `at_once`, ends the grant and informs the holder. The message may contain
--- a reason.
-local function reap(s, at_once, reason)
-  if s.holder == '' then return end
-  if s.deadline + 0 > s.now and not at_once then return end
+-- Ends the grant, if there is one, and informs its holder. The message may contain a reason. The notification of the
+-- holder passes to the next waiter.
+local function revoke(s, reason)
   local holder = string.gsub(s.holder, '^%?', '')
-  if holder == s.holder and not at_once then mark_unresponsive(s, holder) end
-  redis.pcall('PUBLISH', channel(holder), 'lost ' .. holder .. ' ' .. s.fence .. ' ' .. s.stamp .. (reason or ''))
-  renotify(s, holder)
+  if holder ~= '' then
+    redis.pcall('PUBLISH', channel(holder), 'lost ' .. holder .. ' ' .. s.fence .. ' ' .. s.stamp .. (reason or ''))
+    renotify(s, holder)
+  end
   s.holder, s.deadline = '', '0'
+end
+
+-- Revokes a grant whose lease has expired, and marks the holder's connection as unresponsive. A holder in doubt is not
+-- marked, because it may have released the lock in a step that the server has forgotten.
+local function expire_grant(s)
+  if s.holder == '' or s.deadline + 0 > s.now then return end
+  if string.sub(s.holder, 1, 1) ~= '?' then mark_unresponsive(s, s.holder) end
+  revoke(s)
 end
 
 -- Continues deferred notifications, and undoes expired contributions, up to 64 records. While the lock is held, it

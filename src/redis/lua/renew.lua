@@ -12,7 +12,7 @@ return each(function(key, i)
   local id, fence, lease, idle = ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
   local s, result = open(key, ARGV[a + 3])
   if s then
-    reap(s)
+    expire_grant(s)
     mark_responsive(s, id)
     local mine = confirm_holder(s, id, fence)
     if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end

@@ -11,7 +11,7 @@
 local id = ARGV[3]
 local s, why = open(KEYS[1], ARGV[5])
 if not s then return why end
-reap(s)
+expire_grant(s)
 mark_responsive(s, id)
 -- A waiter that a deferred notification has yet to reach has not timed out.
 if s.pending then process_pending(s) end

@@ -35,7 +35,7 @@ return each(function(key, i)
   local condition = ARGV[a + 6] ~= '' and ARGV[a + 6]
   local s, result = open(key, ARGV[a + 4])
   if s then
-    reap(s)
+    expire_grant(s)
     mark_responsive(s, id)
     local held, reclaims = fence ~= '0', nil
     for old in string.gmatch(ARGV[a], '[^,]+') do
@@ -44,9 +44,9 @@ return each(function(key, i)
     -- An outdated state may know the holder by the id of an older connection.
     if held and s.fence == fence and string.find(s.holder, '^%?.') then s.holder = '?' .. id end
     -- The server forgot the grant, and has not granted the lock since: the holder reclaims it. If a clock that was set
-    -- back led to another grant with a lower token, reap() informs that holder.
+    -- back led to another grant with a lower token, revoke() informs that holder.
     if held and (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?')) then
-      reap(s, true)
+      revoke(s)
       s.holder, s.fence, s.reclaimed, reclaims = id, fence, true, true
     end
     local mine = held and confirm_holder(s, id, fence)

@@ -96,7 +96,7 @@ if former then
   if condition ~= '' then redis.call('ZREM', waiters_on(s, condition), former[1]) end
   renotify(s, id)
 end
-reap(s)
+expire_grant(s)
 mark_responsive(s, id)
 if s.fresh and redis.call('EXISTS', s.key .. '{bound}') == 1 then use_pending(s) end
 if s.holder == '' and s.pending then process_pending(s) end

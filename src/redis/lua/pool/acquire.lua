@@ -48,7 +48,7 @@ if not agrees(s, tonumber(ARGV[8]), ARGV[12]) and not holding(s, id) and not wan
   return answer(s, 'mismatch', 0, nil, text(s.capacity))
 end
 if not possible(s, units) then return answer(s, 'impossible') end
-reap(s)
+expire_grants(s)
 mark_responsive(s, id)
 local known = holding(s, id) or wanted(s, id) and redis.call('ZSCORE', s.queue, id)
 -- A try comes after all waiters, so these are granted their units first. Any other attempt enters the queue before a

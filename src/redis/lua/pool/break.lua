@@ -30,7 +30,7 @@ for _, id in ipairs(all) do
   end
 end
 if broken > 0 then s.fence = math.max(s.fence + 1, s.now) end
-reap(s)
+expire_grants(s)
 if s.head then grant_next(s) end
 save(s, tonumber(ARGV[4]), ARGV[6])
 return answer(s, 'ok', 0, nil, text(broken))

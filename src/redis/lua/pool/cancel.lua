@@ -14,7 +14,7 @@ for id in string.gmatch(ARGV[2], '[^,]+') do
   local units = holding(s, id)
   if units then drop(s, id, units) else dequeue(s, id) end
 end
-reap(s)
+expire_grants(s)
 mark_responsive(s, string.match(ARGV[2], '[^,]*$'))
 grant_next(s)
 save(s, tonumber(ARGV[3]), ARGV[5])

@@ -38,7 +38,7 @@ local function resize()
   s.head = redis.call('ZRANGE', s.queue, 0, 0)[1]
 end
 
-reap(s)
+expire_grants(s)
 local result = 'ok'
 if what == 'create' then
   if s.fresh then s.created = true else result = 'exists' end

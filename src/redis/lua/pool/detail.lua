@@ -12,7 +12,7 @@
 -- flags: allow-oom
 local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
 if not s then return why end
-reap(s)
+expire_grants(s)
 local list, last = {conclude(s, 'ok'), ''}, text(ARGV[7] - 1)
 for _, id in ipairs(redis.call('ZRANGE', s.permits, 0, last)) do
   local units, fence, _, deadline, lease, client = holding(s, id)

@@ -10,7 +10,7 @@
 -- flags: none
 local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
 if not s then return why end
-reap(s)
+expire_grants(s)
 if s.head then grant_next(s) end
 local units, id, status, fence = tonumber(ARGV[8]), ARGV[9], 'ok', nil
 if is_repeated() then

@@ -17,7 +17,7 @@ if s.fresh then
   redis.call('ZADD', KEYS[2], 0, ARGV[8])
   note_call(s)
 else
-  reap(s)
+  expire_grants(s)
   if not is_repeated() then status = 'exists' end
 end
 return conclude(s, status)

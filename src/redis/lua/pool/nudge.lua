@@ -11,7 +11,7 @@
 local id, lease = ARGV[2], tonumber(ARGV[3])
 local s, why = open(KEYS[1], read_clock(), ARGV[4], ARGV[6], ARGV[7])
 if not s then return why end
-reap(s)
+expire_grants(s)
 mark_responsive(s, id)
 if s.head then grant_next(s, id) end
 save(s, lease, ARGV[5])

@@ -12,7 +12,7 @@
 -- flags: allow-oom
 local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
 if not s then return why end
-reap(s)
+expire_grants(s)
 local what, id, status = ARGV[8], ARGV[9], 'ok'
 if what == 'free' then id = redis.call('ZRANGEBYSCORE', s.permits, id, id, 'LIMIT', 0, 1)[1] or '' end
 local units, fence, _, _, lease, client = holding(s, id)

@@ -164,7 +164,7 @@ end
 
 -- Ends expired grants and informs their holders. The limits of this call apply, unless `least` is greater: a holder
 -- that reclaims units may need the units of these grants.
-local function reap(s, least)
+local function expire_grants(s, least)
   if s.grace then return end
   local most = math.max(math.min(at_once, looks), least or 0)
   local over = redis.call('ZRANGEBYSCORE', s.holders, '-inf', text(s.now), 'LIMIT', 0, text(most))

@@ -59,7 +59,7 @@ for id in string.gmatch(ARGV[2], '[^,]+') do
     result = 'released'
   end
 end
-reap(s)
+expire_grants(s)
 mark_responsive(s, string.match(ARGV[2], '[^,]*$'))
 if s.head then grant_next(s) end
 save(s, lease, ARGV[7])

@@ -16,7 +16,7 @@ return each(function(key, i)
   if not s then
     return why
   else
-    reap(s)
+    expire_grants(s)
     mark_responsive(s, id)
     local units, its, left, ends = holding(s, id)
     local mine = its == fence

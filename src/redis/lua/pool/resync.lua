@@ -47,7 +47,7 @@ return each(function(key, i)
   else
     -- A key whose only element was renamed may have been recreated without a time to live.
     s.new = {s.queue, s.holders}
-    reap(s, fence > 0 and at_once or 0)
+    expire_grants(s, fence > 0 and at_once or 0)
     mark_responsive(s, id)
     -- An outdated state may know the holder by the id of an older connection.
     local nonce, last, sequence = string.match(id, '^(.*#)(%d+)(.*)$')

@@ -13,7 +13,7 @@ return each(function(key)
   if not s then
     return why
   else
-    reap(s)
+    expire_grants(s)
     return conclude(s, 'ok')
   end
 end)

@@ -10,7 +10,7 @@
 -- flags: allow-oom
 local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
 if not s then return why end
-reap(s)
+expire_grants(s)
 local units, status = tonumber(ARGV[8]), 'ok'
 if not is_repeated() then
   if units > s.outside then
