@@ -184,8 +184,9 @@ public:
     auto async_lock(CompletionToken&& token = {},
                     const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(detail::lock_request<state_type, guard_type>(*state_, location),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_request(
+            detail::lock_request<state_type, guard_type>(*state_, location),
+            std::forward<CompletionToken>(token));
     }
 
     /**
@@ -210,8 +211,8 @@ public:
     auto async_try_lock(CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(detail::try_request<optional_request>(*state_, location),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_request(detail::try_request<optional_request>(*state_, location),
+                                     std::forward<CompletionToken>(token));
     }
 
     /**
@@ -241,9 +242,9 @@ public:
                             CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(optional_request(*state_, location),
-                                  std::forward<CompletionToken>(token),
-                                  detail::wait_for_limit(duration));
+        return detail::start_request(optional_request(*state_, location),
+                                     std::forward<CompletionToken>(token),
+                                     detail::wait_for_limit(duration));
     }
 
     /**
@@ -258,9 +259,9 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(optional_request(*state_, location),
-                                  std::forward<CompletionToken>(token),
-                                  detail::wait_until_limit<Clock>(deadline));
+        return detail::start_request(optional_request(*state_, location),
+                                     std::forward<CompletionToken>(token),
+                                     detail::wait_until_limit<Clock>(deadline));
     }
 
     /**
@@ -279,8 +280,8 @@ public:
     auto async_enter(CompletionToken&& token = {},
                      const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(detail::enter_request<state_type>(*state_, location),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_request(detail::enter_request<state_type>(*state_, location),
+                                     std::forward<CompletionToken>(token));
     }
 
     /**

@@ -188,7 +188,7 @@ public:
     auto async_acquire(std::ptrdiff_t units, CompletionToken&& token = {},
                        const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
+        return detail::start_request(
             detail::acquire_request<state_type, permit_type>(*state_, units, location),
             std::forward<CompletionToken>(token));
     }
@@ -223,8 +223,8 @@ public:
     auto async_try_acquire(std::ptrdiff_t units, CompletionToken&& token = {},
                            const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(try_request(*state_, units, location),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_request(try_request(*state_, units, location),
+                                     std::forward<CompletionToken>(token));
     }
 
     /**
@@ -248,9 +248,9 @@ public:
         CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(optional_request(*state_, units, location),
-                                  std::forward<CompletionToken>(token),
-                                  detail::wait_for_limit(duration));
+        return detail::start_request(optional_request(*state_, units, location),
+                                     std::forward<CompletionToken>(token),
+                                     detail::wait_for_limit(duration));
     }
 
     /**
@@ -267,9 +267,9 @@ public:
         CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(optional_request(*state_, units, location),
-                                  std::forward<CompletionToken>(token),
-                                  detail::wait_until_limit<Clock>(deadline));
+        return detail::start_request(optional_request(*state_, units, location),
+                                     std::forward<CompletionToken>(token),
+                                     detail::wait_until_limit<Clock>(deadline));
     }
 
     /**
@@ -292,8 +292,8 @@ public:
                   boost::asio::deferred_t>
     auto async_release(std::ptrdiff_t units, CompletionToken&& token = {})
     {
-        return detail::start_with(release_request(*state_, units),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_request(release_request(*state_, units),
+                                     std::forward<CompletionToken>(token));
     }
 
     /// Adds one unit; see the other overload.

@@ -131,8 +131,8 @@ public:
     auto async_arrive_and_wait(CompletionToken&& token = {}, const std::source_location& location =
                                                                  std::source_location::current())
     {
-        return detail::start_with(detail::arrival_request<state_type>(*state_, location),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_request(detail::arrival_request<state_type>(*state_, location),
+                                     std::forward<CompletionToken>(token));
     }
 
     /**

@@ -129,7 +129,8 @@ public:
     auto async_wait(guard_type& guard, CompletionToken&& token = {},
                     const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(request(guard, location), std::forward<CompletionToken>(token));
+        return detail::start_request(request(guard, location),
+                                     std::forward<CompletionToken>(token));
     }
 
     /**
@@ -183,9 +184,9 @@ public:
                         CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(timed_request(guard, location),
-                                  std::forward<CompletionToken>(token),
-                                  detail::wait_for_limit(duration));
+        return detail::start_request(timed_request(guard, location),
+                                     std::forward<CompletionToken>(token),
+                                     detail::wait_for_limit(duration));
     }
 
     /// Like @ref async_wait_for, but until a point in time, of any clock that
@@ -199,9 +200,9 @@ public:
                           CompletionToken&& token = {},
                           const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(timed_request(guard, location),
-                                  std::forward<CompletionToken>(token),
-                                  detail::wait_until_limit<Clock>(deadline));
+        return detail::start_request(timed_request(guard, location),
+                                     std::forward<CompletionToken>(token),
+                                     detail::wait_until_limit<Clock>(deadline));
     }
 
     /**

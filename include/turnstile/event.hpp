@@ -129,8 +129,8 @@ public:
     auto async_wait(CompletionToken&& token = {},
                     const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(detail::passage_request<state_type>(*state_, location),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_request(detail::passage_request<state_type>(*state_, location),
+                                     std::forward<CompletionToken>(token));
     }
 
     /// @ref async_wait for at most a duration of the steady clock. Completion signature
@@ -142,7 +142,7 @@ public:
                         CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
+        return detail::start_request(
             detail::passage_request<state_type, std::cv_status>(*state_, location),
             std::forward<CompletionToken>(token), detail::wait_for_limit(duration));
     }
@@ -156,7 +156,7 @@ public:
                           CompletionToken&& token = {},
                           const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
+        return detail::start_request(
             detail::passage_request<state_type, std::cv_status>(*state_, location),
             std::forward<CompletionToken>(token), detail::wait_until_limit<Clock>(deadline));
     }

@@ -127,8 +127,8 @@ public:
     auto async_wait(CompletionToken&& token = {},
                     const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(detail::passage_request<state_type>(*state_, location),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_request(detail::passage_request<state_type>(*state_, location),
+                                     std::forward<CompletionToken>(token));
     }
 
     /// @ref async_wait for at most a duration of the steady clock. Completion signature
@@ -140,7 +140,7 @@ public:
                         CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
+        return detail::start_request(
             detail::passage_request<state_type, std::cv_status>(*state_, location),
             std::forward<CompletionToken>(token), detail::wait_for_limit(duration));
     }
@@ -154,7 +154,7 @@ public:
                           CompletionToken&& token = {},
                           const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
+        return detail::start_request(
             detail::passage_request<state_type, std::cv_status>(*state_, location),
             std::forward<CompletionToken>(token), detail::wait_until_limit<Clock>(deadline));
     }
@@ -222,8 +222,8 @@ public:
     auto async_arrive_and_wait(CompletionToken&& token = {}, const std::source_location& location =
                                                                  std::source_location::current())
     {
-        return detail::start_with(detail::latch_arrival_request<state_type>(*state_, location),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_request(detail::latch_arrival_request<state_type>(*state_, location),
+                                     std::forward<CompletionToken>(token));
     }
 
 private:

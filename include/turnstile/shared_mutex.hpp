@@ -158,8 +158,8 @@ public:
     auto async_lock(CompletionToken&& token = {},
                     const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(request<guard_type>(*state_, location),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_request(request<guard_type>(*state_, location),
+                                     std::forward<CompletionToken>(token));
     }
 
     /// @ref async_lock if that is possible at once. Completion signature `void(error_code,
@@ -170,7 +170,7 @@ public:
     auto async_try_lock(CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
+        return detail::start_request(
             detail::try_request<optional_request<guard_type>>(*state_, location),
             std::forward<CompletionToken>(token));
     }
@@ -184,9 +184,9 @@ public:
                             CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(optional_request<guard_type>(*state_, location),
-                                  std::forward<CompletionToken>(token),
-                                  detail::wait_for_limit(duration));
+        return detail::start_request(optional_request<guard_type>(*state_, location),
+                                     std::forward<CompletionToken>(token),
+                                     detail::wait_for_limit(duration));
     }
 
     /// @ref async_lock until a point in time of any clock. Completion signature
@@ -198,9 +198,9 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(optional_request<guard_type>(*state_, location),
-                                  std::forward<CompletionToken>(token),
-                                  detail::wait_until_limit<Clock>(deadline));
+        return detail::start_request(optional_request<guard_type>(*state_, location),
+                                     std::forward<CompletionToken>(token),
+                                     detail::wait_until_limit<Clock>(deadline));
     }
 
     /// Acquires an exclusive lock if that is possible at once, without an operation. Local only.
@@ -234,8 +234,8 @@ public:
     auto async_lock_shared(CompletionToken&& token = {},
                            const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(request<shared_guard_type>(*state_, location),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_request(request<shared_guard_type>(*state_, location),
+                                     std::forward<CompletionToken>(token));
     }
 
     /// @ref async_lock_shared if that is possible at once. Completion signature `void(error_code,
@@ -246,7 +246,7 @@ public:
     auto async_try_lock_shared(CompletionToken&& token = {}, const std::source_location& location =
                                                                  std::source_location::current())
     {
-        return detail::start_with(
+        return detail::start_request(
             detail::try_request<optional_request<shared_guard_type>>(*state_, location),
             std::forward<CompletionToken>(token));
     }
@@ -261,9 +261,9 @@ public:
         const std::chrono::duration<Rep, Period>& duration, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(optional_request<shared_guard_type>(*state_, location),
-                                  std::forward<CompletionToken>(token),
-                                  detail::wait_for_limit(duration));
+        return detail::start_request(optional_request<shared_guard_type>(*state_, location),
+                                     std::forward<CompletionToken>(token),
+                                     detail::wait_for_limit(duration));
     }
 
     /// @ref async_lock_shared until a point in time of any clock. Completion signature
@@ -276,9 +276,9 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(optional_request<shared_guard_type>(*state_, location),
-                                  std::forward<CompletionToken>(token),
-                                  detail::wait_until_limit<Clock>(deadline));
+        return detail::start_request(optional_request<shared_guard_type>(*state_, location),
+                                     std::forward<CompletionToken>(token),
+                                     detail::wait_until_limit<Clock>(deadline));
     }
 
     /// Acquires a shared lock if that is possible at once, without an operation. Local only.
@@ -312,8 +312,8 @@ public:
     auto async_lock_upgrade(CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(request<upgrade_guard_type>(*state_, location),
-                                  std::forward<CompletionToken>(token));
+        return detail::start_request(request<upgrade_guard_type>(*state_, location),
+                                     std::forward<CompletionToken>(token));
     }
 
     /// @ref async_lock_upgrade if that is possible at once. Completion signature `void(error_code,
@@ -324,7 +324,7 @@ public:
     auto async_try_lock_upgrade(CompletionToken&& token = {}, const std::source_location& location =
                                                                   std::source_location::current())
     {
-        return detail::start_with(
+        return detail::start_request(
             detail::try_request<optional_request<upgrade_guard_type>>(*state_, location),
             std::forward<CompletionToken>(token));
     }
@@ -339,9 +339,9 @@ public:
         const std::chrono::duration<Rep, Period>& duration, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(optional_request<upgrade_guard_type>(*state_, location),
-                                  std::forward<CompletionToken>(token),
-                                  detail::wait_for_limit(duration));
+        return detail::start_request(optional_request<upgrade_guard_type>(*state_, location),
+                                     std::forward<CompletionToken>(token),
+                                     detail::wait_for_limit(duration));
     }
 
     /// @ref async_lock_upgrade until a point in time of any clock. Completion signature
@@ -354,9 +354,9 @@ public:
         const std::chrono::time_point<Clock, Duration>& deadline, CompletionToken&& token = {},
         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(optional_request<upgrade_guard_type>(*state_, location),
-                                  std::forward<CompletionToken>(token),
-                                  detail::wait_until_limit<Clock>(deadline));
+        return detail::start_request(optional_request<upgrade_guard_type>(*state_, location),
+                                     std::forward<CompletionToken>(token),
+                                     detail::wait_until_limit<Clock>(deadline));
     }
 
     /// Acquires an upgradable lock if that is possible at once, without an operation. Local only.
@@ -391,7 +391,7 @@ public:
     auto async_upgrade(upgrade_guard_type& guard, CompletionToken&& token = {},
                        const std::source_location& location = std::source_location::current())
     {
-        return detail::start_with(
+        return detail::start_request(
             detail::upgrade_request<state_type, upgrade_guard_type, guard_type>(*state_, guard,
                                                                                 location),
             std::forward<CompletionToken>(token));

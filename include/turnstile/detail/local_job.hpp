@@ -116,7 +116,7 @@ public:
         state_->refresh();
         // The queue exists until the operation is started.
         const unit_request<State> request(*state_);
-        start_with(request, std::move(self));
+        start_request(request, std::move(self));
     }
 
     template <class Self>

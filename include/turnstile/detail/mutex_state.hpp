@@ -259,7 +259,7 @@ public:
         w.value = 0;
         waiter_chain ready;
         if (w.withdrawn)
-            reacquire(w);
+            requeue(w);
         else
             queue::park_in(core.waiters, w);
         queue::unlock_queue(hand_over(word, ready, log));
@@ -440,12 +440,12 @@ private:
     {
         w.condition->waiters.erase(w);
         w.result = o;
-        reacquire(w);
+        requeue(w);
     }
 
-    /// Parks a withdrawn or aborted waiter in the queue of the mutex, pinned: it must hold the lock
-    /// again before it completes.
-    void reacquire(waiter& w) noexcept
+    /// Parks a withdrawn or aborted waiter in the queue of the mutex, pinned: it completes when it
+    /// holds the lock again.
+    void requeue(waiter& w) noexcept
     {
         forget_condition(w);
         w.withdrawn = false;

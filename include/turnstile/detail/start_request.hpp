@@ -14,7 +14,7 @@ namespace turnstile::detail {
 
 /// Starts a request with a token; returns the operation for `deferred`.
 template <class Request, class CompletionToken, class Limit = no_limit>
-auto start_with(const Request& request, CompletionToken&& token, const Limit& limit = Limit())
+auto start_request(const Request& request, CompletionToken&& token, const Limit& limit = Limit())
 {
     return start_operation(wait_operation<Request, Limit>(request, limit),
                            std::forward<CompletionToken>(token));
