@@ -271,8 +271,8 @@ public:
                   boost::asio::deferred_t>
     auto async_lock(CompletionToken&& token = {})
     {
-        return start<guard_type>(detail::time_limit(), to_guard(),
-                                 std::forward<CompletionToken>(token));
+        return initiate<guard_type>(detail::time_limit(), to_guard(),
+                                    std::forward<CompletionToken>(token));
     }
 
     /**
@@ -293,9 +293,9 @@ public:
                   CompletionToken = boost::asio::deferred_t>
     auto async_try_lock(CompletionToken&& token = {})
     {
-        return start<std::optional<guard_type>>(detail::time_limit(std::chrono::nanoseconds(0)),
-                                                to_optional(),
-                                                std::forward<CompletionToken>(token));
+        return initiate<std::optional<guard_type>>(detail::time_limit(std::chrono::nanoseconds(0)),
+                                                   to_optional(),
+                                                   std::forward<CompletionToken>(token));
     }
 
     /**
@@ -321,8 +321,8 @@ public:
     auto async_try_lock_for(const std::chrono::duration<Rep, Period>& duration,
                             CompletionToken&& token = {})
     {
-        return start<std::optional<guard_type>>(detail::to_time_limit(duration), to_optional(),
-                                                std::forward<CompletionToken>(token));
+        return initiate<std::optional<guard_type>>(detail::to_time_limit(duration), to_optional(),
+                                                   std::forward<CompletionToken>(token));
     }
 
     /**
@@ -340,8 +340,8 @@ public:
     auto async_try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline,
                               CompletionToken&& token = {})
     {
-        return start<std::optional<guard_type>>(detail::to_time_limit(deadline), to_optional(),
-                                                std::forward<CompletionToken>(token));
+        return initiate<std::optional<guard_type>>(detail::to_time_limit(deadline), to_optional(),
+                                                   std::forward<CompletionToken>(token));
     }
 
     /**
@@ -358,8 +358,8 @@ public:
                   boost::asio::deferred_t>
     auto async_enter(CompletionToken&& token = {})
     {
-        return start<owner_token>(detail::time_limit(), to_token(),
-                                  std::forward<CompletionToken>(token));
+        return initiate<owner_token>(detail::time_limit(), to_token(),
+                                     std::forward<CompletionToken>(token));
     }
 
     /**
@@ -465,7 +465,7 @@ private:
     {
         guard_type operator()(detail::grant granted) const noexcept
         {
-            granted.arrive();
+            granted.record_delivery();
             return turnstile::detail::guard_access::make<guard_type>(std::move(granted));
         }
     };
@@ -484,7 +484,7 @@ private:
     {
         owner_token operator()(detail::grant granted) const noexcept
         {
-            granted.arrive();
+            granted.record_delivery();
             return granted.disown();
         }
     };
@@ -538,7 +538,7 @@ private:
     };
 
     template <class Result, class Map, class CompletionToken>
-    auto start(detail::time_limit limit, Map map, CompletionToken&& token)
+    auto initiate(detail::time_limit limit, Map map, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, Result)>(
             initiate_lock(*this), token, limit, map);

@@ -164,8 +164,8 @@ public:
                   boost::asio::deferred_t>
     auto async_acquire(std::ptrdiff_t units, CompletionToken&& token = {})
     {
-        return start<permit_type>(detail::time_limit(), units, to_permit(),
-                                  std::forward<CompletionToken>(token));
+        return initiate<permit_type>(detail::time_limit(), units, to_permit(),
+                                     std::forward<CompletionToken>(token));
     }
 
     /// Waits for one unit; see the other overload. Completion signature `void(error_code,
@@ -193,9 +193,9 @@ public:
                   CompletionToken = boost::asio::deferred_t>
     auto async_try_acquire(std::ptrdiff_t units, CompletionToken&& token = {})
     {
-        return start<std::optional<permit_type>>(detail::time_limit(std::chrono::nanoseconds(0)),
-                                                 units, to_optional(),
-                                                 std::forward<CompletionToken>(token));
+        return initiate<std::optional<permit_type>>(detail::time_limit(std::chrono::nanoseconds(0)),
+                                                    units, to_optional(),
+                                                    std::forward<CompletionToken>(token));
     }
 
     /**
@@ -219,9 +219,9 @@ public:
                                const std::chrono::duration<Rep, Period>& duration,
                                CompletionToken&& token = {})
     {
-        return start<std::optional<permit_type>>(detail::to_time_limit(duration), units,
-                                                 to_optional(),
-                                                 std::forward<CompletionToken>(token));
+        return initiate<std::optional<permit_type>>(detail::to_time_limit(duration), units,
+                                                    to_optional(),
+                                                    std::forward<CompletionToken>(token));
     }
 
     /**
@@ -240,9 +240,9 @@ public:
                                  const std::chrono::time_point<Clock, Duration>& deadline,
                                  CompletionToken&& token = {})
     {
-        return start<std::optional<permit_type>>(detail::to_time_limit(deadline), units,
-                                                 to_optional(),
-                                                 std::forward<CompletionToken>(token));
+        return initiate<std::optional<permit_type>>(detail::to_time_limit(deadline), units,
+                                                    to_optional(),
+                                                    std::forward<CompletionToken>(token));
     }
 
     /**
@@ -479,7 +479,7 @@ private:
     {
         permit_type operator()(detail::grant granted) const
         {
-            granted.arrive();
+            granted.record_delivery();
             return turnstile::detail::guard_access::make<permit_type>(
                 detail::permit_grant(std::move(granted)));
         }
@@ -575,7 +575,7 @@ private:
     };
 
     template <class Result, class Map, class CompletionToken>
-    auto start(detail::time_limit limit, std::ptrdiff_t units, Map map, CompletionToken&& token)
+    auto initiate(detail::time_limit limit, std::ptrdiff_t units, Map map, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, Result)>(
             detail::initiate_acquire(pool_), token, limit, units, map);

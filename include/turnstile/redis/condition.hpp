@@ -40,7 +40,7 @@ public:
 
     std::cv_status operator()(grant granted) const noexcept
     {
-        granted.arrive();
+        granted.record_delivery();
         const auto status =
             granted.is_unnotified() ? std::cv_status::timeout : std::cv_status::no_timeout;
         // If the wait failed before it released the lock, the guard still holds it.

@@ -339,7 +339,7 @@ private:
     /// Resumes after a wait. Without a grant, the body can only end.
     std::pair<error_code, std::cv_status> wake(const error_code& error, detail::grant granted)
     {
-        granted.arrive();
+        granted.record_delivery();
         const auto status =
             granted.is_unnotified() ? std::cv_status::timeout : std::cv_status::no_timeout;
         if (!granted)

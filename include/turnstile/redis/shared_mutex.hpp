@@ -376,7 +376,7 @@ private:
     {
         Guard operator()(detail::grant granted) const noexcept
         {
-            granted.arrive();
+            granted.record_delivery();
             return turnstile::detail::guard_access::make<Guard>(std::move(granted));
         }
     };

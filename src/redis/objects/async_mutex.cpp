@@ -84,7 +84,7 @@ const std::map<std::string, std::string>& grant::state() const noexcept
     return held_ ? held_->state : none;
 }
 
-void grant::arrive() const noexcept
+void grant::record_delivery() const noexcept
 {
     if (held_ && held_->received_at != local_time())
         held_->lock->core->deliveries.add(boot_time() - held_->received_at);
@@ -158,7 +158,7 @@ void start(const std::shared_ptr<lock_operation>& operation)
                     cancelled->lock->core->post([cancelled](session_engine& engine)
                                                 { engine.cancel(cancelled); });
             });
-    if (!core.post([operation](session_engine& engine) { engine.lock(operation); }))
+    if (!core.post([operation](session_engine& engine) { engine.start_operation(operation); }))
         operation->done.complete(errc::session_closed, grant());
 }
 

@@ -86,10 +86,10 @@ private:
 namespace {
 
 /// Releases a part, or makes it permanently unavailable, and reports the result to a handler.
-void give_up(const permit_share::part& part, bool stays_outside, const listener& done)
+void release_part(const permit_share::part& part, bool stays_outside, const listener& done)
 {
     const std::shared_ptr<held_lock>& held = part.held;
-    const bool is_rest = held->give_up(part.units, stays_outside) == 0;
+    const bool is_rest = held->subtract_units(part.units, stays_outside) == 0;
     const bool is_held = is_rest ? held->end() : held->valid();
     const bool posted = is_held && held->lock->core->post(
                                        [held, done, is_rest](session_engine& engine)
@@ -214,14 +214,14 @@ void permit_grant::forget() noexcept
 {
     if (const auto share = std::exchange(share_, nullptr))
         for (const auto& part : share->parts())
-            give_up(part, true, nullptr);
+            release_part(part, true, nullptr);
 }
 
 void permit_grant::release() noexcept
 {
     if (const auto share = std::exchange(share_, nullptr))
         for (const auto& part : share->parts())
-            give_up(part, false, nullptr);
+            release_part(part, false, nullptr);
 }
 
 void permit_grant::start_release(const std::shared_ptr<permit_share>& share,
@@ -234,12 +234,12 @@ void permit_grant::start_release(const std::shared_ptr<permit_share>& share,
         if (parts == 0)
             done->complete(turnstile::errc::empty_guard);
         else
-            give_up(share->parts().front(), false, done);
+            release_part(share->parts().front(), false, done);
         return;
     }
     const auto whole = std::make_shared<joint_release>(parts, std::move(handler));
     for (const auto& part : share->parts())
-        give_up(part, false, joint_release::part_of(whole));
+        release_part(part, false, joint_release::part_of(whole));
 }
 
 void permit_grant::start_keep(permit_grant owned, std::string heir,
@@ -261,8 +261,8 @@ void permit_grant::start_keep(permit_grant owned, std::string heir,
     }
     owned.share_ = nullptr;
     if (heir.empty())
-        return give_up(part, true, done);
-    held->give_up(part.units, false);
+        return release_part(part, true, done);
+    held->subtract_units(part.units, false);
     if (!held->end())
         done->complete(turnstile::errc::lost);
     else if (!held->lock->core->post([held, heir = std::move(heir), done](session_engine& engine)
@@ -280,7 +280,7 @@ void start_acquire(const std::shared_ptr<lock_handle>& pool, time_limit limit, s
     what.takes = takes;
     const auto operation = std::make_shared<lock_operation>(pool, limit, what, std::move(handler));
     if (takes)
-        operation->too_late = boost::asio::error::timed_out;
+        operation->withdrawal_error = boost::asio::error::timed_out;
     if (units < 1)
         operation->done.complete(turnstile::errc::invalid_count, grant());
     else

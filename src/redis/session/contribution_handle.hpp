@@ -44,7 +44,7 @@ public:
                boot_time() < local_time(expires_.load(std::memory_order_relaxed));
     }
 
-    void extend(local_time expires) noexcept
+    void set_expiry(local_time expires) noexcept
     {
         expires_.store(expires.count(), std::memory_order_relaxed);
     }

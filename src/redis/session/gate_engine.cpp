@@ -131,7 +131,7 @@ void gate_engine::forget(gate_handle& gate)
     perform();
 }
 
-void gate_engine::fail_hopeless(error_code obstacle, bool is_hopeless)
+void gate_engine::fail_after_connect_error(error_code obstacle, bool is_hopeless)
 {
     for (const auto& [id, each] : std::map(operations_))
     {

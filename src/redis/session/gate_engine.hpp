@@ -136,7 +136,7 @@ public:
     void received(std::string_view message);
 
     /// An attempt to connect failed: fails read-only operations, or all if @p is_hopeless.
-    void fail_hopeless(error_code obstacle, bool is_hopeless);
+    void fail_after_connect_error(error_code obstacle, bool is_hopeless);
 
     /// Ends all operations: waits with one error, and operations with an unknown outcome with the other.
     /// Withdraws arrivals at barriers if the connection lasts long enough.

@@ -168,7 +168,7 @@ public:
         return base ? std::min(end, base->expires_at()) : end;
     }
 
-    void extend(local_time expires) noexcept
+    void set_expiry(local_time expires) noexcept
     {
         expires_.store(expires.count(), std::memory_order_relaxed);
     }
@@ -203,7 +203,7 @@ public:
     }
 
     /// Releases units, or makes them permanently unavailable. Returns the number of units still held.
-    std::int64_t give_up(std::int64_t units, bool stays_outside)
+    std::int64_t subtract_units(std::int64_t units, bool stays_outside)
     {
         const std::lock_guard guarded(mutex_);
         tally_.held -= units;

@@ -169,7 +169,7 @@ void job_engine::forget(job_queue_handle& queue)
     perform();
 }
 
-void job_engine::fail_hopeless(error_code obstacle)
+void job_engine::fail_after_connect_error(error_code obstacle)
 {
     for (const auto& [id, wait] : std::map(waiting_))
     {
@@ -369,7 +369,7 @@ void job_engine::perform(const job_renewed& what)
 {
     if (const auto found = held_.find(what.attempt); found != held_.end())
         if (const auto held = found->second.lock())
-            held->extend(what.expires);
+            held->set_expiry(what.expires);
 }
 
 error_code job_engine::code_of(job_result result, const std::string& key, const std::string& text)

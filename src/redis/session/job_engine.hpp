@@ -86,7 +86,7 @@ public:
         return !is_over_.load(std::memory_order_acquire) &&
                boot_time().count() < expires_.load(std::memory_order_relaxed);
     }
-    void extend(local_time expires) noexcept
+    void set_expiry(local_time expires) noexcept
     {
         expires_.store(expires.count(), std::memory_order_relaxed);
     }
@@ -190,7 +190,7 @@ public:
     void received(std::string_view message);
 
     /// Fails all operations, because the configuration has to be changed before the server can be used.
-    void fail_hopeless(error_code obstacle);
+    void fail_after_connect_error(error_code obstacle);
 
     /// Ends all operations: waits with one error, and operations with an unknown outcome with the other. Returns the
     /// jobs if the connection lasts long enough.

@@ -76,7 +76,7 @@ void session_engine::start()
 
 // --- operations ---------------------------------------------------------------------------------
 
-void session_engine::lock(const std::shared_ptr<lock_operation>& operation)
+void session_engine::start_operation(const std::shared_ptr<lock_operation>& operation)
 {
     if (operation->releases)
         return wait_on(operation);
@@ -107,7 +107,7 @@ void session_engine::lock(const std::shared_ptr<lock_operation>& operation)
     perform();
 }
 
-/// Releases a lock, waits on a condition, and reacquires the lock.
+/// Releases a lock and starts a wait on a condition. The operation completes when it holds the lock again.
 void session_engine::wait_on(const std::shared_ptr<lock_operation>& operation)
 {
     const auto held = std::exchange(operation->releases, nullptr);
@@ -151,7 +151,7 @@ void session_engine::set_limit(const std::shared_ptr<lock_operation>& operation,
             if (!operation->condition)
             {
                 const error_code why = self->why_unreachable();
-                return self->give_up(operation, why ? why : operation->too_late);
+                return self->withdraw(operation, why ? why : operation->withdrawal_error);
             }
             self->end_wait(operation);
             self->perform();
@@ -171,15 +171,15 @@ void session_engine::cancel(const std::shared_ptr<lock_operation>& operation)
     if (operation->attempt == 0)
         finish(operation, aborted, grant());
     else
-        give_up(operation, aborted);
+        withdraw(operation, aborted);
 }
 
-/// Ends a wait without a lock, unless it has ended.
-void session_engine::give_up(const std::shared_ptr<lock_operation>& operation, error_code error)
+/// Cancels an attempt. Its operation completes with @p error, at once or with the server's answer.
+void session_engine::withdraw(const std::shared_ptr<lock_operation>& operation, error_code error)
 {
     if (operation->attempt == 0)
         return;
-    operation->too_late = error;
+    operation->withdrawal_error = error;
     // A take or a transaction in progress may still succeed: the answer of the server decides.
     if (client_.cancel(boot_time(), operation->attempt))
         finish(operation, error, grant());
@@ -325,7 +325,7 @@ void session_engine::forget_lock(lock_handle& lock)
             waiting.push_back(operation);
     for (const auto& operation : waiting)
         if (operation->condition)
-            give_up(operation, boost::asio::error::operation_aborted);
+            withdraw(operation, boost::asio::error::operation_aborted);
         else
             cancel(operation);
     client_.close_lock(lock.id);

@@ -52,9 +52,9 @@ struct lock_operation
 
     std::shared_ptr<lock_handle> lock;
     std::optional<std::chrono::nanoseconds> limit;
-    /// The error if the operation ends without a result. None at a time limit, which an empty grant reports; but a
-    /// permanent take has no grant, so it needs an error.
-    error_code too_late;
+    /// The error with which the operation completes if it was withdrawn. None at the time limit of a lock, which an
+    /// empty grant reports; `timed_out` for a permanent take, which has no grant.
+    error_code withdrawal_error;
     lock_request wants;
     /// For a wait on a condition: the condition, and the lock that it releases.
     std::shared_ptr<condition_handle> condition;
@@ -109,7 +109,8 @@ public:
     session_engine(boost::asio::any_io_executor strand, config settings);
 
     void start();
-    void lock(const std::shared_ptr<lock_operation>& operation);
+    /// Starts an acquisition, a wait on a condition, or a transaction.
+    void start_operation(const std::shared_ptr<lock_operation>& operation);
     void cancel(const std::shared_ptr<lock_operation>& operation);
     /// Releases a lock. Commits the changes only if the lock was held until then.
     void release(const std::shared_ptr<held_lock>& held, const listener& done,
@@ -214,8 +215,8 @@ private:
     void wait_on(const std::shared_ptr<lock_operation>& operation);
     void end_wait(const std::shared_ptr<lock_operation>& operation);
     void set_limit(const std::shared_ptr<lock_operation>& operation, std::chrono::nanoseconds span);
-    void give_up(const std::shared_ptr<lock_operation>& operation, error_code error);
-    void fail_hopeless();
+    void withdraw(const std::shared_ptr<lock_operation>& operation, error_code error);
+    void fail_after_connect_error();
     void finish(const std::shared_ptr<lock_operation>& operation, error_code error, grant result);
     void finish_all(error_code error);
     void finish_shrinking(attempt_id attempt, std::uint64_t changes, error_code error);
@@ -251,7 +252,7 @@ private:
     listener closing_;
     bool is_connected_ = false;
     // When the connection broke last, if it was ever connected.
-    std::optional<local_time> cut_off_;
+    std::optional<local_time> disconnected_at_;
     // The error of the last attempt to connect, and whether operations fail with it instead of waiting.
     error_code obstacle_;
     bool is_hopeless_ = false;

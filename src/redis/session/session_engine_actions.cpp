@@ -197,7 +197,7 @@ void session_engine::perform(const lease_renewed& what)
 {
     if (const auto found = held_.find(what.attempt); found != held_.end())
         if (const auto held = found->second.lock())
-            held->extend(what.expires);
+            held->set_expiry(what.expires);
     finish_shrinking(what.attempt, what.changes, {});
     // The server may have confirmed the grant for the first time on this connection.
     if (replicas_)
@@ -209,16 +209,17 @@ void session_engine::perform(const failed& what)
     const error_code code =
         what.reason == attempt_failure::refused ? refusal_of(what.text) : error_of(what.reason);
     report(code, what.keys, what.text);
-    const bool is_given_up =
+    const bool is_withdrawn =
         what.reason == attempt_failure::busy || what.reason == attempt_failure::cancelled;
     if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
-        finish(std::shared_ptr(found->second), is_given_up ? found->second->too_late : code,
-               grant());
+        finish(std::shared_ptr(found->second),
+               is_withdrawn ? found->second->withdrawal_error : code, grant());
 }
 
 void session_engine::perform(const lost& what)
 {
     finish_shrinking(what.attempt, ~std::uint64_t(), turnstile::errc::lost);
+    // The lock was lost while its grant still waited for replicas.
     if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
         return finish(std::shared_ptr(found->second), errc::not_replicated, grant());
     const auto found = held_.find(what.attempt);
@@ -308,7 +309,7 @@ void session_engine::perform(const contribution_renewed& what)
 {
     if (const auto found = contributions_.find(what.contribution); found != contributions_.end())
         if (const auto handle = found->second.lock())
-            handle->extend(what.expires);
+            handle->set_expiry(what.expires);
 }
 
 void session_engine::perform(const contribution_ended& what)

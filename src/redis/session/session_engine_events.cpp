@@ -154,7 +154,7 @@ void session_engine::connected(std::uint64_t incarnation, const server_info& ser
 void session_engine::disconnected(error_code why)
 {
     if (std::exchange(is_connected_, false))
-        cut_off_ = boot_time();
+        disconnected_at_ = boot_time();  // the link is replaced at once, so this is no obstacle yet
     else if (!is_closed_)
         obstacle_ = why;
     announcement_timer_.cancel();
@@ -165,7 +165,7 @@ void session_engine::disconnected(error_code why)
     // The client's pending actions come first: they may end operations, such as transactions.
     perform();
     if (obstacle_)
-        fail_hopeless();
+        fail_after_connect_error();
 }
 
 void session_engine::failed_permanently(error_code why, std::string)
@@ -173,26 +173,27 @@ void session_engine::failed_permanently(error_code why, std::string)
     disconnected(why);
 }
 
-/// After a failed attempt to connect, fails the tries; or all operations, if only a new configuration can help.
-void session_engine::fail_hopeless()
+/// Called after a failed attempt to connect. Fails the operations that do not wait; or all of them, if only a change of
+/// the configuration can help.
+void session_engine::fail_after_connect_error()
 {
     // Leases and positions of waiters survive a misconfiguration of the server that is repaired within a
     // lease.
-    const bool had_time = !cut_off_ || boot_time() - *cut_off_ >= settings_.lease;
+    const bool had_time = !disconnected_at_ || boot_time() - *disconnected_at_ >= settings_.lease;
     is_hopeless_ = obstacle_ == error_kind::configuration && had_time;
     std::vector<std::shared_ptr<lock_operation>> ended;
     for (const auto& [id, operation] : waiting_)
         if (is_hopeless_ || !operation->wants.waits)
             ended.push_back(operation);
     for (const auto& operation : ended)
-        give_up(operation, obstacle_);
+        withdraw(operation, obstacle_);
     if (is_hopeless_)
         for (const auto& [call, whose] : std::exchange(calling_, {}))
             whose.second->complete(
                 client_.abandon_call(call) ? obstacle_ : make_error_code(errc::unknown_outcome), 0);
-    gates_.fail_hopeless(obstacle_, is_hopeless_);
+    gates_.fail_after_connect_error(obstacle_, is_hopeless_);
     if (is_hopeless_)
-        jobs_.fail_hopeless(obstacle_);
+        jobs_.fail_after_connect_error(obstacle_);
     perform();
 }
 
@@ -300,7 +301,7 @@ void session_engine::await_replicas(const std::shared_ptr<lock_operation>& opera
         [self = shared_from_this(), operation](const error_code& error)
         {
             if (!error)
-                self->give_up(operation, errc::not_replicated);
+                self->withdraw(operation, errc::not_replicated);
         });
     replicas_->ask(operation->attempt, wanted.replicas);
 }
@@ -324,7 +325,7 @@ void session_engine::unacknowledged(attempt_id id, std::string_view why)
     log(log_level::error,
         "the server cannot report what its replicas have acknowledged: " + std::string(why));
     if (const auto found = waiting_.find(id); found != waiting_.end())
-        give_up(std::shared_ptr(found->second), errc::not_replicated);
+        withdraw(std::shared_ptr(found->second), errc::not_replicated);
 }
 
 }  // namespace turnstile::redis::detail

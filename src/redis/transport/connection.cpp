@@ -186,7 +186,7 @@ private:
             {
                 if (error || self->incarnation_ != attempt)
                     return;
-                self->test_->give_up_waiting();
+                self->test_->end_wait_for_message();
                 self->tested();
             });
     }
@@ -397,12 +397,6 @@ void connection::close(asio::any_completion_handler<void()> handler)
 {
     if (const auto l = loop_.lock())
         l->close(std::move(handler));
-}
-
-bool connection::is_connected() const
-{
-    const auto l = loop_.lock();
-    return l && l->is_open();
 }
 
 std::string connection::trouble() const

@@ -144,7 +144,7 @@ private:
     {
         // Otherwise Boost.Redis would keep the request for the next connection, which never comes.
         if (stopping_)
-            return give_up(op, "the connection is broken");
+            return record_failure(op, "the connection is broken");
         ++executing_;
         connection_.async_exec(op.request, any_adapter(adapter_of(*this, op)),
                                [self = self(), &op](const error_code& error, std::size_t)
@@ -153,7 +153,7 @@ private:
 
     /// Records a failure. Its handler runs in finish(), because the observer has to learn of the link's end
     /// first.
-    void give_up(execution& op, std::string why)
+    void record_failure(execution& op, std::string why)
     {
         op.fail(std::move(why));
         failed_.push_back(&op);
@@ -186,7 +186,7 @@ private:
         }
         else
         {
-            give_up(op, error.message());
+            record_failure(op, error.message());
         }
         finish();
     }

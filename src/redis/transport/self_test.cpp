@@ -82,7 +82,7 @@ bool self_test::hears(std::string_view payload)
     return payload == probe_;
 }
 
-void self_test::give_up_waiting()
+void self_test::end_wait_for_message()
 {
     fail({errc::missing_permission, "a message to the own wake channel did not arrive; " +
                                         missing_channel("listen to", *settings_)});

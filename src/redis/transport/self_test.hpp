@@ -49,7 +49,7 @@ public:
     /// Whether only the message is missing; the server sends it just before or after its last answer.
     [[nodiscard]] bool only_awaits_message() const { return is_answered() && !received_; }
     /// The message has not arrived in time.
-    void give_up_waiting();
+    void end_wait_for_message();
 
     /// The failure, if any.
     [[nodiscard]] const std::optional<diagnosis>& failure() const { return failure_; }

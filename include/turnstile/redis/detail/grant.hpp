@@ -63,7 +63,7 @@ public:
     [[nodiscard]] const std::map<std::string, std::string>& state() const noexcept;
 
     /// Records the delay from the message of the grant to its handler.
-    void arrive() const noexcept;
+    void record_delivery() const noexcept;
 
     /// Releases the lock in the background.
     void unlock() noexcept;
@@ -122,7 +122,7 @@ public:
     /// No limit.
     time_limit() noexcept = default;
 
-    /// A limit; zero or less only tries.
+    /// A limit. With zero or less, the operation does not wait.
     explicit time_limit(std::chrono::nanoseconds limit) noexcept
         : limit_(limit)
     {
@@ -168,11 +168,11 @@ using lock_handler = erased_handler<void(error_code, grant)>;
 using count_handler = erased_handler<void(error_code, std::int64_t)>;
 using done_handler = erased_handler<void(error_code)>;
 
-/// Waits for a lock. An empty grant without an error means a time-out.
+/// Waits for a lock. An empty grant without an error means a time-out, or that a try found the lock held.
 void start_lock(const std::shared_ptr<lock_handle>& lock, time_limit limit, lock_handler handler);
 
-/// Waits for units of a pool; an empty grant without an error means a time-out. If @p takes, the units are
-/// taken permanently: the grant is always empty, and the error `timed_out` reports the time-out.
+/// Waits for units of a pool. An empty grant without an error means a time-out or a failed try. If @p takes, the
+/// units are taken permanently: the grant is always empty, and the error `timed_out` reports the time-out.
 void start_acquire(const std::shared_ptr<lock_handle>& pool, time_limit limit, std::int64_t units,
                    bool takes, lock_handler handler);
 

@@ -148,7 +148,7 @@ struct to_section
 {
     section_grant operator()(grant granted) const
     {
-        granted.arrive();
+        granted.record_delivery();
         return granted ? section_grant(std::move(granted)) : section_grant();
     }
 };
