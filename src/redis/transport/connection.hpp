@@ -113,6 +113,9 @@ public:
     /// nothing more. The handler is posted when the last operation has completed. Called once, after start().
     void close(boost::asio::any_completion_handler<void()> handler);
 
+    /// Whether the connection accepts commands.
+    [[nodiscard]] bool is_connected() const;
+
     /// The current problem, with the server's name; empty if there is none.
     [[nodiscard]] std::string trouble() const;
 
