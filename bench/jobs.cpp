@@ -16,33 +16,25 @@
 //   close    stops the workers
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <array>
 #include <boost/asio/awaitable.hpp>
-#include <cerrno>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <cstdlib>
 #include <exception>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <support/tcp_proxy.hpp>
-#include <sys/types.h>
-#include <system_error>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include "harness.hpp"
+#include "long_commands.hpp"
 #include "redis_peers.hpp"
 #include "redis_world.hpp"
 
@@ -233,70 +225,6 @@ void from_afar(const site& here, report& out, const options& o)
              "ns", baseline, time / round_trip, 1.5});
 }
 
-/// Makes the server's slow log record each command that takes longer than a millisecond.
-void watch_slow_commands(const redis_server& server)
-{
-    server.run({"CONFIG", "SET", "slowlog-log-slower-than", "1000"});
-    server.run({"SLOWLOG", "RESET"});
-}
-
-/// The number of these commands since then.
-double slow_commands(const redis_server& server)
-{
-    return std::stod(server.cli({"SLOWLOG", "LEN"}));
-}
-
-/// The processor time of a process's first thread, by the kernel. Unlike the wall clock, it stands while the machine runs
-/// something else.
-class processor_clock
-{
-public:
-    explicit processor_clock(pid_t process)
-        : file_(open(fmt::format("/proc/{}/schedstat", process).c_str(), O_RDONLY | O_CLOEXEC))
-    {
-        if (file_ < 0)
-            throw std::system_error(errno, std::system_category(), "schedstat");
-    }
-
-    processor_clock(const processor_clock&) = delete;
-    processor_clock& operator=(const processor_clock&) = delete;
-    ~processor_clock() { close(file_); }
-
-    /// In nanoseconds.
-    [[nodiscard]] std::int64_t now() const
-    {
-        std::array<char, 64> text{};
-        if (pread(file_, text.data(), text.size() - 1, 0) <= 0)
-            throw std::system_error(errno, std::system_category(), "schedstat");
-        return std::atoll(text.data());
-    }
-
-private:
-    int file_;
-};
-
-/// Sends commands one after another; each may depend on the answer to the former one. Returns the indices of those that
-/// took the server more than a millisecond of processor time.
-template <class Next>
-std::set<int> long_commands(const site& here, world& w, int count, Next next)
-{
-    const processor_clock spent(here.server.pid());
-    std::set<int> result;
-    w.run(
-        [&]() -> asio::awaitable<void>
-        {
-            std::vector<std::string> answer;
-            for (int i = 0; i != count; ++i)
-            {
-                const std::int64_t begin = spent.now();
-                answer = co_await w.bare.send(next(i, answer));
-                if (spent.now() - begin > 1'000'000)
-                    result.insert(i);
-            }
-        });
-    return result;
-}
-
 /// The long commands among pushes of very many jobs, and then of starts and ends of all of them.
 std::set<int> long_scripts(const site& here, int jobs)
 {
@@ -321,7 +249,7 @@ std::set<int> long_scripts(const site& here, int jobs)
             };
             for (const std::string_view each : {"jobs_push", "jobs_take"})
                 w.loaded(script_named(each).text);
-            result = long_commands(here, w, 2 * jobs, next);
+            result = long_commands(w, 2 * jobs, next);
         });
     here.server.run({"FLUSHALL"});
     return result;
@@ -334,7 +262,7 @@ std::set<int> long_pings(const site& here, int count)
     here.measure("pings",
                  [&](world& w)
                  {
-                     result = long_commands(here, w, count, [](int, const std::vector<std::string>&)
+                     result = long_commands(w, count, [](int, const std::vector<std::string>&)
                                             { return world::words("PING"); });
                  });
     return result;
@@ -348,7 +276,7 @@ void many(const site& here, report& out, const options& o)
     const auto name = [&](std::string_view what)
     { return fmt::format("{}, {}", what, here.where.name); };
     queue_program program(here.server.port(), o.peers.front(), 50);
-    watch_slow_commands(here.server);
+    std::optional<slow_log> log(here.server);
     // The median of several parts: other programs on the machine disturb some of them.
     const auto pushed = [&]
     {
@@ -365,16 +293,12 @@ void many(const site& here, report& out, const options& o)
     const double bytes =
         (server_counters(here.server).memory() - before.memory()) / (o.many - part) - payload;
     const double work = program.ask("work", o.many) / o.many;
-    const double slow = slow_commands(here.server);
+    const double slow = log->take();
     program.ask("close");
     here.server.run({"FLUSHALL"});
-    here.server.run({"CONFIG", "SET", "slowlog-log-slower-than", "10000"});
-    // A script that takes long by itself does so in both runs. Interruptions by the machine come at other places.
+    log.reset();
     const std::set<int> scripts = long_scripts(here, o.many);
     const std::set<int> repeated = long_scripts(here, o.many);
-    std::vector<int> both;
-    std::set_intersection(scripts.begin(), scripts.end(), repeated.begin(), repeated.end(),
-                          std::back_inserter(both));
     const std::set<int> pings = long_pings(here, 2 * o.many);
 
     const std::string beginning = name("push into a short queue");
@@ -385,7 +309,7 @@ void many(const site& here, report& out, const options& o)
     out.add({name("bytes in the server for a job, beside the payload"), bytes, "B", {}, {}, 200.0});
     out.add({name(fmt::format("scripts over 1 ms, of those for {} jobs", o.many)), slow, ""});
     out.add({name(fmt::format("scripts over 1 ms of processor time, twice, of {}", 2 * o.many)),
-             static_cast<double>(both.size()),
+             static_cast<double>(in_both(scripts, repeated)),
              "",
              {},
              {},

@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "harness.hpp"
+#include "long_commands.hpp"
 #include "redis_world.hpp"
 
 namespace bench {
@@ -319,6 +320,7 @@ void compare(world& w, report& report, const options& o, const Measure& measure)
 
 void in_place(const site& here, report& report, const options& o)
 {
+    slow_log log(here.server);
     here.measure("waiters", [&](world& w) { compare(w, report, o, waiters); });
     here.measure("permits", [&](world& w) { compare(w, report, o, permits); });
     here.measure("keeping",
@@ -326,6 +328,7 @@ void in_place(const site& here, report& report, const options& o)
                  {
                      for (const auto& [what, value, unit] : keeping(w, o.count))
                          report.add({w.named(fmt::format("{}, {}", what, o.count)), value, unit});
+                     report.add({w.named("scripts over 1 ms, in all cases"), log.take(), ""});
                  });
 }
 
