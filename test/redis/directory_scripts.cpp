@@ -552,6 +552,17 @@ BOOST_AUTO_TEST_CASE(permits_and_waiters_without_a_record_are_not_listed)
     BOOST_TEST(all.at(1) == std::to_string(store.clock) + " 0");
 }
 
+BOOST_AUTO_TEST_CASE(a_waiter_without_a_record_behind_another_is_not_listed)
+{
+    enlist(2);
+    take(2, "p");
+    acquire("a#1.1", 1);
+    acquire("b#1.1", 1);
+    store.run(words{"HDEL", "pool", "w b#1.1"});
+    // The head of the list, a permit, and a waiter with its session.
+    BOOST_TEST(detail().size() == 2U + 1U + 2U);
+}
+
 // --- calls --------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(calls_are_remembered_for_an_hour)
