@@ -83,7 +83,7 @@ struct client_state
     static void draw(test::portrait& into, const protocol_client& machine,
                      const protocol_client::attempt& each)
     {
-        into.plain(each.at);
+        into.plain(each.current);
         into.plain(2 * (each.wants.waits ? 1 : 0) + (each.stale ? 1 : 0));
         into.plain(each.ending.how);
         into.plain(each.wait.end);
@@ -95,14 +95,14 @@ struct client_state
         into.add(kind::command, each.flight);
         for (const std::uint64_t incarnation : each.incarnations)
             into.add(kind::incarnation, incarnation);
-        into.add(kind::stamp, each.at < phase::held ? each.ticket : 0);
+        into.add(kind::stamp, each.current < phase::held ? each.ticket : 0);
         into.add(kind::stamp, each.fence);
         into.add(kind::stamp, each.pending_grant.fence);
         into.add(kind::server, each.pending_grant.deadline);
         into.plain(each.pending_grant.span.count());
-        into.plain((each.at == phase::releasing || !each.condition.empty()) &&
+        into.plain((each.current == phase::releasing || !each.condition.empty()) &&
                    each.server == machine.server_);
-        into.add(kind::moment, each.at == phase::held ? each.expires : local_time::max());
+        into.add(kind::moment, each.current == phase::held ? each.expires : local_time::max());
         for (const local_time at : {each.loss_at, each.renewal_at, each.retry_at})
             into.add(kind::timer, at);
     }
@@ -127,7 +127,7 @@ struct client_state
     static bool is_asleep(const protocol_client& machine, attempt_id id)
     {
         const auto found = machine.attempts_.find(id);
-        return found != machine.attempts_.end() && found->second.at == phase::queued &&
+        return found != machine.attempts_.end() && found->second.current == phase::queued &&
                found->second.wait.is_on_condition &&
                found->second.wait.end == protocol_client::wait_end::notification &&
                found->second.flight == 0;

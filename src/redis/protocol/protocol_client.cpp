@@ -78,45 +78,46 @@ void protocol_client::erase_lock(std::map<lock_id, lock_state>::iterator lock)
 attempt_id protocol_client::begin(local_time now, lock_id id, const lock_request& what)
 {
     advance(now);
-    auto& entry = add_attempt(id);
-    entry.second.wants = what;
+    attempt& it = add_attempt(id);
+    it.wants = what;
     // No other ticket is smaller.
     if (what.first)
-        entry.second.ticket = 1;
+        it.ticket = 1;
     // An attempt that does not wait bypasses the cohort: the server reports at once whether the lock is free.
     if (lock_state& lock = locks_.at(id); lock.options.cohort > 0 && what.waits)
     {
-        entry.second.at = phase::parked;
-        lock.parked.insert(entry.first);
+        it.current = phase::parked;
+        lock.parked.insert(it.id);
         send_envoy(lock);
-        return entry.first;
+        return it.id;
     }
-    proceed(entry);
-    return entry.first;
+    proceed(it);
+    return it.id;
 }
 
-protocol_client::attempt_entry& protocol_client::add_attempt(lock_id id)
+protocol_client::attempt& protocol_client::add_attempt(lock_id id)
 {
     lock_state& lock = locks_.at(id);
-    auto& entry = *attempts_.emplace_hint(attempts_.end(), ++last_attempt_, attempt());
-    entry.second.lock = id;
-    entry.second.bearer = entry.first;
-    entry.second.asked = now_;
+    attempt& it = attempts_.emplace_hint(attempts_.end(), ++last_attempt_, attempt())->second;
+    it.id = last_attempt_;
+    it.lock = id;
+    it.bearer = it.id;
+    it.asked = now_;
     ++lock.attempts;
     slot_set& slots = slots_.at(lock.slots);
     if (slots.free.empty())
-        entry.second.slot = slots.made++;
+        it.slot = slots.made++;
     else
-        entry.second.slot = slots.free.extract(slots.free.begin()).value();
-    return entry;
+        it.slot = slots.free.extract(slots.free.begin()).value();
+    return it;
 }
 
 void protocol_client::end_attempt(attempt_id id)
 {
     const auto found = attempts_.find(id);
-    dequeue(*found);
-    clear_timers(*found);
-    dismiss_envoy(*found);
+    dequeue(found->second);
+    clear_timers(found->second);
+    dismiss_envoy(found->second);
     served_by_.erase(found->second.bearer);
     const lock_id left = found->second.lock;
     lock_state& lock = locks_.at(left);
@@ -139,13 +140,13 @@ void protocol_client::end_use(lock_id id)
         erase_lock(lock);
 }
 
-void protocol_client::end_with(attempt_entry& entry, attempt_failure reason, std::string_view text)
+void protocol_client::end_with(attempt& it, attempt_failure reason, std::string_view text)
 {
     const bool is_about_keys = !text.empty() || reason == attempt_failure::wrong_type ||
                                reason == attempt_failure::foreign_layout;
-    actions_.emplace_back(failed{entry.second.bearer, reason, std::string(text),
-                                 is_about_keys ? keys_of(entry.second.lock) : std::string()});
-    end_attempt(entry.first);
+    actions_.emplace_back(failed{it.bearer, reason, std::string(text),
+                                 is_about_keys ? keys_of(it.lock) : std::string()});
+    end_attempt(it.id);
 }
 
 /// Finds an attempt by the number that its caller knows.
@@ -166,49 +167,48 @@ protocol_client::attempt_map::iterator protocol_client::find_bearer(attempt_id i
 bool protocol_client::cancel(local_time now, attempt_id id)
 {
     advance(now);
-    auto& entry = *find_bearer(id);
+    attempt& it = find_bearer(id)->second;
     // The answer to the release shows whether the units are taken. If not, the attempt then ends.
-    if (entry.second.wants.takes && entry.second.at == phase::releasing)
-        entry.second.ending.how = release_kind::unawaited;
-    if (entry.second.at == phase::releasing || entry.second.transaction.unwanted)
+    if (it.wants.takes && it.current == phase::releasing)
+        it.ending.how = release_kind::unawaited;
+    if (it.current == phase::releasing || it.transaction.unwanted)
         return false;
-    if (entry.second.doubtful)
+    if (it.doubtful)
     {
         // The answer will show the outcome. If no answer can arrive, the caller does not wait for one.
-        if (is_transacting(entry.second))
-            entry.second.transaction.unwanted = true;
+        if (is_transacting(it))
+            it.transaction.unwanted = true;
         else
-            give_up(entry, attempt_failure::unknown);
+            give_up(it, attempt_failure::unknown);
         return false;
     }
-    const bool may_be_done = waits_as_transaction(entry);
-    const lock_state& lock = locks_.at(entry.second.lock);
+    const bool may_be_done = waits_as_transaction(it);
+    const lock_state& lock = locks_.at(it.lock);
     // The first parked attempt inherits this position, so no command is needed.
-    if (lock.envoy == entry.first && !lock.parked.empty())
+    if (lock.envoy == it.id && !lock.parked.empty())
     {
-        pass_to_parked(entry);
+        pass_to_parked(it);
         return true;
     }
-    if (entry.second.incarnations.empty())
+    if (it.incarnations.empty())
     {
-        end_attempt(entry.first);
+        end_attempt(it.id);
         return true;
     }
-    dismiss_envoy(entry);
-    dequeue(entry);
-    clear_timers(entry);
-    entry.second.at = phase::cancelling;
-    entry.second.transaction.unwanted = may_be_done;
-    proceed(entry);
+    dismiss_envoy(it);
+    dequeue(it);
+    clear_timers(it);
+    it.current = phase::cancelling;
+    it.transaction.unwanted = may_be_done;
+    proceed(it);
     return !may_be_done;
 }
 
 attempt_id protocol_client::release(local_time now, attempt_id id, commit_request what)
 {
     advance(now);
-    auto& entry = *find_bearer(id);
-    attempt& each = entry.second;
-    if (each.at != phase::held)
+    attempt& it = find_bearer(id)->second;
+    if (it.current != phase::held)
     {
         // The lease has ended just now; `lost` is among the actions already.
         actions_.emplace_back(released{id, release_result::lost, {}});
@@ -216,28 +216,28 @@ attempt_id protocol_client::release(local_time now, attempt_id id, commit_reques
         return 0;
     }
     const bool speaks = !what.condition.empty() || what.changes_anything();
-    if (!speaks && hand_over(entry))
+    if (!speaks && hand_over(it))
         return 0;
     if (!what.condition.empty())
     {
-        auto& follower = add_attempt(each.lock);
-        follower.second.condition = what.condition;
-        follower.second.wait.leader = entry.first;
-        each.ending.follower = follower.first;
+        attempt& follower = add_attempt(it.lock);
+        follower.condition = what.condition;
+        follower.wait.leader = it.id;
+        it.ending.follower = follower.id;
     }
     if (speaks)
-        each.ending.commit = std::make_shared<const commit_request>(std::move(what));
+        it.ending.commit = std::make_shared<const commit_request>(std::move(what));
     // The timer for the loss stays: when the lease has ended, the lock is free, whether or not the server has received
     // the release.
-    timers_.set(timer::renewal, entry.first, each.renewal_at, never);
-    timers_.set(timer::retry, entry.first, each.retry_at, never);
-    each.at = phase::releasing;
-    each.ending.how = release_kind::awaited;
-    each.server = server_;
-    const attempt_id follower = each.ending.follower;
-    proceed(entry);
+    timers_.set(timer::renewal, it.id, it.renewal_at, never);
+    timers_.set(timer::retry, it.id, it.retry_at, never);
+    it.current = phase::releasing;
+    it.ending.how = release_kind::awaited;
+    it.server = server_;
+    const attempt_id follower = it.ending.follower;
+    proceed(it);
     // The next envoy requests the lock after the release, so it finds the lock free if there is no other waiter.
-    dismiss_envoy(entry);
+    dismiss_envoy(it);
     return follower;
 }
 
@@ -247,14 +247,14 @@ std::uint64_t protocol_client::shrink(local_time now, attempt_id id, std::int64_
     advance(now);
     if (!holds(id))
         return 0;
-    attempt& each = attempts_.at(id);
-    each.wants.units = units;
-    each.units.outside = outside;
-    ++each.units.changes;
-    if (each.flight == 0)
-        timers_.set(timer::renewal, id, each.renewal_at, now_);
+    attempt& it = attempts_.at(id);
+    it.wants.units = units;
+    it.units.outside = outside;
+    ++it.units.changes;
+    if (it.flight == 0)
+        timers_.set(timer::renewal, id, it.renewal_at, now_);
     expire();
-    return each.units.changes;
+    return it.units.changes;
 }
 
 void protocol_client::set_outside(attempt_id id, std::int64_t outside)
@@ -272,7 +272,7 @@ void protocol_client::bequeath(attempt_id id, const std::string& permit)
 bool protocol_client::holds(attempt_id id) const
 {
     const auto found = find_bearer(id);
-    return found != attempts_.end() && found->second.at == phase::held;
+    return found != attempts_.end() && found->second.current == phase::held;
 }
 
 bool protocol_client::is_settled(attempt_id id) const
@@ -286,83 +286,80 @@ std::string_view protocol_client::phase_name(attempt_id id) const
         "parked", "joining", "queued", "confirming", "held", "releasing", "cancelling"};
     const auto served_by = served_by_.find(id);
     const auto found = attempts_.find(served_by != served_by_.end() ? served_by->second : id);
-    return found == attempts_.end() ? "" : names[static_cast<std::size_t>(found->second.at)];
+    return found == attempts_.end() ? "" : names[static_cast<std::size_t>(found->second.current)];
 }
 
 /// Sends the next command of an attempt, if there is one and it can be sent now.
-void protocol_client::proceed(attempt_entry& entry)
+void protocol_client::proceed(attempt& it)
 {
-    attempt& each = entry.second;
-    if (!up_ || each.wait.leader != 0 || (guards_.single_flight && each.flight != 0))
+    if (!up_ || it.wait.leader != 0 || (guards_.single_flight && it.flight != 0))
         return;
-    switch (each.at)
+    switch (it.current)
     {
     case phase::parked:
         return;
     case phase::releasing:
-        return send_release(entry);
+        return send_release(it);
     case phase::cancelling:
-        return send_cancel(entry);
+        return send_cancel(it);
     default:
         break;
     }
-    if (each.stale)
-        return send_resyncs({entry.first});
-    if (each.at == phase::joining)
-        return each.transaction.proposed ? send_transact(entry) : send_acquire(entry);
-    if (each.at == phase::confirming && !locks_.at(each.lock).options.state.empty())
-        return send_fetch(entry);
-    if (each.at == phase::confirming)
-        return send_renewals({entry.first});
-    if (each.at == phase::queued && each.wait.is_on_condition &&
-        each.wait.end != wait_end::notification)
-        return send_requeue(entry);
+    if (it.stale)
+        return send_resyncs({it.id});
+    if (it.current == phase::joining)
+        return it.transaction.proposed ? send_transact(it) : send_acquire(it);
+    if (it.current == phase::confirming && !locks_.at(it.lock).options.state.empty())
+        return send_fetch(it);
+    if (it.current == phase::confirming)
+        return send_renewals({it.id});
+    if (it.current == phase::queued && it.wait.is_on_condition &&
+        it.wait.end != wait_end::notification)
+        return send_requeue(it);
 }
 
-void protocol_client::dequeue(attempt_entry& entry)
+void protocol_client::dequeue(attempt& it)
 {
-    if (entry.second.at != phase::queued)
+    if (it.current != phase::queued)
         return;
-    lock_state& lock = locks_.at(entry.second.lock);
-    if (lock.waiters.erase({entry.second.ticket, entry.first}) != 0 &&
-        entry.second.wait.is_on_condition)
+    lock_state& lock = locks_.at(it.lock);
+    if (lock.waiters.erase({it.ticket, it.id}) != 0 && it.wait.is_on_condition)
         --lock.on_condition;
 }
 
-void protocol_client::enqueue(attempt_entry& entry, const script_answer& answer, bool on_condition)
+void protocol_client::enqueue(attempt& it, const script_answer& answer, bool on_condition)
 {
-    attempt& each = entry.second;
-    lock_state& lock = locks_.at(each.lock);
-    dequeue(entry);
-    each.at = phase::queued;
-    each.wait.is_on_condition = on_condition;
-    each.ticket = answer.ticket;
-    lock.waiters.emplace(each.ticket, entry.first);
+    lock_state& lock = locks_.at(it.lock);
+    dequeue(it);
+    it.current = phase::queued;
+    it.wait.is_on_condition = on_condition;
+    it.ticket = answer.ticket;
+    lock.waiters.emplace(it.ticket, it.id);
     if (on_condition)
         ++lock.on_condition;
-    arm_nudge(each.lock, answer);
-    if (on_condition && each.wait.end != wait_end::notification)
-        proceed(entry);
+    arm_nudge(it.lock, answer);
+    if (on_condition && it.wait.end != wait_end::notification)
+        proceed(it);
 }
 
 /// Sends `acquire` again, with the attempt's former ticket if it was in the queue of the lock.
-void protocol_client::rejoin(attempt_entry& entry)
+void protocol_client::rejoin(attempt& it)
 {
     // The present server granted the lock for a critical section, so it does not execute the transaction.
-    if (entry.second.at == phase::confirming && entry.second.server == server_)
-        decline(entry);
+    if (it.current == phase::confirming && it.server == server_)
+        decline(it);
     // Perhaps a former server has executed the waiting transaction. If the present one does not know that, it lacks
     // the effects as well, so an execution there is safe.
-    if (waits_as_transaction(entry))
-        entry.second.server = server_;
-    dequeue(entry);
-    entry.second.at = phase::joining;
+    if (waits_as_transaction(it))
+        it.server = server_;
+    dequeue(it);
+    it.current = phase::joining;
     // The ticket belongs to the queue of the condition, not to that of the lock.
-    if (std::exchange(entry.second.wait.is_on_condition, false))
-        entry.second.ticket = 0;
-    entry.second.pending_grant = {};
+    if (std::exchange(it.wait.is_on_condition, false))
+        it.ticket = 0;
+    it.pending_grant = {};
     ++counters_.reentered;
-    proceed(entry);
+    proceed(it);
 }
 
 }  // namespace turnstile::redis::detail

@@ -205,34 +205,33 @@ private:
     using status = script_answer::status_code;
 
     using attempt_map = std::map<attempt_id, attempt>;
-    using attempt_entry = attempt_map::value_type;
 
     // Attempts.
-    attempt_entry& add_attempt(lock_id id);
+    attempt& add_attempt(lock_id id);
     [[nodiscard]] attempt_map::iterator find_bearer(attempt_id id);
     [[nodiscard]] attempt_map::const_iterator find_bearer(attempt_id id) const;
     void end_attempt(attempt_id id);
     void end_use(lock_id id);
     void erase_lock(std::map<lock_id, lock_state>::iterator lock);
-    void end_with(attempt_entry& entry, attempt_failure reason, std::string_view text = {});
-    void proceed(attempt_entry& entry);
-    void dequeue(attempt_entry& entry);
-    void enqueue(attempt_entry& entry, const script_answer& answer, bool on_condition = false);
+    void end_with(attempt& it, attempt_failure reason, std::string_view text = {});
+    void proceed(attempt& it);
+    void dequeue(attempt& it);
+    void enqueue(attempt& it, const script_answer& answer, bool on_condition = false);
     void settle(attempt_id follower, const script_answer& answer, attempt_failure reason);
     void fail_follower(attempt_id follower, attempt_failure reason, std::string_view text = {});
 
     // Cohorts.
     void send_envoy(lock_state& lock);
-    void dismiss_envoy(const attempt_entry& entry);
-    void pass_to_parked(attempt_entry& entry);
-    void begin_run(attempt_entry& entry, const grant_report& given);
-    [[nodiscard]] bool hand_over(attempt_entry& entry);
+    void dismiss_envoy(const attempt& it);
+    void pass_to_parked(attempt& it);
+    void begin_run(attempt& it, const grant_report& given);
+    [[nodiscard]] bool hand_over(attempt& it);
 
     // Grants.
-    void on_grant(attempt_entry& entry, grant_report given, bool by_message);
-    void enter(attempt_entry& entry, grant_report given, local_time expires, bool by_message);
-    void hold(attempt_entry& entry, const grant_report& given, local_time expires);
-    void lose(attempt_entry& entry, loss_reason why);
+    void on_grant(attempt& it, grant_report given, bool by_message);
+    void enter(attempt& it, grant_report given, local_time expires, bool by_message);
+    void hold(attempt& it, const grant_report& given, local_time expires);
+    void lose(attempt& it, loss_reason why);
     [[nodiscard]] std::string keys_of(lock_id id) const;
     [[nodiscard]] std::string repeated_for(const flight& flown) const;
     [[nodiscard]] local_time margin_of(local_time span) const;
@@ -247,27 +246,27 @@ private:
     [[nodiscard]] bool answered_by_damage(std::uint64_t number, const flight& flown,
                                           std::string_view text);
     [[nodiscard]] bool take_states(const flight& flown, std::span<script_answer> answers) const;
-    void on_acquire(attempt_entry& entry, script_answer& answer);
-    void on_transact(attempt_entry& entry, script_answer& answer);
-    void on_cancel(attempt_entry& entry, const script_answer& answer);
-    void decline(attempt_entry& entry);
-    void await_turn(attempt_entry& entry, const script_answer& answer);
-    void conclude(attempt_entry& entry, bool executed, std::int64_t fence);
-    void give_up(attempt_entry& entry, attempt_failure reason);
-    [[nodiscard]] bool is_about(const message& what, const attempt_entry& entry) const;
-    [[nodiscard]] bool waits_as_transaction(const attempt_entry& entry) const;
-    [[nodiscard]] bool is_transacting(const attempt& each) const;
-    void on_release(attempt_entry& entry, const script_answer& answer);
-    void on_renew(attempt_entry& entry, script_answer& answer);
-    void on_resync(attempt_entry& entry, const script_answer& answer);
-    void on_commit(attempt_entry& entry, const script_answer& answer);
-    void on_requeue(attempt_entry& entry, const script_answer& answer);
+    void on_acquire(attempt& it, script_answer& answer);
+    void on_transact(attempt& it, script_answer& answer);
+    void on_cancel(attempt& it, const script_answer& answer);
+    void decline(attempt& it);
+    void await_turn(attempt& it, const script_answer& answer);
+    void conclude(attempt& it, bool executed, std::int64_t fence);
+    void give_up(attempt& it, attempt_failure reason);
+    [[nodiscard]] bool is_about(const message& what, const attempt& it) const;
+    [[nodiscard]] bool waits_as_transaction(const attempt& it) const;
+    [[nodiscard]] bool is_transacting(const attempt& it) const;
+    void on_release(attempt& it, const script_answer& answer);
+    void on_renew(attempt& it, script_answer& answer);
+    void on_resync(attempt& it, const script_answer& answer);
+    void on_commit(attempt& it, const script_answer& answer);
+    void on_requeue(attempt& it, const script_answer& answer);
     void on_nudge(lock_id id, attempt_id head, const script_answer& answer);
     void on_count(call_id id, const script_answer& answer);
-    void on_refused(attempt_entry& entry, operation op, std::string_view text);
+    void on_refused(attempt& it, operation op, std::string_view text);
     void send_singly(const flight& flown);
     void on_refused_call(call_id id, std::string_view text);
-    void rejoin(attempt_entry& entry);
+    void rejoin(attempt& it);
     void ask_for_places(lock_id id);
 
     // Contributions.
@@ -283,14 +282,14 @@ private:
     void send_contribution_renewals(const std::vector<contribution_id>& contributions);
 
     // Commands.
-    void send_acquire(attempt_entry& entry);
-    void send_transact(attempt_entry& entry);
+    void send_acquire(attempt& it);
+    void send_transact(attempt& it);
     [[nodiscard]] server_time time_of(const lock_state& lock) const;
-    void send_release(attempt_entry& entry);
-    void send_commit(attempt_entry& entry);
-    void send_requeue(attempt_entry& entry);
-    void send_fetch(attempt_entry& entry);
-    void send_cancel(attempt_entry& entry);
+    void send_release(attempt& it);
+    void send_commit(attempt& it);
+    void send_requeue(attempt& it);
+    void send_fetch(attempt& it);
+    void send_cancel(attempt& it);
     void send_nudge(lock_id id);
     void send_call(call_id id);
     void send_notify(call_id id);
@@ -303,21 +302,21 @@ private:
                                             std::string_view grace = {});
     void append_options(word_list& list, const lock_state& lock) const;
     [[nodiscard]] static std::string_view acceptance(const lock_state& lock);
-    static void append_units(word_list& list, attempt& each, const lock_state& lock);
+    static void append_units(word_list& list, attempt& it, const lock_state& lock);
     void send(operation op, lock_id lock, std::uint64_t id, const word_list& keys,
               word_list arguments);
     void send(object_kind kind, flight what, word_list keys, word_list arguments);
     [[nodiscard]] bool in_grace() const;
-    [[nodiscard]] std::string id_of(const attempt_entry& entry) const;
-    [[nodiscard]] std::string ids_of(const attempt_entry& entry) const;
-    [[nodiscard]] std::string slot_of(const attempt& each) const;
-    void note_incarnation(attempt& each) const;
+    [[nodiscard]] std::string id_of(const attempt& it) const;
+    [[nodiscard]] std::string ids_of(const attempt& it) const;
+    [[nodiscard]] std::string slot_of(const attempt& it) const;
+    void note_incarnation(attempt& it) const;
 
     // Time.
     void advance(local_time now);
     void expire();
     void fire(timer what, std::uint64_t id);
-    void clear_timers(attempt_entry& entry);
+    void clear_timers(attempt& it);
     void arm_nudge(lock_id id, const script_answer& answer);
     std::uint64_t random() noexcept;
 

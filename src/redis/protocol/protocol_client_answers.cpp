@@ -72,41 +72,41 @@ void protocol_client::answered(local_time now, std::uint64_t number,
         return on_contributions(flown, answers);
     for (std::size_t i = 0; i < answers.size(); ++i)
     {
-        const auto entry = attempts_.find(flown.ids[i]);
-        if (entry == attempts_.end())
+        const auto known = attempts_.find(flown.ids[i]);
+        if (known == attempts_.end())
             continue;
-        const lock_id lock = entry->second.lock;
+        const lock_id lock = known->second.lock;
         examine(locks_.at(lock), answers[i]);
         if (answers[i].now != 0)
             note_answer(locks_.at(lock), flown, answers[i]);
-        if (entry->second.flight == number)
-            entry->second.flight = 0;
+        if (known->second.flight == number)
+            known->second.flight = 0;
         switch (flown.op)
         {
         case operation::acquire:
-            on_acquire(*entry, answers[i]);
+            on_acquire(known->second, answers[i]);
             break;
         case operation::transact:
-            on_transact(*entry, answers[i]);
+            on_transact(known->second, answers[i]);
             break;
         case operation::release:
-            on_release(*entry, answers[i]);
+            on_release(known->second, answers[i]);
             break;
         case operation::commit:
-            on_commit(*entry, answers[i]);
+            on_commit(known->second, answers[i]);
             break;
         case operation::requeue:
-            on_requeue(*entry, answers[i]);
+            on_requeue(known->second, answers[i]);
             break;
         case operation::cancel:
-            on_cancel(*entry, answers[i]);
+            on_cancel(known->second, answers[i]);
             break;
         case operation::renew:
         case operation::fetch:
-            on_renew(*entry, answers[i]);
+            on_renew(known->second, answers[i]);
             break;
         case operation::resync:
-            on_resync(*entry, answers[i]);
+            on_resync(known->second, answers[i]);
             break;
         case operation::nudge:
         case operation::notify:
@@ -188,10 +188,10 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
         on_refused_contributions(flown, text);
     else
         for (const attempt_id id : flown.ids)
-            if (const auto entry = attempts_.find(id); entry != attempts_.end())
+            if (const auto known = attempts_.find(id); known != attempts_.end())
             {
-                entry->second.flight = 0;
-                on_refused(*entry, flown.op, text);
+                known->second.flight = 0;
+                on_refused(known->second, flown.op, text);
             }
     return repeated_for(flown);
 }
@@ -210,10 +210,10 @@ void protocol_client::send_singly(const flight& flown)
         {
             attempt& each = found->second;
             each.flight = 0;
-            if (each.at == phase::held && !each.stale)
+            if (each.current == phase::held && !each.stale)
                 send_renewals({id});
             else
-                proceed(*found);
+                proceed(each);
         }
 }
 
@@ -257,76 +257,73 @@ bool protocol_client::take_states(const flight& flown, std::span<script_answer> 
          flown.op != operation::fetch) ||
         answers[0].status != status::own)
         return true;
-    const auto entry = attempts_.find(flown.ids[0]);
-    if (entry == attempts_.end() || locks_.at(entry->second.lock).options.state.empty())
+    const auto found = attempts_.find(flown.ids[0]);
+    if (found == attempts_.end() || locks_.at(found->second.lock).options.state.empty())
         return true;
     answers[0].state = parse_state(answers[0].extra);
     return answers[0].state.has_value();
 }
 
-void protocol_client::on_acquire(attempt_entry& entry, script_answer& answer)
+void protocol_client::on_acquire(attempt& it, script_answer& answer)
 {
-    attempt& each = entry.second;
     const auto why =
         answer.status == status::busy ? attempt_failure::busy : unusable(answer.status);
-    lock_state& lock = locks_.at(each.lock);
+    lock_state& lock = locks_.at(it.lock);
     const bool differs = answer.status == status::mismatch;
     lock.agreed = lock.agreed || !(differs || unusable(answer.status));
-    if ((why || differs) && each.at == phase::cancelling)
-        return end_attempt(entry.first);
+    if ((why || differs) && it.current == phase::cancelling)
+        return end_attempt(it.id);
     if (differs)
-        return end_with(entry, attempt_failure::capacity_mismatch,
+        return end_with(it, attempt_failure::capacity_mismatch,
                         mismatch_text(lock.options, answer.extra_number()));
     if (why)
-        return end_with(entry, *why);
-    if (each.at != phase::joining)
-        return proceed(entry);
+        return end_with(it, *why);
+    if (it.current != phase::joining)
+        return proceed(it);
     if (answer.status == status::own)
-        return on_grant(entry,
+        return on_grant(it,
                         grant_report{answer.fence, answer.deadline,
                                      local_time(answer.deadline - answer.now), local_time(),
                                      std::move(answer.state)},
                         false);
     if (answer.status != status::queued)
-        return rejoin(entry);
+        return rejoin(it);
     if (!answer.extra.empty())
-        each.position = answer.extra_number();
-    enqueue(entry, answer);
+        it.position = answer.extra_number();
+    enqueue(it, answer);
     // A message with a grant arrived while the command was in flight.
-    if (each.pending_grant.fence != 0)
-        on_grant(entry, std::exchange(each.pending_grant, {}), true);
+    if (it.pending_grant.fence != 0)
+        on_grant(it, std::exchange(it.pending_grant, {}), true);
 }
 
 /// Ends a cancelled attempt. For a transaction that waited, the answer shows whether the cancellation was in time.
-void protocol_client::on_cancel(attempt_entry& entry, const script_answer& answer)
+void protocol_client::on_cancel(attempt& it, const script_answer& answer)
 {
-    if (entry.second.transaction.unwanted && answer.status == status::released)
-        return conclude(entry, true, answer.extra_number());
-    entry.second.doubtful = entry.second.doubtful || answer.status != status::cancelled;
-    if (entry.second.transaction.unwanted)
-        return end_with(entry, entry.second.doubtful ? attempt_failure::unknown
-                                                     : attempt_failure::cancelled);
-    end_attempt(entry.first);
+    if (it.transaction.unwanted && answer.status == status::released)
+        return conclude(it, true, answer.extra_number());
+    it.doubtful = it.doubtful || answer.status != status::cancelled;
+    if (it.transaction.unwanted)
+        return end_with(it, it.doubtful ? attempt_failure::unknown : attempt_failure::cancelled);
+    end_attempt(it.id);
 }
 
-void protocol_client::on_release(attempt_entry& entry, const script_answer& answer)
+void protocol_client::on_release(attempt& it, const script_answer& answer)
 {
-    attempt& each = entry.second;
-    if (each.at != phase::releasing)
-        return proceed(entry);
-    const bool is_awaited = each.ending.how == release_kind::awaited;
-    if (each.wants.takes)
+    if (it.current != phase::releasing)
+        return proceed(it);
+    const bool is_awaited = it.ending.how == release_kind::awaited;
+    if (it.wants.takes)
     {
-        each.doubtful = false;
+        it.doubtful = false;
         // If the grant ended before the units could be taken, the attempt starts again, unless it was cancelled.
         if (answer.status != status::released && is_awaited)
         {
-            each.units.outside = 0;
-            return rejoin(entry);
+            it.units.outside = 0;
+            return rejoin(it);
         }
         if (answer.status != status::released)
-            return end_with(entry, attempt_failure::cancelled);
-        actions_.emplace_back(taken{each.bearer});
+            return end_with(it, attempt_failure::cancelled);
+        actions_.emplace_back(taken{it.bearer});
     }
     else if (is_awaited)
     {
@@ -334,74 +331,72 @@ void protocol_client::on_release(attempt_entry& entry, const script_answer& answ
         if (answer.status == status::released)
             result = release_result::released;
         // Another server may lack changes of the first one, so its answer does not prove that the lock was lost.
-        else if (answer.status == status::lost && each.server == server_)
+        else if (answer.status == status::lost && it.server == server_)
             result = release_result::lost;
-        actions_.emplace_back(released{each.bearer, result, {}});
+        actions_.emplace_back(released{it.bearer, result, {}});
     }
-    end_attempt(entry.first);
+    end_attempt(it.id);
 }
 
-void protocol_client::on_renew(attempt_entry& entry, script_answer& answer)
+void protocol_client::on_renew(attempt& it, script_answer& answer)
 {
-    attempt& each = entry.second;
     grant_report renewed{answer.fence, answer.deadline, local_time(answer.deadline - answer.now),
                          local_time(), std::move(answer.state)};
-    if (each.at == phase::held)
+    if (it.current == phase::held)
     {
-        if (answer.status != status::own || answer.fence != each.fence)
-            return lose(entry, loss_reason::replaced);
-        hold(entry, renewed, expiry(locks_.at(each.lock), renewed));
-        actions_.emplace_back(lease_renewed{each.bearer, each.expires, each.units.changes_sent});
+        if (answer.status != status::own || answer.fence != it.fence)
+            return lose(it, loss_reason::replaced);
+        hold(it, renewed, expiry(locks_.at(it.lock), renewed));
+        actions_.emplace_back(lease_renewed{it.bearer, it.expires, it.units.changes_sent});
         return;
     }
-    if (each.at != phase::confirming)
-        return proceed(entry);
+    if (it.current != phase::confirming)
+        return proceed(it);
     if (answer.status == status::own)
-        return on_grant(entry, std::move(renewed), false);
+        return on_grant(it, std::move(renewed), false);
     if (const auto why = unusable(answer.status))
-        return end_with(entry, *why);
-    const lock_id lock = each.lock;
-    rejoin(entry);
+        return end_with(it, *why);
+    const lock_id lock = it.lock;
+    rejoin(it);
     // The server considered this client unresponsive when the grant ended, and may have dropped its other waiters.
     ask_for_places(lock);
 }
 
-void protocol_client::on_resync(attempt_entry& entry, const script_answer& answer)
+void protocol_client::on_resync(attempt& it, const script_answer& answer)
 {
-    attempt& each = entry.second;
-    each.stale = false;
-    each.incarnations = {incarnation_};
+    it.stale = false;
+    it.incarnations = {incarnation_};
     const grant_report current{answer.fence, answer.deadline,
                                local_time(answer.deadline - answer.now)};
-    switch (each.at)
+    switch (it.current)
     {
     case phase::releasing:
     case phase::cancelling:
-        return proceed(entry);
+        return proceed(it);
     case phase::held:
-        if (answer.status != status::own || answer.fence != each.fence)
-            return lose(entry, loss_reason::replaced_meanwhile);
-        hold(entry, current, expiry(locks_.at(each.lock), current));
-        actions_.emplace_back(lease_renewed{each.bearer, each.expires, each.units.changes_sent});
+        if (answer.status != status::own || answer.fence != it.fence)
+            return lose(it, loss_reason::replaced_meanwhile);
+        hold(it, current, expiry(locks_.at(it.lock), current));
+        actions_.emplace_back(lease_renewed{it.bearer, it.expires, it.units.changes_sent});
         return;
     default:
         break;
     }
     if (answer.status == status::own)
-        return on_grant(entry, current, false);
+        return on_grant(it, current, false);
     if (const auto why = unusable(answer.status))
-        return end_with(entry, each.doubtful ? attempt_failure::unknown : *why);
+        return end_with(it, it.doubtful ? attempt_failure::unknown : *why);
     if (answer.status != status::queued && answer.status != status::asleep)
-        return rejoin(entry);
+        return rejoin(it);
     // Another server may lack a notification by the previous one.
-    if (answer.status == status::asleep && std::exchange(each.server, server_) != server_ &&
-        each.wait.end == wait_end::notification)
-        each.wait.end = wait_end::spurious;
+    if (answer.status == status::asleep && std::exchange(it.server, server_) != server_ &&
+        it.wait.end == wait_end::notification)
+        it.wait.end = wait_end::spurious;
     // A transaction that still waits has not been executed.
-    await_turn(entry, answer);
-    enqueue(entry, answer, answer.status == status::asleep);
-    if (each.pending_grant.fence != 0)
-        on_grant(entry, std::exchange(each.pending_grant, {}), true);
+    await_turn(it, answer);
+    enqueue(it, answer, answer.status == status::asleep);
+    if (it.pending_grant.fence != 0)
+        on_grant(it, std::exchange(it.pending_grant, {}), true);
 }
 
 void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer& answer)
@@ -413,9 +408,9 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
         // The loop uses a copy because the lock may be erased with its last attempt.
         for (const auto& [ticket, waiter] : std::set(lock.waiters))
         {
-            auto& entry = *attempts_.find(waiter);
-            entry.second.doubtful = waits_as_transaction(entry);
-            end_with(entry, entry.second.doubtful ? attempt_failure::unknown : *why);
+            attempt& each = attempts_.at(waiter);
+            each.doubtful = waits_as_transaction(each);
+            end_with(each, each.doubtful ? attempt_failure::unknown : *why);
         }
         return;
     }
@@ -424,18 +419,18 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
     if (const auto owner = parse_waiter_id(answer.extra); owner && owner->nonce == options_.nonce)
     {
         // This client was granted the lock, but the message has not arrived.
-        const auto entry = attempts_.find(owner->sequence);
-        if (entry != attempts_.end() && entry->second.at < phase::held)
-            on_grant(*entry, current, false);
+        const auto found = attempts_.find(owner->sequence);
+        if (found != attempts_.end() && found->second.current < phase::held)
+            on_grant(found->second, current, false);
     }
-    if (const auto entry = attempts_.find(head);
-        entry != attempts_.end() && entry->second.at == phase::queued)
+    if (const auto found = attempts_.find(head);
+        found != attempts_.end() && found->second.current == phase::queued)
     {
         if (answer.status == status::own)
-            on_grant(*entry, current, false);
+            on_grant(found->second, current, false);
         else if (answer.status ==
-                 (entry->second.wait.is_on_condition ? status::queued : status::asleep))
-            enqueue(*entry, answer, answer.status == status::asleep);
+                 (found->second.wait.is_on_condition ? status::queued : status::asleep))
+            enqueue(found->second, answer, answer.status == status::asleep);
         else if (answer.status == status::gone)
         {
             // The server has forgotten the queue, or has dropped the waiters of this client.
@@ -459,67 +454,63 @@ void protocol_client::ask_for_places(lock_id id)
         if (attempt& each = attempts_.at(waiter); each.flight == 0)
         {
             each.stale = true;
-            each.doubtful = waits_as_transaction(*attempts_.find(waiter));
+            each.doubtful = waits_as_transaction(each);
             each.transaction.since = std::max(each.transaction.since, lock.last_answer);
             all.push_back(waiter);
         }
     send_resyncs(all);
 }
 
-void protocol_client::on_refused(attempt_entry& entry, operation op, std::string_view text)
+void protocol_client::on_refused(attempt& it, operation op, std::string_view text)
 {
-    attempt& each = entry.second;
     if (op == operation::transact)
     {
         // A script that fails in the middle may have executed the transaction before the error.
         if (text.find(" script: ") == std::string_view::npos)
-            each.doubtful = --each.transaction.tries != 0;
-        if (each.transaction.unwanted)
-            return give_up(entry,
-                           each.doubtful ? attempt_failure::unknown : attempt_failure::cancelled);
+            it.doubtful = --it.transaction.tries != 0;
+        if (it.transaction.unwanted)
+            return give_up(it, it.doubtful ? attempt_failure::unknown : attempt_failure::cancelled);
     }
-    else if (each.transaction.unwanted)
-        return give_up(entry, attempt_failure::unknown);
+    else if (it.transaction.unwanted)
+        return give_up(it, attempt_failure::unknown);
     if (!is_transient(text))
     {
-        if (each.doubtful && each.at < phase::held)
-            return end_with(entry, attempt_failure::unknown, text);
-        if (each.at == phase::joining || (op == operation::resync && each.at < phase::held))
-            return end_with(entry, attempt_failure::refused, text);
+        if (it.doubtful && it.current < phase::held)
+            return end_with(it, attempt_failure::unknown, text);
+        if (it.current == phase::joining || (op == operation::resync && it.current < phase::held))
+            return end_with(it, attempt_failure::refused, text);
         // Until the server confirms the cancellation, it may still grant the lock, for a claim lease each time.
-        if (each.at == phase::cancelling)
-            return timers_.set(timer::retry, entry.first, each.retry_at,
-                               now_ + locks_.at(each.lock).options.claim);
-        if (each.at == phase::releasing)
+        if (it.current == phase::cancelling)
+            return timers_.set(timer::retry, it.id, it.retry_at,
+                               now_ + locks_.at(it.lock).options.claim);
+        if (it.current == phase::releasing)
         {
-            if (each.wants.takes)
-                return end_with(entry,
-                                each.doubtful ? attempt_failure::unknown : attempt_failure::refused,
-                                text);
+            if (it.wants.takes)
+                return end_with(
+                    it, it.doubtful ? attempt_failure::unknown : attempt_failure::refused, text);
             // The server refuses the commit, but the lock is released all the same.
             if (op == operation::commit)
             {
-                if (std::exchange(each.ending.how, release_kind::after_failure) ==
+                if (std::exchange(it.ending.how, release_kind::after_failure) ==
                     release_kind::awaited)
-                    actions_.emplace_back(released{each.bearer, release_result::refused,
-                                                   std::string(text), keys_of(each.lock)});
-                fail_follower(std::exchange(each.ending.follower, 0), attempt_failure::refused,
-                              text);
-                settle_contributions(*std::exchange(each.ending.commit, nullptr),
+                    actions_.emplace_back(released{it.bearer, release_result::refused,
+                                                   std::string(text), keys_of(it.lock)});
+                fail_follower(std::exchange(it.ending.follower, 0), attempt_failure::refused, text);
+                settle_contributions(*std::exchange(it.ending.commit, nullptr),
                                      release_result::refused);
-                return proceed(entry);
+                return proceed(it);
             }
-            if (each.ending.how == release_kind::awaited)
-                actions_.emplace_back(released{each.bearer, release_result::refused,
-                                               std::string(text), keys_of(each.lock)});
-            return end_attempt(entry.first);
+            if (it.ending.how == release_kind::awaited)
+                actions_.emplace_back(released{it.bearer, release_result::refused,
+                                               std::string(text), keys_of(it.lock)});
+            return end_attempt(it.id);
         }
     }
     // The command is repeated later. The lease runs on meanwhile.
-    if (each.at == phase::held && !each.stale)
-        timers_.set(timer::renewal, entry.first, each.renewal_at, now_ + retry_interval);
+    if (it.current == phase::held && !it.stale)
+        timers_.set(timer::renewal, it.id, it.renewal_at, now_ + retry_interval);
     else
-        timers_.set(timer::retry, entry.first, each.retry_at, now_ + retry_interval);
+        timers_.set(timer::retry, it.id, it.retry_at, now_ + retry_interval);
 }
 
 }  // namespace turnstile::redis::detail

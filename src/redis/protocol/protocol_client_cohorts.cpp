@@ -23,48 +23,46 @@ void protocol_client::send_envoy(lock_state& lock)
     if (lock.envoy != 0 || lock.parked.empty())
         return;
     lock.envoy = lock.parked.extract(lock.parked.begin()).value();
-    auto& entry = *attempts_.find(lock.envoy);
-    entry.second.at = phase::joining;
-    proceed(entry);
+    attempt& it = attempts_.at(lock.envoy);
+    it.current = phase::joining;
+    proceed(it);
 }
 
 /// Ends the role of an envoy. Its position or lock does not pass to another attempt of the cohort.
-void protocol_client::dismiss_envoy(const attempt_entry& entry)
+void protocol_client::dismiss_envoy(const attempt& it)
 {
-    lock_state& lock = locks_.at(entry.second.lock);
-    if (lock.envoy != entry.first)
+    lock_state& lock = locks_.at(it.lock);
+    if (lock.envoy != it.id)
         return;
     lock.envoy = 0;
-    timers_.set(timer::run, entry.second.lock, lock.run_ends_at, never);
+    timers_.set(timer::run, it.lock, lock.run_ends_at, never);
     send_envoy(lock);
 }
 
 /// Passes the position or the lock of an attempt to the first parked attempt.
-void protocol_client::pass_to_parked(attempt_entry& entry)
+void protocol_client::pass_to_parked(attempt& it)
 {
-    attempt& each = entry.second;
-    const attempt_id next = *locks_.at(each.lock).parked.begin();
-    served_by_.erase(each.bearer);
-    each.bearer = next;
-    each.asked = attempts_.at(next).asked;
+    const attempt_id next = *locks_.at(it.lock).parked.begin();
+    served_by_.erase(it.bearer);
+    it.bearer = next;
+    it.asked = attempts_.at(next).asked;
     end_attempt(next);
-    served_by_.emplace(next, entry.first);
+    served_by_.emplace(next, it.id);
 }
 
 /// Starts a run with a grant, unless another attempt of the cohort is already in the server's queue.
-void protocol_client::begin_run(attempt_entry& entry, const grant_report& given)
+void protocol_client::begin_run(attempt& it, const grant_report& given)
 {
-    attempt& each = entry.second;
-    lock_state& lock = locks_.at(each.lock);
-    each.run.granted_at = given.deadline - given.span.count();
-    each.run.entered = now_;
+    lock_state& lock = locks_.at(it.lock);
+    it.run.granted_at = given.deadline - given.span.count();
+    it.run.entered = now_;
     // A notified attempt has a mark at the server, which applies only to its own critical section.
-    if (lock.options.cohort == 0 || !each.condition.empty())
+    if (lock.options.cohort == 0 || !it.condition.empty())
         return;
     if (lock.envoy == 0)
-        lock.envoy = entry.first;
-    if (lock.envoy == entry.first)
-        timers_.set(timer::run, each.lock, lock.run_ends_at,
+        lock.envoy = it.id;
+    if (lock.envoy == it.id)
+        timers_.set(timer::run, it.lock, lock.run_ends_at,
                     now_ + local_time(lock.options.lease) / run_fraction);
 }
 
@@ -75,27 +73,26 @@ void protocol_client::begin_run(attempt_entry& entry, const grant_report& given)
  * present time of the lock's clock, so the server's later grants have higher tokens. docs/protocol.md describes the
  * case of a clock that is set back.
  */
-bool protocol_client::hand_over(attempt_entry& entry)
+bool protocol_client::hand_over(attempt& it)
 {
-    attempt& each = entry.second;
-    lock_state& lock = locks_.at(each.lock);
-    if (lock.envoy != entry.first || lock.parked.empty())
+    lock_state& lock = locks_.at(it.lock);
+    if (lock.envoy != it.id || lock.parked.empty())
         return false;
-    const std::int64_t next = each.fence + each.run.handed_over + 1;
-    const std::int64_t passed = (now_ - each.run.entered).count();
-    const server_time reached = each.run.granted_at + passed - passed / options_.drift;
-    if (each.fence > each.run.granted_at || next >= reached)
+    const std::int64_t next = it.fence + it.run.handed_over + 1;
+    const std::int64_t passed = (now_ - it.run.entered).count();
+    const server_time reached = it.run.granted_at + passed - passed / options_.drift;
+    if (it.fence > it.run.granted_at || next >= reached)
         return false;
-    const attempt_id before = each.bearer;
-    pass_to_parked(entry);
+    const attempt_id before = it.bearer;
+    pass_to_parked(it);
     lock.top_fence = std::max(lock.top_fence, next);
     top_fence_ = std::max(top_fence_, next);
     ++counters_.handed_over;
-    counters_.lock_wait.add(now_ - each.asked);
-    actions_.emplace_back(granted{each.bearer, next, each.expires});
+    counters_.lock_wait.add(now_ - it.asked);
+    actions_.emplace_back(granted{it.bearer, next, it.expires});
     actions_.emplace_back(released{before, release_result::released, {}});
-    if (++each.run.handed_over == lock.options.cohort)
-        dismiss_envoy(entry);
+    if (++it.run.handed_over == lock.options.cohort)
+        dismiss_envoy(it);
     return true;
 }
 

@@ -56,56 +56,53 @@ bool protocol_client::in_grace() const
     return clock.earliest(now_) < grace_ends_;
 }
 
-std::string protocol_client::id_of(const attempt_entry& entry) const
+std::string protocol_client::id_of(const attempt& it) const
 {
-    return to_string(
-        waiter_id{options_.nonce, incarnation_, entry.first, entry.second.is_transaction});
+    return to_string(waiter_id{options_.nonce, incarnation_, it.id, it.is_transaction});
 }
 
 /// All ids by which the server may know an attempt, separated by commas.
-std::string protocol_client::ids_of(const attempt_entry& entry) const
+std::string protocol_client::ids_of(const attempt& it) const
 {
     std::string result;
-    for (const std::uint64_t incarnation : entry.second.incarnations)
+    for (const std::uint64_t incarnation : it.incarnations)
     {
         if (!result.empty())
             result += ',';
-        result += to_string(
-            waiter_id{options_.nonce, incarnation, entry.first, entry.second.is_transaction});
+        result += to_string(waiter_id{options_.nonce, incarnation, it.id, it.is_transaction});
     }
     return result;
 }
 
-void protocol_client::note_incarnation(attempt& each) const
+void protocol_client::note_incarnation(attempt& it) const
 {
-    if (!guards_.all_ids && !each.incarnations.empty())
+    if (!guards_.all_ids && !it.incarnations.empty())
         return;
-    if (std::ranges::find(each.incarnations, incarnation_) == each.incarnations.end())
-        each.incarnations.push_back(incarnation_);
+    if (std::ranges::find(it.incarnations, incarnation_) == it.incarnations.end())
+        it.incarnations.push_back(incarnation_);
 }
 
 /// The name of the slot in which the server remembers that the attempt released its lock.
-std::string protocol_client::slot_of(const attempt& each) const
+std::string protocol_client::slot_of(const attempt& it) const
 {
-    const std::string slot = std::to_string(each.slot);
+    const std::string slot = std::to_string(it.slot);
     // A program may have several objects for one monitor, at the same time or one after another. The server must not
     // take a result of one of them for a result of another.
-    const bool is_shared = !locks_.at(each.lock).options.state.empty();
+    const bool is_shared = !locks_.at(it.lock).options.state.empty();
     return wake_name(options_.nonce, 0) + '.' +
-           (is_shared ? std::to_string(each.lock) + '.' + slot : slot);
+           (is_shared ? std::to_string(it.lock) + '.' + slot : slot);
 }
 
-void protocol_client::send_acquire(attempt_entry& entry)
+void protocol_client::send_acquire(attempt& it)
 {
-    attempt& each = entry.second;
-    const lock_state& lock = locks_.at(each.lock);
-    note_incarnation(each);
-    auto arguments = word_list::of(options_.wake_prefix, id_of(entry));
+    const lock_state& lock = locks_.at(it.lock);
+    note_incarnation(it);
+    auto arguments = word_list::of(options_.wake_prefix, id_of(it));
     if (lock.options.pool)
-        arguments.add(each.wants.waits ? "queue" : "try");
+        arguments.add(it.wants.waits ? "queue" : "try");
     // For a mutex, one argument is the mode or the ticket, because each argument costs the server time.
-    if (lock.options.pool || each.wants.waits)
-        arguments.add(guards_.ticket_hints ? each.ticket : 0);
+    if (lock.options.pool || it.wants.waits)
+        arguments.add(guards_.ticket_hints ? it.ticket : 0);
     else
         arguments.add("try");
     append_options(arguments, lock);
@@ -113,44 +110,42 @@ void protocol_client::send_acquire(attempt_entry& entry)
     arguments.add(top_fence_);
     if (lock.options.pool)
     {
-        arguments.add(each.wants.units);
+        arguments.add(it.wants.units);
         arguments.add(acceptance(lock));
     }
-    send(operation::acquire, each.lock, entry.first, lock.all_keys, std::move(arguments));
+    send(operation::acquire, it.lock, it.id, lock.all_keys, std::move(arguments));
 }
 
-void protocol_client::send_release(attempt_entry& entry)
+void protocol_client::send_release(attempt& it)
 {
-    const attempt& each = entry.second;
-    if (each.ending.commit)
-        return send_commit(entry);
-    const lock_state& lock = locks_.at(each.lock);
+    if (it.ending.commit)
+        return send_commit(it);
+    const lock_state& lock = locks_.at(it.lock);
     const bool is_pool = lock.options.pool.has_value();
-    const bool has_slot = is_pool || each.ending.how != release_kind::after_failure;
-    auto arguments = word_list::of(options_.wake_prefix, is_pool ? ids_of(entry) : id_of(entry),
-                                   each.fence, has_slot ? slot_of(each) : std::string());
+    const bool has_slot = is_pool || it.ending.how != release_kind::after_failure;
+    auto arguments = word_list::of(options_.wake_prefix, is_pool ? ids_of(it) : id_of(it), it.fence,
+                                   has_slot ? slot_of(it) : std::string());
     append_options(arguments, lock);
-    if (is_pool && !each.units.heir.empty())
-        arguments.add(each.units.heir);
+    if (is_pool && !it.units.heir.empty())
+        arguments.add(it.units.heir);
     else if (is_pool)
-        arguments.add(each.units.outside);
-    else if (each.run.handed_over != 0)
-        arguments.add(each.fence + each.run.handed_over);
-    send(operation::release, each.lock, entry.first, lock.all_keys, std::move(arguments));
+        arguments.add(it.units.outside);
+    else if (it.run.handed_over != 0)
+        arguments.add(it.fence + it.run.handed_over);
+    send(operation::release, it.lock, it.id, lock.all_keys, std::move(arguments));
 }
 
-void protocol_client::send_commit(attempt_entry& entry)
+void protocol_client::send_commit(attempt& it)
 {
-    const attempt& each = entry.second;
-    const commit_request& what = *each.ending.commit;
-    const lock_state& lock = locks_.at(each.lock);
-    auto arguments = word_list::of(options_.wake_prefix, id_of(entry), each.fence, slot_of(each));
+    const commit_request& what = *it.ending.commit;
+    const lock_state& lock = locks_.at(it.lock);
+    auto arguments = word_list::of(options_.wake_prefix, id_of(it), it.fence, slot_of(it));
     append_options(arguments, lock);
     // The follower may have been cancelled meanwhile.
-    const auto follower = attempts_.find(each.ending.follower);
+    const auto follower = attempts_.find(it.ending.follower);
     if (follower != attempts_.end())
         note_incarnation(follower->second);
-    arguments.add(follower != attempts_.end() ? id_of(*follower) : std::string());
+    arguments.add(follower != attempts_.end() ? id_of(follower->second) : std::string());
     arguments.add(what.condition);
     arguments.add(what.notifications.size() + what.contributed.size() + what.withdrawn.size());
     for (const auto& [condition, all] : what.notifications)
@@ -165,42 +160,39 @@ void protocol_client::send_commit(attempt_entry& entry)
         arguments.add(record, "withdraw");
     for (const auto& [name, value] : what.fields)
         arguments.add(name, value ? '=' + *value : std::string());
-    if (each.run.handed_over != 0)
-        arguments.add(each.fence + each.run.handed_over);
-    send(operation::commit, each.lock, entry.first, lock.all_keys, std::move(arguments));
+    if (it.run.handed_over != 0)
+        arguments.add(it.fence + it.run.handed_over);
+    send(operation::commit, it.lock, it.id, lock.all_keys, std::move(arguments));
 }
 
-void protocol_client::send_requeue(attempt_entry& entry)
+void protocol_client::send_requeue(attempt& it)
 {
-    const attempt& each = entry.second;
-    const lock_state& lock = locks_.at(each.lock);
-    auto arguments = word_list::of(options_.wake_prefix, ids_of(entry), id_of(entry));
+    const lock_state& lock = locks_.at(it.lock);
+    auto arguments = word_list::of(options_.wake_prefix, ids_of(it), id_of(it));
     append_options(arguments, lock);
-    arguments.add(each.condition);
-    send(operation::requeue, each.lock, entry.first, lock.own_keys, std::move(arguments));
+    arguments.add(it.condition);
+    send(operation::requeue, it.lock, it.id, lock.own_keys, std::move(arguments));
 }
 
-void protocol_client::send_fetch(attempt_entry& entry)
+void protocol_client::send_fetch(attempt& it)
 {
-    const attempt& each = entry.second;
-    const lock_state& lock = locks_.at(each.lock);
-    auto arguments = word_list::of(options_.wake_prefix, id_of(entry), each.pending_grant.fence);
+    const lock_state& lock = locks_.at(it.lock);
+    auto arguments = word_list::of(options_.wake_prefix, id_of(it), it.pending_grant.fence);
     append_options(arguments, lock);
-    send(operation::fetch, each.lock, entry.first, lock.all_keys, std::move(arguments));
+    send(operation::fetch, it.lock, it.id, lock.all_keys, std::move(arguments));
 }
 
-void protocol_client::send_cancel(attempt_entry& entry)
+void protocol_client::send_cancel(attempt& it)
 {
-    attempt& each = entry.second;
-    note_incarnation(each);
-    const lock_state& lock = locks_.at(each.lock);
-    auto arguments = word_list::of(options_.wake_prefix, ids_of(entry));
+    note_incarnation(it);
+    const lock_state& lock = locks_.at(it.lock);
+    auto arguments = word_list::of(options_.wake_prefix, ids_of(it));
     append_options(arguments, lock);
     if (!lock.options.pool)
-        arguments.add(each.condition);
-    if (each.transaction.unwanted)
-        arguments.add(slot_of(each), each.transaction.seen);
-    send(operation::cancel, each.lock, entry.first, lock.own_keys, std::move(arguments));
+        arguments.add(it.condition);
+    if (it.transaction.unwanted)
+        arguments.add(slot_of(it), it.transaction.seen);
+    send(operation::cancel, it.lock, it.id, lock.own_keys, std::move(arguments));
 }
 
 void protocol_client::send_nudge(lock_id id)
@@ -210,16 +202,16 @@ void protocol_client::send_nudge(lock_id id)
         return;
     lock.nudging = true;
     timers_.set(timer::nudge, id, lock.nudge_at, never);
-    const auto* const head =
-        lock.waiters.empty() ? nullptr : &*attempts_.find(lock.waiters.begin()->second);
+    const attempt* const head =
+        lock.waiters.empty() ? nullptr : &attempts_.at(lock.waiters.begin()->second);
     auto arguments = word_list::of(options_.wake_prefix, head ? id_of(*head) : std::string());
     append_options(arguments, lock);
     if (!lock.options.pool)
     {
         arguments.add(options_.wake_prefix + wake_name(options_.nonce, incarnation_));
-        arguments.add(head ? head->second.condition : std::string());
+        arguments.add(head ? head->condition : std::string());
     }
-    send(operation::nudge, id, head ? head->first : 0, lock.all_keys, std::move(arguments));
+    send(operation::nudge, id, head ? head->id : 0, lock.all_keys, std::move(arguments));
 }
 
 // --- batches ------------------------------------------------------------------------------------
@@ -243,15 +235,15 @@ void protocol_client::send_batches(operation op, const std::vector<std::uint64_t
         };
         for (const std::uint64_t id : ids)
         {
-            auto& entry = *subjects.find(id);
-            const lock_state& lock = locks_.at(entry.second.lock);
+            auto& each = subjects.at(id);
+            const lock_state& lock = locks_.at(each.lock);
             if (lock.options.kind() != kind)
                 continue;
             if (batch.ids.empty())
                 arguments = word_list::of(options_.wake_prefix);
             batch.ids.push_back(id);
             keys.add(lock.own_keys);
-            append(entry, lock, arguments);
+            append(each, lock, arguments);
             if (batch.ids.size() == batch_size)
                 flush();
         }
@@ -262,33 +254,31 @@ void protocol_client::send_batches(operation op, const std::vector<std::uint64_t
 void protocol_client::send_contribution_renewals(const std::vector<contribution_id>& contributions)
 {
     send_batches(operation::contributions, contributions, contributions_,
-                 [this](auto& entry, const lock_state& lock, word_list& arguments)
+                 [this](contribution& it, const lock_state& lock, word_list& arguments)
                  {
-                     contribution& each = entry.second;
-                     arguments.add(each.record);
-                     arguments.add(each.ends ? 0 : lock.options.lease.count());
+                     arguments.add(it.record);
+                     arguments.add(it.ends ? 0 : lock.options.lease.count());
                      append_options(arguments, lock);
-                     each.end_sent = each.ends;
+                     it.end_sent = it.ends;
                  });
 }
 
 /// Appends the units that a holder still has, and notes that the client has sent all changes.
-void protocol_client::append_units(word_list& list, attempt& each, const lock_state& lock)
+void protocol_client::append_units(word_list& list, attempt& it, const lock_state& lock)
 {
-    each.units.changes_sent = each.units.changes;
+    it.units.changes_sent = it.units.changes;
     if (lock.options.pool)
-        list.add(each.wants.units, each.units.outside);
+        list.add(it.wants.units, it.units.outside);
 }
 
 void protocol_client::send_renewals(const std::vector<attempt_id>& attempts)
 {
     send_batches(operation::renew, attempts, attempts_,
-                 [this](attempt_entry& entry, const lock_state& lock, word_list& arguments)
+                 [this](attempt& it, const lock_state& lock, word_list& arguments)
                  {
-                     attempt& each = entry.second;
-                     arguments.add(id_of(entry));
-                     arguments.add(each.at == phase::held ? each.fence : each.pending_grant.fence);
-                     append_units(arguments, each, lock);
+                     arguments.add(id_of(it));
+                     arguments.add(it.current == phase::held ? it.fence : it.pending_grant.fence);
+                     append_units(arguments, it, lock);
                      append_options(arguments, lock);
                  });
 }
@@ -300,24 +290,22 @@ void protocol_client::send_resyncs(std::vector<attempt_id> attempts)
     std::ranges::sort(attempts, {},
                       [this](attempt_id id)
                       {
-                          const attempt& each = attempts_.at(id);
-                          const std::int64_t ticket =
-                              each.ticket != 0 ? each.ticket : never.count();
-                          return std::tuple(each.lock, each.at == phase::held ? 0 : ticket, id);
+                          const attempt& it = attempts_.at(id);
+                          const std::int64_t ticket = it.ticket != 0 ? it.ticket : never.count();
+                          return std::tuple(it.lock, it.current == phase::held ? 0 : ticket, id);
                       });
     send_batches(operation::resync, attempts, attempts_,
-                 [this](attempt_entry& entry, const lock_state& lock, word_list& arguments)
+                 [this](attempt& it, const lock_state& lock, word_list& arguments)
                  {
-                     attempt& each = entry.second;
-                     arguments.add(ids_of(entry));
-                     arguments.add(id_of(entry));
-                     arguments.add(each.at == phase::held ? each.fence : 0);
-                     append_units(arguments, each, lock);
+                     arguments.add(ids_of(it));
+                     arguments.add(id_of(it));
+                     arguments.add(it.current == phase::held ? it.fence : 0);
+                     append_units(arguments, it, lock);
                      append_options(arguments, lock);
                      if (!lock.options.pool)
-                         arguments.add(each.condition);
+                         arguments.add(it.condition);
                      // From now on, the server may also know the attempt by this id.
-                     note_incarnation(each);
+                     note_incarnation(it);
                  });
 }
 

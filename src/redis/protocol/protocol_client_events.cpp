@@ -57,12 +57,12 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
     std::vector<attempt_id> known;
     std::vector<attempt_id> others;
     for (auto& [id, each] : attempts_)
-        (each.stale && each.at < phase::releasing && each.wait.leader == 0 ? known : others)
+        (each.stale && each.current < phase::releasing && each.wait.leader == 0 ? known : others)
             .push_back(id);
     if (!known.empty())
         send_resyncs(known);
     for (const attempt_id id : others)
-        proceed(*attempts_.find(id));
+        proceed(attempts_.at(id));
     for (const auto& [id, each] : calls_)
         send_call(id);
     resume_contributions();
@@ -74,24 +74,23 @@ void protocol_client::disconnected(local_time now)
     up_ = false;
     advance(now);
     flights_.clear();
-    for (auto& entry : attempts_)
+    for (auto& [id, each] : attempts_)
     {
-        attempt& each = entry.second;
         // The server may have executed the release that takes the units.
-        if (each.wants.takes && each.at == phase::releasing && each.flight != 0)
+        if (each.wants.takes && each.current == phase::releasing && each.flight != 0)
             each.doubtful = true;
         each.flight = 0;
         each.pending_grant = {};
         each.stale = !each.incarnations.empty();
         // The transaction still waited at the last answer over this connection: a message about its end would have
         // arrived before that answer. By an answer over the next connection, it may have ended.
-        if (waits_as_transaction(entry) && !std::exchange(each.doubtful, true))
+        if (waits_as_transaction(each) && !std::exchange(each.doubtful, true))
             each.transaction.since =
                 std::max(each.transaction.since, locks_.at(each.lock).last_answer);
-        timers_.set(timer::retry, entry.first, each.retry_at, never);
-        timers_.set(timer::renewal, entry.first, each.renewal_at, never);
+        timers_.set(timer::retry, id, each.retry_at, never);
+        timers_.set(timer::renewal, id, each.renewal_at, never);
         if (each.transaction.unwanted)
-            give_up(entry, attempt_failure::unknown);
+            give_up(each, attempt_failure::unknown);
     }
     for (auto& [id, each] : calls_)
     {
@@ -114,31 +113,32 @@ void protocol_client::received(local_time now, std::string_view text)
         ++counters_.malformed;
         return;
     }
-    const auto entry = attempts_.find(incoming->id.sequence);
+    const auto found = attempts_.find(incoming->id.sequence);
     if (incoming->what == message::kind::released || incoming->what == message::kind::unmet)
     {
-        if (entry != attempts_.end() && is_about(*incoming, *entry))
-            conclude(*entry, incoming->what == message::kind::released, incoming->fence);
+        if (found != attempts_.end() && is_about(*incoming, found->second))
+            conclude(found->second, incoming->what == message::kind::released, incoming->fence);
         return;
     }
     if (incoming->what == message::kind::impossible || incoming->what == message::kind::missing)
     {
         const bool is_missing = incoming->what == message::kind::missing;
-        if (entry != attempts_.end() && entry->second.at < phase::held)
-            end_with(*entry, is_missing ? attempt_failure::missing : attempt_failure::impossible);
+        if (found != attempts_.end() && found->second.current < phase::held)
+            end_with(found->second,
+                     is_missing ? attempt_failure::missing : attempt_failure::impossible);
         return;
     }
     if (incoming->what == message::kind::lost)
     {
-        if (entry != attempts_.end() && entry->second.at == phase::held &&
-            entry->second.fence == incoming->fence)
-            lose(*entry, incoming->is_broken ? loss_reason::broken : loss_reason::replaced);
+        if (found != attempts_.end() && found->second.current == phase::held &&
+            found->second.fence == incoming->fence)
+            lose(found->second, incoming->is_broken ? loss_reason::broken : loss_reason::replaced);
         return;
     }
-    if (entry == attempts_.end() || entry->second.at >= phase::held)
+    if (found == attempts_.end() || found->second.current >= phase::held)
         return;
-    locks_.at(entry->second.lock).clock.reached(incoming->now, now_);
-    on_grant(*entry,
+    locks_.at(found->second.lock).clock.reached(incoming->now, now_);
+    on_grant(found->second,
              grant_report{incoming->fence, incoming->deadline,
                           local_time(incoming->deadline - incoming->now), now_,
                           std::move(incoming->state)},
@@ -197,7 +197,7 @@ void protocol_client::expire()
     if (!renewals.empty())
     {
         std::erase_if(renewals,
-                      [this](attempt_id id) { return attempts_.at(id).at != phase::held; });
+                      [this](attempt_id id) { return attempts_.at(id).current != phase::held; });
         send_renewals(renewals);
     }
 }
@@ -220,30 +220,29 @@ void protocol_client::fire(timer what, std::uint64_t id)
         return send_call(id);
     }
     if (what == timer::run)
-        return dismiss_envoy(*attempts_.find(locks_.at(id).envoy));
-    auto& entry = *attempts_.find(id);
+        return dismiss_envoy(attempts_.at(locks_.at(id).envoy));
+    attempt& it = attempts_.at(id);
     if (what == timer::retry)
     {
-        timers_.set(what, id, entry.second.retry_at, never);
-        return proceed(entry);
+        timers_.set(what, id, it.retry_at, never);
+        return proceed(it);
     }
-    timers_.set(what, id, entry.second.loss_at, never);
-    if (entry.second.at == phase::held)
-        return lose(entry, loss_reason::expired);
+    timers_.set(what, id, it.loss_at, never);
+    if (it.current == phase::held)
+        return lose(it, loss_reason::expired);
     // The server did not answer the release before the lease ended.
-    if (entry.second.ending.how == release_kind::awaited)
+    if (it.ending.how == release_kind::awaited)
     {
-        entry.second.ending.how = release_kind::unawaited;
-        actions_.emplace_back(released{entry.second.bearer, release_result::unknown, {}});
+        it.ending.how = release_kind::unawaited;
+        actions_.emplace_back(released{it.bearer, release_result::unknown, {}});
     }
 }
 
-void protocol_client::clear_timers(attempt_entry& entry)
+void protocol_client::clear_timers(attempt& it)
 {
-    attempt& each = entry.second;
-    timers_.set(timer::loss, entry.first, each.loss_at, never);
-    timers_.set(timer::renewal, entry.first, each.renewal_at, never);
-    timers_.set(timer::retry, entry.first, each.retry_at, never);
+    timers_.set(timer::loss, it.id, it.loss_at, never);
+    timers_.set(timer::renewal, it.id, it.renewal_at, never);
+    timers_.set(timer::retry, it.id, it.retry_at, never);
 }
 
 /// Schedules a nudge for the known end of the holder's lease, or of a contribution's lease if waiters of a condition

@@ -27,107 +27,103 @@ local_time protocol_client::expiry(const lock_state& lock, const grant_report& g
                               : local_time::min();
 }
 
-void protocol_client::on_grant(attempt_entry& entry, grant_report given, bool by_message)
+void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
 {
-    attempt& each = entry.second;
-    if (guards_.fence_floor && given.fence <= each.fence)
+    if (guards_.fence_floor && given.fence <= it.fence)
         return;
-    const lock_state& lock = locks_.at(each.lock);
+    const lock_state& lock = locks_.at(it.lock);
     const local_time expires = expiry(lock, given);
-    const bool is_asked = each.flight != 0 || each.wait.leader != 0;
+    const bool is_asked = it.flight != 0 || it.wait.leader != 0;
     const bool waits = is_asked && guards_.single_flight;
     const bool is_whole = lock.options.state.empty() || given.state;
     if (expires > now_ && !waits && is_whole)
-        return enter(entry, std::move(given), expires, by_message);
-    each.pending_grant = std::move(given);
+        return enter(it, std::move(given), expires, by_message);
+    it.pending_grant = std::move(given);
     // The client continues when the answer to the command in flight arrives.
     if (is_asked)
         return;
     // The server granted the lock, so it did not execute the transaction.
-    each.doubtful = false;
-    dequeue(entry);
-    each.at = phase::confirming;
+    it.doubtful = false;
+    dequeue(it);
+    it.current = phase::confirming;
     if (expires <= now_)
         ++counters_.confirmed;
-    proceed(entry);
+    proceed(it);
 }
 
-void protocol_client::enter(attempt_entry& entry, grant_report given, local_time expires,
-                            bool by_message)
+void protocol_client::enter(attempt& it, grant_report given, local_time expires, bool by_message)
 {
-    attempt& each = entry.second;
-    lock_state& lock = locks_.at(each.lock);
-    dequeue(entry);
+    lock_state& lock = locks_.at(it.lock);
+    dequeue(it);
     // Only now does the client know that no server executes the transaction: until the grant is confirmed, another
     // server can lack the grant and execute it.
-    decline(entry);
-    each.pending_grant = {};
-    each.fence = given.fence;
+    decline(it);
+    it.pending_grant = {};
+    it.fence = given.fence;
     // Units of a pool are granted concurrently.
     if (guards_.fence_regression && !lock.options.pool && given.fence <= lock.top_fence)
     {
         ++counters_.regressed;
-        actions_.emplace_back(failed{each.bearer, attempt_failure::fence_regressed,
+        actions_.emplace_back(failed{it.bearer, attempt_failure::fence_regressed,
                                      "the server granted " + std::to_string(given.fence) +
                                          " after " + std::to_string(lock.top_fence)});
-        each.at = phase::releasing;
-        each.ending.how = release_kind::after_failure;
-        proceed(entry);
-        return dismiss_envoy(entry);
+        it.current = phase::releasing;
+        it.ending.how = release_kind::after_failure;
+        proceed(it);
+        return dismiss_envoy(it);
     }
     lock.top_fence = std::max(lock.top_fence, given.fence);
     top_fence_ = std::max(top_fence_, given.fence);
     ++(by_message ? counters_.granted_by_message : counters_.granted_by_answer);
-    counters_.lock_wait.add(now_ - each.asked);
-    if (each.wants.takes)
+    counters_.lock_wait.add(now_ - it.asked);
+    if (it.wants.takes)
     {
-        each.units.outside = each.wants.units;
-        each.at = phase::releasing;
-        each.ending.how = release_kind::awaited;
-        return proceed(entry);
+        it.units.outside = it.wants.units;
+        it.current = phase::releasing;
+        it.ending.how = release_kind::awaited;
+        return proceed(it);
     }
-    each.at = phase::held;
-    hold(entry, given, expires);
-    begin_run(entry, given);
-    actions_.emplace_back(granted{each.bearer, given.fence, each.expires, given.received_at,
-                                  each.wait.unnotified,
+    it.current = phase::held;
+    hold(it, given, expires);
+    begin_run(it, given);
+    actions_.emplace_back(granted{it.bearer, given.fence, it.expires, given.received_at,
+                                  it.wait.unnotified,
                                   std::move(given.state).value_or(field_map())});
 }
 
 /// Schedules the end of a held lease, and its renewal.
-void protocol_client::hold(attempt_entry& entry, const grant_report& given, local_time expires)
+void protocol_client::hold(attempt& it, const grant_report& given, local_time expires)
 {
-    attempt& each = entry.second;
-    const lease_options& options = locks_.at(each.lock).options;
-    each.expires = each.expires == never ? expires : std::max(each.expires, expires);
-    timers_.set(timer::loss, entry.first, each.loss_at, each.expires);
-    if (each.units.changes_sent != each.units.changes)
-        return timers_.set(timer::renewal, entry.first, each.renewal_at, now_);
+    const lease_options& options = locks_.at(it.lock).options;
+    it.expires = it.expires == never ? expires : std::max(it.expires, expires);
+    timers_.set(timer::loss, it.id, it.loss_at, it.expires);
+    if (it.units.changes_sent != it.units.changes)
+        return timers_.set(timer::renewal, it.id, it.renewal_at, now_);
     // Without renewal, a grant is still confirmed once, because each grant starts with a claim lease.
     if (!options.renew && given.span >= options.lease)
-        return timers_.set(timer::renewal, entry.first, each.renewal_at, never);
+        return timers_.set(timer::renewal, it.id, it.renewal_at, never);
     const local_time span = guards_.lease_in_force ? given.span : local_time(options.lease);
     const local_time drift = given.span / (options_.drift + 1);
-    const local_time begun = each.expires + margin_of(given.span) + drift - given.span;
+    const local_time begun = it.expires + margin_of(given.span) + drift - given.span;
     const auto part =
         static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);
     const bool late = guards_.lease_in_force && begun + span / 2 < now_;
-    timers_.set(timer::renewal, entry.first, each.renewal_at,
+    timers_.set(timer::renewal, it.id, it.renewal_at,
                 late ? now_ : std::max(begun + local_time(part), now_));
 }
 
 /// Reports that the lock is lost, and releases it at the server, which then need not wait for the end of the lease.
-void protocol_client::lose(attempt_entry& entry, loss_reason why)
+void protocol_client::lose(attempt& it, loss_reason why)
 {
-    clear_timers(entry);
+    clear_timers(it);
     ++counters_.lost;
-    actions_.emplace_back(lost{entry.second.bearer, why, entry.second.expires});
-    entry.second.at = phase::releasing;
-    entry.second.ending.how = release_kind::after_failure;
-    const lock_id lock = entry.second.lock;
-    const local_time ended = entry.second.expires;
-    proceed(entry);
-    dismiss_envoy(entry);
+    actions_.emplace_back(lost{it.bearer, why, it.expires});
+    it.current = phase::releasing;
+    it.ending.how = release_kind::after_failure;
+    const lock_id lock = it.lock;
+    const local_time ended = it.expires;
+    proceed(it);
+    dismiss_envoy(it);
     // If the server ended the grant before the client noticed that the lease expired, it may consider this client
     // unresponsive and have dropped its waiters.
     if (now_ < ended || now_ > ended + options_.margin)

@@ -143,13 +143,14 @@ struct protocol_client_records
 
     struct attempt
     {
+        attempt_id id = 0;
         lock_id lock = 0;
-        // The number by which the caller knows the attempt. It is the attempt's own number, unless a parked attempt has
-        // become the bearer.
+        // The id by which the caller knows the attempt. It is the attempt's own id, unless a parked attempt has become
+        // the bearer.
         attempt_id bearer = 0;
         // The time at which the bearer began to wait.
         local_time asked{};
-        phase at = phase::joining;
+        phase current = phase::joining;
         lock_request wants;
         bool is_transaction = false;
         // Whether the client has to ask the server about the attempt (resync) or awaits the answer.
