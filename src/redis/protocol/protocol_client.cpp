@@ -150,24 +150,24 @@ void protocol_client::end_with(attempt& it, attempt_failure reason, std::string_
 }
 
 /// Finds an attempt by the number that its caller knows.
-protocol_client::attempt_map::const_iterator protocol_client::find_bearer(attempt_id id) const
+protocol_client::attempt_map::const_iterator protocol_client::find_by_bearer(attempt_id id) const
 {
     const auto served_by = served_by_.find(id);
     const auto found = attempts_.find(served_by != served_by_.end() ? served_by->second : id);
     return found != attempts_.end() && found->second.bearer == id ? found : attempts_.end();
 }
 
-protocol_client::attempt_map::iterator protocol_client::find_bearer(attempt_id id)
+protocol_client::attempt_map::iterator protocol_client::find_by_bearer(attempt_id id)
 {
     // Erasing an empty range converts a const_iterator to an iterator.
-    const auto found = std::as_const(*this).find_bearer(id);
+    const auto found = std::as_const(*this).find_by_bearer(id);
     return attempts_.erase(found, found);
 }
 
 bool protocol_client::cancel(local_time now, attempt_id id)
 {
     advance(now);
-    attempt& it = find_bearer(id)->second;
+    attempt& it = find_by_bearer(id)->second;
     // The answer to the release shows whether the units are taken. If not, the attempt then ends.
     if (it.wants.takes && it.current == phase::releasing)
         it.ending.how = release_kind::unawaited;
@@ -207,7 +207,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
 attempt_id protocol_client::release(local_time now, attempt_id id, commit_request what)
 {
     advance(now);
-    attempt& it = find_bearer(id)->second;
+    attempt& it = find_by_bearer(id)->second;
     if (it.current != phase::held)
     {
         // The lease has ended just now; `lost` is among the actions already.
@@ -260,24 +260,24 @@ std::uint64_t protocol_client::shrink(local_time now, attempt_id id, std::int64_
 void protocol_client::set_outside(attempt_id id, std::int64_t outside)
 {
     if (holds(id))
-        find_bearer(id)->second.units.outside = outside;
+        find_by_bearer(id)->second.units.outside = outside;
 }
 
 void protocol_client::bequeath(attempt_id id, const std::string& permit)
 {
     if (holds(id))
-        find_bearer(id)->second.units.heir = "permit " + permit;
+        find_by_bearer(id)->second.units.heir = "permit " + permit;
 }
 
 bool protocol_client::holds(attempt_id id) const
 {
-    const auto found = find_bearer(id);
+    const auto found = find_by_bearer(id);
     return found != attempts_.end() && found->second.current == phase::held;
 }
 
 bool protocol_client::is_settled(attempt_id id) const
 {
-    return holds(id) && up_ && !find_bearer(id)->second.stale;
+    return holds(id) && up_ && !find_by_bearer(id)->second.stale;
 }
 
 std::string_view protocol_client::phase_name(attempt_id id) const

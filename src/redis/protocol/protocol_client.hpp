@@ -208,8 +208,8 @@ private:
 
     // Attempts.
     attempt& add_attempt(lock_id id);
-    [[nodiscard]] attempt_map::iterator find_bearer(attempt_id id);
-    [[nodiscard]] attempt_map::const_iterator find_bearer(attempt_id id) const;
+    [[nodiscard]] attempt_map::iterator find_by_bearer(attempt_id id);
+    [[nodiscard]] attempt_map::const_iterator find_by_bearer(attempt_id id) const;
     void end_attempt(attempt_id id);
     void end_use(lock_id id);
     void erase_lock(std::map<lock_id, lock_state>::iterator lock);

@@ -13,7 +13,7 @@ namespace turnstile::redis::detail {
 void protocol_client::end_wait(local_time now, attempt_id id)
 {
     advance(now);
-    attempt& it = find_bearer(id)->second;
+    attempt& it = find_by_bearer(id)->second;
     it.wait.end = wait_end::requested;
     proceed(it);
 }
