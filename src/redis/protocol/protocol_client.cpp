@@ -58,7 +58,7 @@ void protocol_client::close_lock(lock_id id)
     if (const auto shared = shared_.find(found->second.keys[0]);
         shared != shared_.end() && shared->second == id)
         shared_.erase(shared);
-    if (found->second.attempts == 0)
+    if (found->second.uses == 0)
         erase_lock(found);
 }
 
@@ -103,7 +103,7 @@ protocol_client::attempt& protocol_client::add_attempt(lock_id id)
     it.lock = id;
     it.bearer = it.id;
     it.asked = now_;
-    ++lock.attempts;
+    ++lock.uses;
     slot_set& slots = slots_.at(lock.slots);
     if (slots.free.empty())
         it.slot = slots.made++;
@@ -133,7 +133,7 @@ void protocol_client::end_attempt(attempt_id id)
 void protocol_client::end_use(lock_id id)
 {
     const auto lock = locks_.find(id);
-    if (--lock->second.attempts != 0)
+    if (--lock->second.uses != 0)
         return;
     timers_.set(timer::nudge, lock->first, lock->second.nudge_at, never);
     if (lock->second.users == 0)

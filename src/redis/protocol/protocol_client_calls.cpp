@@ -16,7 +16,7 @@ call_id protocol_client::call(local_time now, lock_id pool, call_kind what, std:
     advance(now);
     const call_id id = ++last_call_;
     lock_state& lock = locks_.at(pool);
-    ++lock.attempts;
+    ++lock.uses;
     pending_call& each = calls_[id];
     each.lock = pool;
     each.what = what;
@@ -31,7 +31,7 @@ call_id protocol_client::notify(local_time now, lock_id lock, std::string condit
 {
     advance(now);
     const call_id id = ++last_call_;
-    ++locks_.at(lock).attempts;
+    ++locks_.at(lock).uses;
     pending_call& each = calls_[id];
     each.lock = lock;
     each.what = all ? call_kind::notify_all : call_kind::notify_one;

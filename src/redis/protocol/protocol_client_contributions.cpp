@@ -19,7 +19,7 @@ namespace turnstile::redis::detail {
 contribution_name protocol_client::contribute(lock_id lock, const contribution_terms& what)
 {
     lock_state& its_lock = locks_.at(lock);
-    ++its_lock.attempts;
+    ++its_lock.uses;
     const contribution_id id = ++last_contribution_;
     contribution& each = contributions_[id];
     each.lock = lock;

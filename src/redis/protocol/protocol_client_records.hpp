@@ -209,7 +209,8 @@ struct protocol_client_records
         // The time of the lock's clock in its last answer.
         server_time last_answer = 0;
         std::int64_t top_fence = 0;
-        std::uint32_t attempts = 0;
+        // The number of its attempts, calls and contributions.
+        std::uint32_t uses = 0;
         // The lock whose slots it uses: itself, or the first one with the same keys.
         lock_id slots = 0;
         call_names calls;
