@@ -102,7 +102,7 @@ protocol_client::attempt& protocol_client::add_attempt(lock_id id)
     it.id = last_attempt_;
     it.lock = id;
     it.bearer = it.id;
-    it.asked = now_;
+    it.waits_since = now_;
     ++lock.uses;
     slot_set& slots = slots_.at(lock.slots);
     if (slots.free.empty())

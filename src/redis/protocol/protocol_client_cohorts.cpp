@@ -45,7 +45,7 @@ void protocol_client::pass_to_parked(attempt& it)
     const attempt_id next = *locks_.at(it.lock).parked.begin();
     served_by_.erase(it.bearer);
     it.bearer = next;
-    it.asked = attempts_.at(next).asked;
+    it.waits_since = attempts_.at(next).waits_since;
     end_attempt(next);
     served_by_.emplace(next, it.id);
 }
@@ -88,7 +88,7 @@ bool protocol_client::hand_over(attempt& it)
     lock.top_fence = std::max(lock.top_fence, next);
     top_fence_ = std::max(top_fence_, next);
     ++counters_.handed_over;
-    counters_.lock_wait.add(now_ - it.asked);
+    counters_.lock_wait.add(now_ - it.waits_since);
     actions_.emplace_back(granted{it.bearer, next, it.expires});
     actions_.emplace_back(released{before, release_result::released, {}});
     if (++it.run.handed_over == lock.options.cohort)

@@ -152,8 +152,8 @@ void protocol_client::send_commit(attempt& it)
         arguments.add(condition, extent(all));
     for (const auto& [id, record] : what.contributed)
     {
-        if (const auto found = contributions_.find(id); found->second.asked == local_time())
-            found->second.asked = now_;
+        if (const auto found = contributions_.find(id); found->second.first_sent == local_time())
+            found->second.first_sent = now_;
         arguments.add(record, "contribute");
     }
     for (const auto& [id, record] : what.withdrawn)

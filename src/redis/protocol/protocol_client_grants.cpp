@@ -33,14 +33,14 @@ void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
         return;
     const lock_state& lock = locks_.at(it.lock);
     const local_time expires = expiry(lock, given);
-    const bool is_asked = it.flight != 0 || it.wait.leader != 0;
-    const bool waits = is_asked && guards_.single_flight;
+    const bool awaits_answer = it.flight != 0 || it.wait.leader != 0;
+    const bool must_wait = awaits_answer && guards_.single_flight;
     const bool is_whole = lock.options.state.empty() || given.state;
-    if (expires > now_ && !waits && is_whole)
+    if (expires > now_ && !must_wait && is_whole)
         return enter(it, std::move(given), expires, by_message);
     it.pending_grant = std::move(given);
     // The client continues when the answer to the command in flight arrives.
-    if (is_asked)
+    if (awaits_answer)
         return;
     // The server granted the lock, so it did not execute the transaction.
     it.doubtful = false;
@@ -75,7 +75,7 @@ void protocol_client::enter(attempt& it, grant_report given, local_time expires,
     lock.top_fence = std::max(lock.top_fence, given.fence);
     top_fence_ = std::max(top_fence_, given.fence);
     ++(by_message ? counters_.granted_by_message : counters_.granted_by_answer);
-    counters_.lock_wait.add(now_ - it.asked);
+    counters_.lock_wait.add(now_ - it.waits_since);
     if (it.wants.takes)
     {
         it.units.outside = it.wants.units;

@@ -149,7 +149,7 @@ struct protocol_client_records
         // the bearer.
         attempt_id bearer = 0;
         // The time at which the bearer began to wait.
-        local_time asked{};
+        local_time waits_since{};
         phase current = phase::joining;
         lock_request wants;
         bool is_transaction = false;
@@ -251,8 +251,8 @@ struct protocol_client_records
         // Whether the server is to undo the contribution; and whether that was requested over this connection.
         bool ends = false;
         bool end_sent = false;
-        // The time at which the server was first asked to make the contribution.
-        local_time asked{};
+        // The time at which the client first sent the commit that makes the contribution.
+        local_time first_sent{};
         std::uint64_t flight = 0;
         local_time expires = local_time::min();
         local_time loss_at = never;
