@@ -43,8 +43,8 @@ void replica_watch::proceed()
     int fewest = 0;
     for (auto& [grant, each] : questions_)
     {
-        each.asked = observer_->stands(grant, run_id_);
-        if (each.asked)
+        each.in_round = observer_->stands(grant, run_id_);
+        if (each.in_round)
             fewest = fewest == 0 ? each.replicas : std::min(fewest, each.replicas);
     }
     if (fewest == 0)
@@ -67,7 +67,7 @@ void replica_watch::answered(const reply& answer)
     const std::int64_t count = why.empty() ? answer.nodes.front().integer : 0;
     std::vector<attempt_id> ended;
     for (const auto& [grant, each] : questions_)
-        if (each.asked && (!why.empty() || each.replicas <= count))
+        if (each.in_round && (!why.empty() || each.replicas <= count))
             ended.push_back(grant);
     for (const attempt_id grant : ended)
         questions_.erase(grant);

@@ -78,7 +78,7 @@ private:
     {
         int replicas = 0;
         /// Whether the current round covers it.
-        bool asked = false;
+        bool in_round = false;
     };
 
     void connected(std::uint64_t incarnation, const server_info& server) override;
