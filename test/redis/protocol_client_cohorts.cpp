@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(each_hand_over_has_its_own_token)
     BOOST_TEST((got.expires > now + 14s));
     BOOST_TEST(machine.holds(second));
     BOOST_TEST(!machine.holds(first));
-    BOOST_TEST(machine.is_settled(second));
+    BOOST_TEST(machine.is_confirmed(second));
     release_later(second);
     got = handed_over();
     BOOST_TEST(got.attempt == third);

@@ -212,7 +212,7 @@ attempt_id protocol_client::release(local_time now, attempt_id id, commit_reques
     {
         // The lease has ended just now; `lost` is among the actions already.
         actions_.emplace_back(released{id, release_result::lost, {}});
-        settle_contributions(what, release_result::lost);
+        end_commit_of_contributions(what, release_result::lost);
         return 0;
     }
     const bool speaks = !what.condition.empty() || what.changes_anything();
@@ -275,7 +275,7 @@ bool protocol_client::holds(attempt_id id) const
     return found != attempts_.end() && found->second.current == phase::held;
 }
 
-bool protocol_client::is_settled(attempt_id id) const
+bool protocol_client::is_confirmed(attempt_id id) const
 {
     return holds(id) && up_ && !find_by_bearer(id)->second.stale;
 }

@@ -192,7 +192,7 @@ public:
     [[nodiscard]] bool holds(attempt_id id) const;
 
     /// Whether the server has confirmed over the present connection that an attempt holds its lock.
-    [[nodiscard]] bool is_settled(attempt_id id) const;
+    [[nodiscard]] bool is_confirmed(attempt_id id) const;
 
     /// The name of an attempt's phase; empty if the attempt has ended. `id` is the number of its bearer, or the one
     /// that the server knows.
@@ -217,7 +217,7 @@ private:
     void proceed(attempt& it);
     void dequeue(attempt& it);
     void enqueue(attempt& it, const script_answer& answer, bool on_condition = false);
-    void settle(attempt_id follower, const script_answer& answer, attempt_failure reason);
+    void begin_wait_of(attempt_id follower, const script_answer& answer, attempt_failure reason);
     void fail_follower(attempt_id follower, attempt_failure reason, std::string_view text = {});
 
     // Cohorts.
@@ -270,7 +270,7 @@ private:
     void ask_for_places(lock_id id);
 
     // Contributions.
-    void settle_contributions(const commit_request& what, release_result result);
+    void end_commit_of_contributions(const commit_request& what, release_result result);
     void set_contribution_expiry(contribution_id id, local_time expires, local_time span);
     void end_contribution(contribution_id id);
     void lose_contribution(contribution_id id);

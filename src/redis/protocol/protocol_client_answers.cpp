@@ -496,8 +496,8 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
                     actions_.emplace_back(released{it.bearer, release_result::refused,
                                                    std::string(text), keys_of(it.lock)});
                 fail_follower(std::exchange(it.ending.follower, 0), attempt_failure::refused, text);
-                settle_contributions(*std::exchange(it.ending.commit, nullptr),
-                                     release_result::refused);
+                end_commit_of_contributions(*std::exchange(it.ending.commit, nullptr),
+                                            release_result::refused);
                 return proceed(it);
             }
             if (it.ending.how == release_kind::awaited)

@@ -40,8 +40,8 @@ void protocol_client::undo_contribution(local_time now, contribution_id id)
         end_contribution(id);
 }
 
-/// Settles the contributions of a critical section that has ended.
-void protocol_client::settle_contributions(const commit_request& what, release_result result)
+/// Applies the result of a commit to the contributions that it makes or withdraws.
+void protocol_client::end_commit_of_contributions(const commit_request& what, release_result result)
 {
     for (const auto& [id, record] : what.contributed)
     {

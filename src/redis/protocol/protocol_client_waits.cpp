@@ -25,19 +25,22 @@ void protocol_client::on_commit(attempt& it, const script_answer& answer)
     // If there is nothing to commit, all that matters is that the attempt does not hold the lock.
     const bool is_certain =
         (answer.status == status::lost && it.server == server_) || !what->changes_anything();
-    // The contributions are settled before the caller learns the result.
+    // The caller learns about its contributions before it learns the result.
     if (answer.status == status::released)
-        settle_contributions(*what, release_result::released);
+        end_commit_of_contributions(*what, release_result::released);
     else
-        settle_contributions(*what, is_certain ? release_result::lost : release_result::unknown);
+        end_commit_of_contributions(*what,
+                                    is_certain ? release_result::lost : release_result::unknown);
     on_release(it, answer);
     if (follower != 0)
-        settle(follower, answer, is_certain ? attempt_failure::lost : attempt_failure::unknown);
+        begin_wait_of(follower, answer,
+                      is_certain ? attempt_failure::lost : attempt_failure::unknown);
 }
 
-/// Processes the result of a release that was to start a wait on a condition.
-void protocol_client::settle(attempt_id follower, const script_answer& answer,
-                             attempt_failure reason)
+/// Begins the wait of a follower on its condition, after its leader was released. If the server did not execute the
+/// release, the follower fails for @p reason.
+void protocol_client::begin_wait_of(attempt_id follower, const script_answer& answer,
+                                    attempt_failure reason)
 {
     const auto found = attempts_.find(follower);
     if (found == attempts_.end())
