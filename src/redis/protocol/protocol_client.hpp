@@ -267,7 +267,7 @@ private:
     void send_singly(const flight& flown);
     void on_refused_call(call_id id, std::string_view text);
     void rejoin(attempt& it);
-    void ask_for_places(lock_id id);
+    void resync_waiters(lock_id id);
 
     // Contributions.
     void end_commit_of_contributions(const commit_request& what, release_result result);

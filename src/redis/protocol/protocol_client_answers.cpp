@@ -359,7 +359,7 @@ void protocol_client::on_renew(attempt& it, script_answer& answer)
     const lock_id lock = it.lock;
     rejoin(it);
     // The server considered this client unresponsive when the grant ended, and may have dropped its other waiters.
-    ask_for_places(lock);
+    resync_waiters(lock);
 }
 
 void protocol_client::on_resync(attempt& it, const script_answer& answer)
@@ -434,7 +434,7 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
         else if (answer.status == status::gone)
         {
             // The server has forgotten the queue, or has dropped the waiters of this client.
-            ask_for_places(id);
+            resync_waiters(id);
         }
     }
     if (answer.more)
@@ -443,8 +443,9 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
         arm_nudge(id, answer);
 }
 
-/// Requests the position of each waiter of a lock, because the server may have dropped all waiters of this client.
-void protocol_client::ask_for_places(lock_id id)
+/// Asks the server about each waiter of a lock, except those with a command in flight, because the server may have
+/// dropped all waiters of this client.
+void protocol_client::resync_waiters(lock_id id)
 {
     if (!up_)
         return;

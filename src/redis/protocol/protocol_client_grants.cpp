@@ -127,7 +127,7 @@ void protocol_client::lose(attempt& it, loss_reason why)
     // If the server ended the grant before the client noticed that the lease expired, it may consider this client
     // unresponsive and have dropped its waiters.
     if (now_ < ended || now_ > ended + options_.margin)
-        ask_for_places(lock);
+        resync_waiters(lock);
 }
 
 }  // namespace turnstile::redis::detail

@@ -39,8 +39,8 @@ void protocol_client::send_transact(attempt& it)
     // Another server may report whether it knows the transaction, but must not execute it.
     arguments.add(it.server == server_ ? its.since : 0);
     // If the transaction can wait on a condition, its ticket is perhaps not one of the lock's queue.
-    const bool has_place = guards_.ticket_hints && its.proposed->condition.empty();
-    arguments.add(has_place ? it.ticket : 0);
+    const bool knows_ticket = guards_.ticket_hints && its.proposed->condition.empty();
+    arguments.add(knows_ticket ? it.ticket : 0);
     arguments.add(slot_of(it));
     arguments.add(its.seen);
     arguments.add(its.proposed->condition);
@@ -90,9 +90,9 @@ void protocol_client::on_transact(attempt& it, script_answer& answer)
         return proceed(it);
     if (answer.status != status::asleep)
         return on_acquire(it, answer);
-    script_answer place = answer;
-    place.ticket = answer.extra_number();
-    enqueue(it, place, true);
+    script_answer queued = answer;
+    queued.ticket = answer.extra_number();
+    enqueue(it, queued, true);
     if (it.pending_grant.fence != 0)
         on_grant(it, std::exchange(it.pending_grant, {}), true);
 }

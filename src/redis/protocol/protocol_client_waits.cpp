@@ -52,9 +52,9 @@ void protocol_client::begin_wait_of(attempt_id follower, const script_answer& an
     if (it.stale || it.current == phase::cancelling)
         return proceed(it);
     it.server = server_;
-    script_answer place = answer;
-    place.ticket = answer.extra_number();
-    enqueue(it, place, true);
+    script_answer queued = answer;
+    queued.ticket = answer.extra_number();
+    enqueue(it, queued, true);
     // The message with the grant arrived before the answer.
     if (it.pending_grant.fence != 0)
         on_grant(it, std::exchange(it.pending_grant, {}), true);
