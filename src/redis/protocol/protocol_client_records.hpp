@@ -161,8 +161,10 @@ struct protocol_client_records
         std::uint64_t flight = 0;
         // The incarnations under which the server may know the attempt.
         std::vector<std::uint64_t> incarnations;
-        // The number of a server. Releasing: that of the latest connection when the release began. A transaction: the
-        // first that received it, or the last that knew it as waiting. A wait on a condition: the last that knew it.
+        // A server's number (see server_).
+        // While releasing: the server when the release began.
+        // For a transaction: the server that may execute it. Any other one only reports whether it knows it.
+        // For a wait on a condition: the last server that knew of the wait.
         std::uint64_t server = 0;
         std::int64_t ticket = 0;
         std::int64_t position = 0;
