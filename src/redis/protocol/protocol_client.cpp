@@ -179,7 +179,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
         if (is_transacting(it))
             it.transaction.unwanted = true;
         else
-            give_up(it, attempt_failure::unknown);
+            abandon_transaction(it, attempt_failure::unknown);
         return false;
     }
     const bool may_be_done = waits_as_transaction(it);

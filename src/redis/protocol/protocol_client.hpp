@@ -252,7 +252,7 @@ private:
     void decline(attempt& it);
     void await_turn(attempt& it, const script_answer& answer);
     void conclude(attempt& it, bool executed, std::int64_t fence);
-    void give_up(attempt& it, attempt_failure reason);
+    void abandon_transaction(attempt& it, attempt_failure reason);
     [[nodiscard]] bool is_about(const message& what, const attempt& it) const;
     [[nodiscard]] bool waits_as_transaction(const attempt& it) const;
     [[nodiscard]] bool is_transacting(const attempt& it) const;

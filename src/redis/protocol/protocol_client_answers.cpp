@@ -470,10 +470,11 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
         if (text.find(" script: ") == std::string_view::npos)
             it.doubtful = --it.transaction.tries != 0;
         if (it.transaction.unwanted)
-            return give_up(it, it.doubtful ? attempt_failure::unknown : attempt_failure::cancelled);
+            return abandon_transaction(it, it.doubtful ? attempt_failure::unknown
+                                                       : attempt_failure::cancelled);
     }
     else if (it.transaction.unwanted)
-        return give_up(it, attempt_failure::unknown);
+        return abandon_transaction(it, attempt_failure::unknown);
     if (!is_transient(text))
     {
         if (it.doubtful && it.current < phase::held)

@@ -90,7 +90,7 @@ void protocol_client::disconnected(local_time now)
         timers_.set(timer::retry, id, each.retry_at, never);
         timers_.set(timer::renewal, id, each.renewal_at, never);
         if (each.transaction.unwanted)
-            give_up(each, attempt_failure::unknown);
+            abandon_transaction(each, attempt_failure::unknown);
     }
     for (auto& [id, each] : calls_)
     {

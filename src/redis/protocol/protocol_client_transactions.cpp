@@ -80,7 +80,7 @@ void protocol_client::on_transact(attempt& it, script_answer& answer)
         return proceed(it);
     }
     if (it.transaction.unwanted && !unusable(answer.status))
-        return give_up(it, attempt_failure::cancelled);
+        return abandon_transaction(it, attempt_failure::cancelled);
     if (waits)
         await_turn(it, answer);
     else
@@ -123,7 +123,7 @@ void protocol_client::decline(attempt& it)
 }
 
 /// Reports a failed transaction to its caller, and cancels it at the server.
-void protocol_client::give_up(attempt& it, attempt_failure reason)
+void protocol_client::abandon_transaction(attempt& it, attempt_failure reason)
 {
     actions_.emplace_back(failed{it.id, reason, {}});
     dequeue(it);
