@@ -253,7 +253,7 @@ std::uint64_t protocol_client::shrink(local_time now, attempt_id id, std::int64_
     ++it.units.changes;
     if (it.flight == 0)
         timers_.set(timer::renewal, id, it.renewal_at, now_);
-    expire();
+    fire_due_timers();
     return it.units.changes;
 }
 

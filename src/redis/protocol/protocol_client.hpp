@@ -314,7 +314,7 @@ private:
 
     // Time.
     void advance(local_time now);
-    void expire();
+    void fire_due_timers();
     void fire(timer what, std::uint64_t id);
     void clear_timers(attempt& it);
     void arm_nudge(lock_id id, const script_answer& answer);

@@ -150,18 +150,18 @@ void protocol_client::received(local_time now, std::string_view text)
 void protocol_client::tick(local_time now)
 {
     now_ = std::max(now_, now);
-    expire();
+    fire_due_timers();
 }
 
-/// Expired leases are processed before incoming events.
+/// Sets the client's time, and fires all due timers. So expired leases are processed before the event.
 void protocol_client::advance(local_time now)
 {
     now_ = std::max(now_, now);
     if (guards_.deadline_first)
-        expire();
+        fire_due_timers();
 }
 
-void protocol_client::expire()
+void protocol_client::fire_due_timers()
 {
     std::vector<attempt_id> renewals;
     std::vector<contribution_id> keeps;
