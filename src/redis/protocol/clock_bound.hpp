@@ -65,9 +65,8 @@ public:
         return now_ + elapsed(at - sent_);
     }
 
-    /// The earliest time that the clock may show. The result may be too high by one round trip, and is wrong
-    /// if the clock was set back.
-    [[nodiscard]] server_time earliest(local_time at) const noexcept
+    /// An estimate of the clock, too high by at most one round trip; wrong if the clock was set back.
+    [[nodiscard]] server_time estimate(local_time at) const noexcept
     {
         const local_time span = at - sent_;
         return now_ + span.count() - span.count() / drift_;

@@ -53,7 +53,7 @@ bool protocol_client::in_grace() const
         return false;
     clock_bound clock(options_.drift);
     clock.sample(greeted_at_, greeted_);
-    return clock.earliest(now_) < grace_ends_;
+    return clock.estimate(now_) < grace_ends_;
 }
 
 std::string protocol_client::id_of(const attempt& it) const

@@ -54,11 +54,12 @@ void protocol_client::send_transact(attempt& it)
     send(operation::transact, it.lock, it.id, lock.all_keys, std::move(arguments));
 }
 
-/// A low estimate of the lock's clock. With a high one, the server could take a transaction that it has forgotten
-/// for a new one.
+/// An estimate of the lock's clock. It is too high by at most one round trip; before the first answer about the lock,
+/// by at most the drift since the start of the connection. The server remembers an execution for longer than it accepts
+/// a copy, by half of the idle time, so a small excess does no harm.
 server_time protocol_client::time_of(const lock_state& lock) const
 {
-    return lock.clock.known() ? lock.clock.earliest(now_) : greeted_ + (now_ - greeted_at_).count();
+    return lock.clock.known() ? lock.clock.estimate(now_) : greeted_ + (now_ - greeted_at_).count();
 }
 
 void protocol_client::on_transact(attempt& it, script_answer& answer)
