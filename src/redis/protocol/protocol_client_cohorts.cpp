@@ -54,7 +54,7 @@ void protocol_client::pass_to_parked(attempt& it)
 void protocol_client::begin_run(attempt& it, const grant_report& given)
 {
     lock_state& lock = locks_.at(it.lock);
-    it.run.granted_at = given.deadline - given.span.count();
+    it.run.reported_at = given.deadline - given.span.count();
     it.run.entered = now_;
     // A notified attempt has a mark at the server, which applies only to its own critical section.
     if (lock.options.cohort == 0 || !it.condition.empty())
@@ -80,8 +80,8 @@ bool protocol_client::hand_over(attempt& it)
         return false;
     const std::int64_t next = it.fence + it.run.handed_over + 1;
     const std::int64_t passed = (now_ - it.run.entered).count();
-    const server_time reached = it.run.granted_at + passed - passed / options_.drift;
-    if (it.fence > it.run.granted_at || next >= reached)
+    const server_time reached = it.run.reported_at + passed - passed / options_.drift;
+    if (it.fence > it.run.reported_at || next >= reached)
         return false;
     const attempt_id before = it.bearer;
     pass_to_parked(it);

@@ -127,8 +127,8 @@ struct protocol_client_records
     {
         // The number of hand-overs.
         std::uint32_t handed_over = 0;
-        // The time of the grant by the lock's clock, and the time at which the client entered the grant.
-        server_time granted_at = 0;
+        // The time of the report of the grant, by the lock's clock; and the time at which the client entered the grant.
+        server_time reported_at = 0;
         local_time entered{};
     };
 
