@@ -141,11 +141,13 @@ struct script_answer
     };
 
     status_code status = status_code::unknown;
-    /// The time of the lock's clock; 0 if the script has not read it, or the keys do not contain a lock that it can read.
+    /// The time of the lock's clock; 0 if the script has not read it, or the keys do not contain a lock that it can
+    /// read.
     server_time now = 0;
-    /// The highest fencing token of the lock so far.
+    /// The highest fencing token of the lock; for a pool, that of the caller's grant, or 0.
     std::int64_t fence = 0;
-    /// The end of the holder's lease; 0 without a holder.
+    /// The end of the holder's lease, or 0. For a waiter of a pool: when to ask again. For a contribution: the end of
+    /// its lease.
     server_time deadline = 0;
     /// The time at which the next lease of a contribution expires, unless it is renewed; 0 without contributions.
     server_time next_expiry = 0;

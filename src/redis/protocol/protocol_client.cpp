@@ -342,7 +342,7 @@ void protocol_client::enqueue(attempt& it, const script_answer& answer, bool on_
         proceed(it);
 }
 
-/// Sends `acquire` again, with the attempt's former ticket if it was in the queue of the lock.
+/// Sends `acquire` or `transact` again, with the attempt's former ticket if that certainly belongs to the lock's queue.
 void protocol_client::rejoin(attempt& it)
 {
     // The present server granted the lock for a critical section, so it does not execute the transaction.

@@ -48,7 +48,8 @@ namespace turnstile::redis::detail {
  * - held: the attempt holds the lock.
  * - releasing: the client releases the lock; or the lock was lost, and the client informs the server, which then need
  *   not wait for the end of the lease.
- * - cancelling: the caller no longer waits for the attempt.
+ * - cancelling: the client removes the attempt from the server. The caller no longer waits, except for the outcome of
+ *   a transaction.
  *
  * An attempt has at most one command in flight. The next command is sent after the answer, or after a reconnect.
  *
@@ -75,7 +76,8 @@ public:
     /// options are equal.
     lock_id open_lock(lock_keys keys, const lease_options& options);
 
-    /// Reverts one open_lock(). After the last one, the client forgets the lock as soon as its last attempt has ended.
+    /// Reverts one open_lock(). After the last one, the client forgets the lock as soon as its last attempt, call and
+    /// contribution has ended.
     void close_lock(lock_id id);
 
     /// Starts an attempt that waits for a lock. It ends with `granted` or `failed`, or by @ref cancel.
@@ -345,7 +347,7 @@ private:
     // The moving average of the round-trip time.
     local_time round_trip_{};
     attempt_map attempts_;
-    // By bearer, the attempt that serves it, if that is another one than at first.
+    // Maps a bearer to the attempt that represents it at the server, if that is not its own.
     std::map<attempt_id, attempt_id> served_by_;
     std::map<lock_id, lock_state> locks_;
     std::map<lock_id, slot_set> slots_;

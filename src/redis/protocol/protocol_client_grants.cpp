@@ -107,6 +107,7 @@ void protocol_client::hold(attempt& it, const grant_report& given, local_time ex
     const local_time begun = it.expires + margin_of(given.span) + drift - given.span;
     const auto part =
         static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);
+    // If more than half of the lease has passed, renew at once, whatever renew_fraction says.
     const bool late = guards_.lease_in_force && begun + span / 2 < now_;
     timers_.set(timer::renewal, it.id, it.renewal_at,
                 late ? now_ : std::max(begun + local_time(part), now_));

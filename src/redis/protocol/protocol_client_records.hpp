@@ -77,7 +77,7 @@ struct protocol_client_records
     /// How an attempt releases its lock.
     enum class release_kind
     {
-        /// Nobody waits for the result; or for a take, it was cancelled, so it need not be tried again.
+        /// The caller does not wait for the result. A take was cancelled, so the client does not repeat it.
         unawaited,
         /// The caller waits for the result.
         awaited,
@@ -167,6 +167,7 @@ struct protocol_client_records
         // For a wait on a condition: the last server that knew of the wait.
         std::uint64_t server = 0;
         std::int64_t ticket = 0;
+        // The number of waiters in the queue when the attempt entered it.
         std::int64_t position = 0;
         // The condition on which the attempt waits, or has waited.
         std::string condition;
@@ -185,8 +186,8 @@ struct protocol_client_records
         release_state ending;
     };
 
-    /// The slots in which the server remembers releases. Objects with the same keys share them, so two attempts never
-    /// use one slot at a time. A monitor has its own, and their names contain its number.
+    /// The slots in which the server remembers releases. A slot belongs to one attempt at a time. Objects with the same
+    /// keys share a set, except monitors: each monitor object has its own set, and its slot names contain its lock_id.
     struct slot_set
     {
         std::uint32_t users = 0;
@@ -202,7 +203,8 @@ struct protocol_client_records
         word_list own_keys;
         word_list all_keys;
         word_list option_words;
-        // The number of calls of open_lock() without a close_lock(). A lock without users ends with its last attempt.
+        // The number of calls of open_lock() without a close_lock(). A lock without users is erased as soon as its last
+        // attempt, call and contribution has ended.
         std::uint32_t users = 1;
         // For a pool: whether the server has accepted its capacity.
         bool agreed = false;
