@@ -230,7 +230,10 @@ private:
     [[nodiscard]] bool hand_over(attempt& it);
 
     // Grants.
+    [[nodiscard]] static grant_report report_of(const script_answer& answer,
+                                                std::optional<field_map> state = {});
     void on_grant(attempt& it, grant_report given, bool by_message);
+    void enter_pending_grant(attempt& it);
     void enter(attempt& it, grant_report given, local_time expires, bool by_message);
     void hold(attempt& it, const grant_report& given, local_time expires);
     void lose(attempt& it, loss_reason why);

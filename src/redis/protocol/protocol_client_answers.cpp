@@ -281,19 +281,14 @@ void protocol_client::on_acquire(attempt& it, script_answer& answer)
     if (it.current != phase::joining)
         return proceed(it);
     if (answer.status == status::own)
-        return on_grant(it,
-                        grant_report{answer.fence, answer.deadline,
-                                     local_time(answer.deadline - answer.now), local_time(),
-                                     std::move(answer.state)},
-                        false);
+        return on_grant(it, report_of(answer, std::move(answer.state)), false);
     if (answer.status != status::queued)
         return rejoin(it);
     if (!answer.extra.empty())
         it.position = answer.extra_number();
     enqueue(it, answer);
     // A message with a grant arrived while the command was in flight.
-    if (it.pending_grant.fence != 0)
-        on_grant(it, std::exchange(it.pending_grant, {}), true);
+    enter_pending_grant(it);
 }
 
 /// Ends a cancelled attempt. For a transaction that waited, the answer shows whether the cancellation was in time.
@@ -340,8 +335,7 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
 
 void protocol_client::on_renew(attempt& it, script_answer& answer)
 {
-    grant_report renewed{answer.fence, answer.deadline, local_time(answer.deadline - answer.now),
-                         local_time(), std::move(answer.state)};
+    grant_report renewed = report_of(answer, std::move(answer.state));
     if (it.current == phase::held)
     {
         if (answer.status != status::own || answer.fence != it.fence)
@@ -366,8 +360,7 @@ void protocol_client::on_resync(attempt& it, const script_answer& answer)
 {
     it.stale = false;
     it.incarnations = {incarnation_};
-    const grant_report current{answer.fence, answer.deadline,
-                               local_time(answer.deadline - answer.now)};
+    const grant_report report = report_of(answer);
     switch (it.current)
     {
     case phase::releasing:
@@ -376,14 +369,14 @@ void protocol_client::on_resync(attempt& it, const script_answer& answer)
     case phase::held:
         if (answer.status != status::own || answer.fence != it.fence)
             return lose(it, loss_reason::replaced_meanwhile);
-        hold(it, current, expiry(locks_.at(it.lock), current));
+        hold(it, report, expiry(locks_.at(it.lock), report));
         actions_.emplace_back(lease_renewed{it.bearer, it.expires, it.units.changes_sent});
         return;
     default:
         break;
     }
     if (answer.status == status::own)
-        return on_grant(it, current, false);
+        return on_grant(it, report, false);
     if (const auto why = unusable(answer.status))
         return end_with(it, it.doubtful ? attempt_failure::unknown : *why);
     if (answer.status != status::queued && answer.status != status::asleep)
@@ -395,8 +388,7 @@ void protocol_client::on_resync(attempt& it, const script_answer& answer)
     // A transaction that still waits has not been executed.
     await_turn(it, answer);
     enqueue(it, answer, answer.status == status::asleep);
-    if (it.pending_grant.fence != 0)
-        on_grant(it, std::exchange(it.pending_grant, {}), true);
+    enter_pending_grant(it);
 }
 
 void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer& answer)
@@ -414,20 +406,19 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
         }
         return;
     }
-    const grant_report current{answer.fence, answer.deadline,
-                               local_time(answer.deadline - answer.now)};
+    const grant_report report = report_of(answer);
     if (const auto owner = parse_waiter_id(answer.extra); owner && owner->nonce == options_.nonce)
     {
         // This client was granted the lock, but the message has not arrived.
         const auto found = attempts_.find(owner->sequence);
         if (found != attempts_.end() && found->second.current < phase::held)
-            on_grant(found->second, current, false);
+            on_grant(found->second, report, false);
     }
     if (const auto found = attempts_.find(head);
         found != attempts_.end() && found->second.current == phase::queued)
     {
         if (answer.status == status::own)
-            on_grant(found->second, current, false);
+            on_grant(found->second, report, false);
         else if (answer.status ==
                  (found->second.wait.is_on_condition ? status::queued : status::asleep))
             enqueue(found->second, answer, answer.status == status::asleep);

@@ -167,8 +167,7 @@ void protocol_client::on_contributions(const flight& flown, std::span<const scri
             forget_contribution(id);
         else if (answer.status == status::own)
         {
-            const grant_report renewed{0, answer.deadline,
-                                       local_time(answer.deadline - answer.now)};
+            const grant_report renewed = report_of(answer);
             set_contribution_expiry(id, expiry(locks_.at(lock), renewed), renewed.span);
         }
         else

@@ -27,6 +27,14 @@ local_time protocol_client::expiry(const lock_state& lock, const grant_report& g
                               : local_time::min();
 }
 
+/// The grant that an answer reports or renews.
+protocol_client::grant_report protocol_client::report_of(const script_answer& answer,
+                                                         std::optional<field_map> state)
+{
+    return {answer.fence, answer.deadline, local_time(answer.deadline - answer.now), local_time(),
+            std::move(state)};
+}
+
 void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
 {
     if (guards_.fence_floor && given.fence <= it.fence)
@@ -49,6 +57,13 @@ void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
     if (expires <= now_)
         ++counters_.confirmed;
     proceed(it);
+}
+
+/// Processes a grant that a message reported while a command was in flight, if there was one.
+void protocol_client::enter_pending_grant(attempt& it)
+{
+    if (it.pending_grant.fence != 0)
+        on_grant(it, std::exchange(it.pending_grant, {}), true);
 }
 
 void protocol_client::enter(attempt& it, grant_report given, local_time expires, bool by_message)

@@ -94,8 +94,7 @@ void protocol_client::on_transact(attempt& it, script_answer& answer)
     script_answer queued = answer;
     queued.ticket = answer.extra_number();
     enqueue(it, queued, true);
-    if (it.pending_grant.fence != 0)
-        on_grant(it, std::exchange(it.pending_grant, {}), true);
+    enter_pending_grant(it);
 }
 
 /// Notes that the server knows the transaction, and that it waits.

@@ -56,8 +56,7 @@ void protocol_client::begin_wait_of(attempt_id follower, const script_answer& an
     queued.ticket = answer.extra_number();
     enqueue(it, queued, true);
     // The message with the grant arrived before the answer.
-    if (it.pending_grant.fence != 0)
-        on_grant(it, std::exchange(it.pending_grant, {}), true);
+    enter_pending_grant(it);
 }
 
 /// Ends a wait on a condition that the server does not know, and never will.
@@ -81,15 +80,11 @@ void protocol_client::on_requeue(attempt& it, const script_answer& answer)
     it.wait.unnotified = std::exchange(it.wait.end, wait_end::notification) != wait_end::spurious &&
                          (!answer.extra.empty() || answer.status == status::gone);
     if (answer.status == status::own)
-        return on_grant(
-            it,
-            grant_report{answer.fence, answer.deadline, local_time(answer.deadline - answer.now)},
-            false);
+        return on_grant(it, report_of(answer), false);
     if (answer.status != status::queued)
         return rejoin(it);
     enqueue(it, answer);
-    if (it.pending_grant.fence != 0)
-        on_grant(it, std::exchange(it.pending_grant, {}), true);
+    enter_pending_grant(it);
 }
 
 }  // namespace turnstile::redis::detail
