@@ -32,7 +32,7 @@ inline thread_local constinit std::size_t heap_allocations = 0;
 /// Number of bytes that co_await of an operation adds to the frame of the coroutine.
 template <class Operation, class Executor>
 inline constexpr std::size_t awaiter_size =
-    sizeof(turnstile::detail::frame_awaiter<Operation, Executor>);
+    sizeof(turnstile::detail::awaiter_for<Operation, Executor>);
 
 template <class Executor>
 inline constexpr std::size_t mutex_awaiter_size =
