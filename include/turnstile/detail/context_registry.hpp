@@ -73,7 +73,7 @@ struct context_link
     gate posting{};
 };
 
-/// What a thread that posts waiters has still to do: the waiters, and the states to delete.
+/// The waiters that a thread has still to post, and the states that it then deletes.
 struct posting_in_progress
 {
     waiter_chain* waiters = nullptr;
