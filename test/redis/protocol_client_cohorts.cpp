@@ -349,6 +349,20 @@ BOOST_AUTO_TEST_CASE(a_lock_acquired_by_a_try_is_handed_over_too)
     BOOST_TEST(handed_over().attempt == second);
 }
 
+BOOST_AUTO_TEST_CASE(a_grant_that_was_forgotten_is_not_handed_over)
+{
+    const attempt_id first = hold();
+    // The keys were deleted, so the server grants the lock again.
+    const attempt_id again = machine.try_lock(now, lock);
+    pass(0s);
+    answer(own(fence + 1'000'000, 15s));
+    BOOST_TEST(only<granted>().attempt == again);
+    want();
+    release_later(first);
+    BOOST_TEST(sent() == "release acquire");
+    BOOST_TEST(events.empty());
+}
+
 BOOST_AUTO_TEST_CASE(an_attempt_in_the_server_queue_is_granted_the_lock_there)
 {
     const attempt_id first = machine.try_lock(now, lock);

@@ -72,6 +72,8 @@ void protocol_client::begin_run(attempt& it, const grant_report& given)
  * The next critical section has its own fencing token, which is the last one plus 1. This token is certainly below the
  * present time of the lock's clock, so the server's later grants have higher tokens. docs/protocol.md describes the
  * case of a clock that is set back.
+ *
+ * If the client has a newer grant of the lock already, the server has forgotten this one, and it is not handed over.
  */
 bool protocol_client::hand_over(attempt& it)
 {
@@ -81,7 +83,7 @@ bool protocol_client::hand_over(attempt& it)
     const std::int64_t next = it.fence + it.run.handed_over + 1;
     const std::int64_t passed = (now_ - it.run.entered).count();
     const server_time reached = it.run.reported_at + passed - passed / options_.drift;
-    if (it.fence > it.run.reported_at || next >= reached)
+    if (it.fence > it.run.reported_at || next >= reached || next <= lock.top_fence)
         return false;
     const attempt_id before = it.bearer;
     pass_to_parked(it);
