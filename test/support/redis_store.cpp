@@ -154,6 +154,15 @@ std::size_t redis_store::key_count() const
         std::ranges::count_if(keys_, [this](const auto& each) { return exists(each.first); }));
 }
 
+std::string redis_store::key_names() const
+{
+    std::string result;
+    for (const auto& [name, value] : keys_)
+        if (exists(name))
+            result += (result.empty() ? "" : " ") + name;
+    return result;
+}
+
 const redis_store::fields* redis_store::hash(std::string_view key) const
 {
     const entry* found = find(key);

@@ -111,6 +111,8 @@ public:
 
     [[nodiscard]] bool exists(std::string_view key) const { return find(key) != nullptr; }
     [[nodiscard]] std::size_t key_count() const;
+    /// The names of all keys, separated by spaces.
+    [[nodiscard]] std::string key_names() const;
 
     /// A hash, a list or a sorted set; null if it does not exist. For observers.
     [[nodiscard]] const fields* hash(std::string_view key) const;

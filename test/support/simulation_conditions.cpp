@@ -75,6 +75,7 @@ void simulation_world::sleep(std::size_t index, attempt_id id)
     section next;
     next.lock = each.lock;
     next.role = task::consumer;
+    next.slept = true;
     judge_->begun(next.lock, {who.nonce, follower}, next.wants, now_);
     who.sections.emplace(follower, next);
     perhaps_cancel(index, follower);

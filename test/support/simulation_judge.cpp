@@ -80,8 +80,20 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
         arrived.there = false;
     const auto arrives = [&](const std::string& id)
     {
-        arrival& arrived = each.arrivals[name_of(id_of(id))];
+        const waiter_id waiter = id_of(id);
+        arrival& arrived = each.arrivals[name_of(waiter)];
         arrived.there = true;
+        // A waiter that has not learned its position may queue again while its position under a former connection,
+        // which the server takes for disconnected, is still in the queue.
+        const auto is_former = [&](const std::string& other)
+        {
+            const waiter_id former = id_of(other);
+            return name_of(former) == name_of(waiter) && former.incarnation < waiter.incarnation;
+        };
+        if (waiter.incarnation > arrived.incarnation && !arrived.ticket_known &&
+            std::ranges::any_of(queue, is_former))
+            arrived.claim = 0;
+        arrived.incarnation = std::max(arrived.incarnation, waiter.incarnation);
         if (arrived.first == 0)
             arrived.first = arrived.claim = ++arrivals_;
         else if (arrived.claim == 0)
@@ -340,7 +352,7 @@ void simulation_judge::writes(std::size_t index, attempt_name who, std::int64_t 
 void simulation_judge::check_rest(const redis_store& store)
 {
     if (store.key_count() != 0)
-        violate("keys are left");
+        violate("keys are left: " + store.key_names());
 }
 
 }  // namespace turnstile::test

@@ -67,6 +67,8 @@ private:
         // Its first position, and the position that it can claim.
         std::uint64_t first = 0;
         std::uint64_t claim = 0;
+        // Its newest connection that was in the queue.
+        std::uint64_t incarnation = 0;
         bool ticket_known = false;
         bool there = false;
     };

@@ -140,7 +140,7 @@ bool simulation_world::may_sleep(const waiter_id& id) const
                                {
                                    const auto found = each.sections.find(id.sequence);
                                    return each.nonce == id.nonce && found != each.sections.end() &&
-                                          found->second.may_sleep;
+                                          (found->second.may_sleep || found->second.slept);
                                });
 }
 

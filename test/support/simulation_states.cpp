@@ -208,10 +208,13 @@ void simulation_world::check_states()
     {
         if (anybody && !records_of(lock).empty())
             judge_->violate("a contribution outlives its client");
-        static_cast<void>(store_.run(std::vector<std::string>{"DEL", state_key(lock)}));
-        static_cast<void>(store_.run(std::vector<std::string>{"DEL", keys_[lock][0] + "{bound}"}));
-        if (!anybody)
-            static_cast<void>(store_.run(std::vector<std::string>{"DEL", keys_[lock][0]}));
+        // A lock with a contribution waits for somebody who uses the lock, and so do all of its keys.
+        std::vector<std::string> left{state_key(lock)};
+        if (!records_of(lock).empty())
+            for (const char* part : {"", "{bound}", "{done}"})
+                left.push_back(keys_[lock][0] + part);
+        for (const std::string& key : left)
+            static_cast<void>(store_.run(std::vector<std::string>{"DEL", key}));
     }
 }
 

@@ -75,6 +75,8 @@ private:
         // state that the holder received.
         bool transacts = false;
         bool may_sleep = false;
+        // Whether it has waited on a condition in any case.
+        bool slept = false;
         redis::detail::field_map state;
     };
 
