@@ -329,6 +329,17 @@ BOOST_AUTO_TEST_CASE(an_old_slot_is_forgotten)
     BOOST_TEST((members("lock{done}") == words{"slot"}));
 }
 
+BOOST_AUTO_TEST_CASE(a_release_with_waiters_forgets_old_slots_too)
+{
+    acquire("b#1.1");
+    acquire("c#1.1");
+    store.run(words{"ZADD", "lock{done}", std::to_string(store.clock - 3'600'000'000), "old"});
+    store.clock += 64 - store.clock % 64;
+    release("b#1.1", fence(), "s");
+    BOOST_TEST(owner() == "c#1.1");
+    BOOST_TEST((members("lock{done}") == words{"s"}));
+}
+
 BOOST_AUTO_TEST_CASE(the_repetition_of_a_lost_transaction_is_executed)
 {
     since = store.clock;

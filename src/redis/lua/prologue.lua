@@ -390,8 +390,6 @@ local function grant_next(s, caller)
         store_plan(s, id, plan, 2)
       elseif result then
         redis.pcall('PUBLISH', channel(id), result .. ' ' .. id .. ' ' .. (fence or s.fence) .. ' ' .. s.stamp)
-        -- The transaction may have notified many waiters.
-        if s.more then return end
       elseif is_unresponsive(s, id) then
         renotify(s, id)
       else
