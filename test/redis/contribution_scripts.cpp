@@ -292,6 +292,19 @@ BOOST_AUTO_TEST_CASE(an_ended_contribution_is_not_renewed_during_a_grace)
     BOOST_TEST(number() == "0");
 }
 
+BOOST_AUTO_TEST_CASE(a_lock_in_doubt_expires_when_its_contributions_were_withdrawn)
+{
+    contribute("a#1.1", mine, "1");
+    acquire("b#1.1");
+    pass(1s);
+    begin_grace(20s);
+    BOOST_TEST(commit("b#1.1", fence(), "", {mine, "withdraw"}, {"n", "=0"})[0] == "released");
+    BOOST_TEST(owner() == "?");
+    BOOST_TEST(field("flags") == "c");
+    pass(1h);
+    BOOST_TEST(store.key_count() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(the_keys_do_not_expire_before_all_contributions_are_undone)
 {
     contribute("a#1.1", mine, "1");

@@ -68,6 +68,7 @@ elseif not released then
   expire_grant(s)
 end
 mark_responsive(s, id)
-if s.holder == '' then grant_next(s) end
+-- A released lock is in doubt during a grace. Without contributions, it expires all the same.
+if s.holder == '' then grant_next(s) elseif s.pending then process_pending(s) end
 save(s, ARGV[5], ARGV[7])
 return released and stands and answer(s, 'released', nil, ticket) or answer(s, outcome_of_grant(s, fence + 0, slot))
