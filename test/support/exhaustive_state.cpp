@@ -24,8 +24,8 @@ struct client_state
 
     static void draw(test::portrait& into, const protocol_client& machine)
     {
-        into.plain(machine.up_);
-        into.add(kind::incarnation, machine.up_ ? machine.incarnation_ : 0);
+        into.plain(machine.is_connected_);
+        into.add(kind::incarnation, machine.is_connected_ ? machine.incarnation_ : 0);
         into.add(kind::run,
                  std::uint64_t(machine.run_id_.empty() ? 0 : std::stoull(machine.run_id_)));
         for (const auto& [id, lock] : machine.locks_)
@@ -41,14 +41,14 @@ struct client_state
         }
         for (const auto& [id, each] : machine.calls_)
         {
-            into.add(kind::command, each.flight);
+            into.add(kind::command, each.awaited_answer);
             into.add(kind::timer, each.retry_at);
         }
-        for (const auto& [number, each] : machine.flights_)
+        for (const auto& [number, each] : machine.unanswered_)
         {
             into.add(kind::command, number);
             into.plain(each.op);
-            into.add(kind::timer, each.sent);
+            into.add(kind::timer, each.sent_at);
             if (names_attempts(each.op))
                 for (const attempt_id id : each.ids)
                     into.add(kind::attempt, id);
@@ -71,7 +71,7 @@ struct client_state
         for (const std::uint32_t slot : slots.free)
             into.plain(slot);
         // The next connection sets these anew.
-        if (!machine.up_)
+        if (!machine.is_connected_)
             return;
         into.plain(lock.nudging);
         into.add(kind::timer, lock.nudge_at);
@@ -92,7 +92,7 @@ struct client_state
         into.add(kind::attempt, each.wait.leader);
         into.add(kind::attempt, each.ending.follower);
         into.plain(each.slot);
-        into.add(kind::command, each.flight);
+        into.add(kind::command, each.awaited_answer);
         for (const std::uint64_t incarnation : each.incarnations)
             into.add(kind::incarnation, incarnation);
         into.add(kind::stamp, each.current < phase::held ? each.ticket : 0);
@@ -109,15 +109,15 @@ struct client_state
 
     static std::vector<attempt_id> under_way(const protocol_client& machine, std::uint64_t number)
     {
-        const auto found = machine.flights_.find(number);
+        const auto found = machine.unanswered_.find(number);
         return found != nullptr && names_attempts(found->op) ? found->ids
                                                              : std::vector<attempt_id>();
     }
 
-    static attempt_id double_flight(const protocol_client& machine)
+    static attempt_id double_command(const protocol_client& machine)
     {
         std::set<attempt_id> seen;
-        for (const auto& [number, each] : machine.flights_)
+        for (const auto& [number, each] : machine.unanswered_)
             for (const attempt_id id : each.ids)
                 if (is_about_attempts(each.op) && !seen.insert(id).second)
                     return id;
@@ -130,7 +130,7 @@ struct client_state
         return found != machine.attempts_.end() && found->second.current == phase::queued &&
                found->second.wait.is_on_condition &&
                found->second.wait.end == protocol_client::wait_end::notification &&
-               found->second.flight == 0;
+               found->second.awaited_answer == 0;
     }
 
     static bool is_calling(const protocol_client& machine) { return !machine.calls_.empty(); }
@@ -414,9 +414,9 @@ std::vector<std::string> condition_waiters_of(const redis_store& store, const lo
     return members_of(store, condition_key(keys));
 }
 
-attempt_id find_double_flight(const protocol_client& machine)
+attempt_id find_double_command(const protocol_client& machine)
 {
-    return client_state::double_flight(machine);
+    return client_state::double_command(machine);
 }
 
 std::int64_t number_of(const redis_store& store, const lock_keys& keys, const char* field)

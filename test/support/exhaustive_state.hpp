@@ -231,7 +231,7 @@ inline const std::string exhaustive_condition = "c";
     const redis::detail::protocol_client& machine, std::uint64_t number);
 
 /// An attempt with more than one command in flight; 0 if there is none.
-[[nodiscard]] redis::detail::attempt_id find_double_flight(
+[[nodiscard]] redis::detail::attempt_id find_double_command(
     const redis::detail::protocol_client& machine);
 
 /// A number in the lock's state on a server; 0 if it is absent.

@@ -259,7 +259,7 @@ void exhaustive_world::tell_machine(exhaustive_state& at, std::size_t index,
     what(machine);
     for (const action& each : machine.take_actions())
         act(at, index, each);
-    if (find_double_flight(machine) != 0)
+    if (find_double_command(machine) != 0)
         violate("two commands of an attempt are in flight");
     check_leases(at, index);
 }

@@ -64,23 +64,23 @@ gate_request_id gate_client::begin(local_time now, gate_id gate, gate_call what,
     advance(now);
     gate_state& state = gates_.at(gate);
     ++state.requests;
-    auto& entry = *requests_.emplace_hint(requests_.end(), ++last_request_, request());
-    request& each = entry.second;
-    each.gate = gate;
-    each.what = what;
-    each.arrivals = arrivals;
+    request& it = requests_.emplace_hint(requests_.end(), ++last_request_, request())->second;
+    it.id = last_request_;
+    it.gate = gate;
+    it.what = what;
+    it.arrivals = arrivals;
     if (what == gate_call::wait)
     {
-        each.at = phase::asking;
-        state.passages.insert(entry.first);
+        it.current = phase::asking;
+        state.waiters.insert(it.id);
     }
     else if (what != gate_call::read)
-        state.calls.begin(each.call, nonce_, entry.first);
+        state.calls.begin(it.call, nonce_, it.id);
     if (what == gate_call::wait)
         send_ask(gate);
     else
-        send_call(entry);
-    return entry.first;
+        send_call(it);
+    return it.id;
 }
 
 void gate_client::cancel(local_time now, gate_request_id id)
@@ -89,10 +89,10 @@ void gate_client::cancel(local_time now, gate_request_id id)
     const auto found = requests_.find(id);
     if (found == requests_.end() || !found->second.awaited)
         return;
-    request& each = found->second;
-    if (each.what == gate_call::meet && each.sent && up_)
-        return withdraw(*found);
-    end_cancelled(*found);
+    request& it = found->second;
+    if (it.what == gate_call::meet && it.sent && is_connected_)
+        return withdraw(it);
+    end_cancelled(it);
     abandon(now, id);
 }
 
@@ -112,45 +112,45 @@ void gate_client::abandon(local_time now, gate_request_id id)
     const auto found = requests_.find(id);
     if (found == requests_.end())
         return;
-    request& each = found->second;
-    each.awaited = false;
-    if (each.what == gate_call::meet && each.sent)
-        return withdraw(*found);
+    request& it = found->second;
+    it.awaited = false;
+    if (it.what == gate_call::meet && it.sent)
+        return withdraw(it);
     // The server knows no waiters, only connections. Any other request may already have had its effect.
-    const bool calls = each.at == phase::calling && each.what != gate_call::read;
-    if (!calls || each.what == gate_call::meet)
+    const bool calls = it.current == phase::calling && it.what != gate_call::read;
+    if (!calls || it.what == gate_call::meet)
         end(id, gate_result::cancelled);
 }
 
 /// Withdraws an arrival at a barrier.
-void gate_client::withdraw(request_entry& entry)
+void gate_client::withdraw(request& it)
 {
-    if (entry.second.at == phase::withdrawing)
+    if (it.current == phase::withdrawing)
         return;
-    entry.second.at = phase::withdrawing;
-    send_call(entry);
+    it.current = phase::withdrawing;
+    send_call(it);
 }
 
 /// Completes a request as cancelled, before the server has confirmed that.
-void gate_client::end_cancelled(request_entry& entry)
+void gate_client::end_cancelled(request& it)
 {
-    if (std::exchange(entry.second.awaited, false))
-        actions_.emplace_back(gate_ended{entry.first, gate_result::cancelled, {}});
+    if (std::exchange(it.awaited, false))
+        actions_.emplace_back(gate_ended{it.id, gate_result::cancelled, {}});
 }
 
 void gate_client::end(gate_request_id id, gate_result result, std::string_view text)
 {
     const auto found = requests_.find(id);
-    request& each = found->second;
-    timers_.set(timer::request, id, each.due, never);
+    request& it = found->second;
+    timers_.set(timer::request, id, it.due, never);
     if (result == gate_result::refused && text != not_understood && is_damage(text))
         result = gate_result::damaged;
-    const auto gate = gates_.find(each.gate);
+    const auto gate = gates_.find(it.gate);
     const bool is_about_keys = is_unusable(result) || !text.empty();
-    if (each.awaited)
+    if (it.awaited)
         actions_.emplace_back(gate_ended{id, result, std::string(text),
                                          is_about_keys ? gate->second.options.keys[0] : ""});
-    gate->second.passages.erase(id);
+    gate->second.waiters.erase(id);
     requests_.erase(found);
     if (--gate->second.requests != 0)
         return;
@@ -168,53 +168,51 @@ std::string gate_client::channel() const
 }
 
 /// Sends a request's own command, if the session is connected.
-void gate_client::send_call(request_entry& entry)
+void gate_client::send_call(request& it)
 {
-    if (!up_)
+    if (!is_connected_)
         return;
-    request& each = entry.second;
-    const gate_state& gate = gates_.at(each.gate);
-    timers_.set(timer::request, entry.first, each.due, never);
-    each.sent = true;
-    each.seen = 0;
-    if (each.what == gate_call::meet || each.what == gate_call::drop)
+    const gate_state& gate = gates_.at(it.gate);
+    timers_.set(timer::request, it.id, it.due, never);
+    it.sent = true;
+    it.seen = 0;
+    if (it.what == gate_call::meet || it.what == gate_call::drop)
     {
-        const bool withdraws = each.at == phase::withdrawing;
-        const char* const what = withdraws                      ? "withdraw"
-                                 : each.what == gate_call::meet ? "arrive"
-                                                                : "drop";
-        auto arguments = word_list::of(wake_prefix_, what, each.call.name, each.call.before,
-                                       channel(), words_of(gate.options));
-        each.flight =
-            send(gate_operation::meet, entry.first, gate, std::move(arguments), withdraws);
+        const bool withdraws = it.current == phase::withdrawing;
+        const char* const what = withdraws                    ? "withdraw"
+                                 : it.what == gate_call::meet ? "arrive"
+                                                              : "drop";
+        auto arguments = word_list::of(wake_prefix_, what, it.call.name, it.call.before, channel(),
+                                       words_of(gate.options));
+        it.awaited_answer =
+            send(gate_operation::meet, it.id, gate, std::move(arguments), withdraws);
         return;
     }
-    const bool waits = each.what == gate_call::arrive_and_wait && each.awaited;
-    const char* const what = each.what == gate_call::read    ? "read"
-                             : each.what == gate_call::set   ? "set"
-                             : each.what == gate_call::reset ? "reset"
-                                                             : "arrive";
-    auto arguments =
-        word_list::of(wake_prefix_, what, each.arrivals, each.call.name, each.call.before,
-                      waits ? channel() : std::string(), words_of(gate.options));
-    each.flight = send(gate_operation::change, entry.first, gate, std::move(arguments));
+    const bool waits = it.what == gate_call::arrive_and_wait && it.awaited;
+    const char* const what = it.what == gate_call::read    ? "read"
+                             : it.what == gate_call::set   ? "set"
+                             : it.what == gate_call::reset ? "reset"
+                                                           : "arrive";
+    auto arguments = word_list::of(wake_prefix_, what, it.arrivals, it.call.name, it.call.before,
+                                   waits ? channel() : std::string(), words_of(gate.options));
+    it.awaited_answer = send(gate_operation::change, it.id, gate, std::move(arguments));
 }
 
 /// Sends one command for all waiters of a gate.
 void gate_client::send_ask(gate_id id)
 {
     gate_state& gate = gates_.at(id);
-    if (!up_ || gate.asking)
+    if (!is_connected_ || gate.asking)
         return;
     gate.asking = true;
     timers_.set(timer::gate, id, gate.due, never);
     const std::uint64_t number =
         send(gate_operation::wait, id, gate,
              word_list::of(wake_prefix_, channel(), words_of(gate.options)));
-    for (const gate_request_id passage : gate.passages)
+    for (const gate_request_id waiter : gate.waiters)
     {
-        request& each = requests_.at(passage);
-        each.flight = number;
+        request& each = requests_.at(waiter);
+        each.awaited_answer = number;
         each.seen = 0;
     }
 }
@@ -222,7 +220,7 @@ void gate_client::send_ask(gate_id id)
 std::uint64_t gate_client::send(gate_operation op, std::uint64_t whose, const gate_state& gate,
                                 word_list arguments, bool withdraws)
 {
-    const std::uint64_t number = flights_.add({op, whose, withdraws, now_});
+    const std::uint64_t number = unanswered_.add({op, whose, withdraws, now_});
     word_list keys;
     for (const std::string& key : gate.options.keys)
         keys.add(key);
@@ -235,32 +233,31 @@ std::uint64_t gate_client::send(gate_operation op, std::uint64_t whose, const ga
 void gate_client::connected(local_time now, std::uint64_t incarnation)
 {
     advance(now);
-    up_ = true;
+    is_connected_ = true;
     incarnation_ = incarnation;
     // Messages may have been missed, and the server does not know this connection yet.
     for (auto& [id, gate] : gates_)
-        if (!gate.passages.empty())
+        if (!gate.waiters.empty())
             send_ask(id);
-    for (auto& entry : requests_)
-        if (!gates_.at(entry.second.gate).passages.contains(entry.first))
-            send_call(entry);
+    for (auto& [id, each] : requests_)
+        if (!gates_.at(each.gate).waiters.contains(id))
+            send_call(each);
 }
 
 void gate_client::disconnected(local_time now)
 {
-    up_ = false;
+    is_connected_ = false;
     advance(now);
-    flights_.clear();
-    for (auto& entry : requests_)
+    unanswered_.clear();
+    for (auto& [id, each] : requests_)
     {
-        request& each = entry.second;
         each.call.repeated = each.call.repeated || each.sent;
-        each.flight = 0;
+        each.awaited_answer = 0;
         each.seen = 0;
-        timers_.set(timer::request, entry.first, each.due, never);
+        timers_.set(timer::request, id, each.due, never);
         // The time of the withdrawal is unknown.
-        if (each.at == phase::withdrawing)
-            end_cancelled(entry);
+        if (each.current == phase::withdrawing)
+            end_cancelled(each);
     }
     for (auto& [id, gate] : gates_)
     {
@@ -299,22 +296,23 @@ void gate_client::answered(local_time now, std::uint64_t number, std::string_vie
     const auto answer = parse(text);
     if (!answer)
         return refused(now, number, not_understood);
-    const auto flown = flights_.take(number);
-    if (!flown)
+    const auto sent = unanswered_.take(number);
+    if (!sent)
         return;
-    if (flown->op == gate_operation::wait)
-        return on_ask(flown->whose, number, *answer);
-    const auto entry = requests_.find(flown->whose);
-    if (entry == requests_.end())
+    if (sent->op == gate_operation::wait)
+        return on_ask(sent->whose, number, *answer);
+    const auto found = requests_.find(sent->whose);
+    if (found == requests_.end())
         return;
-    if (entry->second.flight == number)
-        entry->second.flight = 0;
-    if (flown->withdraws)
-        on_withdraw(*entry, *answer);
-    else if (entry->second.what == gate_call::meet)
-        on_meet(*entry, *answer, flown->sent);
+    request& it = found->second;
+    if (it.awaited_answer == number)
+        it.awaited_answer = 0;
+    if (sent->withdraws)
+        on_withdraw(it, *answer);
+    else if (it.what == gate_call::meet)
+        on_meet(it, *answer, sent->sent_at);
     else
-        on_call(*entry, *answer, flown->sent);
+        on_call(it, *answer, sent->sent_at);
 }
 
 void gate_client::on_ask(gate_id id, std::uint64_t number, const gate_answer& answer)
@@ -324,23 +322,23 @@ void gate_client::on_ask(gate_id id, std::uint64_t number, const gate_answer& an
         return;
     found->second.asking = false;
     bool somebody_came_later = false;
-    for (const gate_request_id passage : std::set(found->second.passages))
+    for (const gate_request_id waiter : std::set(found->second.waiters))
     {
-        auto& entry = *requests_.find(passage);
-        if (entry.second.flight != number)
+        request& it = requests_.at(waiter);
+        if (it.awaited_answer != number)
         {
-            somebody_came_later = somebody_came_later || entry.second.at == phase::asking;
+            somebody_came_later = somebody_came_later || it.current == phase::asking;
             continue;
         }
-        entry.second.flight = 0;
+        it.awaited_answer = 0;
         if (answer.result != gate_result::closed)
-            end(passage, answer.result);
+            end(waiter, answer.result);
         else
-            wait_on(entry, answer.generation);
+            wait_on(it, answer.generation);
     }
     // After close_gate(), the end of the last request has removed the gate.
     const auto still = gates_.find(id);
-    if (still == gates_.end() || still->second.passages.empty())
+    if (still == gates_.end() || still->second.waiters.empty())
         return;
     if (somebody_came_later)
         send_ask(id);
@@ -349,92 +347,89 @@ void gate_client::on_ask(gate_id id, std::uint64_t number, const gate_answer& an
 }
 
 /// Lets a request wait. The gate was closed when the script ran, and had this generation.
-void gate_client::wait_on(request_entry& entry, std::int64_t generation)
+void gate_client::wait_on(request& it, std::int64_t generation)
 {
-    request& each = entry.second;
-    const bool was_waiting = std::exchange(each.at, phase::waiting) == phase::waiting;
+    const bool was_waiting = std::exchange(it.current, phase::waiting) == phase::waiting;
     // A lower generation means that the server has forgotten the gate and created it anew.
-    const bool was_opened = was_waiting && generation > each.generation;
-    if (was_opened || each.seen > generation)
-        return end(entry.first, gate_result::open);
-    each.generation = generation;
+    const bool was_opened = was_waiting && generation > it.generation;
+    if (was_opened || it.seen > generation)
+        return end(it.id, gate_result::open);
+    it.generation = generation;
 }
 
-void gate_client::on_call(request_entry& entry, const gate_answer& answer, local_time sent)
+void gate_client::on_call(request& it, const gate_answer& answer, local_time sent)
 {
-    request& each = entry.second;
-    gate_state& gate = gates_.at(each.gate);
-    gate.calls.end(each.call);
-    const bool waits = each.what == gate_call::arrive_and_wait && each.awaited;
+    gate_state& gate = gates_.at(it.gate);
+    gate.calls.end(it.call);
+    const bool waits = it.what == gate_call::arrive_and_wait && it.awaited;
     if (answer.result != gate_result::closed || !waits)
-        return end(entry.first, answer.result);
-    gate.passages.insert(entry.first);
+        return end(it.id, answer.result);
+    gate.waiters.insert(it.id);
     if (gate.due == never && !gate.asking)
-        timers_.set(timer::gate, each.gate, gate.due, sent + gate.options.lease);
-    wait_on(entry, answer.generation);
+        timers_.set(timer::gate, it.gate, gate.due, sent + gate.options.lease);
+    wait_on(it, answer.generation);
 }
 
-void gate_client::on_meet(request_entry& entry, const gate_answer& answer, local_time sent)
+void gate_client::on_meet(request& it, const gate_answer& answer, local_time sent)
 {
-    request& each = entry.second;
-    const gate_options& options = gates_.at(each.gate).options;
+    const gate_options& options = gates_.at(it.gate).options;
     if (answer.result != gate_result::closed)
     {
         // During a withdrawal, its answer counts, unless the round is complete.
-        if (each.at == phase::withdrawing && answer.result != gate_result::open)
+        if (it.current == phase::withdrawing && answer.result != gate_result::open)
             return;
-        gates_.at(each.gate).calls.end(each.call);
-        return end(entry.first, answer.result);
+        gates_.at(it.gate).calls.end(it.call);
+        return end(it.id, answer.result);
     }
-    if (each.at == phase::withdrawing)
+    if (it.current == phase::withdrawing)
         return;
-    each.at = phase::waiting;
-    if (each.seen > answer.generation)
+    it.current = phase::waiting;
+    if (it.seen > answer.generation)
     {
-        gates_.at(each.gate).calls.end(each.call);
-        return end(entry.first, gate_result::open);
+        gates_.at(it.gate).calls.end(it.call);
+        return end(it.id, gate_result::open);
     }
-    each.generation = answer.generation;
+    it.generation = answer.generation;
     // The server's clock may be faster than this one.
     const local_time lease = options.lease;
-    each.counts_until = sent + lease - lease / drift_;
-    timers_.set(timer::request, entry.first, each.due, sent + lease / 3);
+    it.counts_until = sent + lease - lease / drift_;
+    timers_.set(timer::request, it.id, it.due, sent + lease / 3);
 }
 
-void gate_client::on_withdraw(request_entry& entry, const gate_answer& answer)
+void gate_client::on_withdraw(request& it, const gate_answer& answer)
 {
     if (answer.result == gate_result::open)
-        gates_.at(entry.second.gate).calls.end(entry.second.call);
-    end(entry.first, answer.result);
+        gates_.at(it.gate).calls.end(it.call);
+    end(it.id, answer.result);
 }
 
 /// The result of a request that the server refuses permanently.
-gate_result gate_client::refusal_of(const request& each)
+gate_result gate_client::refusal_of(const request& it)
 {
-    const bool has_effect = each.what != gate_call::read && each.what != gate_call::wait;
-    const bool may_be_done = each.call.repeated || each.at == phase::waiting;
+    const bool has_effect = it.what != gate_call::read && it.what != gate_call::wait;
+    const bool may_be_done = it.call.repeated || it.current == phase::waiting;
     return has_effect && may_be_done ? gate_result::unknown : gate_result::refused;
 }
 
 void gate_client::refused(local_time now, std::uint64_t number, std::string_view text)
 {
     advance(now);
-    const auto flown = flights_.take(number);
-    if (!flown)
+    const auto sent = unanswered_.take(number);
+    if (!sent)
         return;
-    if (flown->op == gate_operation::wait)
-        return on_refused_ask(flown->whose, number, text);
-    const auto entry = requests_.find(flown->whose);
+    if (sent->op == gate_operation::wait)
+        return on_refused_ask(sent->whose, number, text);
+    const auto found = requests_.find(sent->whose);
     // While an arrival is being withdrawn, only the answer to the withdrawal counts.
-    if (entry == requests_.end() || entry->second.flight != number)
+    if (found == requests_.end() || found->second.awaited_answer != number)
         return;
-    request& each = entry->second;
-    each.flight = 0;
-    if (flown->withdraws)
-        end_cancelled(*entry);
+    request& it = found->second;
+    it.awaited_answer = 0;
+    if (sent->withdraws)
+        end_cancelled(it);
     if (!is_transient(text))
-        return end(entry->first, refusal_of(each), text);
-    timers_.set(timer::request, entry->first, each.due, now_ + retry_interval);
+        return end(it.id, refusal_of(it), text);
+    timers_.set(timer::request, it.id, it.due, now_ + retry_interval);
 }
 
 void gate_client::on_refused_ask(gate_id id, std::uint64_t number, std::string_view text)
@@ -444,15 +439,15 @@ void gate_client::on_refused_ask(gate_id id, std::uint64_t number, std::string_v
         return;
     found->second.asking = false;
     const bool again = is_transient(text);
-    for (const gate_request_id passage : std::set(found->second.passages))
-        if (request& each = requests_.at(passage); each.flight == number)
+    for (const gate_request_id waiter : std::set(found->second.waiters))
+        if (request& each = requests_.at(waiter); each.awaited_answer == number)
         {
-            each.flight = 0;
+            each.awaited_answer = 0;
             if (!again)
-                end(passage, refusal_of(each), text);
+                end(waiter, refusal_of(each), text);
         }
     const auto still = gates_.find(id);
-    if (still != gates_.end() && !still->second.passages.empty())
+    if (still != gates_.end() && !still->second.waiters.empty())
         timers_.set(timer::gate, id, still->second.due, now_ + retry_interval);
 }
 
@@ -476,22 +471,21 @@ void gate_client::received(local_time now, std::string_view text)
             meant.push_back(id);
     for (const gate_request_id id : meant)
     {
-        auto& entry = *requests_.find(id);
-        request& each = entry.second;
-        if (each.at == phase::calling || each.at == phase::asking)
-            each.seen = std::max(each.seen, generation);
-        if (each.at != phase::waiting || generation <= each.generation)
+        request& it = requests_.at(id);
+        if (it.current == phase::calling || it.current == phase::asking)
+            it.seen = std::max(it.seen, generation);
+        if (it.current != phase::waiting || generation <= it.generation)
             continue;
-        if (each.what != gate_call::meet)
+        if (it.what != gate_call::meet)
             end(id, gate_result::open);
-        else if (now_ < each.counts_until)
+        else if (now_ < it.counts_until)
         {
-            gates_.at(each.gate).calls.end(each.call);
+            gates_.at(it.gate).calls.end(it.call);
             end(id, gate_result::open);
         }
         else
             // The arrival may have expired before the round was complete; the server knows.
-            send_call(entry);
+            send_call(it);
     }
 }
 
@@ -514,11 +508,11 @@ void gate_client::tick(local_time now)
             send_ask(id);
             continue;
         }
-        auto& entry = *requests_.find(id);
-        timers_.set(timer::request, id, entry.second.due, never);
+        request& it = requests_.at(id);
+        timers_.set(timer::request, id, it.due, never);
         // A request has at most one command in flight, apart from a withdrawal.
-        if (entry.second.flight == 0)
-            send_call(entry);
+        if (it.awaited_answer == 0)
+            send_call(it);
     }
 }
 

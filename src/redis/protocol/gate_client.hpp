@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "redis/protocol/clock_bound.hpp"
-#include "redis/protocol/flight_list.hpp"
 #include "redis/protocol/named_call.hpp"
 #include "redis/protocol/names.hpp"
 #include "redis/protocol/timer_queue.hpp"
+#include "redis/protocol/unanswered_list.hpp"
 #include "redis/protocol/word_list.hpp"
 
 namespace turnstile::redis::detail {
@@ -203,17 +203,18 @@ private:
 
     struct request
     {
+        gate_request_id id = 0;
         gate_id gate = 0;
         gate_call what = gate_call::wait;
         std::int64_t arrivals = 0;
-        phase at = phase::calling;
+        phase current = phase::calling;
         // Whether the request still has to report its end.
         bool awaited = true;
         named_call call;
         // Whether the server may know the request.
         bool sent = false;
         // The command in flight: the request's own, or the one for all waiters of the gate.
-        std::uint64_t flight = 0;
+        std::uint64_t awaited_answer = 0;
         // For a waiter, the generation that has to end; with a command in flight, the latest generation
         // reported meanwhile.
         std::int64_t generation = 0;
@@ -231,17 +232,17 @@ private:
         call_names calls;
         // Whether a command for all waiters is in flight.
         bool asking = false;
-        std::set<gate_request_id> passages;
+        std::set<gate_request_id> waiters;
         local_time due = never;
     };
 
-    struct flight
+    struct unanswered_command
     {
         gate_operation op = gate_operation::wait;
         // The gate for a command for all waiters, otherwise the request.
         std::uint64_t whose = 0;
         bool withdraws = false;
-        local_time sent{};
+        local_time sent_at{};
     };
 
     struct gate_answer
@@ -250,27 +251,24 @@ private:
         std::int64_t generation = 0;
     };
 
-    using request_map = std::map<gate_request_id, request>;
-    using request_entry = request_map::value_type;
-
     [[nodiscard]] static std::optional<gate_answer> parse(std::string_view text) noexcept;
 
-    void send_call(request_entry& entry);
+    void send_call(request& it);
     void send_ask(gate_id id);
     std::uint64_t send(gate_operation op, std::uint64_t whose, const gate_state& gate,
                        word_list arguments, bool withdraws = false);
     [[nodiscard]] std::string channel() const;
 
     void on_ask(gate_id id, std::uint64_t number, const gate_answer& answer);
-    void on_call(request_entry& entry, const gate_answer& answer, local_time sent);
-    void on_meet(request_entry& entry, const gate_answer& answer, local_time sent);
-    void on_withdraw(request_entry& entry, const gate_answer& answer);
+    void on_call(request& it, const gate_answer& answer, local_time sent);
+    void on_meet(request& it, const gate_answer& answer, local_time sent);
+    void on_withdraw(request& it, const gate_answer& answer);
     void on_refused_ask(gate_id id, std::uint64_t number, std::string_view text);
-    void wait_on(request_entry& entry, std::int64_t generation);
+    void wait_on(request& it, std::int64_t generation);
 
-    void withdraw(request_entry& entry);
-    void end_cancelled(request_entry& entry);
-    [[nodiscard]] static gate_result refusal_of(const request& each);
+    void withdraw(request& it);
+    void end_cancelled(request& it);
+    [[nodiscard]] static gate_result refusal_of(const request& it);
     void end(gate_request_id id, gate_result result, std::string_view text = {});
     void advance(local_time now);
 
@@ -278,13 +276,13 @@ private:
     std::string wake_prefix_;
     std::int64_t drift_;
     local_time now_{};
-    bool up_ = false;
+    bool is_connected_ = false;
     std::uint64_t incarnation_ = 0;
     gate_id last_gate_ = 0;
     gate_request_id last_request_ = 0;
     std::map<gate_id, gate_state> gates_;
-    request_map requests_;
-    flight_list<flight> flights_;
+    std::map<gate_request_id, request> requests_;
+    unanswered_list<unanswered_command> unanswered_;
     timer_queue<timer> timers_;
     std::vector<gate_action> actions_;
 };

@@ -264,13 +264,13 @@ private:
         bool in_doubt = false;
     };
 
-    struct flight
+    struct unanswered_command
     {
         std::uint64_t number = 0;
         job_operation op = job_operation::push;
         job_queue_id queue = 0;
         std::uint64_t whose = 0;
-        local_time sent{};
+        local_time sent_at{};
         std::vector<std::uint64_t> others{};
     };
 
@@ -298,11 +298,11 @@ private:
     void send_progress(job_queue_id id);
     void send_renewal(job_queue_id id, const std::vector<job_attempt_id>& renewed);
     void send_resync(job_queue_id id);
-    void resend(const flight& flown);
+    void resend(const unanswered_command& sent);
 
-    void on_take(const flight& flown, const std::vector<std::string>& answer);
-    void on_renewal(const flight& flown, const std::vector<std::string>& answer);
-    void on_resync(const flight& flown, const std::vector<std::string>& answer);
+    void on_take(const unanswered_command& sent, const std::vector<std::string>& answer);
+    void on_renewal(const unanswered_command& sent, const std::vector<std::string>& answer);
+    void on_resync(const unanswered_command& sent, const std::vector<std::string>& answer);
     void on_grant(server_time shown, std::string_view text);
     void end_request(job_request_id id, job_result result, std::string_view text = {});
     void grant(job_request_id id, std::string text, server_time now, server_time end,
@@ -319,7 +319,7 @@ private:
     std::string wake_prefix_;
     std::int64_t drift_;
     local_time now_{};
-    bool up_ = false;
+    bool is_connected_ = false;
     std::uint64_t incarnation_ = 0;
     std::uint64_t last_ = 0;
     std::map<job_queue_id, queue_state> queues_;
@@ -329,9 +329,9 @@ private:
     std::map<job_request_id, request> requests_;
     std::map<job_attempt_id, attempt> attempts_;
     std::map<job_call_id, call_state> calls_;
-    std::map<std::uint64_t, flight> flights_;
+    std::map<std::uint64_t, unanswered_command> unanswered_;
     // Commands that the server has refused temporarily, by the time at which they are sent again.
-    std::multimap<local_time, flight> delayed_;
+    std::multimap<local_time, unanswered_command> delayed_;
     std::vector<job_action> actions_;
 };
 

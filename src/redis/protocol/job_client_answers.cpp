@@ -42,41 +42,41 @@ void job_client::answered(local_time now, std::uint64_t number,
                           const std::vector<std::string>& answer)
 {
     now_ = now;
-    const auto found = flights_.find(number);
-    if (found == flights_.end())
+    const auto found = unanswered_.find(number);
+    if (found == unanswered_.end())
         return;
     if (answer.empty() || answer[0].find_first_of(" f") == std::string::npos)
         return refused(now, number, not_understood);
-    const flight flown = std::move(found->second);
-    flights_.erase(found);
-    const auto place = queues_.find(flown.queue);
+    const unanswered_command sent = std::move(found->second);
+    unanswered_.erase(found);
+    const auto place = queues_.find(sent.queue);
     if (place == queues_.end())
         return;
     queue_state& queue = place->second;
     const server_time shown = job_number(job_word(answer[0], 1));
     if (shown != 0)
-        queue.clock.sample(flown.sent, shown);
+        queue.clock.sample(sent.sent_at, shown);
     if (answer[0].ends_with(" more"))
         ask_at(queue, shown, shown);
-    switch (flown.op)
+    switch (sent.op)
     {
     case job_operation::take:
     case job_operation::fetch:
-        return on_take(flown, answer);
+        return on_take(sent, answer);
     case job_operation::renew:
-        return on_renewal(flown, answer);
+        return on_renewal(sent, answer);
     case job_operation::resync:
-        return on_resync(flown, answer);
+        return on_resync(sent, answer);
     case job_operation::cancel:
         // A message with a grant would have arrived before this answer.
-        if (const auto each = requests_.find(flown.whose); each != requests_.end())
+        if (const auto each = requests_.find(sent.whose); each != requests_.end())
             if (each->second.fetched.empty())
                 erase(requests_, each);
         return;
     default:
         break;
     }
-    const auto whose = calls_.find(flown.whose);
+    const auto whose = calls_.find(sent.whose);
     if (whose == calls_.end())
         return;
     if (whose->second.awaited)
@@ -85,32 +85,32 @@ void job_client::answered(local_time now, std::uint64_t number,
     erase(calls_, whose);
 }
 
-void job_client::on_take(const flight& flown, const std::vector<std::string>& answer)
+void job_client::on_take(const unanswered_command& sent, const std::vector<std::string>& answer)
 {
-    const auto found = requests_.find(flown.whose);
+    const auto found = requests_.find(sent.whose);
     if (found == requests_.end())
         return;
     request& each = found->second;
     // The answer to an earlier command. Meanwhile, a message has granted a job that became a dead letter.
-    if (flown.op == job_operation::take && flown.number != each.asked)
+    if (sent.op == job_operation::take && sent.number != each.asked)
         return;
     const std::string_view status = job_word(answer[0], 0);
     const std::int64_t now = job_number(job_word(answer[0], 1));
     const std::int64_t number = job_number(job_word(answer[0], 2));
     if (status == "job" && answer.size() == 3)
-        return grant(flown.whose, answer[1], now, number, answer[2]);
-    const bool has_no_result = flown.op == job_operation::fetch || !each.reason.empty();
+        return grant(sent.whose, answer[1], now, number, answer[2]);
+    const bool has_no_result = sent.op == job_operation::fetch || !each.reason.empty();
     if (has_no_result && (status == "lost" || status == "unknown"))
     {
         // The job was lost before it was read, or before it became a dead letter. So the request asks again.
         each.fetched.clear();
         each.finishes.clear();
         each.reason.clear();
-        return each.cancelled ? erase(requests_, found) : send_take(flown.whose);
+        return each.cancelled ? erase(requests_, found) : send_take(sent.whose);
     }
     if (status != "parked")
-        return end_request(flown.whose, result_of(status) == job_result::ok ? job_result::damaged
-                                                                            : result_of(status));
+        return end_request(sent.whose, result_of(status) == job_result::ok ? job_result::damaged
+                                                                           : result_of(status));
     each.waits = true;
     each.finishes.clear();
     each.reason.clear();
@@ -118,24 +118,24 @@ void job_client::on_take(const flight& flown, const std::vector<std::string>& an
     if (number != 0)
         ask_at(queues_.at(each.queue), now, number);
     if (each.cancelled)
-        send_cancel(flown.whose);
+        send_cancel(sent.whose);
 }
 
-void job_client::on_renewal(const flight& flown, const std::vector<std::string>& answer)
+void job_client::on_renewal(const unanswered_command& sent, const std::vector<std::string>& answer)
 {
-    queue_state& queue = queues_.at(flown.queue);
+    queue_state& queue = queues_.at(sent.queue);
     queue.renewing = false;
     const std::int64_t now = job_number(job_word(answer[0], 1));
     // The renewal came too early if it was sent for the leases, or if the server's clock was set back.
     if (const server_time due = std::exchange(queue.asked_for, 0); due > now)
         ask_at(queue, now, due);
-    forget_if_unused(flown.queue);
+    forget_if_unused(sent.queue);
     if (result_of(job_word(answer[0], 0)) != job_result::ok)
         return;
     const local_time expires = expiry(queue, now + queue.options.lease.count() * 1000);
-    for (std::size_t i = 0; i < flown.others.size() && i + 1 < answer.size(); ++i)
+    for (std::size_t i = 0; i < sent.others.size() && i + 1 < answer.size(); ++i)
     {
-        const auto found = attempts_.find(flown.others[i]);
+        const auto found = attempts_.find(sent.others[i]);
         if (found == attempts_.end())
             continue;
         if (answer[i + 1] == "0")
@@ -149,21 +149,21 @@ void job_client::on_renewal(const flight& flown, const std::vector<std::string>&
     }
     // Leases that are due come first.
     if (queue.renew_at > now_)
-        send_progress(flown.queue);
+        send_progress(sent.queue);
     wake(queue, std::min(queue.renew_at, queue.ask_at));
 }
 
-void job_client::on_resync(const flight& flown, const std::vector<std::string>& answer)
+void job_client::on_resync(const unanswered_command& sent, const std::vector<std::string>& answer)
 {
     const std::int64_t now = job_number(job_word(answer[0], 1));
-    for (const job_request_id id : flown.others)
+    for (const job_request_id id : sent.others)
         if (const auto found = requests_.find(id); found != requests_.end())
             found->second.resyncs = false;
     for (std::size_t i = 1; i + 2 < answer.size(); i += 3)
         if (const auto worker =
                 parse_waiter_id(job_word(answer[i], 5).substr(0, job_word(answer[i], 5).find('/'))))
             grant(worker->sequence, answer[i], now, job_number(answer[i + 1]), answer[i + 2]);
-    for (const job_request_id id : flown.others)
+    for (const job_request_id id : sent.others)
     {
         const auto found = requests_.find(id);
         if (found == requests_.end())
@@ -174,7 +174,7 @@ void job_client::on_resync(const flight& flown, const std::vector<std::string>& 
             continue;
         }
         if (!found->second.finishes.empty())
-            add_call({flown.queue,
+            add_call({sent.queue,
                       job_operation::finish,
                       {found->second.finishes, found->second.reason.empty() ? "finish" : "b", "1",
                        found->second.how, found->second.reason},
@@ -187,41 +187,41 @@ void job_client::on_resync(const flight& flown, const std::vector<std::string>& 
 void job_client::refused(local_time now, std::uint64_t number, std::string_view text)
 {
     now_ = now;
-    const auto found = flights_.find(number);
-    if (found == flights_.end())
+    const auto found = unanswered_.find(number);
+    if (found == unanswered_.end())
         return;
-    const flight flown = std::move(found->second);
-    flights_.erase(found);
-    const auto place = queues_.find(flown.queue);
+    const unanswered_command sent = std::move(found->second);
+    unanswered_.erase(found);
+    const auto place = queues_.find(sent.queue);
     if (place == queues_.end())
         return;
     queue_state& queue = place->second;
-    if (flown.op == job_operation::renew)
+    if (sent.op == job_operation::renew)
         queue.renewing = false;
-    const bool is_internal = flown.op == job_operation::renew || flown.op == job_operation::cancel;
+    const bool is_internal = sent.op == job_operation::renew || sent.op == job_operation::cancel;
     if (is_transient(text) || (is_internal && !queue.attempts.empty()))
     {
-        delayed_.emplace(now + retry_interval, flown);
+        delayed_.emplace(now + retry_interval, sent);
         return;
     }
     const job_result result = refusal_of(text);
-    switch (flown.op)
+    switch (sent.op)
     {
     case job_operation::take:
     case job_operation::fetch:
     case job_operation::cancel:
-        return end_request(flown.whose, result, text);
+        return end_request(sent.whose, result, text);
     case job_operation::renew:
         queue.asked_for = 0;
-        return forget_if_unused(flown.queue);
+        return forget_if_unused(sent.queue);
     case job_operation::resync:
-        for (const job_request_id each : flown.others)
+        for (const job_request_id each : sent.others)
             end_request(each, result, text);
         return;
     default:
         break;
     }
-    const auto whose = calls_.find(flown.whose);
+    const auto whose = calls_.find(sent.whose);
     if (whose == calls_.end())
         return;
     if (whose->second.awaited)

@@ -35,7 +35,8 @@ void job_client::send(job_operation op, job_queue_id queue, std::uint64_t whose,
 {
     const std::uint64_t number = ++last_;
     arguments.insert(arguments.begin(), wake_prefix_);
-    flights_.emplace(number, flight{number, op, queue, whose, now_, std::move(others)});
+    unanswered_.emplace(number,
+                        unanswered_command{number, op, queue, whose, now_, std::move(others)});
     actions_.emplace_back(
         job_command{number, op, queues_.at(queue).options.key, std::move(arguments)});
 }
@@ -43,7 +44,7 @@ void job_client::send(job_operation op, job_queue_id queue, std::uint64_t whose,
 void job_client::send_take(job_request_id id)
 {
     request& each = requests_.at(id);
-    if (!up_ || each.resyncs)
+    if (!is_connected_ || each.resyncs)
         return;
     each.sent = true;
     each.waits = false;
@@ -57,7 +58,7 @@ void job_client::send_take(job_request_id id)
 void job_client::send_call(job_call_id id)
 {
     call_state& each = calls_.at(id);
-    if (!up_)
+    if (!is_connected_)
         return;
     each.sent = true;
     send(each.op, each.queue, id, each.arguments);
@@ -73,7 +74,7 @@ void job_client::send_cancel(job_request_id id)
 void job_client::send_renewal(job_queue_id id)
 {
     queue_state& queue = queues_.at(id);
-    if (!up_ || queue.renewing)
+    if (!is_connected_ || queue.renewing)
         return;
     const local_time lease(queue.options.lease);
     queue.renew_at = queue.attempts.empty() ? never : now_ + lease / 3;
@@ -93,7 +94,7 @@ void job_client::send_renewal(job_queue_id id)
 void job_client::send_progress(job_queue_id id)
 {
     const queue_state& queue = queues_.at(id);
-    if (!up_ || queue.renewing || queue.progress.empty())
+    if (!is_connected_ || queue.renewing || queue.progress.empty())
         return;
     std::vector<job_attempt_id> reported;
     for (const auto& [name, value] : queue.progress)
@@ -133,32 +134,32 @@ void job_client::send_resync(job_queue_id id)
         send(job_operation::resync, id, id, std::move(arguments), std::move(others));
 }
 
-void job_client::resend(const flight& flown)
+void job_client::resend(const unanswered_command& sent)
 {
-    switch (flown.op)
+    switch (sent.op)
     {
     case job_operation::take:
-        if (requests_.contains(flown.whose))
-            send_take(flown.whose);
+        if (requests_.contains(sent.whose))
+            send_take(sent.whose);
         break;
     case job_operation::cancel:
-        if (requests_.contains(flown.whose))
-            send_cancel(flown.whose);
+        if (requests_.contains(sent.whose))
+            send_cancel(sent.whose);
         break;
     case job_operation::fetch:
-        if (const auto found = requests_.find(flown.whose); found != requests_.end())
-            send(flown.op, flown.queue, flown.whose, {found->second.fetched});
+        if (const auto found = requests_.find(sent.whose); found != requests_.end())
+            send(sent.op, sent.queue, sent.whose, {found->second.fetched});
         break;
     case job_operation::renew:
-        if (queues_.contains(flown.queue))
-            send_renewal(flown.queue);
+        if (queues_.contains(sent.queue))
+            send_renewal(sent.queue);
         break;
     case job_operation::resync:
-        send_resync(flown.queue);
+        send_resync(sent.queue);
         break;
     default:
-        if (calls_.contains(flown.whose))
-            send_call(flown.whose);
+        if (calls_.contains(sent.whose))
+            send_call(sent.whose);
     }
 }
 

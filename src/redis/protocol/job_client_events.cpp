@@ -22,7 +22,7 @@ constexpr std::string_view message_word = "job ";
 void job_client::connected(local_time now, std::uint64_t incarnation, bool is_other_server)
 {
     now_ = now;
-    up_ = true;
+    is_connected_ = true;
     incarnation_ = incarnation;
     for (auto& [id, queue] : queues_)
     {
@@ -53,8 +53,8 @@ void job_client::connected(local_time now, std::uint64_t incarnation, bool is_ot
 void job_client::disconnected(local_time now)
 {
     now_ = now;
-    up_ = false;
-    flights_.clear();
+    is_connected_ = false;
+    unanswered_.clear();
     delayed_.clear();
     for (auto& [id, queue] : queues_)
         queue.renewing = false;
@@ -130,9 +130,9 @@ void job_client::on_grant(server_time shown, std::string_view text)
 void job_client::tick(local_time now)
 {
     now_ = now;
-    while (up_ && !delayed_.empty() && delayed_.begin()->first <= now)
+    while (is_connected_ && !delayed_.empty() && delayed_.begin()->first <= now)
     {
-        const flight again = std::move(delayed_.begin()->second);
+        const unanswered_command again = std::move(delayed_.begin()->second);
         delayed_.erase(delayed_.begin());
         resend(again);
     }
@@ -153,7 +153,7 @@ void job_client::tick(local_time now)
             }
             if (held.limit <= now)
             {
-                if (!up_)
+                if (!is_connected_)
                 {
                     lose(name);
                     continue;

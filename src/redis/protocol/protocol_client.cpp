@@ -251,7 +251,7 @@ std::uint64_t protocol_client::shrink(local_time now, attempt_id id, std::int64_
     it.wants.units = units;
     it.units.outside = outside;
     ++it.units.changes;
-    if (it.flight == 0)
+    if (it.awaited_answer == 0)
         timers_.set(timer::renewal, id, it.renewal_at, now_);
     fire_due_timers();
     return it.units.changes;
@@ -277,7 +277,7 @@ bool protocol_client::holds(attempt_id id) const
 
 bool protocol_client::is_confirmed(attempt_id id) const
 {
-    return holds(id) && up_ && !find_by_bearer(id)->second.stale;
+    return holds(id) && is_connected_ && !find_by_bearer(id)->second.stale;
 }
 
 std::string_view protocol_client::phase_name(attempt_id id) const
@@ -292,7 +292,7 @@ std::string_view protocol_client::phase_name(attempt_id id) const
 /// Sends the next command of an attempt, if there is one and it can be sent now.
 void protocol_client::proceed(attempt& it)
 {
-    if (!up_ || it.wait.leader != 0 || (guards_.single_flight && it.flight != 0))
+    if (!is_connected_ || it.wait.leader != 0 || (guards_.single_flight && it.awaited_answer != 0))
         return;
     switch (it.current)
     {

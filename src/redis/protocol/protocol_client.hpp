@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "redis/protocol/clock_bound.hpp"
-#include "redis/protocol/flight_list.hpp"
 #include "redis/protocol/protocol.hpp"
 #include "redis/protocol/protocol_client_actions.hpp"
 #include "redis/protocol/protocol_client_options.hpp"
 #include "redis/protocol/protocol_client_records.hpp"
 #include "redis/protocol/timer_queue.hpp"
+#include "redis/protocol/unanswered_list.hpp"
 #include "redis/protocol/word_list.hpp"
 
 namespace turnstile::redis::detail {
@@ -238,7 +238,7 @@ private:
     void hold(attempt& it, const grant_report& given, local_time expires);
     void lose(attempt& it, loss_reason why);
     [[nodiscard]] std::string keys_of(lock_id id) const;
-    [[nodiscard]] std::string repeated_for(const flight& flown) const;
+    [[nodiscard]] std::string repeated_for(const unanswered_command& sent) const;
     [[nodiscard]] local_time margin_of(local_time span) const;
     [[nodiscard]] local_time expiry(const lock_state& lock, const grant_report& given) const;
 
@@ -246,11 +246,13 @@ private:
     [[nodiscard]] static std::optional<attempt_failure> unusable(status what) noexcept;
     [[nodiscard]] static std::string mismatch_text(const lease_options& options,
                                                    std::int64_t actual);
-    static void note_answer(lock_state& lock, const flight& flown, const script_answer& answer);
+    static void note_answer(lock_state& lock, const unanswered_command& sent,
+                            const script_answer& answer);
     void examine(lock_state& lock, const script_answer& answer, std::string_view error = {});
-    [[nodiscard]] bool answered_by_damage(std::uint64_t number, const flight& flown,
+    [[nodiscard]] bool answered_by_damage(std::uint64_t number, const unanswered_command& sent,
                                           std::string_view text);
-    [[nodiscard]] bool take_states(const flight& flown, std::span<script_answer> answers) const;
+    [[nodiscard]] bool parse_granted_state(const unanswered_command& sent,
+                                           std::span<script_answer> answers) const;
     void on_acquire(attempt& it, script_answer& answer);
     void on_transact(attempt& it, script_answer& answer);
     void on_cancel(attempt& it, const script_answer& answer);
@@ -269,7 +271,7 @@ private:
     void on_nudge(lock_id id, attempt_id head, const script_answer& answer);
     void on_count(call_id id, const script_answer& answer);
     void on_refused(attempt& it, operation op, std::string_view text);
-    void send_singly(const flight& flown);
+    void send_singly(const unanswered_command& sent);
     void on_refused_call(call_id id, std::string_view text);
     void rejoin(attempt& it);
     void resync_waiters(lock_id id);
@@ -282,8 +284,8 @@ private:
     void forget_contribution(contribution_id id);
     void resume_contributions();
     void suspend_contributions();
-    void on_contributions(const flight& flown, std::span<const script_answer> answers);
-    void on_refused_contributions(const flight& flown, std::string_view text);
+    void on_contributions(const unanswered_command& sent, std::span<const script_answer> answers);
+    void on_refused_contributions(const unanswered_command& sent, std::string_view text);
     void send_contribution_renewals(const std::vector<contribution_id>& contributions);
 
     // Commands.
@@ -310,7 +312,7 @@ private:
     static void append_units(word_list& list, attempt& it, const lock_state& lock);
     void send(operation op, lock_id lock, std::uint64_t id, const word_list& keys,
               word_list arguments);
-    void send(object_kind kind, flight what, word_list keys, word_list arguments);
+    void send(object_kind kind, unanswered_command what, word_list keys, word_list arguments);
     [[nodiscard]] bool in_grace() const;
     [[nodiscard]] std::string id_of(const attempt& it) const;
     [[nodiscard]] std::string ids_of(const attempt& it) const;
@@ -328,12 +330,12 @@ private:
     client_options options_;
     safeguards guards_;
     local_time now_{};
-    bool up_ = false;
+    bool is_connected_ = false;
     std::uint64_t incarnation_ = 0;
     std::string run_id_;
     // The time of the server's clock at the start of the connection, and the client's time then.
-    server_time greeted_ = 0;
-    local_time greeted_at_{};
+    server_time server_clock_at_connect_ = 0;
+    local_time connected_at_{};
     // Rises with each connection whose run id differs from the former one's.
     std::uint64_t server_ = 0;
     // The time at which the server started or took over, by its clock, and the end of its grace. The server's memory of
@@ -357,7 +359,7 @@ private:
     std::map<std::string, lock_id> slots_by_key_;
     // The locks with cohorts that open_lock() can share, by their first key.
     std::map<std::string, lock_id> shared_;
-    flight_list<flight> flights_;
+    unanswered_list<unanswered_command> unanswered_;
     std::map<call_id, pending_call> calls_;
     std::map<contribution_id, contribution> contributions_;
     timer_queue<timer> timers_;

@@ -39,49 +39,49 @@ void protocol_client::answered(local_time now, std::uint64_t number,
                                std::span<script_answer> answers)
 {
     advance(now);
-    const flight* const found = flights_.find(number);
+    const unanswered_command* const found = unanswered_.find(number);
     if (found == nullptr)
         return;
-    if (!take_states(*found, answers))
+    if (!parse_granted_state(*found, answers))
     {
         refused(now, number, "the answer is not of the expected form");
         return;
     }
-    const flight flown = flights_.take(number).value();
-    const local_time trip = now_ - flown.sent;
+    const unanswered_command sent = unanswered_.take(number).value();
+    const local_time trip = now_ - sent.sent_at;
     counters_.round_trip.add(trip);
     round_trip_ = round_trip_ == local_time() ? trip : (7 * round_trip_ + trip) / 8;
 
-    if (flown.op == operation::nudge)
+    if (sent.op == operation::nudge)
     {
-        const auto lock = locks_.find(flown.lock);
+        const auto lock = locks_.find(sent.lock);
         if (lock == locks_.end())
             return;
         examine(lock->second, answers[0]);
         if (answers[0].now != 0)
-            note_answer(lock->second, flown, answers[0]);
-        return on_nudge(flown.lock, flown.ids.empty() ? 0 : flown.ids[0], answers[0]);
+            note_answer(lock->second, sent, answers[0]);
+        return on_nudge(sent.lock, sent.ids.empty() ? 0 : sent.ids[0], answers[0]);
     }
-    if (flown.op == operation::count || flown.op == operation::notify)
+    if (sent.op == operation::count || sent.op == operation::notify)
     {
-        if (const auto lock = locks_.find(flown.lock); lock != locks_.end())
+        if (const auto lock = locks_.find(sent.lock); lock != locks_.end())
             examine(lock->second, answers[0]);
-        return on_count(flown.ids[0], answers[0]);
+        return on_count(sent.ids[0], answers[0]);
     }
-    if (flown.op == operation::contributions)
-        return on_contributions(flown, answers);
+    if (sent.op == operation::contributions)
+        return on_contributions(sent, answers);
     for (std::size_t i = 0; i < answers.size(); ++i)
     {
-        const auto known = attempts_.find(flown.ids[i]);
+        const auto known = attempts_.find(sent.ids[i]);
         if (known == attempts_.end())
             continue;
         const lock_id lock = known->second.lock;
         examine(locks_.at(lock), answers[i]);
         if (answers[i].now != 0)
-            note_answer(locks_.at(lock), flown, answers[i]);
-        if (known->second.flight == number)
-            known->second.flight = 0;
-        switch (flown.op)
+            note_answer(locks_.at(lock), sent, answers[i]);
+        if (known->second.awaited_answer == number)
+            known->second.awaited_answer = 0;
+        switch (sent.op)
         {
         case operation::acquire:
             on_acquire(known->second, answers[i]);
@@ -121,10 +121,10 @@ void protocol_client::answered(local_time now, std::uint64_t number,
 
 /// Records the time of an answer. All messages that the server sent before that time have arrived, because the
 /// connection keeps their order.
-void protocol_client::note_answer(lock_state& lock, const flight& flown,
+void protocol_client::note_answer(lock_state& lock, const unanswered_command& sent,
                                   const script_answer& answer)
 {
-    lock.clock.sample(flown.sent, answer.now);
+    lock.clock.sample(sent.sent_at, answer.now);
     lock.last_answer = std::max(lock.last_answer, answer.now);
 }
 
@@ -146,13 +146,13 @@ void protocol_client::examine(lock_state& lock, const script_answer& answer, std
 }
 
 /// Treats an error that shows damaged keys as an answer, if the command need not be repeated.
-bool protocol_client::answered_by_damage(std::uint64_t number, const flight& flown,
+bool protocol_client::answered_by_damage(std::uint64_t number, const unanswered_command& sent,
                                          std::string_view text)
 {
-    const bool is_repeated = flown.op != operation::acquire && flown.op != operation::nudge &&
-                             flown.op != operation::fetch && flown.op != operation::notify &&
-                             flown.op != operation::count;
-    const auto lock = locks_.find(flown.lock);
+    const bool is_repeated = sent.op != operation::acquire && sent.op != operation::nudge &&
+                             sent.op != operation::fetch && sent.op != operation::notify &&
+                             sent.op != operation::count;
+    const auto lock = locks_.find(sent.lock);
     if (is_repeated || !is_damage(text) || lock == locks_.end())
         return false;
     script_answer answer;
@@ -165,43 +165,43 @@ bool protocol_client::answered_by_damage(std::uint64_t number, const flight& flo
 std::string protocol_client::refused(local_time now, std::uint64_t number, std::string_view text)
 {
     advance(now);
-    const flight* const found = flights_.find(number);
-    if (found == nullptr || answered_by_damage(number, flight(*found), text))
+    const unanswered_command* const found = unanswered_.find(number);
+    if (found == nullptr || answered_by_damage(number, unanswered_command(*found), text))
         return {};
-    const flight flown = flights_.take(number).value();
-    if (flown.ids.size() > 1 && !is_transient(text))
+    const unanswered_command sent = unanswered_.take(number).value();
+    if (sent.ids.size() > 1 && !is_transient(text))
     {
-        send_singly(flown);
+        send_singly(sent);
         return {};
     }
-    if (flown.op == operation::nudge)
+    if (sent.op == operation::nudge)
     {
-        if (const auto lock = locks_.find(flown.lock); lock != locks_.end())
+        if (const auto lock = locks_.find(sent.lock); lock != locks_.end())
         {
             lock->second.nudging = false;
-            timers_.set(timer::nudge, flown.lock, lock->second.nudge_at, now_ + retry_interval);
+            timers_.set(timer::nudge, sent.lock, lock->second.nudge_at, now_ + retry_interval);
         }
     }
-    else if (flown.op == operation::count || flown.op == operation::notify)
-        on_refused_call(flown.ids[0], text);
-    else if (flown.op == operation::contributions)
-        on_refused_contributions(flown, text);
+    else if (sent.op == operation::count || sent.op == operation::notify)
+        on_refused_call(sent.ids[0], text);
+    else if (sent.op == operation::contributions)
+        on_refused_contributions(sent, text);
     else
-        for (const attempt_id id : flown.ids)
+        for (const attempt_id id : sent.ids)
             if (const auto known = attempts_.find(id); known != attempts_.end())
             {
-                known->second.flight = 0;
-                on_refused(known->second, flown.op, text);
+                known->second.awaited_answer = 0;
+                on_refused(known->second, sent.op, text);
             }
-    return repeated_for(flown);
+    return repeated_for(sent);
 }
 
 /// A server refuses a whole batch even if the user lacks the permission for only one of its keys. The client then sends
 /// a command for each lock, so that the other locks are not lost.
-void protocol_client::send_singly(const flight& flown)
+void protocol_client::send_singly(const unanswered_command& sent)
 {
-    for (const std::uint64_t id : flown.ids)
-        if (flown.op == operation::contributions)
+    for (const std::uint64_t id : sent.ids)
+        if (sent.op == operation::contributions)
         {
             if (const auto found = contributions_.find(id); found != contributions_.end())
                 send_contribution_renewals({id});
@@ -209,7 +209,7 @@ void protocol_client::send_singly(const flight& flown)
         else if (const auto found = attempts_.find(id); found != attempts_.end())
         {
             attempt& each = found->second;
-            each.flight = 0;
+            each.awaited_answer = 0;
             if (each.current == phase::held && !each.stale)
                 send_renewals({id});
             else
@@ -218,10 +218,10 @@ void protocol_client::send_singly(const flight& flown)
 }
 
 /// The keys of the locks for which the client will repeat a refused command.
-std::string protocol_client::repeated_for(const flight& flown) const
+std::string protocol_client::repeated_for(const unanswered_command& sent) const
 {
-    if (flown.op == operation::nudge)
-        return locks_.contains(flown.lock) ? keys_of(flown.lock) : std::string();
+    if (sent.op == operation::nudge)
+        return locks_.contains(sent.lock) ? keys_of(sent.lock) : std::string();
     std::string first;
     std::size_t left = 0;
     const auto note = [&](const auto& those, std::uint64_t id)
@@ -229,10 +229,10 @@ std::string protocol_client::repeated_for(const flight& flown) const
         if (const auto found = those.find(id); found != those.end() && left++ == 0)
             first = keys_of(found->second.lock);
     };
-    for (const std::uint64_t id : flown.ids)
-        if (flown.op == operation::count || flown.op == operation::notify)
+    for (const std::uint64_t id : sent.ids)
+        if (sent.op == operation::count || sent.op == operation::notify)
             note(calls_, id);
-        else if (flown.op == operation::contributions)
+        else if (sent.op == operation::contributions)
             note(contributions_, id);
         else
             note(attempts_, id);
@@ -249,15 +249,16 @@ std::string protocol_client::keys_of(lock_id id) const
 }
 
 /// Parses the states of monitors in answers. Returns whether the answers have the form that the script returns.
-bool protocol_client::take_states(const flight& flown, std::span<script_answer> answers) const
+bool protocol_client::parse_granted_state(const unanswered_command& sent,
+                                          std::span<script_answer> answers) const
 {
-    if (answers.size() != std::max<std::size_t>(flown.ids.size(), 1))
+    if (answers.size() != std::max<std::size_t>(sent.ids.size(), 1))
         return false;
-    if ((flown.op != operation::acquire && flown.op != operation::transact &&
-         flown.op != operation::fetch) ||
+    if ((sent.op != operation::acquire && sent.op != operation::transact &&
+         sent.op != operation::fetch) ||
         answers[0].status != status::own)
         return true;
-    const auto found = attempts_.find(flown.ids[0]);
+    const auto found = attempts_.find(sent.ids[0]);
     if (found == attempts_.end() || locks_.at(found->second.lock).options.state.empty())
         return true;
     answers[0].state = parse_state(answers[0].extra);
@@ -438,12 +439,12 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
 /// dropped all waiters of this client.
 void protocol_client::resync_waiters(lock_id id)
 {
-    if (!up_)
+    if (!is_connected_)
         return;
     lock_state& lock = locks_.at(id);
     std::vector<attempt_id> all;
     for (const auto& [ticket, waiter] : lock.waiters)
-        if (attempt& each = attempts_.at(waiter); each.flight == 0)
+        if (attempt& each = attempts_.at(waiter); each.awaited_answer == 0)
         {
             each.stale = true;
             each.doubtful = waits_as_transaction(each);

@@ -43,7 +43,7 @@ call_id protocol_client::notify(local_time now, lock_id lock, std::string condit
 bool protocol_client::abandon_call(call_id id)
 {
     const auto found = calls_.find(id);
-    if (found == calls_.end() || found->second.flight != 0 || found->second.call.repeated)
+    if (found == calls_.end() || found->second.awaited_answer != 0 || found->second.call.repeated)
         return false;
     const lock_id lock = found->second.lock;
     timers_.set(timer::call, id, found->second.retry_at, never);
@@ -55,7 +55,7 @@ bool protocol_client::abandon_call(call_id id)
 void protocol_client::send_call(call_id id)
 {
     pending_call& each = calls_.at(id);
-    if (!up_ || each.flight != 0)
+    if (!is_connected_ || each.awaited_answer != 0)
         return;
     if (each.what == call_kind::notify_one || each.what == call_kind::notify_all)
         return send_notify(id);
@@ -92,7 +92,7 @@ void protocol_client::on_count(call_id id, const script_answer& answer)
     // One script looks at a limited number of waiters.
     if (answer.more && answer.ticket != 0 && found->second.what >= call_kind::notify_one)
     {
-        found->second.flight = 0;
+        found->second.awaited_answer = 0;
         if (found->second.newest == 0)
             found->second.newest = answer.ticket;
         return send_call(id);
@@ -116,7 +116,7 @@ void protocol_client::on_refused_call(call_id id, std::string_view text)
     const auto found = calls_.find(id);
     if (found == calls_.end())
         return;
-    found->second.flight = 0;
+    found->second.awaited_answer = 0;
     if (is_transient(text))
         return timers_.set(timer::call, id, found->second.retry_at, now_ + retry_interval);
     const lock_id lock = found->second.lock;

@@ -52,7 +52,7 @@ bool protocol_client::in_grace() const
     if (grace_ends_ == 0)
         return false;
     clock_bound clock(options_.drift);
-    clock.sample(greeted_at_, greeted_);
+    clock.sample(connected_at_, server_clock_at_connect_);
     return clock.estimate(now_) < grace_ends_;
 }
 
@@ -198,7 +198,7 @@ void protocol_client::send_cancel(attempt& it)
 void protocol_client::send_nudge(lock_id id)
 {
     lock_state& lock = locks_.at(id);
-    if (lock.nudging || !up_)
+    if (lock.nudging || !is_connected_)
         return;
     lock.nudging = true;
     timers_.set(timer::nudge, id, lock.nudge_at, never);
@@ -224,7 +224,7 @@ void protocol_client::send_batches(operation op, const std::vector<std::uint64_t
 {
     for (const auto kind : {object_kind::lock, object_kind::pool})
     {
-        flight batch{.op = op};
+        unanswered_command batch{.op = op};
         word_list keys;
         word_list arguments;
         const auto flush = [&]
@@ -312,24 +312,25 @@ void protocol_client::send_resyncs(std::vector<attempt_id> attempts)
 void protocol_client::send(operation op, lock_id lock, std::uint64_t id, const word_list& keys,
                            word_list arguments)
 {
-    flight what{.op = op, .lock = lock};
+    unanswered_command what{.op = op, .lock = lock};
     if (id != 0)
         what.ids.push_back(id);
     send(locks_.at(lock).options.kind(), std::move(what), keys, std::move(arguments));
 }
 
-void protocol_client::send(object_kind kind, flight what, word_list keys, word_list arguments)
+void protocol_client::send(object_kind kind, unanswered_command what, word_list keys,
+                           word_list arguments)
 {
     const operation op = what.op;
-    what.sent = now_;
-    const std::uint64_t number = flights_.add(std::move(what));
-    for (const std::uint64_t id : flights_.find(number)->ids)
+    what.sent_at = now_;
+    const std::uint64_t number = unanswered_.add(std::move(what));
+    for (const std::uint64_t id : unanswered_.find(number)->ids)
         if (op == operation::contributions)
-            contributions_.at(id).flight = number;
+            contributions_.at(id).awaited_answer = number;
         else if (op == operation::count || op == operation::notify)
-            calls_.at(id).flight = number;
+            calls_.at(id).awaited_answer = number;
         else if (is_about_attempts(op))
-            attempts_.at(id).flight = number;
+            attempts_.at(id).awaited_answer = number;
     ++counters_.sent[static_cast<std::size_t>(op)];
     actions_.emplace_back(command{number, op, std::move(keys), std::move(arguments), kind});
 }

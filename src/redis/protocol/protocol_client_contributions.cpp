@@ -95,7 +95,7 @@ void protocol_client::end_contribution(contribution_id id)
 {
     contribution& each = contributions_.at(id);
     timers_.set(timer::contribution_renewal, id, each.renewal_at, never);
-    if (up_ && each.flight == 0)
+    if (is_connected_ && each.awaited_answer == 0)
         send_contribution_renewals({id});
 }
 
@@ -106,7 +106,7 @@ void protocol_client::lose_contribution(contribution_id id)
     timers_.set(timer::contribution_loss, id, each.loss_at, never);
     if (!std::exchange(each.ends, true))
         actions_.emplace_back(contribution_ended{id, true});
-    if (up_)
+    if (is_connected_)
         end_contribution(id);
     else
         forget_contribution(id);
@@ -137,7 +137,7 @@ void protocol_client::suspend_contributions()
     std::vector<contribution_id> over;
     for (auto& [id, each] : contributions_)
     {
-        each.flight = 0;
+        each.awaited_answer = 0;
         timers_.set(timer::contribution_renewal, id, each.renewal_at, never);
         if (each.ends && each.is_made && each.loss_at == never)
             over.push_back(id);
@@ -146,11 +146,12 @@ void protocol_client::suspend_contributions()
         forget_contribution(id);
 }
 
-void protocol_client::on_contributions(const flight& flown, std::span<const script_answer> answers)
+void protocol_client::on_contributions(const unanswered_command& sent,
+                                       std::span<const script_answer> answers)
 {
     for (std::size_t i = 0; i < answers.size(); ++i)
     {
-        const contribution_id id = flown.ids[i];
+        const contribution_id id = sent.ids[i];
         const auto found = contributions_.find(id);
         if (found == contributions_.end())
             continue;
@@ -159,8 +160,8 @@ void protocol_client::on_contributions(const flight& flown, std::span<const scri
         const script_answer& answer = answers[i];
         examine(locks_.at(lock), answer);
         if (answer.now != 0)
-            locks_.at(lock).clock.sample(flown.sent, answer.now);
-        each.flight = 0;
+            locks_.at(lock).clock.sample(sent.sent_at, answer.now);
+        each.awaited_answer = 0;
         if (each.ends && !each.end_sent)
             end_contribution(id);
         else if (each.ends)
@@ -180,14 +181,15 @@ void protocol_client::on_contributions(const flight& flown, std::span<const scri
     }
 }
 
-void protocol_client::on_refused_contributions(const flight& flown, std::string_view text)
+void protocol_client::on_refused_contributions(const unanswered_command& sent,
+                                               std::string_view text)
 {
-    for (const contribution_id id : flown.ids)
+    for (const contribution_id id : sent.ids)
     {
         const auto found = contributions_.find(id);
         if (found == contributions_.end())
             continue;
-        found->second.flight = 0;
+        found->second.awaited_answer = 0;
         // A contribution that has to end expires by itself. For any other one, the client tries again while the lease
         // runs on.
         if (found->second.ends && !is_transient(text))

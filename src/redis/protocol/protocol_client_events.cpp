@@ -40,14 +40,14 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
         if (options_.grace.count() > 0)
         {
             const bool is_first = server_ == 1;
-            const server_time before = greeted_ + (now_ - greeted_at_).count();
+            const server_time before = server_clock_at_connect_ + (now_ - connected_at_).count();
             begun_ = is_first ? server.started : std::max(server.now, before);
             grace_ends_ = (is_first ? server.started : server.now) + options_.grace.count();
         }
     }
-    up_ = true;
-    greeted_ = server.now;
-    greeted_at_ = now_;
+    is_connected_ = true;
+    server_clock_at_connect_ = server.now;
+    connected_at_ = now_;
     incarnation_ = guards_.incarnations ? incarnation : 0;
     for (auto& [id, lock] : locks_)
     {
@@ -71,15 +71,15 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
 void protocol_client::disconnected(local_time now)
 {
     // Leases that have expired by now end, but no more commands can be sent about them.
-    up_ = false;
+    is_connected_ = false;
     advance(now);
-    flights_.clear();
+    unanswered_.clear();
     for (auto& [id, each] : attempts_)
     {
         // The server may have executed the release that takes the units.
-        if (each.wants.takes && each.current == phase::releasing && each.flight != 0)
+        if (each.wants.takes && each.current == phase::releasing && each.awaited_answer != 0)
             each.doubtful = true;
-        each.flight = 0;
+        each.awaited_answer = 0;
         each.pending_grant = {};
         each.stale = !each.incarnations.empty();
         // The transaction still waited at the last answer over this connection: a message about its end would have
@@ -94,8 +94,8 @@ void protocol_client::disconnected(local_time now)
     }
     for (auto& [id, each] : calls_)
     {
-        each.call.repeated = each.call.repeated || each.flight != 0;
-        each.flight = 0;
+        each.call.repeated = each.call.repeated || each.awaited_answer != 0;
+        each.awaited_answer = 0;
         timers_.set(timer::call, id, each.retry_at, never);
     }
     for (auto& [id, lock] : locks_)
@@ -177,7 +177,8 @@ void protocol_client::fire_due_timers()
         {
             attempt& each = attempts_.at(id);
             timers_.set(what, id, each.renewal_at, never);
-            if (up_ && !each.stale && (each.flight == 0 || !guards_.single_flight))
+            if (is_connected_ && !each.stale &&
+                (each.awaited_answer == 0 || !guards_.single_flight))
                 renewals.push_back(id);
             continue;
         }
@@ -189,9 +190,12 @@ void protocol_client::fire_due_timers()
         }
         fire(what, id);
     }
-    std::erase_if(
-        keeps, [this](contribution_id id)
-        { return !up_ || !contributions_.contains(id) || contributions_.at(id).flight != 0; });
+    std::erase_if(keeps,
+                  [this](contribution_id id)
+                  {
+                      return !is_connected_ || !contributions_.contains(id) ||
+                             contributions_.at(id).awaited_answer != 0;
+                  });
     if (!keeps.empty())
         send_contribution_renewals(keeps);
     if (!renewals.empty())
@@ -250,7 +254,7 @@ void protocol_client::clear_timers(attempt& it)
 void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
 {
     lock_state& lock = locks_.at(id);
-    if (lock.waiters.empty() || !up_ || !guards_.nudge)
+    if (lock.waiters.empty() || !is_connected_ || !guards_.nudge)
         return;
     const attempt& head = attempts_.at(lock.waiters.begin()->second);
     const auto spread =

@@ -41,7 +41,7 @@ void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
         return;
     const lock_state& lock = locks_.at(it.lock);
     const local_time expires = expiry(lock, given);
-    const bool awaits_answer = it.flight != 0 || it.wait.leader != 0;
+    const bool awaits_answer = it.awaited_answer != 0 || it.wait.leader != 0;
     const bool must_wait = awaits_answer && guards_.single_flight;
     const bool is_whole = lock.options.state.empty() || given.state;
     if (expires > now_ && !must_wait && is_whole)

@@ -158,7 +158,8 @@ struct protocol_client_records
         // Whether the server may have executed a transaction or a take without the client's knowledge.
         bool doubtful = false;
         std::uint32_t slot = 0;
-        std::uint64_t flight = 0;
+        // The number of the last command for the attempt, while its answer is outstanding; otherwise 0.
+        std::uint64_t awaited_answer = 0;
         // The incarnations under which the server may know the attempt.
         std::vector<std::uint64_t> incarnations;
         // A server's number (see server_).
@@ -242,7 +243,7 @@ struct protocol_client_records
         std::string condition;
         // For a notification that continues where a script stopped: the newest ticket at that time.
         std::int64_t newest = 0;
-        std::uint64_t flight = 0;
+        std::uint64_t awaited_answer = 0;
         local_time retry_at = never;
     };
 
@@ -257,19 +258,20 @@ struct protocol_client_records
         bool end_sent = false;
         // The time at which the client first sent the commit that makes the contribution.
         local_time first_sent{};
-        std::uint64_t flight = 0;
+        std::uint64_t awaited_answer = 0;
         local_time expires = local_time::min();
         local_time loss_at = never;
         local_time renewal_at = never;
     };
 
-    struct flight
+    /// A command whose answer is outstanding.
+    struct unanswered_command
     {
         operation op = operation::acquire;
         lock_id lock = 0;
         // The ids of attempts, calls or contributions.
         std::vector<std::uint64_t> ids{};
-        local_time sent{};
+        local_time sent_at{};
     };
 };
 

@@ -59,7 +59,8 @@ void protocol_client::send_transact(attempt& it)
 /// a copy, by half of the idle time, so a small excess does no harm.
 server_time protocol_client::time_of(const lock_state& lock) const
 {
-    return lock.clock.known() ? lock.clock.estimate(now_) : greeted_ + (now_ - greeted_at_).count();
+    return lock.clock.known() ? lock.clock.estimate(now_)
+                              : server_clock_at_connect_ + (now_ - connected_at_).count();
 }
 
 void protocol_client::on_transact(attempt& it, script_answer& answer)
@@ -146,7 +147,7 @@ bool protocol_client::waits_as_transaction(const attempt& it) const
 /// Whether an answer will show the outcome of a transaction.
 bool protocol_client::is_transacting(const attempt& it) const
 {
-    const flight* const found = flights_.find(it.flight);
+    const unanswered_command* const found = unanswered_.find(it.awaited_answer);
     return found != nullptr && found->op == operation::transact;
 }
 
