@@ -118,6 +118,21 @@ BOOST_AUTO_TEST_CASE(an_expired_grant_returns_its_attempt_to_its_position)
     BOOST_TEST(machine.counters().reentered == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(a_grant_that_ended_early_is_not_entered_by_a_late_message)
+{
+    const attempt_id id = wait(5, 60s);
+    const std::string late = grant(id, fence, 15s);
+    receive(grant(id, fence, 0s));
+    answer(say(status::lost));
+    answer(queued(5, 15s));
+    // An operator has ended the grant.
+    receive(late);
+    BOOST_TEST(events.empty());
+    BOOST_TEST(sent() == "");
+    receive(grant(id, fence + 1, 15s));
+    BOOST_TEST(only<granted>().fence == fence + 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_clock_that_was_set_forward_is_not_trusted)
 {
     const attempt_id id = wait(5, 60s);
