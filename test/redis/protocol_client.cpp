@@ -133,6 +133,16 @@ BOOST_AUTO_TEST_CASE(a_grant_that_ended_early_is_not_entered_by_a_late_message)
     BOOST_TEST(only<granted>().fence == fence + 1);
 }
 
+BOOST_AUTO_TEST_CASE(a_lower_token_in_an_answer_is_accepted_after_a_grant_that_ended)
+{
+    const attempt_id id = wait(5, 60s);
+    receive(grant(id, fence, 0s));
+    answer(say(status::lost));
+    // The keys were deleted, and the clock was set back.
+    answer(own(fence - 1, 15s));
+    BOOST_TEST(only<granted>().fence == fence - 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_clock_that_was_set_forward_is_not_trusted)
 {
     const attempt_id id = wait(5, 60s);

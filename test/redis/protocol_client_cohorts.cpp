@@ -222,10 +222,11 @@ BOOST_AUTO_TEST_CASE(there_is_no_hand_over_after_the_end_of_the_lease)
 
 BOOST_AUTO_TEST_CASE(there_is_no_hand_over_with_a_token_ahead_of_the_clock)
 {
-    // The server has lost its memory, and its clock is behind.
+    // The server has lost its memory, and its clock is behind. It may be far behind its estimate, too.
     const attempt_id first = hold(server_now() + 1'000'000);
     want();
-    release_later(first);
+    now += 2s;
+    release(first);
     BOOST_TEST(sent() == "release acquire");
     BOOST_TEST(events.empty());
 }
@@ -237,6 +238,34 @@ BOOST_AUTO_TEST_CASE(no_token_is_ahead_of_the_clock)
     // The server's clock may still show the time of the first grant.
     release(first);
     BOOST_TEST(sent() == "release acquire");
+}
+
+BOOST_AUTO_TEST_CASE(no_token_is_ahead_of_a_slower_clock)
+{
+    driven_client client(cohort_of(3000));
+    client.connect();
+    std::vector<attempt_id> all{client.hold(client.server_now())};
+    while (all.size() < 3000)
+        all.push_back(client.want());
+    // The server's clock has certainly advanced by 1,998 microseconds.
+    client.now += 2ms;
+    std::size_t at = 0;
+    while (client.sent().empty())
+    {
+        client.release(all[at++]);
+        client.events.clear();
+    }
+    BOOST_TEST(client.machine.counters().handed_over == 1997U);
+}
+
+BOOST_AUTO_TEST_CASE(the_time_of_a_wait_is_that_of_the_attempt_itself)
+{
+    const attempt_id first = hold();
+    now += 1ms;
+    want();
+    now += 3ms;
+    release(first);
+    BOOST_TEST((machine.counters().lock_wait.sum == 3ms));
 }
 
 BOOST_AUTO_TEST_CASE(a_renewal_in_flight_renews_the_lease_of_the_next_bearer)
@@ -396,7 +425,9 @@ BOOST_AUTO_TEST_CASE(a_wait_on_a_condition_ends_a_run_and_states_the_last_token)
     answer(queued(7, 15s));
     receive(grant(follower, server_now(), 4s));
     BOOST_TEST(only<granted>().attempt == follower);
-    want();
+    const attempt_id last = want();
+    now += 1ms;
+    BOOST_TEST(machine.phase_name(last) == "parked");
     release_later(follower);
     BOOST_TEST(sent() == "release");
     BOOST_TEST(events.empty());

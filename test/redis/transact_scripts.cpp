@@ -340,6 +340,17 @@ BOOST_AUTO_TEST_CASE(a_release_with_waiters_forgets_old_slots_too)
     BOOST_TEST((members("lock{done}") == words{"s"}));
 }
 
+BOOST_AUTO_TEST_CASE(the_time_does_not_go_back_after_an_unmet_transaction)
+{
+    pass(1s);
+    const words before = transact("a#1.1", number("<", "n", "0"));
+    BOOST_TEST(before[0] == "unmet");
+    store.clock -= 500'000;
+    const words after = transact("a#1.2", add("n", "1"));
+    BOOST_TEST(after[0] == "released");
+    BOOST_TEST(std::stoll(after[1]) >= std::stoll(before[1]));
+}
+
 BOOST_AUTO_TEST_CASE(the_repetition_of_a_lost_transaction_is_executed)
 {
     since = store.clock;

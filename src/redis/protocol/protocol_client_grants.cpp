@@ -37,7 +37,8 @@ protocol_client::grant_report protocol_client::report_of(const script_answer& an
 
 void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
 {
-    if (guards_.fence_floor && given.fence <= it.fence)
+    // Only a message can be outdated: answers arrive in the order of their scripts.
+    if (guards_.fence_floor && by_message && given.fence <= it.fence)
         return;
     const lock_state& lock = locks_.at(it.lock);
     const local_time expires = expiry(lock, given);
