@@ -78,22 +78,20 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
 
     for (auto& [who, arrived] : each.arrivals)
         arrived.there = false;
+    for (const std::string& word : script.what.arguments)
+        if (const auto id = parse_waiter_id(word))
+        {
+            arrival& arrived = each.arrivals[name_of(*id)];
+            arrived.incarnation = std::max(arrived.incarnation, id->incarnation);
+        }
     const auto arrives = [&](const std::string& id)
     {
         const waiter_id waiter = id_of(id);
         arrival& arrived = each.arrivals[name_of(waiter)];
         arrived.there = true;
-        // A waiter that has not learned its position may queue again while its position under a former connection,
-        // which the server takes for disconnected, is still in the queue.
-        const auto is_former = [&](const std::string& other)
-        {
-            const waiter_id former = id_of(other);
-            return name_of(former) == name_of(waiter) && former.incarnation < waiter.incarnation;
-        };
-        if (waiter.incarnation > arrived.incarnation && !arrived.ticket_known &&
-            std::ranges::any_of(queue, is_former))
-            arrived.claim = 0;
-        arrived.incarnation = std::max(arrived.incarnation, waiter.incarnation);
+        // A command that runs after a command of the next connection gives no position: the client cannot know it.
+        if (waiter.incarnation < arrived.incarnation && arrived.claim == 0)
+            return;
         if (arrived.first == 0)
             arrived.first = arrived.claim = ++arrivals_;
         else if (arrived.claim == 0)

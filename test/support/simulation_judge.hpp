@@ -67,7 +67,7 @@ private:
         // Its first position, and the position that it can claim.
         std::uint64_t first = 0;
         std::uint64_t claim = 0;
-        // Its newest connection that was in the queue.
+        // Its newest connection of which a command has run.
         std::uint64_t incarnation = 0;
         bool ticket_known = false;
         bool there = false;
