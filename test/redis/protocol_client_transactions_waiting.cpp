@@ -97,9 +97,12 @@ BOOST_AUTO_TEST_CASE(an_old_message_does_not_concern_a_repetition)
     const std::string old = client.told("unmet");
     client.pass(5s);
     client.answer(client.say(status::gone));
+    client.now += 1ms;
+    const std::string newer = client.told("unmet");
     client.answer(client.say(status::gone));
     BOOST_TEST(client.sent() == "transact");
     client.receive(old);
+    client.receive(newer);
     BOOST_TEST(client.events.empty());
     client.answer(client.queued(9, 4s));
     client.receive(old);
@@ -147,7 +150,8 @@ BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_one_nudge_per_lease)
     transacting_client client;
     const attempt_id id = client.transact(one_more_on_condition());
     BOOST_TEST(client.argument(client.condition) == "c");
-    client.answer(client.with(client.say(status::asleep), "5"));
+    // Another client holds the lock.
+    client.answer(client.with(client.say(status::asleep, 0, 4s), "5"));
     BOOST_TEST(client.machine.phase_name(id) == "queued");
     client.pass(14s);
     BOOST_TEST(client.sent() == "");
@@ -161,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_one_nudge_per_lease)
     client.pass(5s);
     BOOST_TEST(client.sent() == "nudge");
     // The transaction waits on the condition again.
-    client.answer(client.say(status::asleep, 0, 0s, 12));
+    client.answer(client.say(status::asleep, 0, 4s, 12));
     client.pass(14s);
     BOOST_TEST(client.sent() == "");
     client.pass(2s);
@@ -435,6 +439,32 @@ BOOST_AUTO_TEST_CASE(a_grant_that_another_server_lacks_does_not_count)
     client.connect(2, "other");
     client.answer(client.say(status::gone));
     BOOST_TEST(client.sent() == "transact");
+    // It may execute the transaction.
+    BOOST_TEST(client.argument(client.since) != "0");
+}
+
+BOOST_AUTO_TEST_CASE(a_transaction_that_no_server_executes_is_cancelled_like_a_lock)
+{
+    for (const bool reconnects : {false, true})
+    {
+        waiting_client client;
+        client.receive("grant " + client.name(client.attempt()) + " 7 " +
+                       std::to_string(client.server_now() + 4'000'000) + ' ' +
+                       std::to_string(client.server_now()));
+        BOOST_TEST(client.sent() == "fetch");
+        if (reconnects)
+        {
+            client.disconnect();
+            client.connect(2);
+            client.answer(client.say(status::gone));
+        }
+        else
+            client.answer(client.say(status::lost));
+        BOOST_TEST(client.sent() == "acquire");
+        if (!reconnects)
+            client.answer(client.queued(9, 4s));
+        BOOST_TEST(client.give_up(client.attempt()));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(later_answers_do_not_concern_a_lost_message)

@@ -487,10 +487,9 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
             // The server refuses the commit, but the lock is released all the same.
             if (op == operation::commit)
             {
-                if (std::exchange(it.ending.how, release_kind::after_failure) ==
-                    release_kind::awaited)
-                    actions_.emplace_back(released{it.bearer, release_result::refused,
-                                                   std::string(text), keys_of(it.lock)});
+                it.ending.how = release_kind::after_failure;
+                actions_.emplace_back(released{it.bearer, release_result::refused,
+                                               std::string(text), keys_of(it.lock)});
                 fail_follower(std::exchange(it.ending.follower, 0), attempt_failure::refused, text);
                 end_commit_of_contributions(*std::exchange(it.ending.commit, nullptr),
                                             release_result::refused);

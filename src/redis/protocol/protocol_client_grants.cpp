@@ -71,9 +71,6 @@ void protocol_client::enter(attempt& it, grant_report given, local_time expires,
 {
     lock_state& lock = locks_.at(it.lock);
     dequeue(it);
-    // Only now does the client know that no server executes the transaction: until the grant is confirmed, another
-    // server can lack the grant and execute it.
-    decline(it);
     it.pending_grant = {};
     it.fence = given.fence;
     // Units of a pool are granted concurrently.
