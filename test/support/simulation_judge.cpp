@@ -89,13 +89,12 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
         const waiter_id waiter = id_of(id);
         arrival& arrived = each.arrivals[name_of(waiter)];
         arrived.there = true;
-        // A command that runs after a command of the next connection gives no position: the client cannot know it.
-        if (waiter.incarnation < arrived.incarnation && arrived.claim == 0)
-            return;
+        const std::uint64_t position = ++arrivals_;
         if (arrived.first == 0)
-            arrived.first = arrived.claim = ++arrivals_;
-        else if (arrived.claim == 0)
-            arrived.claim = ++arrivals_;
+            arrived.first = position;
+        // A command that runs after a command of the next connection gives no position that the client can know.
+        if (arrived.claim == 0 && waiter.incarnation >= arrived.incarnation)
+            arrived.claim = position;
     };
     // If one script notifies several waiters, the first may be granted the lock at once. If that grant does not reach
     // it, it queues again, behind the waiters that are there by then.
