@@ -28,22 +28,22 @@
 local retry = 60 * 1000000  -- the time from a failure to undo a contribution to the next try
 local wall  -- the time of the server's clock
 
--- Reads a lock; returns nil and the reason if it cannot use the keys. A script passes the time and the state if it has
--- read them already. Every grant starts with the longest claim lease that any client of the lock has requested. If the
--- state may be outdated, its holder is in doubt until the grace ends (a question mark, and the holder if there was
--- one), because another client may hold the lock.
-local function open(key, claim, time, state)
+-- Reads a lock; returns nil and the reason if it cannot use the keys. A script passes the time and the field `state` if
+-- it has read them already. Every grant starts with the longest claim lease that any client of the lock has requested.
+-- If the state may be outdated, its holder is in doubt until the grace ends (a question mark, and the holder if there
+-- was one), because another client may hold the lock.
+local function open(key, claim, time, packed)
   wall = time or wall or read_clock()
-  if state == nil then state = redis.pcall('HGET', key, 'state') end
+  if packed == nil then packed = redis.pcall('HGET', key, 'state') end
   local waiting = redis.pcall('ZCARD', key .. '{queue}')
-  if is_of_another_type(state) or is_of_another_type(waiting) then return nil, 'wrongtype' end
-  local fresh = not state
+  if is_of_another_type(packed) or is_of_another_type(waiting) then return nil, 'wrongtype' end
+  local fresh = not packed
   -- A lock of layout 1 has no field `state`, but the field `layout`.
   if fresh and (redis.call('HGET', key, 'layout') or '2') ~= '2' then return nil, 'foreign' end
-  if fresh then state = '2 - 0 0 0 0 0 0 - 0' end
-  local holder, fence, clock, deadline, expiry, longest, ahead, flags, newest = string.match(state,
+  if fresh then packed = '2 - 0 0 0 0 0 0 - 0' end
+  local holder, fence, clock, deadline, expiry, longest, ahead, flags, newest = string.match(packed,
     '^2 (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+)')
-  if not holder and string.sub(state, 1, 2) ~= '2 ' then return nil, 'foreign' end
+  if not holder and string.sub(packed, 1, 2) ~= '2 ' then return nil, 'foreign' end
   local now, lease, in_doubt, grace = read_time(wall, ahead, clock, claim)
   if longest + 0 > lease + 0 then lease = longest end
   local s = {key = key, queue = key .. '{queue}', done = key .. '{done}', waiting = waiting, fresh = fresh,

@@ -49,13 +49,13 @@ end
 -- pool has the capacity and the units outside that the caller states; with -1 units, it is not created. During a grace,
 -- `claim` contains two more times, as for a lock. While the state may be outdated, the pool grants no units and no
 -- lease expires, so that unknown holders can reconnect.
-local function open(key, wall, claim, capacity, outside, state)
+local function open(key, wall, claim, capacity, outside, packed)
   local s = {key = key, queue = key .. '{queue}', holders = key .. '{holders}', done = key .. '{done}',
     permits = key .. '{permits}', new = {}, more = 0, deadline = 0}
-  if state == nil then state = redis.pcall('HGET', key, 'state') end
+  if packed == nil then packed = redis.pcall('HGET', key, 'state') end
   local head = redis.pcall('ZRANGE', s.queue, 0, 0)
-  if is_of_another_type(state) or is_of_another_type(head) then return nil, 'wrongtype' end
-  local version = state and string.match(state, '^%S*') or redis.call('HGET', key, 'layout')
+  if is_of_another_type(packed) or is_of_another_type(head) then return nil, 'wrongtype' end
+  local version = packed and string.match(packed, '^%S*') or redis.call('HGET', key, 'layout')
   if version and version ~= layout then return nil, 'foreign' end
   s.head = head[1]
   if not version then
@@ -75,7 +75,7 @@ local function open(key, wall, claim, capacity, outside, state)
   end
   local clock, longest, grace, flags
   s.held, s.fence, s.given, clock, s.outside, s.expiry, longest, s.skew, grace, flags, s.capacity, s.origin, s.born, s.ticket,
-    s.rest = string.match(state, '^2 (%d+) (%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%-?%d+) (%d+) (%d+)(.*)$')
+    s.rest = string.match(packed, '^2 (%d+) (%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%-?%d+) (%d+) (%d+)(.*)$')
   for _, word in ipairs({'held', 'fence', 'given', 'outside', 'expiry', 'skew', 'capacity', 'origin', 'born', 'ticket'}) do
     s[word] = s[word] + 0
   end
