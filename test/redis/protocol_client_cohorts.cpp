@@ -425,12 +425,24 @@ BOOST_AUTO_TEST_CASE(a_wait_on_a_condition_ends_a_run_and_states_the_last_token)
     answer(queued(7, 15s));
     receive(grant(follower, server_now(), 4s));
     BOOST_TEST(only<granted>().attempt == follower);
-    const attempt_id last = want();
-    now += 1ms;
-    BOOST_TEST(machine.phase_name(last) == "parked");
+    want();
     release_later(follower);
     BOOST_TEST(sent() == "release");
     BOOST_TEST(events.empty());
+}
+
+BOOST_AUTO_TEST_CASE(an_attempt_after_a_notified_one_queues_at_the_server)
+{
+    const attempt_id first = hold();
+    const attempt_id follower = sleep(first);
+    answer(say(status::released, fence, 0s, 6));
+    receive(grant(follower, server_now(), 4s));
+    events.clear();
+    want();
+    BOOST_TEST(sent() == "acquire");
+    answer(queued(7, 4s));
+    release_later(follower);
+    BOOST_TEST(sent() == "release");
 }
 
 BOOST_AUTO_TEST_CASE(objects_of_the_same_name_share_a_cohort)
