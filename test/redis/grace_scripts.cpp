@@ -127,6 +127,20 @@ BOOST_FIXTURE_TEST_CASE(an_outdated_lease_does_not_end_before_the_grace, script_
     BOOST_TEST(owner() == "b#1.1");
 }
 
+// The server's clock was set back. So the state seems to be older than the start of the server.
+BOOST_FIXTURE_TEST_CASE(a_doubt_does_not_shorten_a_lease, script_scene)
+{
+    acquire("a#1.1");
+    pass(1s);
+    begin_grace(5s, store.clock + 3'000'000);
+    BOOST_TEST(renew("a#1.1", fence())[0] == "own");
+    BOOST_TEST(acquire("b#1.1")[0] == "queued");
+    BOOST_TEST(field("deadline") == text(store.clock + 15'000'000));
+    pass(10s);
+    BOOST_TEST(nudge("b#1.1")[0] == "queued");
+    BOOST_TEST(renew("a#1.1", fence())[0] == "own");
+}
+
 // The state is older than the holder's previous connection.
 BOOST_FIXTURE_TEST_CASE(a_holder_is_recognised_by_its_token_during_the_grace, script_scene)
 {

@@ -54,7 +54,11 @@ local function open(key, claim, time, packed)
   if grace then
     -- Renewals of contributions may be missing, too. So no contribution expires before the end of the grace.
     s.grace = format('%d', grace)
-    if in_doubt then s.holder, s.deadline = '?' .. string.gsub(s.holder, '^%?', ''), s.grace end
+    if in_doubt then
+      s.holder = '?' .. string.gsub(s.holder, '^%?', '')
+      -- A lease that was renewed since may be longer than the grace.
+      if s.deadline + 0 < grace then s.deadline = s.grace end
+    end
   end
   return s
 end
