@@ -10,7 +10,7 @@ included_by() {
 }
 
 # Detects an empty list of files.
-included_by turnstile/fwd.hpp | grep -q 'turnstile/fwd.hpp$' || { echo 'fwd.hpp is not included' && exit 1; }
+[[ $(included_by turnstile/fwd.hpp) == *turnstile/fwd.hpp* ]] || { echo 'fwd.hpp is not included' && exit 1; }
 
 more=$(comm -23 <(included_by turnstile/fwd.hpp) <(included_by boost/asio/any_io_executor.hpp) | grep -v 'turnstile/fwd.hpp$' || true)
 more+=$(included_by turnstile/redis/fwd.hpp | grep -v -e 'turnstile/redis/fwd.hpp$' -e stdc-predef || true)
