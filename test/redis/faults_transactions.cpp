@@ -55,7 +55,9 @@ struct transaction_faults_scene : monitor_faults_scene
         auto body = [&](section&) -> task
         {
             start([this] { return visit(theirs); });
-            co_await until_so([this] { return waiters() == "1"; });
+            // The far session knows that it waits, so what it sends next is not delayed by an answer that a test drops.
+            co_await until_so([this]
+                              { return waiters() == "1" && far.metrics().round_trip.count != 0; });
             co_await meanwhile();
         };
         co_await ours.async_with(body);
