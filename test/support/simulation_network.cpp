@@ -291,6 +291,8 @@ void simulation_world::reply(const link_pointer& line, const sent_command& what,
                      for (std::size_t i = 0; i < attempts.size() && i < told->size(); ++i)
                          if ((*told)[i].status == script_answer::status_code::queued)
                              note_place(line->client, attempts[i], (*told)[i]);
+                     if (what.op == operation::nudge)
+                         who.lease_ends[lock_of(what)] = told->front().deadline - server_offset_;
                      machine(line->client).answered(local(who), what.number, std::move(*told));
                  });
        });
@@ -355,6 +357,14 @@ void simulation_world::deliver(const link_pointer& line, const std::string& text
        });
 }
 
+/// The lock of a command for one lock.
+std::size_t simulation_world::lock_of(const sent_command& what) const
+{
+    return static_cast<std::size_t>(
+        std::ranges::find_if(keys_, [&](const auto& keys) { return keys[0] == what.keys[0]; }) -
+        keys_.begin());
+}
+
 /// Without faults, a client sends at most one nudge for a lock in a lease, and not before the last known
 /// end of the lease.
 void simulation_world::check_nudge(std::size_t index, const sent_command& what)
@@ -363,10 +373,7 @@ void simulation_world::check_nudge(std::size_t index, const sent_command& what)
     if (what.op != operation::nudge || !calm_ || options_.conditions || options_.states)
         return;
     client& who = clients_[index];
-    const auto lock = static_cast<std::size_t>(
-        std::ranges::find_if(keys_, [&](const auto& keys) { return keys[0] == what.keys[0]; }) -
-        keys_.begin());
-    if (const auto found = who.lease_ends.find(lock);
+    if (const auto found = who.lease_ends.find(lock_of(what));
         found != who.lease_ends.end() && now_ < found->second)
         judge_->violate("client " + std::to_string(index) + " nudges too often");
 }

@@ -250,6 +250,7 @@ private:
     void publish();
     void deliver(const link_pointer& line, const std::string& text);
     world_time delay(std::size_t index);
+    [[nodiscard]] std::size_t lock_of(const sent_command& what) const;
     void check_nudge(std::size_t index, const sent_command& what);
 
     // Faults.
