@@ -616,6 +616,26 @@ BOOST_AUTO_TEST_CASE(leases_expire_although_the_clock_was_set_back)
     BOOST_TEST(nudge("b#1.1")[0] == "own");
 }
 
+// If the holders expired first, the pool would keep the fields of their units.
+BOOST_AUTO_TEST_CASE(the_holders_live_as_long_as_the_pool_although_the_clock_was_set_back)
+{
+    const std::int64_t first = fence_of(acquire("a#1.1", 3));
+    release("a#1.1", first, "a#0.0");
+    const auto lives_as_long = [this]
+    {
+        return store.run(words{"PTTL", "pool{holders}"}).number >=
+               store.run(words{"PTTL", "pool"}).number;
+    };
+    store.clock -= 2'000'000;
+    const std::int64_t second = fence_of(acquire("a#1.2", 3));
+    BOOST_TEST(lives_as_long());
+    release("a#1.2", second, "a#0.0");
+    // The ordinary path.
+    pass(100ms);
+    acquire("a#1.3", 3);
+    BOOST_TEST(lives_as_long());
+}
+
 BOOST_AUTO_TEST_CASE(a_nudge_proves_that_its_waiter_is_connected)
 {
     acquire("a#1.1", 3);

@@ -451,7 +451,7 @@ void pool_judge::check_rest(const redis_store& store)
             for (const char* part : {"", "{queue}", "{holders}"})
                 contribution_renewed += store.exists(keys_[i][0] + part) ? 1 : 0;
     if (store.key_count() != contribution_renewed)
-        violate("keys are left");
+        violate("keys are left: " + store.key_names());
 }
 
 }  // namespace turnstile::test

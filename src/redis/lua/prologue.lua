@@ -103,7 +103,7 @@ local function save(s, lease, idle)
     if s.conditions and not refresh_conditions(s, ttl) then s.more = true else s.expiry = s.now + ttl * 1000 end
   else
     -- A new key lives as long as the lock, which is expected to remember everything since it was created.
-    ttl = math.min(math.ceil((s.expiry - s.now) / 1000), 2 ^ 53)  -- a damaged state may say anything
+    ttl = math.min(math.ceil((s.expiry - wall) / 1000), 2 ^ 53)  -- a damaged state may say anything
   end
   local flags = (s.waiting > 0 and 'w' or '') .. (s.conditions and 'c' or '') .. (s.pending and 'b' or '') ..
     (s.unresponsive and 's' or '') .. (s.reclaimed and 'r' or '')

@@ -31,7 +31,7 @@ if held and capacity == ARGV[8] and (claim == ARGV[6] or claim + 0 >= (tonumber(
     local time, deadline = string.format('%d', now), string.format('%d', now + claim * 1000)
     if redis.call('ZADD', holders, 'NX', deadline, id) == 1 then
       if held == 0 and outside == origin then
-        redis.call('PEXPIRE', holders, math.min(math.ceil((expiry - now) / 1000), 2 ^ 53))
+        redis.call('PEXPIRE', holders, math.min(math.ceil((expiry - wall) / 1000), 2 ^ 53))
       end
       redis.call('HSET', key, 'h ' .. id, ARGV[11] .. ' ' .. time .. ' 0', 'state',
         '2 ' .. string.format('%d', held + units) .. ' ' .. time .. ' ' .. time .. ' ' .. time .. ' ' .. rest)

@@ -110,8 +110,9 @@ local function save(s, lease, idle)
   redis.call('HSET', s.key, 'state', format('2 %d %d %d %d %d %d %d %d %d %s %d %d %d %d%s', s.held, s.fence, s.given,
     s.now, s.outside, s.expiry, s.claim, s.skew, s.grace or 0, flags ~= '' and flags or '-', s.capacity, s.origin, s.born,
     s.ticket, s.rest))
-  -- A damaged state may say anything. With a span below 1, Redis would delete the keys.
-  local span = math.max(1, math.min(math.ceil((s.expiry - s.now) / 1000), 2 ^ 53))
+  -- All keys expire at the same time of the server's clock. A damaged state may say anything. With a span below 1, Redis
+  -- would delete the keys.
+  local span = math.max(1, math.min(math.ceil((s.expiry - s.now + s.skew) / 1000), 2 ^ 53))
   for _, key in ipairs((renewed or s.moved) and {s.key, s.queue, s.holders} or s.new) do
     if forever then redis.call('PERSIST', key) else redis.call('PEXPIRE', key, span) end
   end
