@@ -97,6 +97,7 @@ void pool_judge::before_script(const redis_store& store, std::size_t index)
 {
     pool& each = pools_[index];
     each.seen = look(store, index);
+    each.was_there = store.exists(keys_[index][0]);
     if (!each.open)
         open_account(each);
 }
@@ -123,6 +124,9 @@ void pool_judge::after_script(const redis_store& store, std::size_t index, const
 {
     pool& each = pools_[index];
     const contents after = look(store, index);
+    // The pool has expired, perhaps early because the server's clock was set forward.
+    if (!each.was_there && !each.grants.empty())
+        each.forgot_at = std::max(each.forgot_at, now - 1);
     std::vector<std::string> lost;
     for (const auto& [channel, message] : store.published)
         if (message.starts_with("lost "))
@@ -447,7 +451,8 @@ void pool_judge::check_rest(const redis_store& store)
     // A pool that is kept keeps its waiters and holders, too.
     std::size_t contribution_renewed = 0;
     for (std::size_t i = 0; i < keys_.size(); ++i)
-        if (outside(store, i) != shape_.outside)
+        // If somebody has deleted the pool's own key, nobody knows whether it was to be kept.
+        if (outside(store, i) != shape_.outside || pools_[i].damaged)
             for (const char* part : {"", "{queue}", "{holders}"})
                 contribution_renewed += store.exists(keys_[i][0] + part) ? 1 : 0;
     if (store.key_count() != contribution_renewed)

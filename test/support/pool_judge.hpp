@@ -126,6 +126,7 @@ private:
         std::set<std::string> calls;
         // No promise holds from the first time to the second.
         time forgot_at = -1;
+        bool was_there = false;
         time excused_until = -1;
         // Until then, the server may not know all holders.
         time unknown_until = -1;
