@@ -80,6 +80,9 @@ public:
     /// Some keys of a lock were deleted, so that the others are inconsistent.
     virtual void damaged(std::size_t /*index*/) {}
     virtual void clock_stepped(std::int64_t by, time now) = 0;
+    /// A client that was paused goes on. It learns only now of what happened before, for instance of a clock that was
+    /// set.
+    virtual void resumed(time paused_at, time now) = 0;
 
     // --- the clients ---
 

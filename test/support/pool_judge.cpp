@@ -341,6 +341,13 @@ void pool_judge::clock_stepped(std::int64_t by, time now)
             each.excused_until = std::max(each.excused_until, now + by + 2 * lease_ + lease_ / 5);
 }
 
+void pool_judge::resumed(time paused_at, time now)
+{
+    for (pool& each : pools_)
+        if (each.excused_until > paused_at)
+            each.excused_until = std::max(each.excused_until, now + lease_);
+}
+
 // --- the clients --------------------------------------------------------------------------------
 
 void pool_judge::begun(std::size_t index, attempt_name who,

@@ -46,6 +46,7 @@ public:
     void forgot(std::size_t index, time now, bool excuses) override;
     void damaged(std::size_t index) override;
     void clock_stepped(std::int64_t by, time now) override;
+    void resumed(time paused_at, time now) override;
     void begun(std::size_t index, attempt_name who, const redis::detail::lock_request& wants,
                time now) override;
     void granted(std::size_t index, attempt_name who, std::int64_t fence, time now,

@@ -250,6 +250,13 @@ void simulation_judge::clock_stepped(std::int64_t by, time now)
         }
 }
 
+void simulation_judge::resumed(time paused_at, time now)
+{
+    for (lock& each : locks_)
+        if (each.excused_until > paused_at)
+            each.excused_until = std::max(each.excused_until, now + lease_);
+}
+
 // --- the clients --------------------------------------------------------------------------------
 
 void simulation_judge::check_exclusion(lock& each, attempt_name who, time now)

@@ -42,6 +42,7 @@ public:
     void ticket_known(std::size_t index, attempt_name who) override;
     void forgot(std::size_t index, time now, bool excuses) override;
     void clock_stepped(std::int64_t by, time now) override;
+    void resumed(time paused_at, time now) override;
     void granted(std::size_t index, attempt_name who, std::int64_t fence, time now,
                  time expires) override;
     void extended(std::size_t index, attempt_name who, time now, time expires) override;
