@@ -327,8 +327,9 @@ void pool_judge::forgot(std::size_t index, time now, bool excuses)
 void pool_judge::damaged(std::size_t index)
 {
     pool& each = pools_[index];
-    each.damaged = each.was_damaged = true;
-    each.losses = 0;
+    each.damaged = true;
+    if (!std::exchange(each.was_damaged, true))
+        each.losses = 0;
 }
 
 void pool_judge::clock_stepped(std::int64_t by, time now)
