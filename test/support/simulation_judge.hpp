@@ -92,8 +92,10 @@ private:
         std::int64_t top_remembered = 0;
         // The highest token in the register.
         std::int64_t written = 0;
-        // No promise holds from the first time to the second.
+        // The last two times at which the server forgot something.
+        time forgot_before = -1;
         time forgot_at = -1;
+        // No promise holds until then.
         time excused_until = -1;
         bool forgetful = false;
         // The state before the script.
