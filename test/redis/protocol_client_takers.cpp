@@ -73,6 +73,22 @@ BOOST_AUTO_TEST_CASE(units_are_not_outside_before_they_are_taken)
     BOOST_TEST(only<taken>().attempt == id);
 }
 
+// A renewal that counted them would exceed the capacity until the release.
+BOOST_AUTO_TEST_CASE(a_due_renewal_does_not_count_units_that_the_release_leaves_outside)
+{
+    const attempt_id id = want();
+    answer(own(fence, 15s));
+    events.clear();
+    now += 6s;
+    machine.set_outside(now, id, 1);
+    release(id);
+    BOOST_TEST(sent() == "renew");
+    BOOST_TEST(commands[0].arguments[4] == "0");
+    answer(own(fence, 15s));
+    BOOST_TEST(sent() == "release");
+    BOOST_TEST(commands[0].arguments[9] == "1");
+}
+
 // The caller no longer wants the units, so the attempt must not wait for them again.
 BOOST_AUTO_TEST_CASE(a_cancelled_take_ends_if_its_grant_has_ended)
 {

@@ -419,7 +419,7 @@ void simulation_world::release(std::size_t index, attempt_id id)
     if (has_pools() && use_ == pool_use::supplies && chance(20))
     {
         each.outside += each.wants.units;
-        machine(index).set_outside(id, each.outside);
+        machine(index).set_outside(local(who), id, each.outside);
         log("    and leaves ", each.outside, " units outside");
         add_later(index, each.lock, each.wants.units);
     }

@@ -257,8 +257,9 @@ std::uint64_t protocol_client::shrink(local_time now, attempt_id id, std::int64_
     return it.units.changes;
 }
 
-void protocol_client::set_outside(attempt_id id, std::int64_t outside)
+void protocol_client::set_outside(local_time now, attempt_id id, std::int64_t outside)
 {
+    advance(now);
     if (holds(id))
         find_by_bearer(id)->second.units.outside = outside;
 }

@@ -119,8 +119,9 @@ public:
     /// changes; 0 if the attempt does not hold units any longer.
     std::uint64_t shrink(local_time now, attempt_id id, std::int64_t units, std::int64_t outside);
 
-    /// Sets the number of units left outside, before a release of all units.
-    void set_outside(attempt_id id, std::int64_t outside);
+    /// Sets the number of units left outside, before a release of all units at the same time. A renewal that is due
+    /// still states the former number.
+    void set_outside(local_time now, attempt_id id, std::int64_t outside);
 
     /// Names the permit that receives the units, before a release of all units: `ID LEASE CLIENT`.
     void bequeath(attempt_id id, const std::string& permit);

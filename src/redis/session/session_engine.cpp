@@ -195,8 +195,9 @@ void session_engine::release(const std::shared_ptr<held_lock>& held, const liste
         return complete(done, turnstile::errc::lost);
     if (done)
         releasing_.emplace(held->attempt, done);
-    client_.set_outside(held->attempt, held->count().outside);
-    client_.release(boot_time(), held->attempt, commit_of(held->lock->id, {}, std::move(changes)));
+    const local_time now = boot_time();
+    client_.set_outside(now, held->attempt, held->count().outside);
+    client_.release(now, held->attempt, commit_of(held->lock->id, {}, std::move(changes)));
     perform();
 }
 
@@ -398,10 +399,11 @@ void session_engine::close(listener done)
         const auto held = weak.lock();
         if (held && held->end())
             report_loss(*held, "the session was closed");
+        const local_time now = boot_time();
         if (held)
-            client_.set_outside(attempt, held->count().outside);
+            client_.set_outside(now, attempt, held->count().outside);
         if (client_.holds(attempt))
-            client_.release(boot_time(), attempt);
+            client_.release(now, attempt);
     }
     abandon_contributions();
     close_timer_.expires_after(settings_.connect_timeout);
