@@ -131,9 +131,9 @@ void pool_judge::after_script(const redis_store& store, std::size_t index, const
     for (const auto& [channel, message] : store.published)
         if (message.starts_with("lost "))
             lost.push_back(message.substr(5, message.find(' ', 5) - 5));
-    note_arrivals(each, after);
+    note_arrivals(each, after, script);
     note_releases(each, after, script, lost);
-    note_grants(each, after, now, knows);
+    note_grants(each, after, script, now, knows);
     if (script.what.op != operation::cancel && script.what.op != operation::resync)
         check_drops(each, after, knows);
     check_account(each, after, script);
@@ -142,20 +142,28 @@ void pool_judge::after_script(const redis_store& store, std::size_t index, const
     check_beliefs(each, now);
 }
 
-void pool_judge::note_arrivals(pool& each, const contents& after)
+void pool_judge::note_arrivals(pool& each, const contents& after, const executed& script)
 {
     for (auto& [who, arrived] : each.arrivals)
         arrived.there = false;
+    for (const std::string& word : script.what.arguments)
+        if (const auto id = parse_waiter_id(word))
+        {
+            arrival& arrived = each.arrivals[name_of(*id)];
+            arrived.incarnation = std::max(arrived.incarnation, id->incarnation);
+        }
     const auto arrives = [&](const std::string& id)
     {
-        const attempt_name who = name_of(id_of(id));
+        const waiter_id waiter = id_of(id);
+        const attempt_name who = name_of(waiter);
         arrival& arrived = each.arrivals[who];
         arrived.there = true;
-        const bool first = each.wishes[who].what.first;
+        const std::uint64_t position = each.wishes[who].what.first ? 1 : ++arrivals_;
         if (arrived.first == 0)
-            arrived.first = arrived.claim = first ? 1 : ++arrivals_;
-        else if (arrived.claim == 0)
-            arrived.claim = first ? 1 : ++arrivals_;
+            arrived.first = position;
+        // A command that runs after a command of the next connection gives no position that the client can know.
+        if (arrived.claim == 0 && waiter.incarnation >= arrived.incarnation)
+            arrived.claim = position;
     };
     for (const std::string& id : after.queue)
         arrives(id);
@@ -185,8 +193,14 @@ void pool_judge::note_releases(pool& each, const contents& after, const executed
     }
 }
 
-void pool_judge::note_grants(pool& each, const contents& after, time now, const witness& knows)
+void pool_judge::note_grants(pool& each, const contents& after, const executed& script, time now,
+                             const witness& knows)
 {
+    // During a grace, the server believes every holder: its own memory may be outdated. Then the claim lease is followed
+    // by two times.
+    const bool believes = script.what.op == operation::resync &&
+                          std::ranges::any_of(script.what.arguments, [](const std::string& word)
+                                              { return word.find(' ') != std::string::npos; });
     std::map<std::int64_t, std::string> granted;
     for (const auto& [id, held] : after.holders)
     {
@@ -196,7 +210,7 @@ void pool_judge::note_grants(pool& each, const contents& after, time now, const 
                                              { return other.second.fence == held.fence; });
         if (known != each.grants.end() && known->second.who == who)
         {
-            if (!had && each.forgot_at < known->second.since && now > each.excused_until)
+            if (!had && each.forgot_at < known->second.since && !believes)
                 violate("units that were lost were returned to " + text(who));
             // Units that it left outside before the server forgot them no longer count.
             if (!had)

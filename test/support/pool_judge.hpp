@@ -102,6 +102,8 @@ private:
         // Its first position, and the position that it can claim.
         std::uint64_t first = 0;
         std::uint64_t claim = 0;
+        // Its newest connection of which a command has run.
+        std::uint64_t incarnation = 0;
         bool ticket_known = false;
         bool there = false;
     };
@@ -142,10 +144,11 @@ private:
 
     [[nodiscard]] contents look(const redis_store& store, std::size_t index) const;
     [[nodiscard]] bool fits(std::int64_t held, std::int64_t outside, std::int64_t units) const;
-    void note_arrivals(pool& each, const contents& after);
+    void note_arrivals(pool& each, const contents& after, const executed& script);
     void note_releases(pool& each, const contents& after, const executed& script,
                        const std::vector<std::string>& lost);
-    void note_grants(pool& each, const contents& after, time now, const witness& knows);
+    void note_grants(pool& each, const contents& after, const executed& script, time now,
+                     const witness& knows);
     void check_order(pool& each, const contents& after, attempt_name winner, const witness& knows);
     void check_drops(pool& each, const contents& after, const witness& knows);
     void check_account(pool& each, const contents& after, const executed& script);
