@@ -124,6 +124,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_ended_early_is_not_entered_by_a_late_message)
     const std::string late = grant(id, fence, 15s);
     receive(grant(id, fence, 0s));
     answer(say(status::lost));
+    now += 1ms;
     answer(queued(5, 15s));
     // An operator has ended the grant.
     receive(late);

@@ -96,6 +96,7 @@ struct client_state
         for (const std::uint64_t incarnation : each.incarnations)
             into.add(kind::incarnation, incarnation);
         into.add(kind::stamp, each.current < phase::held ? each.ticket : 0);
+        into.add(kind::stamp, each.current < phase::held ? each.waited_at : 0);
         into.add(kind::stamp, each.fence);
         into.add(kind::stamp, each.pending_grant.fence);
         into.add(kind::server, each.pending_grant.deadline);

@@ -335,6 +335,7 @@ void protocol_client::enqueue(attempt& it, const script_answer& answer, bool on_
     it.current = phase::queued;
     it.wait.is_on_condition = on_condition;
     it.ticket = answer.ticket;
+    it.waited_at = answer.now;
     lock.waiters.emplace(it.ticket, it.id);
     if (on_condition)
         ++lock.on_condition;

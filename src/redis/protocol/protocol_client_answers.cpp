@@ -351,8 +351,6 @@ void protocol_client::on_renew(attempt& it, script_answer& answer)
         return on_grant(it, std::move(renewed), false);
     if (const auto why = unusable(answer.status))
         return end_with(it, *why);
-    // The message of this grant may still arrive.
-    it.fence = std::max(it.fence, it.pending_grant.fence);
     const lock_id lock = it.lock;
     rejoin(it);
     // The server considered this client unresponsive when the grant ended, and may have dropped its other waiters.

@@ -38,7 +38,8 @@ protocol_client::grant_report protocol_client::report_of(const script_answer& an
 void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
 {
     // Only a message can be outdated: answers arrive in the order of their scripts.
-    if (guards_.fence_floor && by_message && given.fence <= it.fence)
+    const server_time granted_at = given.deadline - given.span.count();
+    if (by_message && guards_.fence_floor && (given.fence <= it.fence || granted_at < it.waited_at))
         return;
     const lock_state& lock = locks_.at(it.lock);
     const local_time expires = expiry(lock, given);

@@ -172,7 +172,9 @@ struct protocol_client_records
         std::int64_t position = 0;
         // The condition on which the attempt waits, or has waited.
         std::string condition;
-        // The fencing token of the newest grant that was entered, or had ended before. Messages about it are outdated.
+        // The last time at which the server certainly knew it as a waiter. Messages of earlier grants are outdated.
+        server_time waited_at = 0;
+        // The fencing token of the newest grant that was entered.
         std::int64_t fence = 0;
         // A reported grant that the client cannot enter yet.
         grant_report pending_grant;
