@@ -40,6 +40,13 @@ public:
         return message(what, id_, done_fence);
     }
 
+    /// The message that grants the lock to the client, without the state.
+    [[nodiscard]] std::string bare_grant() const
+    {
+        return "grant " + name(id_) + " 7 " + std::to_string(server_now() + 4'000'000) + ' ' +
+               std::to_string(server_now());
+    }
+
     [[nodiscard]] attempt_id attempt() const noexcept { return id_; }
 
 private:
@@ -131,9 +138,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_is_granted_the_lock_executes_the_transaction_
 BOOST_AUTO_TEST_CASE(after_a_lost_grant_the_client_only_acquires_the_lock)
 {
     waiting_client client;
-    client.receive("grant " + client.name(client.attempt()) + " 7 " +
-                   std::to_string(client.server_now() + 4'000'000) + ' ' +
-                   std::to_string(client.server_now()));
+    client.receive(client.bare_grant());
     BOOST_TEST(client.sent() == "fetch");
     client.answer(client.say(status::lost));
     BOOST_TEST(client.sent() == "acquire");
@@ -418,9 +423,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_another_server_lacks_does_not_count)
     for (const bool given_up : {false, true})
     {
         waiting_client client;
-        client.receive("grant " + client.name(client.attempt()) + " 7 " +
-                       std::to_string(client.server_now() + 4'000'000) + ' ' +
-                       std::to_string(client.server_now()));
+        client.receive(client.bare_grant());
         BOOST_TEST(client.sent() == "fetch");
         client.disconnect();
         client.connect(2, "other");
@@ -432,9 +435,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_another_server_lacks_does_not_count)
         BOOST_TEST(client.only<transacted>().executed);
     }
     waiting_client client;
-    client.receive("grant " + client.name(client.attempt()) + " 7 " +
-                   std::to_string(client.server_now() + 4'000'000) + ' ' +
-                   std::to_string(client.server_now()));
+    client.receive(client.bare_grant());
     client.disconnect();
     client.connect(2, "other");
     client.answer(client.say(status::gone));
@@ -448,9 +449,7 @@ BOOST_AUTO_TEST_CASE(a_transaction_that_no_server_executes_is_cancelled_like_a_l
     for (const bool reconnects : {false, true})
     {
         waiting_client client;
-        client.receive("grant " + client.name(client.attempt()) + " 7 " +
-                       std::to_string(client.server_now() + 4'000'000) + ' ' +
-                       std::to_string(client.server_now()));
+        client.receive(client.bare_grant());
         BOOST_TEST(client.sent() == "fetch");
         if (reconnects)
         {

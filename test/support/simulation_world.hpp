@@ -75,7 +75,7 @@ private:
         // state that the holder received.
         bool transacts = false;
         bool may_sleep = false;
-        // Whether it has waited on a condition in any case.
+        // Whether it began as a wait on a condition, after a critical section.
         bool slept = false;
         redis::detail::field_map state;
     };
