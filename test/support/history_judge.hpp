@@ -5,9 +5,11 @@
 #ifndef TURNSTILE_TEST_SUPPORT_HISTORY_JUDGE_HPP
 #define TURNSTILE_TEST_SUPPORT_HISTORY_JUDGE_HPP
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -112,6 +114,44 @@ public:
     virtual void taken(std::size_t /*index*/, attempt_name /*who*/) {}
     /// Checks the server's memory when all attempts have ended.
     virtual void check_rest(const redis_store& /*store*/) = 0;
+
+protected:
+    /// The arrival of an attempt in the queue.
+    struct arrival
+    {
+        // Its first position, and the position that it can claim.
+        std::uint64_t first = 0;
+        std::uint64_t claim = 0;
+        // Its newest connection of which a command has run.
+        std::uint64_t incarnation = 0;
+        bool ticket_known = false;
+        bool there = false;
+
+        /// Notes that the attempt is there under this connection. If it has no position yet, that is @p position.
+        void arrive(std::uint64_t connection, std::uint64_t position)
+        {
+            there = true;
+            if (first == 0)
+                first = position;
+            // A command that runs after a command of the next connection gives no position that the client can know.
+            if (claim == 0 && connection >= incarnation)
+                claim = position;
+        }
+    };
+    using arrival_map = std::map<attempt_name, arrival>;
+
+    /// Prepares for the attempts that are there after a command: notes the connections that it names.
+    static void begin_arrivals(arrival_map& arrivals, const sent_command& what)
+    {
+        for (auto& [who, each] : arrivals)
+            each.there = false;
+        for (const std::string& word : what.arguments)
+            if (const auto id = redis::detail::parse_waiter_id(word))
+            {
+                arrival& each = arrivals[{id->nonce, id->sequence}];
+                each.incarnation = std::max(each.incarnation, id->incarnation);
+            }
+    }
 
 private:
     std::string violation_;

@@ -144,26 +144,13 @@ void pool_judge::after_script(const redis_store& store, std::size_t index, const
 
 void pool_judge::note_arrivals(pool& each, const contents& after, const executed& script)
 {
-    for (auto& [who, arrived] : each.arrivals)
-        arrived.there = false;
-    for (const std::string& word : script.what.arguments)
-        if (const auto id = parse_waiter_id(word))
-        {
-            arrival& arrived = each.arrivals[name_of(*id)];
-            arrived.incarnation = std::max(arrived.incarnation, id->incarnation);
-        }
+    begin_arrivals(each.arrivals, script.what);
     const auto arrives = [&](const std::string& id)
     {
         const waiter_id waiter = id_of(id);
         const attempt_name who = name_of(waiter);
-        arrival& arrived = each.arrivals[who];
-        arrived.there = true;
-        const std::uint64_t position = each.wishes[who].what.first ? 1 : ++arrivals_;
-        if (arrived.first == 0)
-            arrived.first = position;
-        // A command that runs after a command of the next connection gives no position that the client can know.
-        if (arrived.claim == 0 && waiter.incarnation >= arrived.incarnation)
-            arrived.claim = position;
+        each.arrivals[who].arrive(waiter.incarnation,
+                                  each.wishes[who].what.first ? 1 : ++arrivals_);
     };
     for (const std::string& id : after.queue)
         arrives(id);

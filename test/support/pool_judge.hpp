@@ -97,16 +97,6 @@ private:
         redis::detail::lock_request what;
         time since = 0;
     };
-    struct arrival
-    {
-        // Its first position, and the position that it can claim.
-        std::uint64_t first = 0;
-        std::uint64_t claim = 0;
-        // Its newest connection of which a command has run.
-        std::uint64_t incarnation = 0;
-        bool ticket_known = false;
-        bool there = false;
-    };
     struct fate
     {
         attempt_name who;
@@ -119,7 +109,7 @@ private:
     {
         std::map<attempt_name, wish> wishes;
         std::map<attempt_name, belief> believers;
-        std::map<attempt_name, arrival> arrivals;
+        arrival_map arrivals;
         std::map<std::int64_t, fate> grants;
         std::int64_t top_fence = 0;
         // The account: the units outside at first, and the units added since, by call.

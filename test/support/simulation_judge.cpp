@@ -76,25 +76,11 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
     std::vector<std::string> queue;
     look(store, index, owner, fence, queue);
 
-    for (auto& [who, arrived] : each.arrivals)
-        arrived.there = false;
-    for (const std::string& word : script.what.arguments)
-        if (const auto id = parse_waiter_id(word))
-        {
-            arrival& arrived = each.arrivals[name_of(*id)];
-            arrived.incarnation = std::max(arrived.incarnation, id->incarnation);
-        }
+    begin_arrivals(each.arrivals, script.what);
     const auto arrives = [&](const std::string& id)
     {
         const waiter_id waiter = id_of(id);
-        arrival& arrived = each.arrivals[name_of(waiter)];
-        arrived.there = true;
-        const std::uint64_t position = ++arrivals_;
-        if (arrived.first == 0)
-            arrived.first = position;
-        // A command that runs after a command of the next connection gives no position that the client can know.
-        if (arrived.claim == 0 && waiter.incarnation >= arrived.incarnation)
-            arrived.claim = position;
+        each.arrivals[name_of(waiter)].arrive(waiter.incarnation, ++arrivals_);
     };
     // If one script notifies several waiters, the first may be granted the lock at once. If that grant does not reach
     // it, it queues again, behind the waiters that are there by then.

@@ -63,16 +63,6 @@ private:
         std::int64_t fence = 0;
         time expires = 0;
     };
-    struct arrival
-    {
-        // Its first position, and the position that it can claim.
-        std::uint64_t first = 0;
-        std::uint64_t claim = 0;
-        // Its newest connection of which a command has run.
-        std::uint64_t incarnation = 0;
-        bool ticket_known = false;
-        bool there = false;
-    };
     struct fate
     {
         attempt_name who;
@@ -84,7 +74,7 @@ private:
     struct lock
     {
         std::map<attempt_name, belief> believers;
-        std::map<attempt_name, arrival> arrivals;
+        arrival_map arrivals;
         std::map<std::int64_t, fate> grants;
         std::map<attempt_name, std::int64_t> newest;
         std::int64_t top_fence = 0;
