@@ -80,7 +80,7 @@ public:
     /// are excused.
     virtual void forgot(std::size_t index, time now, bool excuses) = 0;
     /// Some keys of a lock were deleted, so that the others are inconsistent.
-    virtual void damaged(std::size_t /*index*/) {}
+    virtual void damaged(std::size_t /*index*/, time /*now*/) {}
     virtual void clock_stepped(std::int64_t by, time now) = 0;
     /// A client that was paused goes on. It learns only now of what happened before, for instance of a clock that was
     /// set.

@@ -199,9 +199,10 @@ void pool_judge::note_grants(pool& each, const contents& after, const executed& 
         {
             if (!had && each.forgot_at < known->second.since && !believes)
                 violate("units that were lost were returned to " + text(who));
-            // Units that it left outside before the server forgot them no longer count.
+            // Units that it left outside before the server forgot them no longer count. Those that a pool knew when
+            // the lease expired do.
             if (!had)
-                each.base -= held.left;
+                each.base -= held.left - known->second.outside;
             known->second.outside = held.left;
         }
         else if (!had && held.fence != 0)
@@ -317,7 +318,6 @@ void pool_judge::forgot(std::size_t index, time now, bool excuses)
 {
     pool& each = pools_[index];
     each.forgetful = true;
-    ++each.losses;
     each.open = false;
     each.forgot_at = now;
     each.unknown_until = std::max(each.unknown_until, now + lease_ + lease_ / 50);
@@ -325,12 +325,10 @@ void pool_judge::forgot(std::size_t index, time now, bool excuses)
         each.excused_until = std::max(each.excused_until, each.unknown_until);
 }
 
-void pool_judge::damaged(std::size_t index)
+void pool_judge::damaged(std::size_t index, time now)
 {
-    pool& each = pools_[index];
-    each.damaged = true;
-    if (!std::exchange(each.was_damaged, true))
-        each.losses = 0;
+    pools_[index].damaged = true;
+    first_damage_at_ = std::min(first_damage_at_, now);
 }
 
 void pool_judge::clock_stepped(std::int64_t by, time now)

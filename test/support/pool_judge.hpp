@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -44,7 +45,7 @@ public:
                       const witness& knows) override;
     void ticket_known(std::size_t index, attempt_name who) override;
     void forgot(std::size_t index, time now, bool excuses) override;
-    void damaged(std::size_t index) override;
+    void damaged(std::size_t index, time now) override;
     void clock_stepped(std::int64_t by, time now) override;
     void resumed(time paused_at, time now) override;
     void begun(std::size_t index, attempt_name who, const redis::detail::lock_request& wants,
@@ -125,9 +126,6 @@ private:
         time unknown_until = -1;
         bool forgetful = false;
         bool damaged = false;
-        // How often the server has lost its memory of the pool since a part of its keys was deleted, that loss included.
-        unsigned losses = 0;
-        bool was_damaged = false;
         // The contents after the last script, or before the current one.
         contents seen;
     };
@@ -145,11 +143,11 @@ private:
     void check_contents(pool& each, const contents& after, const executed& script);
     void check_beliefs(const pool& each, time now);
     void open_account(pool& each);
-    /// If the hash of a pool was deleted alone, its fences continue above the ends of the leases. They may repeat if the
-    /// server then loses its memory, too.
+    /// If the hash of a pool was deleted alone, its fences continue above the ends of the leases, and clients carry
+    /// them to other pools. They may repeat if the server later loses its memory of a pool.
     [[nodiscard]] bool fences_excused(const pool& each) const
     {
-        return (each.forgetful && back_) || (each.was_damaged && each.losses > 1);
+        return (each.forgetful && back_) || each.forgot_at > first_damage_at_;
     }
 
     std::vector<redis::detail::lock_keys> keys_;
@@ -157,6 +155,7 @@ private:
     redis::detail::pool_shape shape_;
     time lease_;
     bool back_ = false;
+    time first_damage_at_ = std::numeric_limits<time>::max();
     // Position 0 is for waiters ahead of all others.
     std::uint64_t arrivals_ = 1;
 };

@@ -218,7 +218,7 @@ void simulation_world::strike(fault what, std::size_t victim)
         if (which != parts)
         {
             damaged_.insert(lock);
-            judge_->damaged(lock);
+            judge_->damaged(lock, now_);
         }
         for (unsigned k = 0; k < parts; ++k)
             if (which == parts || which == k)
@@ -292,7 +292,7 @@ void simulation_world::take_over()
         judge_->forgot(i, now_, options_.grace < options_.lease);
     // The replica may have the keys that were left, although the master has served that lock since.
     for (const std::size_t lock : damaged_)
-        judge_->damaged(lock);
+        judge_->damaged(lock, now_);
 }
 
 void simulation_world::step_clock(std::int64_t by)
