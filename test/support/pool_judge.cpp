@@ -435,6 +435,10 @@ void pool_judge::known(std::size_t index, attempt_name who, std::int64_t units,
     const auto found = each.believers.find(who);
     if (found == each.believers.end() || each.damaged)
         return;
+    // The answer may come late: the server confirmed the change, and forgot it afterwards.
+    const auto grant = each.grants.find(found->second.fence);
+    if (grant == each.grants.end() || each.forgot_at >= grant->second.since)
+        return;
     for (const auto& [id, held] : each.seen.holders)
         if (held.fence == found->second.fence && (held.units > units || held.left < outside))
             violate("a change of " + text(who) + " was confirmed that was not made");
