@@ -261,6 +261,35 @@ BOOST_AUTO_TEST_CASE(more_waiters_than_one_script_serves_are_granted)
     }
 }
 
+BOOST_AUTO_TEST_CASE(more_permits_than_one_script_ends_expire_before_the_answer)
+{
+    constexpr int count = 300;
+    const auto take_all = [&]
+    {
+        get(directory.async_create("a", count));
+        for (int i = 0; i < count; ++i)
+            get(directory.async_take("a", 1, listed_permit_options(1h, "client")));
+        // All leases end now.
+        const std::string holders = turnstile::redis::detail::listed_key(index, "a") + "{holders}";
+        server.run({"EVAL",
+                    "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do "
+                    "redis.call('ZADD', KEYS[1], 1, id) end",
+                    "1", holders});
+    };
+    take_all();
+    BOOST_TEST((get(directory.async_take("a", count, listed_permit_options())).status ==
+                directory_status::done));
+    get(directory.async_remove("a"));
+    take_all();
+    BOOST_TEST(value("a") == count);
+    get(directory.async_remove("a"));
+    take_all();
+    BOOST_TEST(get(directory.async_list("", 10)).semaphores.at(0).value == count);
+    get(directory.async_remove("a"));
+    take_all();
+    BOOST_TEST(get(directory.async_detail("a", 10)).permits.empty());
+}
+
 BOOST_AUTO_TEST_CASE(list_is_in_the_order_of_bytes)
 {
     const std::string odd("\0 {x}%\xF0\x9F\x98\x80", 9);

@@ -73,7 +73,8 @@ namespace turnstile::redis {
  *
  * @par Round trips
  * One command for each operation, unless stated otherwise. If the units go to more than 64 waiters, the session sends
- * further commands in the background.
+ * further commands in the background. If more than 64 permits have expired, a command that reads, or that found too few
+ * units, is repeated after one more command for each 64 of them.
  *
  * @par Immediate completion
  * Never.

@@ -92,14 +92,18 @@ void directory_handle::change(session_engine& engine, std::string_view script,
          });
 }
 
-void directory_handle::go_on(session_engine& engine, const std::string& key)
+void directory_handle::read_numbers(session_engine& engine, const std::vector<std::string>& keys,
+                                    done_handler done)
 {
-    look(engine, "pool_states", {key}, common_arguments(),
-         [self = shared_from_this(), &engine, key](error_code error,
-                                                   const std::vector<std::string>& leaves)
+    look(engine, "pool_states", keys, common_arguments(),
+         [self = shared_from_this(), &engine, keys,
+          done = std::move(done)](error_code error, const std::vector<std::string>& leaves)
          {
-             if (!error && parse_listed_answer(leaves.at(0)).more)
-                 self->go_on(engine, key);
+             const auto more = [](const std::string& leaf)
+             { return parse_listed_answer(leaf).more; };
+             if (!error && std::ranges::any_of(leaves, more))
+                 return self->read_numbers(engine, keys, done);
+             done(error, leaves);
          });
 }
 

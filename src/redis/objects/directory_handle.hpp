@@ -54,8 +54,10 @@ public:
     void change(session_engine& engine, std::string_view script, const std::string& name,
                 const std::vector<std::string>& more, done_handler done);
 
-    /// Lets the server serve the waiters that its last script has not reached.
-    void go_on(session_engine& engine, const std::string& key);
+    /// Reads the numbers of semaphores. A script ends a limited number of grants, so it is repeated until no expired
+    /// grant is left, and no waiter that can be served.
+    void read_numbers(session_engine& engine, const std::vector<std::string>& keys,
+                      done_handler done);
 
     /// Returns the object of a semaphore that a caller keeps, or makes a new one.
     [[nodiscard]] std::shared_ptr<async_semaphore> find(

@@ -54,6 +54,9 @@ std::pair<std::string_view, std::vector<std::string>> script_of(const directory_
     }
 }
 
+void send_call(const std::shared_ptr<directory_handle>& directory, session_engine& engine,
+               const directory_call& call, const answer_completion& done);
+
 /// Completes a call with the answer of its script.
 directory_handle::done_handler finish(const std::shared_ptr<directory_handle>& directory,
                                       session_engine& engine, directory_call call,
@@ -71,8 +74,17 @@ directory_handle::done_handler finish(const std::shared_ptr<directory_handle>& d
         const bool takes = call.what == directory_operation::take;
         if (takes && parsed.answer.status == directory_status::done)
             parsed.answer.permit = call.permit;
+        const std::vector<std::string> keys{directory->key_of(call.name)};
+        if (parsed.more && takes && parsed.answer.status == directory_status::busy)
+        {
+            // Expired grants may hold the units. The script took nothing.
+            directory->read_numbers(engine, keys,
+                                    [directory, &engine, call, done](error_code, const auto&)
+                                    { send_call(directory, engine, call, done); });
+            return;
+        }
         if (parsed.more)
-            directory->go_on(engine, directory->key_of(call.name));
+            directory->read_numbers(engine, keys, [](error_code, const auto&) {});
         done->complete(parsed.error, std::move(parsed.answer));
     };
 }
@@ -89,13 +101,6 @@ error_code broken_rule(const directory_call& call)
     return {};
 }
 
-void start_reading(const std::shared_ptr<directory_handle>& directory, session_engine& engine,
-                   const directory_call& call, const answer_completion& done)
-{
-    directory->look(engine, "pool_states", {directory->key_of(call.name)},
-                    directory->common_arguments(), finish(directory, engine, call, done));
-}
-
 void start_renewing(const std::shared_ptr<directory_handle>& directory, session_engine& engine,
                     const directory_call& call, const answer_completion& done)
 {
@@ -106,6 +111,18 @@ void start_renewing(const std::shared_ptr<directory_handle>& directory, session_
                      {"", "", "renew", call.permit, lease == 0 ? "" : std::to_string(lease)});
     directory->look(engine, "pool_permit", {directory->key_of(call.name), directory->index},
                     std::move(arguments), finish(directory, engine, call, done));
+}
+
+void send_call(const std::shared_ptr<directory_handle>& directory, session_engine& engine,
+               const directory_call& call, const answer_completion& done)
+{
+    if (call.what == directory_operation::read)
+        return directory->read_numbers(engine, {directory->key_of(call.name)},
+                                       finish(directory, engine, call, done));
+    if (call.what == directory_operation::renew)
+        return start_renewing(directory, engine, call, done);
+    const auto [script, arguments] = script_of(call);
+    directory->change(engine, script, call.name, arguments, finish(directory, engine, call, done));
 }
 
 using page_completion = std::shared_ptr<completion<error_code, semaphore_page>>;
@@ -150,18 +167,51 @@ void read_page(const std::shared_ptr<directory_handle>& directory, session_engin
         done->complete({}, std::move(what.page));
         return;
     }
-    directory->look(engine, "pool_states", std::move(keys), directory->common_arguments(),
-                    [directory, &engine, what = std::move(what),
-                     done](error_code error, const std::vector<std::string>& leaves)
+    directory->read_numbers(engine, keys,
+                            [directory, &engine, what = std::move(what),
+                             done](error_code error, const std::vector<std::string>& leaves)
+                            {
+                                if (error)
+                                {
+                                    done->complete(error, {});
+                                    return;
+                                }
+                                page_in_progress next = what;
+                                add_numbers(next, leaves);
+                                read_page(directory, engine, std::move(next), done);
+                            });
+}
+
+using detail_completion = std::shared_ptr<completion<error_code, semaphore_detail>>;
+
+void send_detail(const std::shared_ptr<directory_handle>& directory, session_engine& engine,
+                 const directory_call& call, const detail_completion& done)
+{
+    const std::vector<std::string> keys{directory->key_of(call.name)};
+    std::vector<std::string> arguments = directory->common_arguments();
+    arguments.push_back(session_keys(directory->core->settings.prefix).front());
+    arguments.push_back(std::to_string(call.number));
+    directory->look(engine, "pool_detail", keys, std::move(arguments),
+                    [directory, &engine, call, keys, done](error_code error,
+                                                           const std::vector<std::string>& leaves)
                     {
-                        if (error)
+                        semaphore_detail result;
+                        if (!error)
                         {
-                            done->complete(error, {});
-                            return;
+                            parsed_answer parsed = parse_listed_answer(leaves.at(0));
+                            // Expired permits would be listed.
+                            if (parsed.more)
+                                return directory->read_numbers(
+                                    engine, keys,
+                                    [directory, &engine, call, done](error_code, const auto&)
+                                    { send_detail(directory, engine, call, done); });
+                            error = parsed.error;
+                            result.status = parsed.answer.status;
+                            result.state = std::move(parsed.answer.state);
+                            parse_entries(leaves, result);
                         }
-                        page_in_progress next = what;
-                        add_numbers(next, leaves);
-                        read_page(directory, engine, std::move(next), done);
+                        result.state.name = call.name;
+                        done->complete(error, std::move(result));
                     });
 }
 
@@ -187,17 +237,8 @@ void start_call(const std::shared_ptr<directory_handle>& directory, directory_ca
     }
     if (call.what == directory_operation::take && call.terms.lease.count() != 0)
         call.permit = random_text(4);
-    if (!directory->core->post(
-            [directory, call = std::move(call), done](session_engine& engine)
-            {
-                if (call.what == directory_operation::read)
-                    return start_reading(directory, engine, call, done);
-                if (call.what == directory_operation::renew)
-                    return start_renewing(directory, engine, call, done);
-                const auto [script, arguments] = script_of(call);
-                directory->change(engine, script, call.name, arguments,
-                                  finish(directory, engine, call, done));
-            }))
+    if (!directory->core->post([directory, call = std::move(call), done](session_engine& engine)
+                               { send_call(directory, engine, call, done); }))
         done->complete(errc::session_closed, {});
 }
 
@@ -238,29 +279,8 @@ void start_call(const std::shared_ptr<directory_handle>& directory, directory_ca
         done->complete(broken, {});
         return;
     }
-    if (!directory->core->post(
-            [directory, call = std::move(call), done](session_engine& engine)
-            {
-                std::vector<std::string> arguments = directory->common_arguments();
-                arguments.push_back(session_keys(directory->core->settings.prefix).front());
-                arguments.push_back(std::to_string(call.number));
-                directory->look(
-                    engine, "pool_detail", {directory->key_of(call.name)}, std::move(arguments),
-                    [call, done](error_code error, const std::vector<std::string>& leaves)
-                    {
-                        semaphore_detail result;
-                        if (!error)
-                        {
-                            parsed_answer parsed = parse_listed_answer(leaves.at(0));
-                            error = parsed.error;
-                            result.status = parsed.answer.status;
-                            result.state = std::move(parsed.answer.state);
-                            parse_entries(leaves, result);
-                        }
-                        result.state.name = call.name;
-                        done->complete(error, std::move(result));
-                    });
-            }))
+    if (!directory->core->post([directory, call = std::move(call), done](session_engine& engine)
+                               { send_detail(directory, engine, call, done); }))
         done->complete(errc::session_closed, {});
 }
 
@@ -288,22 +308,21 @@ void start_keep(const std::shared_ptr<directory_handle>& directory, directory_ca
             if (!directory->core->post(
                     [directory, call, token, done](session_engine& engine)
                     {
-                        directory->look(engine, "pool_states", {directory->key_of(call.name)},
-                                        directory->common_arguments(),
-                                        [call, token, done](error_code failed,
-                                                            const std::vector<std::string>& leaves)
-                                        {
-                                            parsed_answer parsed;
-                                            if (!failed)
-                                                parsed = parse_listed_answer(leaves.at(0));
-                                            parsed.answer.state.name = call.name;
-                                            parsed.answer.permit = call.permit;
-                                            parsed.answer.units = call.number;
-                                            parsed.answer.fencing_token =
-                                                call.permit.empty() ? 0 : token;
-                                            done->complete(failed ? failed : parsed.error,
-                                                           std::move(parsed.answer));
-                                        });
+                        directory->read_numbers(
+                            engine, {directory->key_of(call.name)},
+                            [call, token, done](error_code failed,
+                                                const std::vector<std::string>& leaves)
+                            {
+                                parsed_answer parsed;
+                                if (!failed)
+                                    parsed = parse_listed_answer(leaves.at(0));
+                                parsed.answer.state.name = call.name;
+                                parsed.answer.permit = call.permit;
+                                parsed.answer.units = call.number;
+                                parsed.answer.fencing_token = call.permit.empty() ? 0 : token;
+                                done->complete(failed ? failed : parsed.error,
+                                               std::move(parsed.answer));
+                            });
                     }))
                 done->complete(errc::session_closed, {});
         },
