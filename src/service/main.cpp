@@ -93,8 +93,12 @@ int run(int argc, char** argv)
     option("--notify-host", "TURNSTILE_NOTIFY_HOST", calls.hosts,
            "HOST or HOST:PORT that call-backs may reach; can be repeated, or a list with commas")
         ->delimiter(',')
-        ->check([](const std::string& host)
-                { return parse_url("http://" + host) ? "" : "must be HOST or HOST:PORT"; });
+        ->check(
+            [](const std::string& host)
+            {
+                const bool has_path = host.find_first_of("/?") != std::string::npos;
+                return !has_path && parse_url("http://" + host) ? "" : "must be HOST or HOST:PORT";
+            });
     option("--notify-ca", "TURNSTILE_NOTIFY_CA", calls.authorities,
            "File with the authorities (PEM) to trust for https receivers; default: the system's");
     option("--notify-attempts", "TURNSTILE_NOTIFY_ATTEMPTS", calls.attempts,
@@ -140,6 +144,8 @@ int run(int argc, char** argv)
 
     // A file that reaches the limit of its size is an error of writing, like a full disk.
     std::signal(SIGXFSZ, SIG_IGN);
+    // A log that nobody reads any longer is no reason to stop.
+    std::signal(SIGPIPE, SIG_IGN);
     raise_descriptor_limit();
 
     boost::asio::io_context context(1);
@@ -154,8 +160,10 @@ int run(int argc, char** argv)
             listener.close();
         });
     listener.start();
+    const std::string& address = connections.address;
     std::cout << "turnstile-server: listening on http"
-              << (connections.certificate.empty() ? "" : "s") << "://" << connections.address << ':'
+              << (connections.certificate.empty() ? "" : "s") << "://"
+              << (address.find(':') == std::string::npos ? address : '[' + address + ']') << ':'
               << listener.port() << std::endl;
     context.run();
     answers.save();

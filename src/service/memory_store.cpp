@@ -93,8 +93,6 @@ awaitable<result> memory_store::remove(std::string_view name)
     if (found == semaphores_.end())
         co_return answer;
     const auto removed = found->second;
-    if (recorder_)
-        recorder_({name, {}, {}, 0, {}, {}, 0});
     if (observer_ && is_watched_())
         observer_({happening::deleted, name, 0, 0, 0, 0, 0, {}, {}});
     removed->removed = true;
@@ -103,6 +101,9 @@ awaitable<result> memory_store::remove(std::string_view name)
     removed->semaphore.close();
     while (!removed->permits.empty())
         end_permit(leases_.find(std::string(removed->permits.begin()->second)));
+    // The recorder may describe the whole state, which no longer contains the semaphore.
+    if (recorder_)
+        recorder_({name, {}, {}, 0, {}, {}, 0});
     answer.what = outcome::done;
     co_return answer;
 }
@@ -175,6 +176,11 @@ awaitable<grant> memory_store::try_down(std::string_view name, const demand& wan
     const auto found = find(name);
     if (!found)
         co_return answer;
+    if (closing_)
+    {
+        answer.what = outcome::closing;
+        co_return answer;
+    }
     if (auto units = found->semaphore.try_acquire(wanted.units))
     {
         units->forget();
@@ -207,10 +213,10 @@ awaitable<grant> memory_store::down(std::string_view name, const demand& wanted)
     found->waiters.erase(self);
     --counts_.waiters;
     if (units)
-    {
         units->forget();
+    // The semaphore may have been removed after the grant, before this coroutine resumed.
+    if (units && !found->removed)
         co_return granted(found, wanted, waited);
-    }
     tell(happening::left, *found, wanted.units, 0, waited);
     if (error)
         ++counts_.withdrawn;
@@ -349,8 +355,7 @@ grant memory_store::granted(const std::shared_ptr<entry>& semaphore, const deman
     grant answer;
     answer.what = outcome::done;
     answer.value = semaphore->value();
-    // Nobody can release the permit of a semaphore that was removed meanwhile.
-    if (wanted.lease != wanted.lease.zero() && !semaphore->removed)
+    if (wanted.lease != wanted.lease.zero())
     {
         answer.permit = new_id();
         answer.token = ++last_token_;

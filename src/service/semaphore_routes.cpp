@@ -30,7 +30,8 @@ awaitable<response> service::create(const request& message, const std::string&)
     const std::string& name = name_in(body);
     const field* sent = body.find("value");
     const auto number = sent == nullptr ? std::nullopt : to_number(*sent);
-    const bool is_valid = number && *number >= 1 && *number <= static_cast<double>(largest_value);
+    const bool is_valid =
+        number && *number >= 1 && *number < static_cast<double>(store_->largest()) + 1;
     if (is_valid)
     {
         const result ended = co_await store_->create(name, static_cast<std::int64_t>(*number));
@@ -44,6 +45,8 @@ awaitable<response> service::create(const request& message, const std::string&)
         refuse(400, "value must be a number");
     if (*number < 1)
         refuse(400, "Value needs to be positive");
+    if (*number <= static_cast<double>(largest_value))
+        co_return to_response(result{outcome::overflow, 0}, name, store_->largest());
     refuse(400, "value must be at most " + std::to_string(largest_value));
 }
 

@@ -309,8 +309,9 @@ private:
         {
             auto [error, size] = co_await stream_.async_read_some(buffer_.prepare(4096), as_result);
             buffer_.commit(size);
-            // A client that sends more than the largest body before it has the answer counts as hung up.
-            hung_up_ = (error && !done) || buffer_.size() > owner_.settings_.max_body;
+            // A client that sends more than the largest request before it has the answer counts as hung up.
+            hung_up_ = (error && !done) ||
+                       buffer_.size() > owner_.settings_.max_header + owner_.settings_.max_body;
         }
         if (!done)
         {
@@ -511,7 +512,10 @@ awaitable<void> server::accept()
         {
             constexpr std::string_view busy = "HTTP/1.1 503 Service Unavailable\r\nConnection: "
                                               "close\r\nContent-Length: 0\r\n\r\n";
-            ::send(socket.native_handle(), busy.data(), busy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+            // Without a handshake, a client of TLS cannot read an answer.
+            if (!tls_)
+                ::send(socket.native_handle(), busy.data(), busy.size(),
+                       MSG_NOSIGNAL | MSG_DONTWAIT);
             continue;
         }
         error_code ignored;
