@@ -357,6 +357,10 @@ BOOST_AUTO_TEST_CASE(only_allowed_receivers_are_called)
                    .status == 403);
     BOOST_TEST(!to.has_calls());
     BOOST_CHECK_THROW(server_process({"--notify-host", to.place()}), std::runtime_error);
+    // A path would suggest that other paths are not allowed.
+    BOOST_CHECK_THROW(
+        server_process({"--notify-host", to.place() + "/a"}, {"TURNSTILE_NOTIFY_SECRET=x"}),
+        std::runtime_error);
 }
 
 BOOST_AUTO_TEST_CASE(https_receiver_is_called_if_its_certificate_is_valid)

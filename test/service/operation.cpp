@@ -10,11 +10,14 @@
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <regex>
 #include <string>
+#include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 using turnstile::test::ask;
@@ -80,6 +83,48 @@ BOOST_AUTO_TEST_CASE(a_stopping_server_answers_its_waiters)
         BOOST_TEST(waiter.ends());
     }
     BOOST_TEST(server.exit_status() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_stopping_server_answers_a_request_that_it_has_begun_to_read)
+{
+    const std::string request =
+        request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})");
+    for (const std::size_t sent : {request.size() - 1, std::size_t(1)})
+    {
+        server_process server;
+        ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
+        http_client client(server.address());
+        client.send(request.substr(0, sent));
+        // The server has read those bytes before it answers a later request, and it closes idle connections when it
+        // has received the signal.
+        ask(server.address(), "GET", "/healthz");
+        http_client idle(server.address());
+        idle.send(request_text("GET", "/healthz"));
+        BOOST_TEST(idle.receive().status == 200);
+        server.signal(SIGTERM);
+        BOOST_TEST(idle.ends());
+        client.send(request.substr(sent));
+        BOOST_TEST(client.receive().status == 503);
+        BOOST_TEST(client.ends());
+        BOOST_TEST(server.exit_status() == 0);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_server_continues_if_nobody_reads_its_log)
+{
+    std::string folder = "/tmp/turnstile_XXXXXX";
+    BOOST_TEST_REQUIRE(::mkdtemp(folder.data()) != nullptr);
+    const std::string name = folder + "/log";
+    BOOST_TEST_REQUIRE(::mkfifo(name.c_str(), 0600) == 0);
+    const int reader = ::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    BOOST_TEST_REQUIRE(reader >= 0);
+    server_process server({"--log-level", "debug"}, {}, name);
+    ::close(reader);
+    for (int i = 0; i < 2; ++i)
+        BOOST_TEST(ask(server.address(), "GET", "/healthz").status == 200);
+    server.signal(SIGTERM);
+    BOOST_TEST(server.exit_status() == 0);
+    std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(a_slow_client_is_disconnected)
@@ -216,4 +261,31 @@ BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_hang_up_is_returned)
     }
     BOOST_TEST(ask(address, "GET", "/semaphore").body ==
                R"({"semaphores":[{"name":"a","value":0,"waiters":0,"permits":0}],"next":null})");
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_deletion_has_a_permit_or_is_none)
+{
+    const server_process server;
+    const auto& address = server.address();
+    for (int i = 0; i < 20; ++i)
+    {
+        BOOST_TEST(ask(address, "POST", "/semaphore", R"({"name":"a","value":1})").status == 200);
+        BOOST_TEST(ask(address, "POST", "/semaphore/down", R"({"name":"a"})").status == 200);
+        http_client up(address);
+        http_client deleter(address);
+        http_client waiter(address);
+        waiter.send(
+            request_text("POST", "/semaphore/down", R"({"name":"a","wait":600,"lease":600})"));
+        while (ask(address, "GET", "/semaphore").body.find("\"waiters\":1,") == std::string::npos)
+            std::this_thread::yield();
+        // When the stopped server continues, it finds first the unit and then the deletion.
+        server.signal(SIGSTOP);
+        up.send(request_text("POST", "/semaphore/up", R"({"name":"a"})"));
+        deleter.send(request_text("DELETE", "/semaphore/a"));
+        server.signal(SIGCONT);
+        BOOST_TEST(deleter.receive().status == 200);
+        const auto answer = waiter.receive();
+        if (answer.status != 404)
+            BOOST_TEST(answer.body.find("\"permit\":") != std::string::npos, answer.body);
+    }
 }

@@ -380,3 +380,32 @@ BOOST_AUTO_TEST_CASE(long_history_is_replaced_as_soon_as_that_is_possible)
     BOOST_TEST(server.exit_status() == 0);
     BOOST_TEST(where.read("state").size() < 5000U);
 }
+
+BOOST_AUTO_TEST_CASE(removal_that_makes_the_server_replace_its_history_is_kept)
+{
+    const place where;
+    const std::string removed(4096, 'x');
+    const std::string other(2000, 'y');
+    {
+        remembering_server server(where);
+        http_client client(server.address());
+        const auto ask_for =
+            [&](const std::string& method, const std::string& target, const std::string& body)
+        {
+            client.send(request_text(method, target, body));
+            BOOST_TEST_REQUIRE(client.receive().status == 200);
+        };
+        ask_for("POST", "/semaphore", R"({"name":")" + removed + R"(","value":1})");
+        ask_for("POST", "/semaphore/down", R"({"name":")" + removed + R"(","lease":600})");
+        ask_for("POST", "/semaphore", R"({"name":")" + other + R"(","value":1})");
+        // The name of the removed semaphore is longer than the rest.
+        const std::size_t limit = std::size_t(16) << 20U;
+        while (std::filesystem::file_size(where.snapshot()) < limit - 4000)
+            ask_for("POST", "/semaphore/up", R"({"name":")" + other + "\"}");
+        ask_for("DELETE", "/semaphore/" + removed, "");
+        BOOST_TEST_REQUIRE(std::filesystem::file_size(where.snapshot()) < limit / 2);
+        server.kill();
+    }
+    const remembering_server server(where);
+    BOOST_TEST(server.list().find("\"name\":\"x") == std::string::npos);
+}

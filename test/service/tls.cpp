@@ -166,6 +166,17 @@ BOOST_AUTO_TEST_CASE(clients_without_modern_encryption_are_refused)
     BOOST_TEST(tls_client(server, files).ask("GET", "/healthz") == "200 ok");
 }
 
+BOOST_AUTO_TEST_CASE(surplus_connections_are_closed_without_plain_text)
+{
+    const tls_files files("IP:127.0.0.1");
+    const server_process server(
+        {"--tls-cert", files.certificate(), "--tls-key", files.key(), "--max-connections", "1"});
+    tls_client client(server, files);
+    BOOST_TEST(client.ask("GET", "/healthz") == "200 ok");
+    http_client surplus(server.address());
+    BOOST_TEST(surplus.ends());
+}
+
 BOOST_AUTO_TEST_CASE(stopping_server_ends_the_tls_session)
 {
     const tls_files files("IP:127.0.0.1");

@@ -70,7 +70,8 @@ BOOST_AUTO_TEST_CASE(other_values_create_nothing)
 BOOST_AUTO_TEST_CASE(an_existing_name_keeps_its_value)
 {
     const std::string name = created("2");
-    for (const char* const more : {"\"value\":7", "\"value\":-1", "\"value\":null", ""})
+    for (const char* const more :
+         {"\"value\":7", "\"value\":-1", "\"value\":null", "\"value\":268435456", ""})
     {
         const http_answer answer = post("/semaphore", named(name, more));
         BOOST_TEST(answer.status == 303);

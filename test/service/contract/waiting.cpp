@@ -56,9 +56,14 @@ BOOST_AUTO_TEST_CASE(a_waiter_may_send_its_next_request_early)
     const std::string name = created("1");
     BOOST_TEST(post("/semaphore/down", named(name)).status == 200);
     http_client client = waiting(name, 1);
+    // The largest body that the server accepts.
+    std::string body = named(name, "\"value\":1");
+    body.insert(1, std::string(65'536 - body.size(), ' '));
+    client.send(request_text("POST", "/semaphore", body));
     client.send(request_text("GET", "/semaphore/value/" + name));
     BOOST_TEST(post("/semaphore/up", named(name, "\"n\":2")).status == 200);
     BOOST_TEST(client.receive().status == 200);
+    BOOST_TEST(client.receive().status == 303);
     check(client.receive(), 200, state(name, "1"));
 }
 
