@@ -834,6 +834,19 @@ BOOST_AUTO_TEST_CASE(holders_reclaim_their_units_after_the_server_forgot)
     BOOST_TEST(fence_of(acquire("c#1.1", 1)) > second);
 }
 
+BOOST_AUTO_TEST_CASE(reclaimed_units_count_once_after_a_replica_takes_over)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    store = {};
+    store.clock = start + 1'000'000;
+    BOOST_TEST(resync("a#1.1", "a#2.1", fence, 1)[0] == "own");
+    const auto replica = store;
+    resync("a#2.1", "a#3.1", fence, 1);
+    store = replica;
+    BOOST_TEST(resync("a#3.1", "a#4.1", fence, 1)[0] == "own");
+    BOOST_TEST(held() == 1);
+}
+
 BOOST_AUTO_TEST_CASE(reclaimed_units_are_limited_by_the_capacity)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));

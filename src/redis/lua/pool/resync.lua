@@ -49,9 +49,9 @@ return each(function(key, i)
     s.new = {s.queue, s.holders}
     expire_grants(s, fence > 0 and at_once or 0)
     mark_responsive(s, id)
-    -- An outdated state may know the holder by the id of an older connection.
+    -- A replica that has taken over may know the holder by the id of an older connection.
     local nonce, last, sequence = string.match(id, '^(.*#)(%d+)(.*)$')
-    local first = s.grace and fence > 0 and not holding(s, id) and math.max(last - 5, 0) or last + 0
+    local first = fence > 0 and not holding(s, id) and math.max(last - 5, 0) or last + 0
     for i = last - 1, first, -1 do
       local old = nonce .. text(i) .. sequence
       local _, its = holding(s, old)
